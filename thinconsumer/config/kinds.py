@@ -1,0 +1,369 @@
+"""The kinds of value an option can have: how each is checked, read from text, and described in the docs.
+
+Owns types and bounds. Knows no option by name and no rule between options. ``parse`` takes what a program passes and is
+strict about types (``True`` is not 1, ``"500"`` is not 500); ``from_text`` takes what a properties file holds.
+Both raise ValueError with the rest of a sentence that begins with the option and its value.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+import re
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .values import INT32_MAX, INT64_MAX, Deserializer, HostPort, OffsetResetPolicy, mask_user_info, parse_server
+
+#: Kafka's STRING carries its length in 16 bits.
+STRING_BYTES_MAX = 2**15 - 1
+
+
+class Kind(Protocol):
+    """What an option's value may be."""
+
+    def parse(self, value: object) -> Any:
+        """Return the value as the config holds it, or raise ValueError."""
+        ...
+
+    def from_text(self, text: str) -> object:
+        """Return what :meth:`parse` takes for this text, or raise ValueError."""
+        ...
+
+    def describe(self) -> str:
+        """Return the type and bounds in a few words, for the docs."""
+        ...
+
+
+def _type_error(expected: str, value: object) -> ValueError:
+    return ValueError(f"must be {expected}, not {type(value).__name__}")
+
+
+class _Shown(reprlib.Repr):
+    """A repr of bounded length that asks no foreign object for its own: a partial shows its arguments, some a key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = 80
+
+    def repr_str(self, x: str, level: int) -> str:
+        return super().repr_str(mask_user_info(x), level)
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        return repr(x) if x is None or isinstance(x, (bool, float)) else f"<{type(x).__name__}>"
+
+
+#: Returns an option's value as errors and reprs may show it.
+shown = _Shown().repr
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean ...?" for the nearest known word, or nothing when none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """True or False, and nothing that merely behaves like them."""
+
+    def parse(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise _type_error("True or False", value)
+        return value
+
+    def from_text(self, text: str) -> object:
+        word = text.strip().lower()
+        if word not in ("true", "false"):
+            raise ValueError("must be 'true' or 'false'")
+        return word == "true"
+
+    def describe(self) -> str:
+        return "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number within bounds. With ``system_default``, -1 stands for None as in Kafka's own options."""
+
+    at_least: int = 0
+    at_most: int = INT32_MAX
+    system_default: bool = False
+
+    def parse(self, value: object) -> int | None:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _type_error("a whole number", value)
+        if self.system_default and value == -1:
+            return None
+        if value < self.at_least:
+            raise ValueError(f"must be at least {self.at_least}")
+        if value > self.at_most:
+            raise ValueError(f"must be at most {self.at_most}")
+        return value
+
+    def from_text(self, text: str) -> object:
+        return _integer_text(text)
+
+    def describe(self) -> str:
+        bounds = f"int, at least {self.at_least}"
+        if self.at_most not in (INT32_MAX, INT64_MAX):
+            bounds += f", at most {self.at_most}"
+        return bounds + (", or -1 for the system's own" if self.system_default else "")
+
+
+def _integer_text(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,20}", text.strip()):
+        raise ValueError("must be a whole number")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class MillisecondsOrNever:
+    """A duration in milliseconds that may also be infinite; -1 is Kafka's own way to write that."""
+
+    at_least: int = 0
+
+    def parse(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise _type_error("a number of milliseconds", value)
+        if value in (-1, math.inf):
+            return math.inf
+        if not self.at_least <= value <= INT64_MAX:  # Also false for NaN, which would make every deadline false.
+            raise ValueError(f"must be at least {self.at_least}, or float('inf') or -1 for no limit")
+        return value
+
+    def from_text(self, text: str) -> object:
+        return math.inf if text.strip().lower() == "inf" else _integer_text(text)
+
+    def describe(self) -> str:
+        return f"number, at least {self.at_least}, or `float('inf')` or -1 for no limit"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string that fits Kafka's STRING; ``pattern`` restricts it, and ``pattern_says`` tells how in words."""
+
+    may_be_empty: bool = True
+    pattern: str = ""
+    pattern_says: str = ""
+
+    def parse(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise _type_error("a str", value)
+        if not value and not self.may_be_empty:
+            raise ValueError("must not be empty")
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise ValueError("cannot be written as UTF-8") from None
+        if size > STRING_BYTES_MAX:
+            raise ValueError(f"must be at most {STRING_BYTES_MAX} bytes long")
+        if self.pattern and not re.fullmatch(self.pattern, value):
+            raise ValueError(f"must be {self.pattern_says}")
+        return value
+
+    def from_text(self, text: str) -> object:
+        return text
+
+    def describe(self) -> str:
+        if self.pattern_says:
+            return f"str: {self.pattern_says}"
+        return "str" if self.may_be_empty else "str, not empty"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words, in any case. ``refused`` are words Kafka knows and we do not, each with the reason."""
+
+    words: tuple[str, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    def parse(self, value: object) -> str:
+        if not isinstance(value, str):
+            raise _type_error(f"one of {self._words()}", value)
+        for word in self.words:
+            if value.lower() == word.lower():
+                return word
+        for word, reason in self.refused.items():
+            if value.lower() == word.lower():
+                raise ValueError(f"is refused: {reason}")
+        raise ValueError(f"must be one of {self._words()}{did_you_mean(value, [*self.words, *self.refused])}")
+
+    def from_text(self, text: str) -> object:
+        return text.strip()
+
+    def describe(self) -> str:
+        return " or ".join(f"`{word!r}`" for word in self.words)
+
+    def _words(self) -> str:
+        return ", ".join(map(repr, self.words))
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """``host:port`` with commas between, or a list of them; becomes a tuple of :class:`HostPort`, each once."""
+
+    def parse(self, value: object) -> tuple[HostPort, ...]:
+        entries = value.split(",") if isinstance(value, str) else value
+        if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, str) for entry in entries):
+            raise ValueError("must be a str or a list of str, each 'host:port'")
+        entries = [entry for entry in entries if entry.strip()]
+        if not entries:
+            raise ValueError("names no server")
+        return tuple(dict.fromkeys(map(parse_server, entries)))
+
+    def from_text(self, text: str) -> object:
+        return text
+
+    def describe(self) -> str:
+        return "str with commas, or list of str: `host`, `host:port`, `[ipv6]:port`"
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """An offset reset policy; becomes an :class:`OffsetResetPolicy`."""
+
+    words: tuple[str, ...] = ("earliest", "latest", "none", "by_duration")
+
+    def parse(self, value: object) -> OffsetResetPolicy:
+        if isinstance(value, OffsetResetPolicy):
+            policy = value
+        elif isinstance(value, str):
+            try:
+                policy = OffsetResetPolicy.parse(value)
+            except ValueError as error:
+                raise ValueError(f"is wrong: {error}{did_you_mean(value.lower(), self.words)}") from None
+        else:
+            raise _type_error("a str", value)
+        if policy.strategy.value not in self.words:
+            raise ValueError(f"must be one of {', '.join(map(repr, self.words))}")
+        return policy
+
+    def from_text(self, text: str) -> object:
+        return text.strip()
+
+    def describe(self) -> str:
+        shown = [f"`{word!r}`" for word in self.words if word != "by_duration"]
+        return " or ".join([*shown, "`'by_duration:<ISO-8601 duration>'`"])
+
+
+@dataclass(frozen=True, slots=True)
+class DeserializerKind:
+    """Anything :meth:`Deserializer.adapt` takes."""
+
+    def parse(self, value: object) -> Deserializer:
+        if isinstance(value, str):
+            raise ValueError("must be a callable or an object with a deserialize method, not a str")
+        return Deserializer.adapt(value)
+
+    def from_text(self, text: str) -> object:
+        hint = (
+            "leave it out for raw bytes" if "ByteArray" in text else "pass a callable, such as one that decodes bytes"
+        )
+        raise ValueError(f"is a class name, which means nothing here: {hint}")
+
+    def describe(self) -> str:
+        return (
+            "callable `f(data)`, or object with `deserialize(topic, headers, data)` or `deserialize(topic, data)`; "
+            "`data` is bytes or None"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A callable that is called as ``signature`` says."""
+
+    signature: str
+
+    def parse(self, value: object) -> Callable[..., Any]:
+        if not callable(value):
+            raise _type_error(f"a callable {self.signature}", value)
+        return value
+
+    def from_text(self, text: str) -> object:
+        raise ValueError(f"cannot be given as text: pass a callable {self.signature}")
+
+    def describe(self) -> str:
+        return f"callable `{self.signature}`"
+
+
+#: Java's class names of the built-in assignors, by the name each has in the group protocol.
+BUILT_IN_ASSIGNORS = {
+    "range": ("RangeAssignor", "RangePartitionAssignor"),
+    "roundrobin": ("RoundRobinAssignor", "RoundRobinPartitionAssignor"),
+    "sticky": ("StickyAssignor", "StickyPartitionAssignor"),
+    "cooperative-sticky": ("CooperativeStickyAssignor",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Assignors:
+    """Names of built-in assignors, or assignors of the user's own (an instance or a class with name and assign)."""
+
+    def parse(self, value: object) -> tuple[Any, ...]:
+        if isinstance(value, str) or not isinstance(value, (list, tuple)):
+            raise _type_error("a list of assignors or of their names", value)
+        if not value:
+            raise ValueError("must name at least one assignor")
+        names = [self._name(entry) for entry in value]
+        if len(set(names)) < len(names):
+            raise ValueError(f"names an assignor twice: {', '.join(names)}")
+        return tuple(value)
+
+    def from_text(self, text: str) -> object:
+        return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+    def describe(self) -> str:
+        names = ", ".join(f"`{name!r}`" for name in BUILT_IN_ASSIGNORS)
+        return f"list of {names} or of objects with `name` and `assign`"
+
+    def _name(self, entry: object) -> str:
+        if isinstance(entry, str):
+            return self._built_in(entry)
+        if getattr(entry, "__module__", "").split(".")[0] == "kafka":
+            # kafka-python's assignors have other signatures, and would fail in the middle of a rebalance.
+            class_name = entry.__name__ if inspect.isclass(entry) else type(entry).__name__
+            return self._built_in(f"kafka.{class_name}")
+        name = getattr(entry, "name", None)
+        if not isinstance(name, str) or not callable(getattr(entry, "assign", None)):
+            raise ValueError(f"holds {shown(entry)}, which has no name or no assign method")
+        return name
+
+    def _built_in(self, name: str) -> str:
+        if name in BUILT_IN_ASSIGNORS:
+            return name
+        for known, class_names in BUILT_IN_ASSIGNORS.items():
+            if name.rpartition(".")[2] in class_names:
+                raise ValueError(f"holds the class {name!r}: write {known!r}")
+        if "." in name:
+            raise ValueError(f"holds the class name {name!r}, which means nothing here: pass an assignor object")
+        raise ValueError(f"holds {name!r}, which is no built-in assignor{did_you_mean(name, BUILT_IN_ASSIGNORS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """Arguments for ``socket.setsockopt``; becomes a tuple of tuples."""
+
+    def parse(self, value: object) -> tuple[tuple[int, int, int | bytes], ...]:
+        if not isinstance(value, (list, tuple)):
+            raise _type_error("a list of (level, option, value)", value)
+        for entry in value:
+            if (
+                not isinstance(entry, (list, tuple))
+                or len(entry) != 3
+                or not all(isinstance(part, int) for part in entry[:2])
+                or not isinstance(entry[2], (int, bytes))
+            ):
+                raise ValueError(
+                    f"holds {shown(entry)}, which is not (level, option, value) of int, int, and int or bytes"
+                )
+        return tuple(tuple(entry) for entry in value)
+
+    def from_text(self, text: str) -> object:
+        raise ValueError("cannot be given as text: pass a list of (level, option, value)")
+
+    def describe(self) -> str:
+        return "list of (level, option, value), as for `socket.setsockopt`"

@@ -1,0 +1,362 @@
+"""Every option, each declared once: name, type, bounds, default, meaning, and whose name it is.
+
+From these declarations come parsing, checking, the dotted names and ``docs/options.md``. How options constrain each
+other is in :mod:`.rules`, what Kafka's other clients have and we do not in :mod:`.unsupported`. Names and defaults are
+kafka-python's, except for those that ``docs/migrating.md`` lists; meanings follow Kafka's ``ConsumerConfig``. Durations
+are milliseconds here, and nowhere behind this room: who uses one converts it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .._version import __version__
+from .build import from_dotted_names, from_options
+from .kinds import (
+    Assignors,
+    Boolean,
+    Choice,
+    DeserializerKind,
+    Function,
+    Integer,
+    Kind,
+    MillisecondsOrNever,
+    OffsetReset,
+    Servers,
+    SocketOptions,
+    Text,
+    shown,
+)
+from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetResetPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option's declaration. ``origin`` is Kafka (in its own documentation), kafka-python, or thinconsumer."""
+
+    kind: Kind
+    default: Any
+    doc: str
+    section: str
+    origin: str = "Kafka"
+    needs_group: bool = False  #: Has no effect without ``group_id``.
+
+
+def _section(title: str) -> Callable[..., Any]:
+    def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
+        declared = Option(kind, default, doc, title, **about)
+        return dataclasses.field(default=default, metadata={"option": declared})
+
+    return option
+
+
+_cluster = _section("Reaching the cluster")
+_link = _section("Connections")
+_read = _section("Reading")
+_position = _section("Where to start")
+_group = _section("Groups")
+_security = _section("Security")
+
+_TLS = "TLS is not supported yet, and connecting without it would send your data in the clear"
+_SASL = "SASL logins are not supported yet, and connecting without one would be another user"
+_MS = Integer(at_least=0, at_most=INT64_MAX)
+_MS_INT32 = Integer(at_least=0)
+_MS_POSITIVE = Integer(at_least=1)
+_TOPIC_LIKE = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
+_KAFKA_PYTHON = "kafka-python"
+_OURS = "thinconsumer"
+
+Resolver = Callable[[str, int], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ConsumerConfig:
+    """The options of one consumer, checked; built once by :meth:`from_options` and handed to every room whole.
+
+    The constructor itself checks nothing: it takes values that are already of the types declared here.
+    """
+
+    bootstrap_servers: tuple[HostPort, ...] = _cluster(
+        Servers(),
+        (HostPort("localhost", 9092),),
+        "Servers to learn the cluster from; any one that answers is enough. Port 9092 where none is given.",
+    )
+    client_id: str = _cluster(
+        Text(), f"thinconsumer-{__version__}", "Name that brokers log, meter and apply quotas by."
+    )
+    bootstrap_timeout_ms: int = _cluster(
+        _MS_INT32,
+        30000,
+        "While no bootstrap server can be used, `poll` returns nothing for this long and then raises "
+        "`NoBrokersAvailable` with each server's cause.",
+        origin=_KAFKA_PYTHON,
+    )
+    default_api_timeout_ms: int = _cluster(
+        _MS_INT32, 60000, "How long a call that needs an answer waits for it when it is given no timeout of its own."
+    )
+    client_dns_lookup: str = _cluster(
+        Choice(
+            ("use_all_dns_ips",),
+            {
+                "resolve_canonical_bootstrap_servers_only": "its reverse look-ups serve Kerberos only, which is not "
+                "supported"
+            },
+        ),
+        "use_all_dns_ips",
+        "Every address of a name is tried before the name counts as unreachable.",
+    )
+    resolver: Resolver | None = _cluster(
+        Function("(host, port)"),
+        None,
+        "Looks names up in place of the system's resolver, which blocks. Returns what `socket.getaddrinfo` returns, "
+        "raises OSError when it finds nothing. None: the system's.",
+        origin=_OURS,
+    )
+    metadata_max_age_ms: int = _cluster(
+        _MS, 300000, "Metadata older than this is asked for again, so that new partitions and brokers are seen."
+    )
+    metadata_recovery_strategy: str = _cluster(
+        Choice(("rebootstrap", "none")),
+        "rebootstrap",
+        "What to do when no known broker answers: go back to `bootstrap_servers`, or keep trying (KIP-899).",
+    )
+    metadata_recovery_rebootstrap_trigger_ms: int = _cluster(
+        _MS, 300000, "Go back to `bootstrap_servers` when metadata could not be refreshed for this long (KIP-1102)."
+    )
+    allow_auto_create_topics: bool = _cluster(
+        Boolean(), False, "Whether asking for a topic that does not exist may create it, if the broker allows that too."
+    )
+    exclude_internal_topics: bool = _cluster(
+        Boolean(), True, "Whether a subscription by pattern leaves out internal topics such as `__consumer_offsets`."
+    )
+
+    request_timeout_ms: int = _link(
+        _MS_POSITIVE,
+        30000,
+        "How long a request may take, waiting for its connection included, before it counts as lost.",
+    )
+    retry_backoff_ms: int = _link(
+        _MS,
+        100,
+        "First wait before a failed request is tried again; doubles with each failure in a row. When not given, at "
+        "most `retry_backoff_max_ms`.",
+    )
+    retry_backoff_max_ms: int = _link(_MS, 1000, "Longest such wait. When not given, at least `retry_backoff_ms`.")
+    reconnect_backoff_ms: int = _link(
+        _MS,
+        50,
+        "First wait before a broker is dialled again; doubles with each failure in a row. When not given, at most "
+        "`reconnect_backoff_max_ms`.",
+    )
+    reconnect_backoff_max_ms: int = _link(
+        _MS, 1000, "Longest such wait. When not given, at least `reconnect_backoff_ms`."
+    )
+    socket_connection_setup_timeout_ms: int = _link(
+        Integer(at_least=1, at_most=INT64_MAX),
+        10000,
+        "How long connecting to one address may take at first; doubles with each failure in a row (KIP-601). When "
+        "not given, at most `socket_connection_setup_timeout_max_ms`.",
+    )
+    socket_connection_setup_timeout_max_ms: int = _link(
+        Integer(at_least=1, at_most=INT64_MAX),
+        30000,
+        "How long connecting may take at most. When not given, at least `socket_connection_setup_timeout_ms`.",
+    )
+    connections_max_idle_ms: float = _link(
+        MillisecondsOrNever(at_least=1),
+        540000,
+        "Close a connection that was not used for this long; below the broker's own limit of ten minutes, so that "
+        "it is not closed under a request.",
+    )
+    max_in_flight_requests_per_connection: int = _link(
+        Integer(at_least=1), 5, "How many requests may be under way on one connection.", origin=_KAFKA_PYTHON
+    )
+    receive_message_max_bytes: int = _link(
+        Integer(at_least=1024),
+        100_000_000,
+        "Longest response to accept: a broken or foreign peer cannot make us allocate more. When not given, at least "
+        "`fetch_max_bytes` + `max_partition_fetch_bytes`.",
+        origin=_KAFKA_PYTHON,
+    )
+    receive_buffer_bytes: int | None = _link(
+        Integer(at_least=1, system_default=True), None, "Size of the socket's receive buffer. None: the system's own."
+    )
+    send_buffer_bytes: int | None = _link(
+        Integer(at_least=1, system_default=True), None, "Size of the socket's send buffer. None: the system's own."
+    )
+    socket_options: tuple[tuple[int, int, int | bytes], ...] = _link(
+        SocketOptions(),
+        ((6, 1, 1),),  # IPPROTO_TCP, TCP_NODELAY: these two numbers are the same on Linux, macOS and Windows.
+        "Options set on every socket, in order. The default is TCP_NODELAY.",
+        origin=_KAFKA_PYTHON,
+    )
+    selector: Callable[[], Any] | None = _link(
+        Function("()"),
+        None,
+        "Makes the selector to wait with, as a class from `selectors` does. None: `selectors.DefaultSelector`.",
+        origin=_KAFKA_PYTHON,
+    )
+
+    key_deserializer: Deserializer | None = _read(
+        DeserializerKind(), None, "Turns a record's key into what you want to see. None: raw bytes."
+    )
+    value_deserializer: Deserializer | None = _read(
+        DeserializerKind(), None, "Turns a record's value into what you want to see. None: raw bytes."
+    )
+    max_poll_records: int = _read(Integer(at_least=1), 500, "How many records one `poll` returns at most.")
+    consumer_timeout_ms: float = _read(
+        MillisecondsOrNever(),
+        float("inf"),
+        "Iteration ends when no record came for this long, counted from the first completed fetch.",
+        origin=_KAFKA_PYTHON,
+    )
+    fetch_min_bytes: int = _read(
+        _MS_INT32, 1, "The broker answers a fetch once it has this much, or after `fetch_max_wait_ms`."
+    )
+    fetch_max_wait_ms: int = _read(_MS_INT32, 500, "How long the broker may hold a fetch back while it has less.")
+    fetch_max_bytes: int = _read(
+        _MS_POSITIVE, 52428800, "How much one response may carry. A batch larger than this is still delivered."
+    )
+    max_partition_fetch_bytes: int = _read(
+        _MS_POSITIVE, 1048576, "How much of it may be of one partition. A batch larger than this is still delivered."
+    )
+    max_buffered_bytes: int = _read(
+        Integer(at_least=65536, at_most=INT64_MAX),
+        67108864,
+        "How much fetched and not yet delivered data to hold, over all partitions. Each broker may overshoot it by "
+        "one batch, since it sends at least one whatever the limits.",
+        origin=_OURS,
+    )
+    enable_incremental_fetch_sessions: bool = _read(
+        Boolean(),
+        True,
+        "Whether to tell a broker only what changed since the last fetch (KIP-227).",
+        origin=_KAFKA_PYTHON,
+    )
+    check_crcs: bool = _read(Boolean(), True, "Whether to verify each batch's checksum.")
+    isolation_level: str = _read(
+        Choice(("read_uncommitted", "read_committed")),
+        "read_uncommitted",
+        "`'read_committed'` leaves out records of aborted transactions and stops before those of open ones (KIP-98).",
+    )
+    client_rack: str = _read(
+        Text(),
+        "",
+        "Where this client runs, so that a replica in the same rack may be read (KIP-392). Empty: the leader.",
+    )
+
+    auto_offset_reset: OffsetResetPolicy = _position(
+        OffsetReset(),
+        LATEST,
+        "Where to start a partition that has no committed offset, or one outside the log. `'none'` raises; "
+        "`'by_duration:PT1H'` starts an hour back (KIP-1106).",
+    )
+    new_partition_offset_reset: OffsetResetPolicy = _position(
+        OffsetReset(("earliest", "latest", "by_duration")),
+        EARLIEST,
+        "Where to start, under `auto_offset_reset='latest'`, a partition that was added while this consumer ran, so "
+        "that records written before it was noticed are not skipped.",
+        origin=_OURS,
+    )
+
+    group_id: str | None = _group(
+        Text(may_be_empty=False), None, "The consumer group. None: no group, no coordinator, no commits."
+    )
+    group_instance_id: str | None = _group(
+        Text(
+            may_be_empty=False,
+            pattern=_TOPIC_LIKE,
+            pattern_says="at most 249 letters, digits, dots, underscores and hyphens, and neither '.' nor '..'",
+        ),
+        None,
+        "Name of a static member: it may restart within its session without a rebalance (KIP-345).",
+        needs_group=True,
+    )
+    group_protocol: str = _group(
+        Choice(
+            ("classic",),
+            {"consumer": "the new group protocol (KIP-848) is not supported yet; leave it out or write 'classic'"},
+        ),
+        "classic",
+        "Which group protocol to speak.",
+    )
+    partition_assignment_strategy: tuple[Any, ...] = _group(
+        Assignors(),
+        ("range", "roundrobin"),
+        "Assignors that this member supports, the preferred one first. The list runs cooperatively only when all of "
+        "it does.",
+        needs_group=True,
+    )
+    session_timeout_ms: int = _group(
+        _MS_POSITIVE,
+        45000,
+        "The coordinator takes a member for dead after this long without a heartbeat. No thread heartbeats behind "
+        "your back: this is also how long you may stay away from `poll` and `drive`.",
+        needs_group=True,
+    )
+    heartbeat_interval_ms: int = _group(
+        _MS_POSITIVE, 3000, "How often to heartbeat; at most a third of `session_timeout_ms` is wise.", needs_group=True
+    )
+    max_poll_interval_ms: int = _group(
+        _MS_POSITIVE,
+        300000,
+        "How long the group waits for this member to rejoin in a rebalance. It does not prolong `session_timeout_ms`.",
+        needs_group=True,
+    )
+    enable_auto_commit: bool = _group(
+        Boolean(), True, "Whether `poll` commits now and then what earlier polls returned.", needs_group=True
+    )
+    auto_commit_interval_ms: int = _group(_MS_INT32, 5000, "How often it does, at most.", needs_group=True)
+    default_offset_commit_callback: Callable[..., Any] | None = _group(
+        Function("(offsets, response_or_error)"),
+        None,
+        "Called after a commit that was given no callback of its own. None: nothing is.",
+        origin=_KAFKA_PYTHON,
+        needs_group=True,
+    )
+
+    security_protocol: str = _security(
+        Choice(("PLAINTEXT",), {"SSL": _TLS, "SASL_PLAINTEXT": _SASL, "SASL_SSL": _TLS}),
+        "PLAINTEXT",
+        "How to talk to brokers. TLS and SASL are refused until they are supported; they are never ignored.",
+    )
+
+    @classmethod
+    def from_options(cls, /, **options: Any) -> ConsumerConfig:
+        """Build the config from options by their Python names, as ``Consumer(...)`` takes them.
+
+        Warns, with :class:`ConfigurationWarning`, once for each thing that is accepted but has no effect.
+
+        Raises:
+            KafkaConfigurationError: with everything that is wrong, at once.
+        """
+        return cls(**from_options(OPTIONS, options))
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], /) -> ConsumerConfig:
+        """Build the config from the dotted names of Kafka's documentation; values are typed, or text as in a file.
+
+        Warns and raises as :meth:`from_options`, naming the dotted names.
+        """
+        return cls(**from_dotted_names(OPTIONS, config))
+
+    def __repr__(self) -> str:
+        values = ((name, getattr(self, name), option.default) for name, option in OPTIONS.items())
+        changed = (f"{name}={shown(_as_passed(value))}" for name, value, default in values if value != default)
+        return f"ConsumerConfig({', '.join(changed)})"
+
+
+def _as_passed(value: object) -> object:
+    """Return ``value`` as it is passed to ``from_options``."""
+    if isinstance(value, OffsetResetPolicy):
+        return str(value)
+    if isinstance(value, tuple) and value and isinstance(value[0], HostPort):
+        return ",".join(map(str, value))
+    return value
+
+
+#: Every option by name, in the order of the docs.
+OPTIONS: dict[str, Option] = {field.name: field.metadata["option"] for field in dataclasses.fields(ConsumerConfig)}

@@ -1,0 +1,84 @@
+"""Options of Kafka's own consumer, kafka-python and librdkafka that we know and do not have: warned about, or refused.
+
+An option is *refused* when going on without it would change what is read, how safely, or whether the user's own code
+runs; it is *accepted with a warning* when nothing but tuning or bookkeeping is lost. A value that asks for what happens
+anyway passes in silence. Values of these options are never shown and never kept: many of them are secrets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_METRICS = "metrics are always counted the same way; see Consumer.metrics()"
+_TLS = "TLS is not supported yet"
+_SASL = "SASL logins are not supported yet"
+_PROXY = "proxies are not supported"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """What becomes of an option we do not have. ``harmless`` are values that ask for nothing."""
+
+    refused: bool
+    reason: str
+    harmless: tuple[object, ...] = (None,)
+
+    def is_harmless(self, value: object) -> bool:
+        """Return whether the value, typed or as text, asks for nothing that would be missed."""
+        for harmless in self.harmless:
+            # Not a plain ==: it may be the user's, and 1 == True.
+            if type(value) is type(harmless) and value == harmless:
+                return True
+            if isinstance(value, str) and value.strip().lower() == str(harmless).lower():
+                return True
+        return False
+
+
+#: By Python name; the dotted name is the same with dots.
+UNSUPPORTED: dict[str, Unsupported] = {
+    "api_version": Unsupported(False, "versions are negotiated with each broker"),
+    "metrics_enabled": Unsupported(False, _METRICS, (True,)),
+    "metrics_num_samples": Unsupported(False, _METRICS, (2,)),
+    "metrics_sample_window_ms": Unsupported(False, _METRICS, (30000,)),
+    "metric_group_prefix": Unsupported(False, _METRICS, ("consumer",)),
+    "metrics_recording_level": Unsupported(False, _METRICS, ("INFO",)),
+    "auto_include_jmx_reporter": Unsupported(False, "there is no JMX in Python", (False,)),
+    "enable_metrics_push": Unsupported(False, "metrics are not pushed to brokers (KIP-714)", (False,)),
+    "metric_reporters": Unsupported(True, "no reporter would be called; read Consumer.metrics()", ([], (), "", None)),
+    "kafka_client": Unsupported(True, "there is no client object to replace"),
+    "interceptor_classes": Unsupported(True, "no interceptor would be called", ([], (), "", None)),
+    "group_remote_assignor": Unsupported(True, "it needs the new group protocol (KIP-848), not supported yet"),
+    "config_providers": Unsupported(True, "resolve such values before you pass them", ([], (), "", None)),
+    "security_providers": Unsupported(True, _TLS),
+    "proxy_url": Unsupported(True, _PROXY),
+    "socks5_proxy": Unsupported(True, _PROXY),
+    "ssl_check_hostname": Unsupported(True, _TLS, (True,)),
+    "sasl_kerberos_service_name": Unsupported(True, _SASL, ("kafka", None)),
+}
+
+#: For every other name that begins so, also a misspelt one: a misspelt password must not be taken for a typo in a
+#: harmless option.
+UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
+    "ssl_": Unsupported(True, _TLS),
+    "sasl_": Unsupported(True, _SASL),
+    "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
+}
+
+#: What librdkafka (confluent-kafka) calls differently, and would be hard to guess.
+CALLED_ELSEWHERE = {
+    "metadata_broker_list": "bootstrap_servers",
+    "fetch_wait_max_ms": "fetch_max_wait_ms",
+    "fetch_message_max_bytes": "max_partition_fetch_bytes",
+    "queued_max_messages_kbytes": "max_buffered_bytes",
+    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+    "socket_timeout_ms": "request_timeout_ms",
+    "receive_message_max_size": "receive_message_max_bytes",
+}
+
+
+def find_unsupported(name: str) -> Unsupported | None:
+    """Return what becomes of the option with this Python name, or None when nobody has it."""
+    for prefix, row in UNSUPPORTED_PREFIXES.items():
+        if name.startswith(prefix):
+            return UNSUPPORTED.get(name, row)
+    return UNSUPPORTED.get(name)

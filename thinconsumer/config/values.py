@@ -1,0 +1,236 @@
+"""The small typed values that options are parsed into: server addresses, the offset reset policy, deserializers.
+
+Pure data and parsing. Knows no option by name. The durations of ``by_duration`` follow KIP-1106, which takes them from
+``java.time.Duration.parse``.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import ipaddress
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+#: The largest values of Kafka's INT32 and INT64.
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+DEFAULT_PORT = 9092
+
+#: A record's headers as they are handed to a deserializer.
+Headers = list[tuple[str, bytes | None]]
+
+
+class HostPort(NamedTuple):
+    """One server to bootstrap from. An IPv6 address is kept without its brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9_+.-]*)://")
+_NO_HOST = re.compile(r"[\s/\\?#@\[\]:,\"'<>]")
+
+
+def mask_user_info(text: str) -> str:
+    """Return ``text`` with whatever stands before an ``@`` hidden: it may be a password, and errors get logged."""
+    scheme = _SCHEME.match(text)
+    start = scheme.end() if scheme else 0
+    return f"{text[:start]}***{text[text.rindex('@') :]}" if "@" in text else text
+
+
+def parse_server(entry: str, allowed_schemes: Iterable[str] = ("PLAINTEXT",)) -> HostPort:
+    """Return the address in ``host``, ``host:port``, ``[ipv6]``, ``[ipv6]:port`` or any of them after a scheme.
+
+    Raises:
+        ValueError: the entry is none of these; the message names it.
+    """
+    text = entry.strip()
+    shown = repr(mask_user_info(text))
+    scheme = _SCHEME.match(text)
+    if scheme:
+        _check_scheme(scheme.group(1), shown, tuple(allowed_schemes))
+        text = text[scheme.end() :]
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ValueError(f"{shown} is not [ipv6] or [ipv6]:port")
+        return HostPort(_ipv6(host, shown), _port(rest[1:] if rest else None, shown))
+    if text.count(":") > 1:
+        # "::1:9092" is itself an IPv6 address: guessing where the port starts would dial somewhere else.
+        raise ValueError(f"{shown} has more than one colon: write an IPv6 address in brackets, as in [::1]:9092")
+    host, colon, port = text.partition(":")
+    if not host or len(host) > 255 or _NO_HOST.search(host):
+        raise ValueError(f"{shown} does not begin with a host name (expected host or host:port)")
+    return HostPort(host, _port(port if colon else None, shown))
+
+
+def _check_scheme(scheme: str, shown: str, allowed: tuple[str, ...]) -> None:
+    if scheme.upper() not in allowed:
+        raise ValueError(
+            f"{shown} begins with {scheme}://, but security_protocol can only be {' or '.join(allowed)} here: "
+            "write host:port of a listener of that kind"
+        )
+
+
+def _ipv6(host: str, shown: str) -> str:
+    try:
+        ipaddress.IPv6Address(host)
+    except ValueError:
+        raise ValueError(f"{shown}: what stands in the brackets is not an IPv6 address") from None
+    return host
+
+
+def _port(text: str | None, shown: str) -> int:
+    if text is None:
+        return DEFAULT_PORT
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
+        raise ValueError(f"{shown}: the port must be a number from 1 to 65535")
+    return int(text)
+
+
+class OffsetResetStrategy(enum.Enum):
+    """Where to start without a position, in Kafka's own words."""
+
+    EARLIEST = "earliest"  #: At the log's start.
+    LATEST = "latest"  #: At the log's end.
+    NONE = "none"  #: Nowhere: raise, so that the application decides.
+    BY_DURATION = "by_duration"  #: At the first record that is not older than a duration (KIP-1106).
+
+
+_DURATION = re.compile(
+    r"\+?P(?:([0-9]{1,12})D)?"
+    r"(?:T(?=[0-9])(?:([0-9]{1,12})H)?(?:([0-9]{1,12})M)?(?:([0-9]{1,12})(?:[.,]([0-9]{0,9}))?S)?)?",
+    re.IGNORECASE,
+)
+
+
+def parse_duration_ms(text: str) -> int:
+    """Return the milliseconds in an ISO-8601 duration of days, hours, minutes and seconds: ``PT1H``, ``P1DT2H``.
+
+    Fractions of a millisecond are cut off, as in Java.
+
+    Raises:
+        ValueError: it is no such duration, or longer than a signed 64-bit number of milliseconds.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        raise ValueError(
+            f"{text!r} is not a duration of days, hours, minutes and seconds such as PT1H, PT30M, P7D or P1DT2H"
+        )
+    days, hours, minutes, seconds = (int(group or 0) for group in match.groups()[:4])
+    milliseconds = int((match.group(5) or "").ljust(3, "0")[:3])
+    total = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
+    if total > INT64_MAX:
+        raise ValueError(f"{text!r} is longer than a signed 64-bit number of milliseconds can say")
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetResetPolicy:
+    """``auto_offset_reset``, parsed. ``str()`` gives back a text that parses to the same policy.
+
+    ``duration_ms`` says how far before now to start, and is 0 unless the strategy is ``BY_DURATION``. It may reach
+    before 1970: clamp ``now - duration_ms`` at 0, since negative timestamps mean other things to ListOffsets.
+    """
+
+    strategy: OffsetResetStrategy
+    duration_ms: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> OffsetResetPolicy:
+        """Read ``earliest``, ``latest``, ``none`` or ``by_duration:<ISO-8601 duration>``.
+
+        Raises:
+            ValueError: it is none of these.
+        """
+        word, colon, duration = text.partition(":")
+        if word == OffsetResetStrategy.BY_DURATION.value:
+            if not colon:
+                raise ValueError("'by_duration' lacks its duration, as in 'by_duration:PT1H'")
+            return cls(OffsetResetStrategy.BY_DURATION, parse_duration_ms(duration))
+        for strategy in OffsetResetStrategy:
+            if text == strategy.value:
+                return cls(strategy)
+        raise ValueError(f"{text!r} is not 'earliest', 'latest', 'none' or 'by_duration:<duration>'")
+
+    def __str__(self) -> str:
+        if self.strategy is not OffsetResetStrategy.BY_DURATION:
+            return self.strategy.value
+        seconds, milliseconds = divmod(self.duration_ms, 1000)
+        return f"by_duration:PT{seconds}{f'.{milliseconds:03}' if milliseconds else ''}S"
+
+
+EARLIEST = OffsetResetPolicy(OffsetResetStrategy.EARLIEST)
+LATEST = OffsetResetPolicy(OffsetResetStrategy.LATEST)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Deserializer:
+    """A key or value deserializer in the one shape that the fetch path calls, whatever the user passed.
+
+    ``call(topic, headers, data)`` returns the value. As in Java and kafka-python it is also called when ``data`` is
+    None (a tombstone, a record without key). ``close()`` is the user's own, or does nothing.
+    """
+
+    call: Callable[[str, Headers, bytes | None], Any]
+    close: Callable[[], object]
+
+    @classmethod
+    def adapt(cls, user: object) -> Deserializer:
+        """Wrap ``f(data)``, ``.deserialize(topic, data)`` or ``.deserialize(topic, headers, data)``.
+
+        Which of the two methods it is, its signature tells: finding out by calling it and catching TypeError would
+        mistake an error inside the deserializer for the wrong shape, and call it twice.
+
+        Raises:
+            ValueError: it is none of these.
+        """
+        if isinstance(user, cls):
+            return user
+        method = getattr(user, "deserialize", None)
+        if method is None:
+            if not callable(user):
+                raise ValueError(f"must be a callable, or have a deserialize method, not {type(user).__name__}")
+            return cls(functools.partial(_call_with_data, user), _do_nothing)
+        if inspect.isclass(user):
+            raise ValueError(f"is the class {user.__name__}: pass an instance of it")
+        if not callable(method):
+            raise ValueError("has a deserialize attribute that cannot be called")
+        if not _takes(method, 3):
+            if not _takes(method, 2):
+                raise ValueError("its deserialize method takes neither (topic, headers, data) nor (topic, data)")
+            method = functools.partial(_call_with_topic, method)
+        close = getattr(user, "close", None)
+        return cls(method, close if callable(close) else _do_nothing)
+
+
+def _call_with_data(function: Callable[[bytes | None], Any], _topic: str, _headers: Headers, data: bytes | None) -> Any:
+    return function(data)
+
+
+def _call_with_topic(
+    method: Callable[[str, bytes | None], Any], topic: str, _headers: Headers, data: bytes | None
+) -> Any:
+    return method(topic, data)
+
+
+def _do_nothing() -> None:
+    """Close a deserializer that has nothing to close."""
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # Written in C without a signature: take kafka-python's documented shape for granted.
+        return count == 3
+    return True
