@@ -1,0 +1,207 @@
+"""Encoding batches of format 2 and message sets of formats 0 and 1.
+
+For the embedded broker, the internal producer and tests; a consumer never writes. Follows ``DefaultRecord``,
+``DefaultRecordBatch`` and ``EndTransactionMarker``. Arguments are trusted: this is not where hostile input comes in.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+import crc32c as _crc32c
+
+from . import compression
+from .batch import CONTROL, CRC_COVERS_FROM, HEADER, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL
+from .batch import ControlType
+from .columns import Header
+
+__all__ = ["NewRecord", "build_batch", "build_legacy", "build_marker", "encode_record", "restamp", "write_varint"]
+
+DELETE_HORIZON = 0x40
+_MARKER_KEY = Struct(">hh")
+_MARKER_VALUE = Struct(">hi")
+_CRC = Struct(">I")
+_BEFORE_CRC = Struct(">qiib")
+_AFTER_CRC = Struct(">hiqqqhii")
+_ENTRY = Struct(">qi")
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+
+
+class NewRecord(NamedTuple):
+    """A record to write. ``offset`` counts from the batch's base offset; None: the one after the record before."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[Header] = ()
+    timestamp: int = -1
+    offset: int | None = None
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Append ``value``, of up to 64 bits, as a zigzag varint."""
+    raw = (value << 1) ^ (value >> 63)
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    out.append(raw)
+
+
+def _write_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)
+    else:
+        write_varint(out, len(data))
+        out += data
+
+
+def encode_record(record: NewRecord, offset_delta: int, timestamp_delta: int) -> bytes:
+    """One record of format 2, its length first."""
+    body = bytearray(1)  # attributes, unused
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_bytes(body, record.key)
+    _write_bytes(body, record.value)
+    write_varint(body, len(record.headers))
+    for name, data in record.headers:
+        _write_bytes(body, name.encode())
+        _write_bytes(body, data)
+    out = bytearray()
+    write_varint(out, len(body))
+    return bytes(out + body)
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    codec: int = 0,
+    level: int | None = None,
+    leader_epoch: int = -1,
+    log_append_time: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    delete_horizon: int | None = None,
+    last_offset_delta: int | None = None,
+    max_timestamp: int | None = None,
+) -> bytes:
+    """A batch of format 2.
+
+    ``last_offset_delta`` above the last record's, or records with ``offset`` holes, is what compaction leaves; so is
+    ``delete_horizon`` (KIP-534), which takes the base timestamp's place. ``log_append_time`` and timestamps are
+    milliseconds since the epoch.
+    """
+    base_timestamp = records[0].timestamp if records else -1
+    if delete_horizon is not None:
+        base_timestamp = delete_horizon
+    body = bytearray()
+    delta = -1
+    for record in records:
+        delta = delta + 1 if record.offset is None else record.offset
+        body += encode_record(record, delta, record.timestamp - base_timestamp)
+    if max_timestamp is None:
+        max_timestamp = max((record.timestamp for record in records), default=-1)
+    attributes = (
+        codec
+        | LOG_APPEND_TIME * (log_append_time is not None)
+        | TRANSACTIONAL * transactional
+        | CONTROL * control
+        | DELETE_HORIZON * (delete_horizon is not None)
+    )
+    packed = compression.compress(codec, bytes(body), level=level) if codec else bytes(body)
+    covered = _AFTER_CRC.pack(
+        attributes,
+        max(delta, 0) if last_offset_delta is None else last_offset_delta,
+        base_timestamp,
+        max_timestamp if log_append_time is None else log_append_time,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    ) + packed  # fmt: skip
+    size = HEADER_SIZE - LOG_OVERHEAD + len(packed)
+    return _BEFORE_CRC.pack(base_offset, size, leader_epoch, 2) + _CRC.pack(_crc32c.crc32c(covered)) + covered
+
+
+def build_marker(
+    kind: ControlType,
+    *,
+    producer_id: int,
+    producer_epoch: int = 0,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    timestamp: int = -1,
+    coordinator_epoch: int = 0,
+) -> bytes:
+    """The control batch that ends a transaction."""
+    record = NewRecord(_MARKER_VALUE.pack(0, coordinator_epoch), _MARKER_KEY.pack(0, kind), timestamp=timestamp)
+    return build_batch(
+        [record],
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )
+
+
+def restamp(batch: bytes, base_offset: int, leader_epoch: int, log_append_time: int | None = None) -> bytes:
+    """A produced batch of format 2 as the leader appends it.
+
+    Offset and epoch are outside the checksum; only ``log_append_time`` costs computing it anew.
+    """
+    out = bytearray(batch)
+    length = HEADER.unpack_from(out)[1]
+    _BEFORE_CRC.pack_into(out, 0, base_offset, length, leader_epoch, 2)
+    if log_append_time is not None:
+        out[22] |= LOG_APPEND_TIME
+        _INT64.pack_into(out, 35, log_append_time)
+        _CRC.pack_into(out, 17, _crc32c.crc32c(memoryview(out)[CRC_COVERS_FROM:]))
+    return bytes(out)
+
+
+def build_legacy(
+    records: Sequence[NewRecord],
+    *,
+    magic: int,
+    base_offset: int = 0,
+    codec: int = 0,
+    log_append_time: int | None = None,
+    inner_magic: int | None = None,
+) -> bytes:
+    """A message set of format 0 or 1; compressed: inside one message, with relative offsets in format 1.
+
+    Headers have no place in it. ``log_append_time`` is for format 1.
+    """
+    stamped = LOG_APPEND_TIME if log_append_time is not None else 0
+    inner = bytearray()
+    delta = -1
+    first = 0 if codec and magic else base_offset
+    for record in records:
+        delta = delta + 1 if record.offset is None else record.offset
+        timestamp = record.timestamp if codec or log_append_time is None else log_append_time
+        inner += _message(
+            magic if inner_magic is None else inner_magic,
+            first + delta, 0 if codec else stamped, timestamp, record.key, record.value,
+        )  # fmt: skip
+    if not codec:
+        return bytes(inner)
+    timestamp = max(record.timestamp for record in records) if log_append_time is None else log_append_time
+    packed = compression.compress(codec, bytes(inner), magic=magic)
+    return _message(magic, base_offset + delta, codec | stamped, timestamp, None, packed)
+
+
+def _message(
+    magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
+) -> bytes:
+    covered = bytes((magic, attributes)) + (_INT64.pack(timestamp) if magic else b"") + b"".join(
+        _INT32.pack(-1) if data is None else _INT32.pack(len(data)) + data for data in (key, value)
+    )  # fmt: skip
+    return _ENTRY.pack(offset, len(covered) + 4) + _CRC.pack(zlib.crc32(covered)) + covered

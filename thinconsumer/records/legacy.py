@@ -1,0 +1,123 @@
+"""The messages of formats 0 and 1, plain or inside a compressed one, as columns.
+
+Follows Kafka's ``AbstractLegacyRecordBatch``: inner offsets are absolute in format 0 and relative in format 1, where the
+wrapper's offset is its last message's; a wrapper with log-append time overrides the inner timestamps.
+"""
+
+from __future__ import annotations
+
+import zlib
+from struct import Struct, error as StructError
+from typing import TYPE_CHECKING
+
+from . import compression
+from .columns import LOG_APPEND_TIME, Columns, Malformed
+
+if TYPE_CHECKING:
+    from .batch import Batch
+
+__all__ = ["decode"]
+
+ENTRY = Struct(">qi")
+#: CRC, magic, attributes, after which format 1 has a timestamp, and both have key and value.
+MESSAGE = Struct(">Ibb")
+TIMESTAMP = Struct(">q")
+LENGTH = Struct(">i")
+CODEC_MASK = 0x07
+MESSAGE_SIZE_MIN = 14
+
+
+def decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
+    """The message, or the messages inside it, which may become ``limit`` bytes.
+
+    Raises: Malformed, CodecError.
+    """
+    try:
+        found = _decode(batch, check_crcs, limit)
+    except StructError:
+        raise Malformed("it ends inside a message") from None
+    offsets = found.offsets
+    if any(after <= before for before, after in zip(offsets, offsets[1:])) or offsets[0] < 0:
+        raise Malformed("the offsets inside it do not ascend")
+    if offsets[-1] >= batch.next_offset:
+        raise Malformed(f"a message at offset {offsets[-1]} in a wrapper that ends at {batch.next_offset - 1}")
+    return found
+
+
+def _decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
+    codec = batch.attributes & CODEC_MASK
+    timestamp, key, value = _fields(batch.view[ENTRY.size :], batch.magic)
+    if not codec:
+        return Columns([batch.base_offset], [timestamp], [key], [value], [()])
+    if value is None:
+        raise Malformed("a compressed message without a value")
+    if codec == compression.Codec.ZSTD:
+        raise Malformed(f"zstd in message format {batch.magic}, which never had it")
+    data = compression.decompress(codec, memoryview(value), limit, magic=batch.magic)
+    found = _messages(memoryview(data), check_crcs)
+    offsets = found.offsets
+    if batch.magic == 1:
+        shift = batch.base_offset - offsets[-1]
+        if shift < 0:
+            raise Malformed(f"its last message has the relative offset {offsets[-1]}, above its own")
+        offsets = [offset + shift for offset in offsets]
+    timestamps = found.timestamps
+    if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME:
+        timestamps = [timestamp] * len(offsets)
+    return found._replace(offsets=offsets, timestamps=timestamps)
+
+
+def _fields(message: memoryview, magic: int) -> tuple[int, bytes | None, bytes | None]:
+    """Timestamp, key and value of one message, which ends with its value."""
+    timestamp, pos = -1, MESSAGE.size
+    if magic == 1:
+        (timestamp,) = TIMESTAMP.unpack_from(message, pos)
+        pos += TIMESTAMP.size
+    key, pos = _nullable(message, pos)
+    value, pos = _nullable(message, pos)
+    if pos != len(message):
+        raise Malformed(f"{len(message) - pos} bytes after a message's value")
+    return timestamp, key, value
+
+
+def _nullable(message: memoryview, pos: int) -> tuple[bytes | None, int]:
+    (length,) = LENGTH.unpack_from(message, pos)
+    pos += LENGTH.size
+    if length < 0:
+        return None, pos
+    if length > len(message) - pos:
+        raise Malformed(f"a field of {length} bytes where {len(message) - pos} are left")
+    return bytes(message[pos : pos + length]), pos + length
+
+
+def _messages(data: memoryview, check_crcs: bool) -> Columns:
+    """The messages inside a wrapper."""
+    offsets: list[int] = []
+    timestamps: list[int] = []
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    pos, end = 0, len(data)
+    while end - pos >= ENTRY.size:
+        offset, length = ENTRY.unpack_from(data, pos)
+        pos += ENTRY.size
+        if length < MESSAGE_SIZE_MIN:
+            raise Malformed(f"a message of {length} bytes inside")
+        if length > end - pos:  # the format allows the last one to be cut off
+            break
+        message = data[pos : pos + length]
+        pos += length
+        crc, magic, attributes = MESSAGE.unpack_from(message)
+        if magic not in (0, 1):
+            raise Malformed(f"a message of magic {magic} inside")
+        if attributes & CODEC_MASK:
+            raise Malformed("a compressed message inside a compressed one")
+        if check_crcs and zlib.crc32(message[4:]) != crc:
+            raise Malformed(f"a wrong checksum in message {len(offsets)} inside")
+        timestamp, key, value = _fields(message, magic)
+        offsets.append(offset)
+        timestamps.append(timestamp)
+        keys.append(key)
+        values.append(value)
+    if not offsets:
+        raise Malformed("a compressed message with nothing inside")
+    return Columns(offsets, timestamps, keys, values, [()] * len(offsets))

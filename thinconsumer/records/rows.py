@@ -1,0 +1,84 @@
+"""From columns to ``ConsumerRecord`` rows, and rows through deserializers."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
+from typing import TypeVar
+
+from ..errors import DeserializationError
+from ..types import ConsumerRecord, TopicPartition
+from .columns import Columns
+
+__all__ = ["build", "deserialize"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+Raw = ConsumerRecord["bytes | None", "bytes | None"]
+
+_row = partial(tuple.__new__, ConsumerRecord)
+
+
+def build(
+    topic: str, partition: int, leader_epoch: int, timestamp_type: int, columns: Columns, start: int = 0
+) -> list[ConsumerRecord[bytes | None, bytes | None]]:
+    """One row per record at or after offset ``start``."""
+    offsets, timestamps, keys, values, headers = columns
+    rows = list(
+        map(
+            _row,
+            zip(
+                repeat(topic), repeat(partition), repeat(leader_epoch), offsets, timestamps, repeat(timestamp_type),
+                keys, values, headers,
+            ),
+        )
+    )  # fmt: skip
+    if rows and offsets[0] < start:
+        del rows[: bisect_left(offsets, start)]
+    return rows
+
+
+def deserialize(
+    records: Sequence[ConsumerRecord[bytes | None, bytes | None]],
+    key_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], K] | None,
+    value_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], V] | None,
+) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
+    """Put keys and values through ``fn(topic, headers, data)``; None leaves that side as bytes; null is not asked about.
+
+    Stops at the first record whose deserializer raises. The records before it come back with the error to raise once
+    they have been used up.
+    """
+    out: list[ConsumerRecord[K | None, V | None]] = []
+    for record in records:
+        key: object = record.key
+        value: object = record.value
+        field = "key"
+        try:
+            if key_fn is not None and record.key is not None:
+                key = key_fn(record.topic, record.headers, record.key)
+            field = "value"
+            if value_fn is not None and record.value is not None:
+                value = value_fn(record.topic, record.headers, record.value)
+        except Exception as exc:
+            return out, _failed(record, field, exc)
+        out.append(record.with_key_value(key, value))  # type: ignore[arg-type]
+    return out, None
+
+
+def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc: Exception) -> DeserializationError:
+    error = DeserializationError(
+        f"the {field} deserializer failed for {record.topic}-{record.partition} at offset {record.offset}: "
+        f"{type(exc).__name__}: {exc}; skip(error) or seek to {record.offset + 1} to go on behind it",
+        TopicPartition(record.topic, record.partition),
+        record.offset,
+        record.offset + 1,
+        field=field,
+        key=record.key,
+        value=record.value,
+        headers=list(record.headers),
+        timestamp=record.timestamp,
+    )
+    error.__cause__ = exc
+    return error
