@@ -1,0 +1,73 @@
+"""ApiVersions (key 18): which versions of which APIs this broker speaks; the first request on every connection.
+
+Version 3 is the first flexible one and names the client's software (KIP-511). A broker that does not know the version
+asked for answers UNSUPPORTED_VERSION in version 0, so the response has header version 0 whatever the body's version.
+Version 4 lets a feature's lowest supported version be 0. Version 5 lets the client say which cluster and node it means to
+have reached, so that a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, boolean, int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiVersion(Struct):
+    """The versions of one API that the broker speaks."""
+
+    api_key: int = int16("0+")
+    min_version: int = int16("0+")
+    max_version: int = int16("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class SupportedFeatureKey(Struct):
+    """The levels of one cluster feature that this broker could work at (KIP-584)."""
+
+    name: str = string("3+")
+    min_version: int = int16("3+")
+    max_version: int = int16("3+")
+
+
+@dataclass(slots=True, kw_only=True)
+class FinalizedFeatureKey(Struct):
+    """The levels of one cluster feature in force in the whole cluster; meaningful when the epoch is not negative."""
+
+    name: str = string("3+")
+    max_version_level: int = int16("3+")
+    min_version_level: int = int16("3+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiVersionsResponse(Message):
+    """What the broker speaks. In version 0 this may be the refusal of a newer version."""
+
+    API_KEY = 18
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+
+    error_code: int = int16("0+")
+    api_keys: list[ApiVersion] = array(ApiVersion, "0+")
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    supported_features: list[SupportedFeatureKey] = array(SupportedFeatureKey, "3+", tag=0, ignorable=True)
+    finalized_features_epoch: int = int64("3+", default=-1, tag=1, ignorable=True)
+    finalized_features: list[FinalizedFeatureKey] = array(FinalizedFeatureKey, "3+", tag=2, ignorable=True)
+    zk_migration_ready: bool = boolean("3+", tag=3, ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiVersionsRequest(Message):
+    """Ask what the broker speaks. Brokers refuse empty names from version 3 on."""
+
+    API_KEY = 18
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+    RESPONSE = ApiVersionsResponse
+
+    client_software_name: str = string("3+", ignorable=True)
+    client_software_version: str = string("3+", ignorable=True)
+    cluster_id: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+    node_id: int = int32("5+", default=-1, ignorable=True)

@@ -1,0 +1,260 @@
+"""Declarations in, decoder out: one flat Python function per message and version, nested structs included.
+
+What the generated code keeps to, whatever the bytes say:
+
+* a count is checked against what the rest of the frame can hold (the element's least size) before anything is built;
+* a length is checked against the rest of the frame before it is used;
+* loops are as deep as the declaration, so hostile bytes cannot recurse.
+
+Adjoining fixed-size fields, and the length that follows them, are one ``unpack_from`` straight into attributes; the
+first byte of an unsigned varint counts as fixed-size, since lengths beyond 126 are rare.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import KafkaProtocolError
+from .primitives import Buffer, bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint
+from .schema import Primitive, Struct, WireField, wire_fields
+from .source import COUNT_PREFIX, LENGTH_PREFIX, Source, min_size
+
+#: ``decode(buffer, position) -> message``; all of the buffer from ``position`` on is the message.
+Decode = Callable[[Buffer, int], Any]
+
+_SMALL = 17
+#: Unpackers for short arrays (replicas, partition numbers) by type letter and length.
+_ARRAYS = {
+    code: tuple(struct.Struct(">" + code * count).unpack_from for count in range(_SMALL))
+    for code in ("?", "b", "h", "i", "q", "H", "I", "d", "16s")
+}
+
+
+def compile_decoder(cls: type[Struct], version: int, flexible: bool) -> tuple[Decode, bool]:
+    """Compile the decoder of ``cls`` in ``version``, and whether it takes a view (it has records to cut out)."""
+    has_records = _has_records(cls, version)
+    return _Decoder(version, flexible, has_records).compile(cls), has_records
+
+
+def _has_records(cls: type[Struct], version: int) -> bool:
+    return any(
+        wire.of.name == "records" if isinstance(wire.of, Primitive) else _has_records(wire.of, version)
+        for _, wire in wire_fields(cls)
+        if version in wire.versions
+    )
+
+
+def _trailing(position: int, size: int) -> None:
+    raise KafkaProtocolError(f"message ends at byte {position}, but the frame has {size}")
+
+
+class _Decoder:
+    def __init__(self, version: int, flexible: bool, view: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.view = view
+        #: Locals that hold defaults of nested structs: one instance per message, not one per element.
+        self.shared: dict[type[Struct], str] = {}
+        self.source = Source("def decode(buf, pos):", self._names(), "unpack_from")
+        #: Fixed-size fields not yet unpacked: (type letter, what to assign to).
+        self.run: list[tuple[str, str]] = []
+
+    @staticmethod
+    def _names() -> dict[str, Any]:
+        used = (bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint)
+        return {
+            "new": object.__new__,
+            "unpack_from": struct.unpack_from,
+            "trailing": _trailing,
+            **{function.__name__: function for function in used},
+        }
+
+    def compile(self, cls: type[Struct]) -> Decode:
+        source = self.source
+        source.line("size = len(buf)")
+        message = self.structure(cls)
+        with source.block("if pos != size:"):
+            source.line("trailing(pos, size)")
+        source.line(f"return {message}")
+        return source.compile(f"decode {cls.__name__} version {self.version}", "decode")
+
+    def flush(self) -> None:
+        """Unpack the fixed-size fields collected so far."""
+        if not self.run:
+            return
+        targets = ", ".join(target for _, target in self.run)
+        codes = "".join(code for code, _ in self.run)
+        self.run.clear()
+        if codes == "B":
+            self.source.line(f"{targets} = buf[pos]")
+            self.source.line("pos += 1")
+            return
+        unpack, size = self.source.packer(codes)
+        self.source.line(f"{targets}{'' if ',' in targets else ','} = {unpack}(buf, pos)")
+        self.source.line(f"pos += {size}")
+
+    def structure(self, cls: type[Struct]) -> str:
+        """Read one ``cls``; return the name of the local that holds it."""
+        source = self.source
+        self.flush()
+        name = source.fresh("o")
+        source.line(f"{name} = new({source.constant('C', cls)})")
+        source.line(f"{name}.unknown_tags = {{}}")
+        tagged: list[tuple[str, WireField]] = []
+        for attribute, wire in wire_fields(cls):
+            present = self.version in wire.versions
+            if present and wire.tag < 0:
+                self.value(wire, f"{name}.{attribute}", f"{cls.__name__}.{attribute}")
+                continue
+            source.line(f"{name}.{attribute} = {self.default(wire)}")
+            if present:
+                tagged.append((attribute, wire))
+        if self.flexible:
+            self.tags(cls, name, tagged)
+        self.flush()
+        return name
+
+    def default(self, wire: WireField) -> str:
+        """Return an expression for the default of a field the bytes do not have."""
+        if wire.default is list:
+            return "[]"
+        if not callable(wire.default):
+            return self.source.literal(wire)
+        if wire.default not in self.shared:
+            name = self.shared[wire.default] = self.source.fresh("default")
+            self.source.first(f"{name} = {self.source.constant('C', wire.default)}()")
+        return self.shared[wire.default]
+
+    def value(self, wire: WireField, target: str, what: str) -> None:
+        """Read one field into ``target``."""
+        nullable = self.version in wire.nullable
+        if wire.array:
+            self.array(wire, target, what, nullable)
+        elif isinstance(wire.of, Primitive):
+            if wire.of.code:
+                self.run.append((wire.of.code, target))
+            else:
+                self.content(wire.of, target, what, nullable)
+        elif nullable:
+            self.nullable_structure(wire.of, target)
+        else:
+            self.source.line(f"{target} = {self.structure(wire.of)}")
+
+    def nullable_structure(self, cls: type[Struct], target: str) -> None:
+        marker = self.source.fresh("m")
+        self.run.append(("b", marker))
+        self.flush()
+        with self.source.block(f"if {marker} < 0:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.source.line(f"{target} = {self.structure(cls)}")
+
+    def length(self, prefix: tuple[str, int]) -> str:
+        """Read a length or count; return the local that holds it, plus one in flexible versions."""
+        name = self.source.fresh("n")
+        self.run.append(("B" if self.flexible else prefix[0], name))
+        self.flush()
+        if self.flexible:
+            with self.source.block(f"if {name} > 127:"):
+                self.source.line(f"{name}, pos = read_uvarint(buf, pos, {name})")
+        return name
+
+    def content(self, of: Primitive[Any], target: str, what: str, nullable: bool) -> None:
+        """Read a string, bytes or records."""
+        length = self.length(LENGTH_PREFIX[of.name])
+        if not nullable:
+            self.slice(of, target, what, length)
+            return
+        with self.source.block(f"if {length} == {0 if self.flexible else -1}:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.slice(of, target, what, length)
+
+    def slice(self, of: Primitive[Any], target: str, what: str, length: str) -> None:
+        source = self.source
+        source.line(f"end = pos + {length}{' - 1' if self.flexible else ''}")
+        with source.block("if not pos <= end <= size:"):
+            source.line(f"bad_length({what!r}, end - pos, pos)")
+        cut = "buf[pos:end]"
+        if of.name == "string":
+            cut = f"str({cut}, 'utf-8')" if self.view else f"{cut}.decode()"
+        elif of.name == "bytes" and self.view:
+            cut = f"bytes({cut})"
+        source.line(f"{target} = {cut}")
+        source.line("pos = end")
+
+    def array(self, wire: WireField, target: str, what: str, nullable: bool) -> None:
+        count = self.length(COUNT_PREFIX)
+        if not nullable:
+            self.elements(wire.of, target, what, count)
+            return
+        with self.source.block(f"if {count} == {0 if self.flexible else -1}:"):
+            self.source.line(f"{target} = None")
+        with self.source.block("else:"):
+            self.elements(wire.of, target, what, count)
+
+    def elements(self, of: Primitive[Any] | type[Struct], target: str, what: str, count: str) -> None:
+        """Read ``count`` elements, having made sure that the frame can hold them."""
+        source = self.source
+        if self.flexible:
+            source.line(f"{count} -= 1")
+        least = min_size(of, self.version, self.flexible)
+        assert least > 0, f"{what}: elements without bytes cannot be counted"
+        with source.block(f"if {count} < 0 or {count} * {least} > size - pos:"):
+            source.line(f"bad_count({what!r}, {count}, pos)")
+        if isinstance(of, Primitive) and of.code:
+            arrays = source.constant("A", _ARRAYS[of.code])
+            with source.block(f"if {count} < {_SMALL}:"):
+                source.line(f"{target} = list({arrays}[{count}](buf, pos))")
+            with source.block("else:"):
+                source.line(f"{target} = list(unpack_from('>' + {of.code!r} * {count}, buf, pos))")
+            source.line(f"pos += {count} * {of.size}")
+            return
+        items = source.fresh("x")
+        source.line(f"{target} = {items} = []")
+        with source.block(f"for _ in range({count}):"):
+            if isinstance(of, Primitive):
+                element = source.fresh("e")
+                self.content(of, element, what, nullable=False)
+            else:
+                element = self.structure(of)
+            source.line(f"{items}.append({element})")
+
+    def tags(self, cls: type[Struct], name: str, tagged: list[tuple[str, WireField]]) -> None:
+        """Read the tagged fields at the end of a struct: the declared ones, and what nobody declared."""
+        source = self.source
+        count = source.fresh("t")
+        self.run.append(("B", count))
+        self.flush()
+        with source.block(f"if {count}:"):
+            with source.block(f"if {count} > 127:"):
+                source.line(f"{count}, pos = read_uvarint(buf, pos, {count})")
+            if not tagged:
+                source.line(f"{name}.unknown_tags, pos = read_tags(buf, pos, {count})")
+                return
+            with source.block(f"if {count} * 2 > size - pos:"):
+                source.line(f"bad_count('tagged fields', {count}, pos)")
+            with source.block(f"for _ in range({count}):"):
+                self.tag(cls, name, tagged)
+
+    def tag(self, cls: type[Struct], name: str, tagged: list[tuple[str, WireField]]) -> None:
+        source = self.source
+        tag, length, stop = source.fresh("tag"), source.fresh("n"), source.fresh("stop")
+        source.line(f"{tag}, {length}, pos = read_tag(buf, pos)")
+        source.line(f"{stop} = pos + {length}")
+        with source.block(f"if {stop} > size:"):
+            source.line(f"bad_length('tagged field', {length}, pos)")
+        branch = "if"
+        for attribute, wire in tagged:
+            what = f"{cls.__name__}.{attribute}"
+            with source.block(f"{branch} {tag} == {wire.tag}:"):
+                self.value(wire, f"{name}.{attribute}", what)
+                self.flush()
+                with source.block(f"if pos != {stop}:"):
+                    source.line(f"bad_tag({what!r}, pos, {stop})")
+            branch = "elif"
+        with source.block("else:"):
+            source.line(f"{name}.unknown_tags[{tag}] = bytes(buf[pos:{stop}])")
+            source.line(f"pos = {stop}")

@@ -1,0 +1,208 @@
+"""Declarations in, encoder out: one flat Python function per message and version, nested structs included.
+
+The counterpart of ``decoding``. Adjoining fixed-size fields, and the length after them in versions that are not
+flexible, are one ``pack``. A field the version does not have is left out when it is ignorable or at its default; else
+:class:`~thinconsumer.wire.primitives.UnsupportedFieldError` names it, as Kafka's own writers do.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from .primitives import (
+    STRING_MAX,
+    UVARINTS,
+    Write,
+    null_refused,
+    string_too_long,
+    unsupported,
+    uvarint,
+    write_tags,
+)
+from .schema import Primitive, Struct, WireField, wire_fields
+from .source import COUNT_PREFIX, LENGTH_PREFIX, Source
+
+#: ``encode(message, write)`` hands over the message's bytes in order.
+Encode = Callable[[Any, Write], None]
+
+
+def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Encode:
+    """Compile the encoder of ``cls`` in ``version``."""
+    return _Encoder(version, flexible).compile(cls)
+
+
+class _Encoder:
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.source = Source("def encode(message, write):", self._names(), "pack")
+        self.write = "write"
+        #: Fixed-size fields not yet packed: (type letter, expression).
+        self.run: list[tuple[str, str]] = []
+
+    @staticmethod
+    def _names() -> dict[str, Any]:
+        used = (null_refused, string_too_long, unsupported, uvarint, write_tags)
+        return {
+            "UVARINTS": UVARINTS,
+            "pack": struct.pack,
+            **{function.__name__: function for function in used},
+        }
+
+    def compile(self, cls: type[Struct]) -> Encode:
+        self.structure(cls, "message")
+        return self.source.compile(f"encode {cls.__name__} version {self.version}", "encode")
+
+    def flush(self) -> None:
+        """Pack the fixed-size fields collected so far."""
+        if not self.run:
+            return
+        pack, _ = self.source.packer("".join(code for code, _ in self.run))
+        self.source.line(f"{self.write}({pack}({', '.join(expression for _, expression in self.run)}))")
+        self.run.clear()
+
+    def structure(self, cls: type[Struct], name: str) -> None:
+        """Write the struct that the local ``name`` holds."""
+        tagged: list[tuple[str, str, WireField]] = []
+        for attribute, wire in wire_fields(cls):
+            expression, what = f"{name}.{attribute}", f"{cls.__name__}.{attribute}"
+            if self.version not in wire.versions:
+                if not wire.ignorable:
+                    with self.source.block(f"if {self.differs(wire, expression)}:"):
+                        self.source.line(f"unsupported({what!r}, {self.version})")
+            elif wire.tag >= 0:
+                tagged.append((expression, what, wire))
+            else:
+                self.value(wire, expression, what)
+        if self.flexible:
+            self.tags(name, tagged)
+        self.flush()
+
+    def differs(self, wire: WireField, expression: str) -> str:
+        """Return a condition that holds when a field is not at its default."""
+        if wire.default is None:
+            return f"{expression} is not None"
+        if wire.default is list:
+            return f"({expression} is None or {expression})" if wire.nullable.last >= 0 else expression
+        if callable(wire.default):
+            inner = [self.differs(field, f"{expression}.{name}") for name, field in wire_fields(wire.default)]
+            return f"({' or '.join([*inner, f'{expression}.unknown_tags'])})"
+        return f"{expression} != {self.source.literal(wire)}"
+
+    def value(self, wire: WireField, expression: str, what: str) -> None:
+        """Write one field."""
+        if not wire.array and isinstance(wire.of, Primitive) and wire.of.code:
+            self.run.append((wire.of.code, expression))
+            return
+        name = self.source.fresh("v")
+        self.source.line(f"{name} = {expression}")
+        if wire.array:
+            self.array(wire, name, what)
+        elif isinstance(wire.of, Primitive):
+            self.content(wire.of, wire, name, what)
+        elif self.version in wire.nullable:
+            self.nullable_structure(wire.of, name)
+        else:
+            self.structure(wire.of, name)
+
+    def nullable_structure(self, cls: type[Struct], name: str) -> None:
+        self.run.append(("b", f"-1 if {name} is None else 1"))
+        self.flush()
+        with self.source.block(f"if {name} is not None:"):
+            self.structure(cls, name)
+
+    def length(self, prefix: tuple[str, int], name: str) -> None:
+        """Write a length or count that the local ``name`` holds; in flexible versions it has been raised by one."""
+        if not self.flexible:
+            self.run.append((prefix[0], name))
+            self.flush()
+            return
+        self.flush()
+        self.source.line(f"{self.write}(UVARINTS[{name}] if {name} < {len(UVARINTS)} else uvarint({name}))")
+
+    def null(self, wire: WireField, name: str, length: str, what: str) -> bool:
+        """Open the case that a nullable field is None; return whether an ``else`` has to follow."""
+        if wire.nullable.last < 0:
+            return False
+        with self.source.block(f"if {name} is None:"):
+            if self.version in wire.nullable:
+                self.source.line(f"{length} = {0 if self.flexible else -1}")
+            else:
+                self.source.line(f"null_refused({what!r}, {self.version})")
+        return True
+
+    def content(self, of: Primitive[Any], wire: WireField, name: str, what: str) -> None:
+        """Write a string, bytes or records."""
+        source = self.source
+        length = source.fresh("n")
+        measure = [f"{length} = len({name})"]
+        if of.name == "string":
+            measure = [
+                f"{name} = {name}.encode()",
+                f"{length} = len({name})",
+                f"if {length} > {STRING_MAX}: string_too_long({what!r}, {length})",
+            ]
+        if self.flexible:
+            measure.append(f"{length} += 1")
+        if not wire.array and self.null(wire, name, length, what):
+            with source.block("else:"):
+                for line in measure:
+                    source.line(line)
+        else:
+            for line in measure:
+                source.line(line)
+        self.length(LENGTH_PREFIX[of.name], length)
+        with source.block(f"if {length} > {1 if self.flexible else 0}:"):
+            source.line(f"{self.write}({name})")
+
+    def array(self, wire: WireField, name: str, what: str) -> None:
+        source = self.source
+        count = source.fresh("n")
+        measure = f"{count} = len({name}){' + 1' if self.flexible else ''}"
+        if self.null(wire, name, count, what):
+            with source.block("else:"):
+                source.line(measure)
+        else:
+            source.line(measure)
+        self.length(COUNT_PREFIX, count)
+        if isinstance(wire.of, Primitive) and wire.of.code:
+            with source.block(f"if {name}:"):
+                source.line(f"{self.write}(pack('>' + {wire.of.code!r} * len({name}), *{name}))")
+            return
+        element = source.fresh("e")
+        with source.block(f"for {element} in {name}{' or ()' if wire.nullable.last >= 0 else ''}:"):
+            if isinstance(wire.of, Primitive):
+                self.content(wire.of, wire, element, what)
+            else:
+                self.structure(wire.of, element)
+
+    def tags(self, name: str, tagged: list[tuple[str, str, WireField]]) -> None:
+        """Write the tagged fields that are not at their defaults, and the unknown ones."""
+        source = self.source
+        count = source.fresh("t")
+        source.line(f"{count} = len({name}.unknown_tags)")
+        for expression, _, wire in tagged:
+            with source.block(f"if {self.differs(wire, expression)}:"):
+                source.line(f"{count} += 1")
+        self.run.append(("B", count))
+        self.flush()
+        with source.block(f"if {count}:"):
+            known = source.fresh("known")
+            source.line(f"{known} = {{}}")
+            for expression, what, wire in tagged:
+                with source.block(f"if {self.differs(wire, expression)}:"):
+                    self.tag(wire, expression, what, known)
+            source.line(f"write_tags({self.write}, {known}, {name}.unknown_tags)")
+
+    def tag(self, wire: WireField, expression: str, what: str, known: str) -> None:
+        """Write one tagged field's content aside, since its length goes before it."""
+        source, outer = self.source, self.write
+        parts = source.fresh("parts")
+        self.write = f"{parts}.append"
+        source.line(f"{parts} = []")
+        self.value(wire, expression, what)
+        self.flush()
+        source.line(f"{known}[{wire.tag}] = b''.join({parts})")
+        self.write = outer

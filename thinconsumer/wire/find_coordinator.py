@@ -1,0 +1,55 @@
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
+
+Version 1 adds the key's type (0 a group, 1 a transaction, 2 a share group from version 6 on). From version 4 on many keys go
+in one request and each gets an answer of its own (KIP-699); before that the one answer is in the response itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, int8, int16, int32, string
+
+
+@dataclass(slots=True, kw_only=True)
+class Coordinator(Struct):
+    """The coordinator of one key, or why there is none."""
+
+    key: str = string("4+")
+    node_id: int = int32("4+")
+    host: str = string("4+")
+    port: int = int32("4+")
+    error_code: int = int16("4+")
+    error_message: str | None = string("4+", nullable="4+", ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class FindCoordinatorResponse(Message):
+    """Where the coordinators are: ``coordinators`` from version 4 on, the response itself before."""
+
+    API_KEY = 10
+    VERSIONS = (0, 6)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16("0-3")
+    error_message: str | None = string("1-3", nullable="1-3", ignorable=True)
+    node_id: int = int32("0-3")
+    host: str = string("0-3")
+    port: int = int32("0-3")
+    coordinators: list[Coordinator] = array(Coordinator, "4+")
+
+
+@dataclass(slots=True, kw_only=True)
+class FindCoordinatorRequest(Message):
+    """Ask for coordinators: by ``coordinator_keys`` from version 4 on, by ``key`` before."""
+
+    API_KEY = 10
+    VERSIONS = (0, 6)
+    FLEXIBLE = 3
+    RESPONSE = FindCoordinatorResponse
+
+    key: str = string("0-3")
+    key_type: int = int8("1+")
+    coordinator_keys: list[str] = array(string, "4+")

@@ -1,0 +1,115 @@
+"""What stands before a message: headers of requests (versions 1 and 2) and of responses (versions 0 and 1).
+
+The four bytes of size before them belong to ``link``. Flexible message versions have the newer header, with one oddity
+each way: the client id of a request keeps its old encoding, and the response to ApiVersions keeps the old header, since
+its reader cannot know yet what the broker speaks. Follows ``RequestHeader.json``, ``ResponseHeader.json`` and KIP-482.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from ..errors import IllegalArgumentError, KafkaProtocolError
+from .message import Message
+from .primitives import read_tags, read_uvarint
+
+_API_VERSIONS = 18
+_REQUEST = struct.Struct(">hhih")
+_CORRELATION_ID = struct.Struct(">i")
+
+
+class RequestHeader(NamedTuple):
+    """What a request says before its body; the body starts at ``body_offset``."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
+    """Return header and body of a request, without the size before them."""
+    name = b"" if client_id is None else client_id.encode()
+    length = -1 if client_id is None else len(name)
+    parts: list[bytes | bytearray | memoryview] = []
+    try:
+        parts.append(_REQUEST.pack(message.API_KEY, version, correlation_id, length))
+    except struct.error as error:
+        raise IllegalArgumentError(f"header of {type(message).__name__}: {error}") from error
+    parts.append(name)
+    if version >= message.FLEXIBLE:
+        parts.append(b"\0")
+    message.encode_into(parts.append, version)
+    return b"".join(parts)
+
+
+def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
+    """Return header and body of a response, without the size before them."""
+    parts: list[bytes | bytearray | memoryview] = [_CORRELATION_ID.pack(correlation_id)]
+    if version >= message.FLEXIBLE and message.API_KEY != _API_VERSIONS:
+        parts.append(b"\0")
+    message.encode_into(parts.append, version)
+    return b"".join(parts)
+
+
+def decode_response_header(
+    buffer: bytes | bytearray | memoryview, request: type[Message], version: int
+) -> tuple[int, int]:
+    """Return the correlation id of the response to ``request``, and where its body starts.
+
+    Raises:
+        KafkaProtocolError: The header is cut off, or its tagged fields contradict themselves.
+    """
+    if len(buffer) < _CORRELATION_ID.size:
+        raise KafkaProtocolError(f"response header of {len(buffer)} bytes")
+    (correlation_id,) = _CORRELATION_ID.unpack_from(buffer)
+    if version < request.FLEXIBLE or request.API_KEY == _API_VERSIONS:
+        return correlation_id, _CORRELATION_ID.size
+    return correlation_id, _skip_tags(buffer, _CORRELATION_ID.size)
+
+
+def decode_request_header(buffer: bytes | bytearray | memoryview) -> RequestHeader:
+    """Read a request's header, as a server does; the version need not be one that is spoken here.
+
+    Raises:
+        KafkaProtocolError: The header is cut off or garbled, or no such API is known.
+    """
+    from .apis import REQUESTS  # Clients never come here, and need not import every API for it.
+
+    if len(buffer) < _REQUEST.size:
+        raise KafkaProtocolError(f"request header of {len(buffer)} bytes")
+    api_key, version, correlation_id, length = _REQUEST.unpack_from(buffer)
+    request = REQUESTS.get(api_key)
+    if request is None:
+        raise KafkaProtocolError(f"request for unknown API {api_key}")
+    position = _REQUEST.size
+    client_id: str | None = None
+    if length != -1:
+        end = position + length
+        if not position <= end <= len(buffer):
+            raise KafkaProtocolError(f"client id claims {length} bytes, which the frame does not hold")
+        try:
+            client_id = str(buffer[position:end], "utf-8")
+        except UnicodeDecodeError as error:
+            raise KafkaProtocolError(f"client id is not UTF-8: {error}") from None
+        position = end
+    if version >= request.FLEXIBLE:
+        position = _skip_tags(buffer, position)
+    return RequestHeader(api_key, version, correlation_id, client_id, position)
+
+
+def _skip_tags(buffer: bytes | bytearray | memoryview, position: int) -> int:
+    """Return the position after a header's tagged fields; nobody has declared any yet."""
+    data = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
+    try:
+        count = data[position]
+        position += 1
+        if count > 127:
+            count, position = read_uvarint(data, position, count)
+        if count:
+            _, position = read_tags(data, position, count)
+    except IndexError:
+        raise KafkaProtocolError(f"header ends early: {len(buffer)} bytes") from None
+    return position

@@ -1,0 +1,80 @@
+"""ListOffsets (key 2): find an offset by time, or either end of a log.
+
+Besides a time in milliseconds, ``timestamp`` can be -1 (the end; the last stable offset under read_committed), -2 (the start),
+-3 (the record with the highest timestamp, version 7, KIP-734), -4 (the start of what is on local disk, version 8,
+KIP-405), -5 (the last tiered offset, version 9, KIP-1005) or -6 (the first not yet uploaded, version 11, KIP-1023).
+Version 0 answers with a list of segment starts and is gone from 4.0 brokers. Version 4 adds leader epochs, version 10 a
+time limit for looking into remote storage (KIP-1075).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, int8, int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class ListOffsetsPartitionResponse(Struct):
+    """What was found; ``offset`` is -1 where no record is that young."""
+
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+    old_style_offsets: list[int] = array(int64, "0")
+    timestamp: int = int64("1+", default=-1)
+    offset: int = int64("1+", default=-1)
+    leader_epoch: int = int32("4+", default=-1)
+
+
+@dataclass(slots=True, kw_only=True)
+class ListOffsetsTopicResponse(Struct):
+    """The answers for one topic."""
+
+    name: str = string("0+")
+    partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ListOffsetsResponse(Message):
+    """One answer for each partition asked about."""
+
+    API_KEY = 2
+    VERSIONS = (0, 11)
+    FLEXIBLE = 6
+
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ListOffsetsPartition(Struct):
+    """The time to look for in one partition."""
+
+    partition_index: int = int32("0+")
+    current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
+    timestamp: int = int64("0+")
+    max_num_offsets: int = int32("0", default=1)
+
+
+@dataclass(slots=True, kw_only=True)
+class ListOffsetsTopic(Struct):
+    """The partitions asked about in one topic."""
+
+    name: str = string("0+")
+    partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ListOffsetsRequest(Message):
+    """Look up offsets; to be sent to the leaders of the partitions. Consumers have ``replica_id=-1``."""
+
+    API_KEY = 2
+    VERSIONS = (0, 11)
+    FLEXIBLE = 6
+    RESPONSE = ListOffsetsResponse
+
+    replica_id: int = int32("0+")
+    isolation_level: int = int8("2+")
+    topics: list[ListOffsetsTopic] = array(ListOffsetsTopic, "0+")
+    timeout_ms: int = int32("10+", ignorable=True)

@@ -1,0 +1,90 @@
+"""Metadata (key 3): brokers, topics, partitions, leaders; the map everything else is routed by.
+
+In version 0 an empty list of topics asks for all of them; from version 1 on None does, and the empty list asks for none.
+Version 4 lets the client forbid automatic creation, version 5 adds offline replicas, version 7 leader epochs (KIP-320),
+version 10 topic ids, which the broker takes as a question from version 12 on (KIP-516). Versions 8 to 10 could also report
+what the client may do to the cluster; DescribeCluster took that over (KIP-700). Version 13 adds an error for the
+whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, boolean, int16, int32, string, uuid
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataResponseBroker(Struct):
+    """A broker that is alive, and how to reach it on the listener that was asked."""
+
+    node_id: int = int32("0+")
+    host: str = string("0+")
+    port: int = int32("0+")
+    rack: str | None = string("1+", nullable="1+", default=None, ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataResponsePartition(Struct):
+    """A partition: who leads it, since which epoch, and who copies it."""
+
+    error_code: int = int16("0+")
+    partition_index: int = int32("0+")
+    leader_id: int = int32("0+")
+    leader_epoch: int = int32("7+", default=-1, ignorable=True)
+    replica_nodes: list[int] = array(int32, "0+")
+    isr_nodes: list[int] = array(int32, "0+")
+    offline_replicas: list[int] = array(int32, "5+", ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataResponseTopic(Struct):
+    """A topic and its partitions, or why it cannot be shown. ``name`` is None when an unknown id was asked for."""
+
+    error_code: int = int16("0+")
+    name: str | None = string("0+", nullable="12+")
+    topic_id: bytes = uuid("10+", ignorable=True)
+    is_internal: bool = boolean("1+", ignorable=True)
+    partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition, "0+")
+    topic_authorized_operations: int = int32("8+", default=-2147483648)
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataResponse(Message):
+    """The cluster as one broker sees it; a broker can lag behind others."""
+
+    API_KEY = 3
+    VERSIONS = (0, 13)
+    FLEXIBLE = 9
+
+    throttle_time_ms: int = int32("3+", ignorable=True)
+    brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker, "0+")
+    cluster_id: str | None = string("2+", nullable="2+", default=None, ignorable=True)
+    controller_id: int = int32("1+", default=-1, ignorable=True)
+    topics: list[MetadataResponseTopic] = array(MetadataResponseTopic, "0+")
+    cluster_authorized_operations: int = int32("8-10", default=-2147483648)
+    error_code: int = int16("13+", ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataRequestTopic(Struct):
+    """A topic asked for, by name or, from version 12 on, by id with ``name=None``."""
+
+    topic_id: bytes = uuid("10+", ignorable=True)
+    name: str | None = string("0+", nullable="10+")
+
+
+@dataclass(slots=True, kw_only=True)
+class MetadataRequest(Message):
+    """Ask about some topics, all of them (None), or only the brokers (empty list, from version 1 on)."""
+
+    API_KEY = 3
+    VERSIONS = (0, 13)
+    FLEXIBLE = 9
+    RESPONSE = MetadataResponse
+
+    topics: list[MetadataRequestTopic] | None = array(MetadataRequestTopic, "0+", nullable="1+")
+    allow_auto_topic_creation: bool = boolean("4+", default=True)
+    include_cluster_authorized_operations: bool = boolean("8-10")
+    include_topic_authorized_operations: bool = boolean("8+")

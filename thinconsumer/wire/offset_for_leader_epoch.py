@@ -1,0 +1,72 @@
+"""OffsetForLeaderEpoch (key 23): where did a leader's epoch end? With that, a reader notices a truncated log (KIP-320).
+
+Versions 0 and 1 were for followers only. Version 2 fences by the current leader epoch, version 3 lets ordinary clients
+ask, version 4 is flexible. 4.0 brokers begin at version 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class EpochEndOffset(Struct):
+    """The end of the epoch asked about, or of the highest one before it; -1 and -1 where neither is known."""
+
+    error_code: int = int16("0+")
+    partition: int = int32("0+")
+    leader_epoch: int = int32("1+", default=-1, ignorable=True)
+    end_offset: int = int64("0+", default=-1)
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetForLeaderTopicResult(Struct):
+    """The answers for one topic."""
+
+    topic: str = string("0+")
+    partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetForLeaderEpochResponse(Message):
+    """One answer for each partition asked about."""
+
+    API_KEY = 23
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+
+    throttle_time_ms: int = int32("2+", ignorable=True)
+    topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetForLeaderPartition(Struct):
+    """The epoch of the last record read from one partition."""
+
+    partition: int = int32("0+")
+    current_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+    leader_epoch: int = int32("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetForLeaderTopic(Struct):
+    """The partitions asked about in one topic."""
+
+    topic: str = string("0+")
+    partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetForLeaderEpochRequest(Message):
+    """Ask where epochs end; to be sent to the leaders. Consumers have ``replica_id=-1``."""
+
+    API_KEY = 23
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+    RESPONSE = OffsetForLeaderEpochResponse
+
+    replica_id: int = int32("3+", default=-2, ignorable=True)
+    topics: list[OffsetForLeaderTopic] = array(OffsetForLeaderTopic, "0+")

@@ -1,0 +1,200 @@
+"""How a message is declared: one line per field, in the order of Kafka's own definition.
+
+A struct is a keyword-only dataclass, and each field's default says how it travels::
+
+    @dataclass(slots=True, kw_only=True)
+    class FetchPartition(Struct):
+        partition: int = int32("0+")
+        current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
+        replica_directory_id: bytes = uuid("17+", tag=0, ignorable=True)
+
+To a type checker ``int32(...)`` is an int, so a field whose annotation contradicts its wire type does not pass; to the
+dataclass it is a ``dataclasses.field`` that carries a :class:`WireField`. Nothing is compiled here: ``encoding`` and
+``decoding`` do that from :func:`wire_fields`, once per struct and version that is really used.
+
+Follows Kafka's ``clients/src/main/resources/common/message/README.md`` (versions, defaults, ignorable, tags: KIP-482).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar, overload
+
+#: Kafka's "no id": sixteen zero bytes. Ids stay ``bytes``, since building ``uuid.UUID`` in bulk costs more than decoding.
+ZERO_UUID = bytes(16)
+
+#: Highest version number there can be; as ``Message.FLEXIBLE`` it means that no version is flexible.
+NEVER = 32767
+
+T = TypeVar("T")
+S = TypeVar("S", bound="Struct")
+
+
+class Versions(NamedTuple):
+    """A closed range of versions; ``last`` is :data:`NEVER` when it is open, and below ``first`` when it is empty."""
+
+    first: int
+    last: int
+
+    def __contains__(self, version: object) -> bool:
+        return isinstance(version, int) and self.first <= version <= self.last
+
+
+NO_VERSIONS = Versions(0, -1)
+
+
+def parse_versions(text: str) -> Versions:
+    """Read Kafka's notation: ``"3+"``, ``"3-7"``, ``"3"`` or ``"none"``."""
+    if text == "none":
+        return NO_VERSIONS
+    if text.endswith("+"):
+        return Versions(int(text[:-1]), NEVER)
+    first, _, last = text.partition("-")
+    return Versions(int(first), int(last or first))
+
+
+@dataclass(frozen=True, slots=True)
+class WireField:
+    """What the compilers need to know of one field. ``of`` is the element's type where ``array`` is set."""
+
+    of: Primitive[Any] | type[Struct]
+    array: bool
+    versions: Versions
+    nullable: Versions
+    tag: int  #: -1 for a field that is not tagged.
+    ignorable: bool  #: Whether a value is dropped silently where the version has no such field.
+    default: Any  #: None, a number, a string, bytes; for a list or struct that is not None: its factory.
+
+
+def _declare(
+    of: Primitive[Any] | type[Struct],
+    versions: str,
+    default: Any,
+    *,
+    array: bool = False,
+    nullable: str = "none",
+    tag: int = -1,
+    ignorable: bool = False,
+) -> Any:
+    wire = WireField(of, array, parse_versions(versions), parse_versions(nullable), tag, ignorable, default)
+    if callable(default):
+        return field(default_factory=default, metadata={"wire": wire})
+    return field(default=default, metadata={"wire": wire})
+
+
+class Primitive(Generic[T]):
+    """A type without fields; calling it declares a field of that type.
+
+    ``code`` is its letter in the ``struct`` module where the size is fixed, else empty.
+    """
+
+    def __init__(self, name: str, code: str, size: int, zero: T) -> None:
+        self.name = name
+        self.code = code
+        self.size = size
+        self.zero = zero
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @overload
+    def __call__(self, versions: str, *, default: T = ..., tag: int = -1, ignorable: bool = False) -> T: ...
+
+    @overload
+    def __call__(
+        self, versions: str, *, nullable: str, default: T | None = ..., tag: int = -1, ignorable: bool = False
+    ) -> T | None: ...
+
+    def __call__(self, versions: str, **options: Any) -> Any:
+        return _declare(self, versions, options.pop("default", self.zero), **options)
+
+
+boolean = Primitive[bool]("bool", "?", 1, False)
+int8 = Primitive[int]("int8", "b", 1, 0)
+int16 = Primitive[int]("int16", "h", 2, 0)
+int32 = Primitive[int]("int32", "i", 4, 0)
+int64 = Primitive[int]("int64", "q", 8, 0)
+uint16 = Primitive[int]("uint16", "H", 2, 0)
+uint32 = Primitive[int]("uint32", "I", 4, 0)
+float64 = Primitive[float]("float64", "d", 8, 0.0)
+uuid = Primitive[bytes]("uuid", "16s", 16, ZERO_UUID)
+string = Primitive[str]("string", "", 0, "")
+binary = Primitive[bytes]("bytes", "", 0, b"")
+
+#: Record batches, untouched: a memoryview of the frame when decoded, anything bytes-like when encoded.
+Records = bytes | bytearray | memoryview
+record_bytes = Primitive[Records]("records", "", 0, b"")
+
+
+@overload
+def array(of: Primitive[T], versions: str, *, tag: int = -1, ignorable: bool = False) -> list[T]: ...
+
+
+@overload
+def array(of: type[S], versions: str, *, tag: int = -1, ignorable: bool = False) -> list[S]: ...
+
+
+@overload
+def array(
+    of: Primitive[T],
+    versions: str,
+    *,
+    nullable: str,
+    default: type[list[Any]] | None = ...,
+    tag: int = -1,
+    ignorable: bool = False,
+) -> list[T] | None: ...
+
+
+@overload
+def array(
+    of: type[S],
+    versions: str,
+    *,
+    nullable: str,
+    default: type[list[Any]] | None = ...,
+    tag: int = -1,
+    ignorable: bool = False,
+) -> list[S] | None: ...
+
+
+def array(of: Any, versions: str, **options: Any) -> Any:
+    """Declare a list of ``of``; empty by default, or ``default=None`` where it is nullable."""
+    return _declare(of, versions, options.pop("default", list), array=True, **options)
+
+
+@overload
+def struct(of: type[S], versions: str, *, tag: int = -1, ignorable: bool = False) -> S: ...
+
+
+@overload
+def struct(
+    of: type[S], versions: str, *, nullable: str, default: None, tag: int = -1, ignorable: bool = False
+) -> S | None: ...
+
+
+def struct(of: Any, versions: str, **options: Any) -> Any:
+    """Declare a single nested struct; an instance with defaults, or ``default=None`` where it is nullable."""
+    return _declare(of, versions, options.pop("default", of), **options)
+
+
+@dataclass(slots=True, kw_only=True)
+class Struct:
+    """Base of everything that has fields.
+
+    ``unknown_tags`` keeps, by tag, what a newer peer added in flexible versions, so that it survives being passed on.
+    """
+
+    unknown_tags: dict[int, bytes] = field(default_factory=dict, repr=False)
+
+
+_FIELDS: dict[type[Struct], tuple[tuple[str, WireField], ...]] = {}
+
+
+def wire_fields(cls: type[Struct]) -> tuple[tuple[str, WireField], ...]:
+    """Return ``(attribute, declaration)`` of each field of ``cls``, in the order of the wire."""
+    if cls not in _FIELDS:
+        declared = [(item.name, item.metadata.get("wire")) for item in dataclasses.fields(cls)]
+        _FIELDS[cls] = tuple((name, wire) for name, wire in declared if isinstance(wire, WireField))
+    return _FIELDS[cls]
