@@ -1,0 +1,5 @@
+"""The only sockets and the only clock of the client: a :class:`~thinconsumer.driver.Driver` over ``selectors``."""
+
+from .selector_driver import SelectorDriver
+
+__all__ = ["SelectorDriver"]
