@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol, Union
 
 from .errors import KafkaConnectionError
+from .timers import Random
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,8 @@ class Endpoint(Protocol):
 class Driver(Protocol):
     """Does the I/O of one endpoint and owns its clocks. Used by one thread; only ``wakeup`` may be called from others."""
 
+    random: Random  #: Where jitter and nonces come from.
+
     def now(self) -> float:
         """Return monotonic seconds."""
         ...
@@ -128,6 +131,9 @@ class Driver(Protocol):
     def take_wakeup(self) -> bool:
         """Return whether :meth:`wakeup` was called since this was last asked."""
         ...
+
+    def check_process(self) -> None:
+        """Raise ``ConcurrentAccessError`` in a forked child of the process that connected."""
 
     def fileno(self) -> int:
         """Return a descriptor that turns readable when a step has I/O to do; ``io.UnsupportedOperation`` without one."""

@@ -1,5 +1,6 @@
 """The only sockets and the only clock of the client: a :class:`~thinconsumer.driver.Driver` over ``selectors``."""
 
+from .guard import Guard
 from .selector_driver import SelectorDriver
 
-__all__ = ["SelectorDriver"]
+__all__ = ["Guard", "SelectorDriver"]

@@ -1,0 +1,50 @@
+"""An answer that is not there yet: what a blocking method waits for while ``poll``'s machinery works on it.
+
+Owns one small class. It knows nothing of time or I/O: whoever waits steps the engine until :attr:`Call.done`.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from .errors import KafkaError
+
+T = TypeVar("T")
+
+
+class Call(Generic[T]):
+    """Settled once, with a result or an error; abandoned by whoever asked when its time has passed."""
+
+    __slots__ = ("_error", "_result", "abandoned", "done", "last_error", "what")
+
+    def __init__(self, what: str) -> None:
+        self.what = what  #: What is asked, for the message of a timeout.
+        self.done = False
+        self.abandoned = False  #: Nobody waits any more; managers drop the work.
+        #: The latest passing failure. A timeout without it would say only that time passed.
+        self.last_error: KafkaError | None = None
+        self._result: T | None = None
+        self._error: KafkaError | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to do for it."""
+        return self.done or self.abandoned
+
+    def succeed(self, result: T) -> None:
+        """Settle with ``result``; a call settled before stays as it is."""
+        if not self.done:
+            self._result = result
+            self.done = True
+
+    def fail(self, error: KafkaError) -> None:
+        """Settle with ``error``; a call settled before stays as it is."""
+        if not self.done:
+            self._error = error
+            self.done = True
+
+    def result(self) -> T:
+        """Return the result of a settled call, or raise its error."""
+        if self._error is not None:
+            raise self._error
+        return self._result  # type: ignore[return-value]

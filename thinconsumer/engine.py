@@ -1,0 +1,187 @@
+"""Wires the rooms: inputs, deadlines, outputs. It decides nothing itself.
+
+Everything flows through :meth:`Engine.step`: answers go to who asked, managers say what they want next, the links are
+told. It reads no clock and does no I/O: a driver carries out :meth:`take_commands` and feeds bytes to the links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .calls import Call
+from .driver import Address, Command
+from .errors import KafkaError, KafkaTimeoutError, NoBrokersAvailable
+from .fetch import lookups, planner, validation
+from .fetch.answers import Answers
+from .fetch.buffer import Buffer
+from .fetch.collector import Collector, Deserialize
+from .fetch.lookups import Found, Lookup, Lookups
+from .fetch.planner import Planner
+from .fetch.resets import Resets
+from .fetch.validation import Validation
+from .link.request import Answer
+from .links import Links
+from .metadata import ASKER as METADATA
+from .metadata import Metadata
+from .partitions import Partitions
+from .timers import Random
+from .types import TopicPartition
+
+if TYPE_CHECKING:
+    from .config import ConsumerConfig
+
+#: Steps of managers within one step of the engine; each may only be caused by an answer of the one before.
+ROUNDS_MAX = 100
+
+
+class Engine:
+    """One consumer's machinery, without a clock and without a socket."""
+
+    def __init__(self, config: ConsumerConfig, random: Random, deserialize: Deserialize | None = None) -> None:
+        self.config = config
+        self.links = Links(config, random)
+        self.partitions = Partitions()
+        self.metadata = Metadata(config, random)
+        self.buffer = Buffer()
+        self.lookups = Lookups(config, self.metadata, random)
+        self.resets = Resets(
+            config.auto_offset_reset, config.new_partition_offset_reset, self.partitions, self.metadata, self.lookups
+        )
+        self.validation = Validation(config, config.auto_offset_reset, self.partitions, self.metadata, random)
+        self.planner = Planner(config, self.partitions, self.metadata, self.buffer, random)
+        self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, random)
+        self.collector = Collector(config, self.partitions, self.buffer, deserialize)
+        self._handlers: dict[str, Callable[[Answer, float], None]] = {
+            METADATA: self.metadata.handle,
+            lookups.ASKER: self.lookups.handle,
+            validation.ASKER: self.validation.handle,
+            planner.ASKER: self.answers.handle,
+        }
+        self._now = 0.0
+        self._generation = -1
+        self._goodbyes = 0
+        self._metadata_seen = -1
+
+    # -- stepping
+
+    def step(self, now: float, wall_time: float) -> bool:
+        """Let everything that can happen now, happen. Returns whether anything was asked of a broker."""
+        self._now = now
+        asked = False
+        self.links.step(now)
+        for _ in range(ROUNDS_MAX):
+            for answer in self.links.take_answers():
+                self._handlers[answer.request.asker](answer, now)
+            if not self._step_managers(now, wall_time):
+                break
+            asked = True
+        return asked
+
+    def wake_at(self) -> float:
+        """Return when to step again even if nothing arrives."""
+        now = self._now
+        return min(
+            self.links.wake_at(),
+            self.metadata.wake_at(now),
+            self.lookups.wake_at(now),
+            self.validation.wake_at(now),
+            self.planner.wake_at(now),
+        )
+
+    def take_commands(self) -> list[Command]:
+        """Return what the driver shall do."""
+        return self.links.take_commands()
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
+        """Take the resolver's answer."""
+        self.links.resolved(host, port, addresses, error, now)
+
+    def _step_managers(self, now: float, wall_time: float) -> bool:
+        self._note_changes()
+        self.resets.step(now, wall_time)
+        requests = self.metadata.step(now)
+        requests += self.lookups.step(now)
+        requests += self.validation.step(now)
+        requests += self.planner.step(now)
+        for request in requests:
+            self.links.send(request, now)
+        if requests:
+            self.links.step(now)
+        return bool(requests)
+
+    def _note_changes(self) -> None:
+        if self._generation != self.partitions.generation:
+            self._generation = self.partitions.generation
+            self.buffer.sweep(set(self.partitions))
+        if self.metadata.rebootstrap_reason is not None:
+            self.metadata.rebootstrap_reason = None
+            self.links.rebootstrap(self._now)
+        if self._metadata_seen != self.metadata.version:
+            self._metadata_seen = self.metadata.version
+            self.links.update_nodes(self.metadata.nodes.values())
+        self.metadata.want(self.partitions.topics() | self.lookups.topics())
+
+    # -- what the consumer asks
+
+    def look_up(self, timestamps: dict[TopicPartition, int], what: str) -> Call[dict[TopicPartition, Found]]:
+        """Ask leaders for offsets (ms since the epoch, -1 end, -2 start); settles when all have answered."""
+        call: Call[dict[TopicPartition, Found]] = Call(what)
+        results: dict[TopicPartition, Found] = {}
+        if not timestamps:
+            call.succeed(results)
+
+        def failed(error: KafkaError, final: bool) -> None:
+            call.last_error = error
+            if final:
+                call.fail(error)
+
+        for tp, timestamp in timestamps.items():
+
+            def found(answer: Found, now: float, tp: TopicPartition = tp) -> None:
+                results[tp] = answer
+                if len(results) == len(timestamps):
+                    call.succeed(results)
+
+            self.lookups.add(Lookup(tp, timestamp, lambda: not call.over, found, failed))
+        return call
+
+    def persistent_errors(self) -> Iterable[KafkaError]:
+        """Return what every poll has to raise until it is cured."""
+        for partition in self.partitions:
+            if partition.error is not None:
+                yield partition.error
+            elif (topic := self.metadata.topics.get(partition.tp.topic)) is not None and topic.error is not None:
+                if not getattr(topic.error, "retriable", False):
+                    yield topic.error
+
+    def outage(self, now: float) -> NoBrokersAvailable | None:
+        """Return the error to raise when nothing could be reached for ``bootstrap_timeout_ms``."""
+        outage = self.links.outage(now)
+        if outage is None or now - outage.since < self.config.bootstrap_timeout_ms / 1000:
+            return None
+        self.links.acknowledge_outage(now)
+        return NoBrokersAvailable(f"no broker could be reached for {now - outage.since:.1f} s: {outage}", outage.causes)
+
+    def close(self, now: float) -> bool:
+        """Ask brokers to forget the fetch sessions; returns whether :meth:`closing` has anything to wait for."""
+        self._goodbyes = 0
+        for request in self.planner.close(now):
+            # Never worth dialling for: brokers forget by themselves, only later.
+            if self.links.ready(request.target.node_id):
+                self.links.send(request, now)
+                self._goodbyes += 1
+        self.links.step(now)
+        return self._goodbyes > 0
+
+    def closing(self, now: float) -> bool:
+        """Go on closing: returns whether a goodbye is still unanswered. Nothing else is asked any more."""
+        self.links.step(now)
+        self._goodbyes -= sum(planner.is_goodbye(answer.request) for answer in self.links.take_answers())
+        return self._goodbyes > 0
+
+    def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
+        """Return the error of a call whose time has passed, with what kept it waiting."""
+        outage = self.links.outage(self._now)
+        cause = call.last_error or (f"no broker reachable: {outage}" if outage else "no answer yet")
+        return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")

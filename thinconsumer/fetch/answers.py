@@ -1,0 +1,206 @@
+"""Reading Fetch answers: errors into what follows from them, records into the buffer, and each fetch offset onwards.
+
+Owns the order that matters: read the errors, walk the batch headers, advance each fetch offset. After that the next
+request of the session may go out; decompressing and decoding come later, batch by batch, when records are handed over.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from ..errors import CorruptRecordError, KafkaError, TopicAuthorizationFailedError
+from ..link.request import Answer
+from ..metadata import Metadata
+from ..partitions import Partition, Partitions
+from ..records.aborted import AbortedTransactions
+from ..records.batch import Batch, split
+from ..timers import Backoff, Random
+from ..types import Node, TopicPartition
+from ..wire.error_codes import Code, to_error
+from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from .buffer import Buffer, Fetched, Frame
+from .planner import Asked, Planner
+from .settings import Settings
+from .verdicts import Verdict, verdict
+
+log = logging.getLogger(__name__)
+
+#: Errors of a session, not of a partition (KIP-227, KIP-516): the next request opens a new one.
+SESSION_ERRORS = {
+    Code.FETCH_SESSION_ID_NOT_FOUND,
+    Code.INVALID_FETCH_SESSION_EPOCH,
+    Code.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+
+
+class Answers:
+    """Takes every Fetch answer."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        partitions: Partitions,
+        metadata: Metadata,
+        buffer: Buffer,
+        planner: Planner,
+        random: Random,
+    ) -> None:
+        self._settings = settings
+        self._partitions = partitions
+        self._metadata = metadata
+        self._buffer = buffer
+        self._planner = planner
+        self._random = random
+        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._read_committed = settings.isolation_level == "read_committed"
+        #: Fetches that succeeded so far: "has anything been fetched yet" is what an idle timer starts from.
+        self.completed = 0
+        self.last_at: float | None = None
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take one answer. Its effect on the session always applies; its records only where they are still wanted."""
+        asked: Asked = answer.request.context
+        self._planner.returned(asked)
+        response: FetchResponse | None = answer.response
+        if response is None:
+            self._failed(asked, answer.error, now)
+            return
+        if response.error_code:
+            self._session_error(asked, response.error_code, now)
+            return
+        asked.session.answered(response.session_id)
+        asked.session.retry.succeeded()
+        self.completed += 1
+        self.last_at = now
+        nodes = {n.node_id: Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
+        frame = Frame(answer.size)
+        for tp, data in self._each(asked, response.responses):
+            partition, cursor = asked.cursors[tp]
+            if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
+                log.debug("dropping what was fetched for %s-%s: it was moved meanwhile", *tp)
+            elif data.error_code:
+                self._partition_error(asked, partition, data, nodes, now)
+            else:
+                self._take(asked, partition, data, frame, now)
+
+    # -- whole answers that failed
+
+    def _failed(self, asked: Asked, error: KafkaError | None, now: float) -> None:
+        asked.session.reset()
+        asked.session.retry.failed(now)
+        log.debug("fetch from node %s failed: %s", asked.node_id, error)
+        self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
+        for partition, _ in asked.cursors.values():
+            if partition.preferred_replica == asked.node_id:
+                partition.preferred_replica = -1  # back to the leader at once, or a dead follower stops the partition
+
+    def _session_error(self, asked: Asked, code: int, now: float) -> None:
+        error = to_error(code, api="Fetch", node_id=asked.node_id)
+        if code in SESSION_ERRORS:
+            log.info("fetch session %s of node %s ended: %s", asked.session.session_id, asked.node_id, error)
+            asked.session.reset(keep_id=code == Code.FETCH_SESSION_TOPIC_ID_ERROR)
+            if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or asked.epoch == 0:
+                asked.session.retry.failed(now)  # a fresh session was refused: not again at once
+                self._metadata.request_update(str(error))
+            else:
+                asked.session.retry.succeeded()
+            return
+        asked.session.reset()
+        asked.session.retry.failed(now)
+        if verdict(code) is Verdict.RAISE:
+            for partition, cursor in asked.cursors.values():
+                if partition.cursor is cursor:
+                    partition.error = error
+        else:
+            self._metadata.request_update(str(error))
+
+    # -- partitions
+
+    def _each(self, asked: Asked, responses: list[FetchableTopicResponse]) -> Iterator[tuple[TopicPartition, PartitionData]]:
+        for topic in responses:
+            name = topic.topic or asked.names.get(topic.topic_id)
+            for data in topic.partitions:
+                tp = TopicPartition(name or "", data.partition_index)
+                if tp in asked.cursors:
+                    yield tp, data
+                else:
+                    log.debug("node %s answered for %s, which was not asked for", asked.node_id, tp)
+
+    def _partition_error(
+        self, asked: Asked, partition: Partition, data: PartitionData, nodes: dict[int, Node], now: float
+    ) -> None:
+        tp = partition.tp
+        what = verdict(data.error_code)
+        if what is Verdict.RANGE:
+            self._out_of_range(asked, partition)
+            return
+        error = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
+        log.debug("fetching %s-%s from node %s: %s", *tp, asked.node_id, error)
+        asked.session.held.pop(tp, None)
+        partition.preferred_replica = -1
+        hint = data.current_leader
+        if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
+            return  # the new leader is known already (KIP-951): nothing to wait for
+        partition.failures += 1
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._random)
+        if what is Verdict.REFRESH:
+            self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
+        elif what is Verdict.RAISE:
+            if isinstance(error, TopicAuthorizationFailedError):
+                error.topics = (tp.topic,)
+            partition.error = error
+
+    def _out_of_range(self, asked: Asked, partition: Partition) -> None:
+        info = self._metadata.leader(partition.tp)
+        if info is not None and asked.node_id != info.leader:
+            # A follower may lag behind, or have deleted earlier than the leader: only the leader's word counts.
+            log.info("%s-%s: node %s calls offset %s out of range; asking the leader", *partition.tp, asked.node_id,
+                     partition.cursor.fetch_offset)
+            partition.preferred_replica = -1
+            return
+        partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
+
+    def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:
+        partition.failures = 0
+        partition.error = None
+        partition.high_watermark = data.high_watermark
+        partition.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else None
+        if data.log_start_offset >= 0:
+            partition.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0 and data.preferred_read_replica != asked.node_id:
+            partition.preferred_replica = data.preferred_read_replica
+            partition.preferred_until = now + self._settings.metadata_max_age_ms / 1000
+        if data.records:
+            self._take_records(partition, data, memoryview(data.records), frame)
+
+    def _take_records(self, partition: Partition, data: PartitionData, records: memoryview, frame: Frame) -> None:
+        cursor = partition.cursor
+        batches, broken = split(records, partition.tp)
+        # What lies below was received before: a node asked earlier, or the front of a batch we are in the middle of.
+        batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
+        if not _ascending(batches):
+            broken = CorruptRecordError(
+                f"{partition.tp.topic}-{partition.tp.partition}: batches out of order at offset {cursor.fetch_offset}",
+                partition.tp, cursor.fetch_offset, batches[-1].next_offset,
+            )
+            batches = []
+        if not batches and broken is None:
+            return
+        aborted = None
+        if self._read_committed:
+            pairs = ((a.producer_id, a.first_offset) for a in data.aborted_transactions or ())
+            aborted = AbortedTransactions(pairs, *partition.tp)
+        size = sum(batch.size for batch in batches)
+        fetched = Fetched(partition, batches, frame, size, error=broken, aborted=aborted)
+        self._buffer.add(fetched)
+        if batches:
+            cursor.fetch_offset = batches[-1].next_offset
+            cursor.fetch_epoch = batches[-1].leader_epoch
+        if broken is not None:
+            # Asking again would bring the same bytes: wait for the user's seek.
+            partition.blocked_until = float("inf")
+
+
+def _ascending(batches: list[Batch]) -> bool:
+    return all(a.next_offset <= b.base_offset for a, b in zip(batches, batches[1:]))

@@ -1,0 +1,212 @@
+"""Handing over: decode as much as one poll returns, and move positions in its very last step.
+
+Owns the two steps. :meth:`Collector.gather` decodes, batch by batch, and changes nothing but its own cache of decoded
+batches; the :class:`Handover` it returns says which positions would move where. :meth:`Collector.settle` moves them.
+So an exception anywhere in between, KeyboardInterrupt too, has delivered nothing and lost nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from ..errors import RecordError
+from ..partitions import Partition, Partitions
+from ..types import ConsumerRecord, TopicPartition
+from .buffer import Buffer, Chunk, Fetched
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+Records = list[ConsumerRecord[Any, Any]]
+#: Applied to the records of one batch: returns how many of them came through, and what stopped the next one.
+Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
+
+_offset_of = attrgetter("offset")
+
+
+class Move(NamedTuple):
+    """How far one ``Fetched`` is handed over, and where its partition is then."""
+
+    fetched: Fetched
+    adds: int  #: Records of the handover that are from here.
+    chunk: int
+    record: int
+    offset: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class Handover:
+    """What one poll returns, and what follows once it has returned."""
+
+    records: dict[TopicPartition, Records] = field(default_factory=dict)
+    moves: list[Move] = field(default_factory=list)
+    turns: list[Partition] = field(default_factory=list)  #: Partitions that had their turn.
+    count: int = 0
+
+
+class Collector:
+    """Hands buffered records over."""
+
+    def __init__(
+        self, settings: Settings, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
+    ) -> None:
+        self._check_crcs = settings.check_crcs
+        self._partitions = partitions
+        self._buffer = buffer
+        self._deserialize = deserialize
+        #: A broken record found after good ones of the same poll: the next poll raises it before anything else.
+        self._overdue: Fetched | None = None
+
+    def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
+        """Return up to ``max_records`` records, of each partition in ``ends`` only those before that offset.
+
+        Raises ``RecordError`` when the next thing due cannot be handed out.
+        """
+        self._raise_overdue()
+        handover = Handover()
+        for partition in self._buffer.turns():
+            if handover.count >= max_records:
+                break
+            if not partition.may_hand_out:
+                self._buffer.head(partition)  # lets go of what has become stale
+                continue
+            end = ends.get(partition.tp, -1) if ends is not None else None
+            self._gather_from(partition, max_records, end, handover)
+        return handover
+
+    def first(self, handover: Handover, count: int) -> Handover:
+        """Return the part of a handover that covers its first ``count`` records."""
+        part = Handover()
+        for move in handover.moves:
+            if part.count + move.adds > count:
+                part.moves.append(self._partial(move.fetched, count - part.count))
+                break
+            part.moves.append(move)
+            part.count += move.adds
+        return part
+
+    def settle(self, handover: Handover) -> None:
+        """Move the positions. Repeating it changes nothing, so an interrupted one is simply repeated."""
+        for fetched, _, chunk, record, offset, epoch in handover.moves:
+            for done in range(fetched.chunk, chunk):
+                # Lets go of the memory of what was handed over; its place in the list keeps the count.
+                fetched.chunks[done] = None
+                fetched.batches[done] = None
+            fetched.chunk = chunk
+            fetched.record = record
+            fetched.cursor.offset = offset
+            fetched.cursor.epoch = epoch
+        for partition in handover.turns:
+            self._buffer.head(partition)
+            self._buffer.rotate(partition)
+
+    # -- inside
+
+    def _raise_overdue(self) -> None:
+        overdue, self._overdue = self._overdue, None
+        if overdue is not None and overdue.fresh and overdue.partition.may_hand_out:
+            error = self._error_at(overdue)
+            if error is not None:
+                raise error
+
+    def _gather_from(self, partition: Partition, max_records: int, end: int | None, handover: Handover) -> None:
+        found: Records = []
+        self._buffer.head(partition)  # lets go of what has become stale or empty at its front
+        for fetched in self._buffer.queue(partition):
+            if not fetched.fresh:
+                break
+            error = self._drain(fetched, max_records - handover.count - len(found), end, found, handover)
+            if error is not None:
+                if not found and not handover.count and not handover.moves:
+                    # Whoever comes next is not held up by this one: its turn is over.
+                    self._buffer.rotate(partition)
+                    raise error
+                self._overdue = fetched
+                break
+            if handover.count + len(found) >= max_records:
+                break
+        if found:
+            handover.records[partition.tp] = found
+            handover.count += len(found)
+        handover.turns.append(partition)
+
+    def _drain(
+        self, fetched: Fetched, room: int, end: int | None, found: Records, handover: Handover
+    ) -> RecordError | None:
+        """Add up to ``room`` records; return what stands right behind them if it cannot be handed out."""
+        index, record = fetched.chunk, fetched.record
+        offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
+        before = len(found)
+        error: RecordError | None = None
+        while room > 0 and index < len(fetched.batches):
+            if end is not None and offset >= end:
+                break
+            chunk = self._chunk(fetched, index)
+            stop = min(len(chunk.records), record + room)
+            if end is not None and chunk.next_offset > end:
+                stop = min(stop, bisect_left(chunk.records, end, key=_offset_of))
+            if stop > record:
+                found += chunk.records[record:stop] if record or stop < len(chunk.records) else chunk.records
+                offset, epoch = chunk.records[stop - 1].offset + 1, chunk.epoch
+                room -= stop - record
+                record = stop
+            if stop < len(chunk.records):
+                break
+            if chunk.error is not None:
+                error = chunk.error
+                break
+            # Past the batch's last offset, records or not: compaction leaves holes, control batches yield none.
+            offset, epoch = max(offset, chunk.next_offset), chunk.epoch
+            index, record = index + 1, 0
+        if error is None and room > 0 and index >= len(fetched.batches):
+            error = fetched.error
+        if (index, record) != (fetched.chunk, fetched.record):
+            handover.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch))
+        return error
+
+    def _partial(self, fetched: Fetched, count: int) -> Move:
+        """Return the move that hands over ``count`` records of what ``fetched`` holds decoded."""
+        handover = Handover()
+        self._drain(fetched, count, None, [], handover)
+        return handover.moves[0] if handover.moves else Move(
+            fetched, 0, fetched.chunk, fetched.record, fetched.cursor.offset, fetched.cursor.epoch
+        )
+
+    def _error_at(self, fetched: Fetched) -> RecordError | None:
+        """Return the error that stands exactly where the handing over of ``fetched`` has come to."""
+        if fetched.chunk >= len(fetched.batches):
+            return fetched.error
+        chunk = self._chunk(fetched, fetched.chunk)
+        return chunk.error if fetched.record >= len(chunk.records) else None
+
+    def _chunk(self, fetched: Fetched, index: int) -> Chunk:
+        while index >= len(fetched.chunks):
+            chunk = self._decode(fetched, len(fetched.chunks))
+            # The one statement that says a batch has been decoded.
+            fetched.chunks.append(chunk)
+        found = fetched.chunks[index]
+        assert found is not None
+        return found
+
+    def _decode(self, fetched: Fetched, index: int) -> Chunk:
+        batch = fetched.batches[index]
+        assert batch is not None
+        epoch = batch.leader_epoch
+        tp = fetched.partition.tp
+        try:
+            if fetched.aborted is not None and fetched.aborted.skip(batch, self._check_crcs):
+                return Chunk([], batch.next_offset, epoch)
+            # A batch begins where its producer began it, which may be below what was asked for.
+            records = batch.decode(tp.topic, tp.partition, self._check_crcs, start=fetched.start)
+        except RecordError as error:
+            return Chunk([], batch.next_offset, epoch, error)
+        if self._deserialize is None or not records:
+            return Chunk(records, batch.next_offset, epoch)
+        records, failure = self._deserialize(tp, records)
+        return Chunk(records, batch.next_offset, epoch, failure)

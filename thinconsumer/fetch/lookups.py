@@ -1,0 +1,181 @@
+"""Looking offsets up: one ListOffsets per leader, for whoever wants to know.
+
+Owns the asking (grouping by leader, backoff, errors); what an offset is for is the business of ``resets`` and of the
+user's calls, which hand in a :class:`Lookup` and are told. KIP-79, KIP-207, KIP-320.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..errors import KafkaError, TopicAuthorizationFailedError
+from ..link.request import Answer, Request, Target
+from ..metadata import Metadata
+from ..timers import NEVER, Backoff, Random
+from ..types import TopicPartition
+from ..wire import Message
+from ..wire.error_codes import Code, to_error
+from ..wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from .settings import Settings
+from .verdicts import Verdict, verdict
+
+log = logging.getLogger(__name__)
+
+ASKER = "offsets"
+
+
+class Found(NamedTuple):
+    """What a leader said: ``offset`` -1 when no record is that young; ``timestamp`` in ms; epochs -1 when unknown."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+@dataclass(slots=True, eq=False)
+class Lookup:
+    """One question: the offset of ``timestamp`` (or a mark: -1 end, -2 start) in one partition."""
+
+    tp: TopicPartition
+    timestamp: int
+    wanted: Callable[[], bool]  #: Whether anyone still wants to know.
+    found: Callable[[Found, float], None]
+    failed: Callable[[KafkaError, bool], None]  #: An error, and whether it is final (else it is asked again).
+    attempts: int = 0
+    not_before: float = 0.0
+    in_flight: bool = False
+
+
+class Lookups:
+    """Asks leaders for offsets."""
+
+    def __init__(self, settings: Settings, metadata: Metadata, random: Random) -> None:
+        self._settings = settings
+        self._metadata = metadata
+        self._random = random
+        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._lookups: list[Lookup] = []
+
+    def add(self, lookup: Lookup) -> None:
+        """Ask from the next step on, until there is an answer or nobody wants it."""
+        self._lookups.append(lookup)
+
+    def topics(self) -> set[str]:
+        """Return the topics whose leaders have to be known."""
+        return {lookup.tp.topic for lookup in self._lookups}
+
+    def step(self, now: float) -> list[Request]:
+        """Return the requests due now."""
+        if not self._lookups:
+            return []
+        self._lookups = [lookup for lookup in self._lookups if lookup.in_flight or lookup.wanted()]
+        groups: dict[int, list[dict[TopicPartition, Lookup]]] = {}
+        for lookup in self._lookups:
+            if lookup.in_flight or now < lookup.not_before:
+                continue
+            info = self._metadata.leader(lookup.tp)
+            if info is None:
+                self._without_leader(lookup, now)
+                continue
+            _place(groups.setdefault(info.leader, []), lookup)
+        return [self._request(node, group, now) for node, many in groups.items() for group in many]
+
+    def wake_at(self, now: float) -> float:
+        """Return when a backoff ends."""
+        return min((max(now, x.not_before) for x in self._lookups if not x.in_flight), default=NEVER)
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the answer of a request made by :meth:`step`."""
+        group: dict[TopicPartition, Lookup] = answer.request.context
+        for lookup in group.values():
+            lookup.in_flight = False
+        response: ListOffsetsResponse | None = answer.response
+        if response is None:
+            error = answer.error or KafkaError("no answer")
+            self._metadata.request_update(f"ListOffsets of node {answer.node_id} failed: {error}")
+            self._again(group.values(), error, now)
+            return
+        for topic in response.topics:
+            for data in topic.partitions:
+                lookup_ = group.pop(TopicPartition(topic.name, data.partition_index), None)
+                if lookup_ is not None:
+                    self._take(lookup_, data, answer.node_id, now)
+        self._again(group.values(), KafkaError("the broker left this partition out of its answer"), now)
+
+    # -- inside
+
+    def _without_leader(self, lookup: Lookup, now: float) -> None:
+        topic = self._metadata.topics.get(lookup.tp.topic)
+        error = topic.error if topic is not None else None
+        if isinstance(error, TopicAuthorizationFailedError):
+            lookup.failed(error, False)
+        elif error is not None:
+            lookup.failed(error, False)
+        self._metadata.request_update(f"no leader known for {lookup.tp.topic}-{lookup.tp.partition}")
+        # Asked again as soon as metadata changes would be best; a short, fixed pause costs little and needs no wiring.
+        lookup.not_before = now + self._backoff.initial
+
+    def _request(self, node: int, group: dict[TopicPartition, Lookup], now: float) -> Request:
+        for lookup in group.values():
+            lookup.in_flight = True
+
+        def build(version: int) -> Message:
+            topics: dict[str, ListOffsetsTopic] = {}
+            for tp, lookup in group.items():
+                info = self._metadata.leader(tp)
+                topics.setdefault(tp.topic, ListOffsetsTopic(name=tp.topic)).partitions.append(
+                    ListOffsetsPartition(
+                        partition_index=tp.partition,
+                        current_leader_epoch=-1 if info is None else info.leader_epoch,
+                        timestamp=lookup.timestamp,
+                    )
+                )
+            committed = self._settings.isolation_level == "read_committed"
+            return ListOffsetsRequest(isolation_level=1 if committed else 0, topics=list(topics.values()))
+
+        deadline = now + self._settings.request_timeout_ms / 1000
+        # Version 0 answers with lists of segment starts, another question; version 2 is the first that knows isolation.
+        lowest = 2 if self._settings.isolation_level == "read_committed" else 1
+        return Request(ASKER, ListOffsetsRequest, Target(node), build, deadline, group, lowest)
+
+    def _take(self, lookup: Lookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
+        if data.error_code == Code.NONE:
+            self._lookups.remove(lookup)
+            if lookup.wanted():
+                lookup.found(Found(data.offset, data.timestamp, data.leader_epoch), now)
+            return
+        error = to_error(data.error_code, api="ListOffsets", node_id=node_id, partition=lookup.tp)
+        if isinstance(error, TopicAuthorizationFailedError):
+            error.topics = (lookup.tp.topic,)
+        what = verdict(data.error_code)
+        if what is Verdict.REFRESH:
+            self._metadata.request_update(f"looking up {lookup.tp.topic}-{lookup.tp.partition}: {error}")
+        lookup.failed(error, what is Verdict.RAISE)
+        self._pause(lookup, now)
+
+    def _again(self, lookups: Iterable[Lookup], error: KafkaError, now: float) -> None:
+        for lookup in lookups:
+            lookup.failed(error, False)
+            self._pause(lookup, now)
+
+    def _pause(self, lookup: Lookup, now: float) -> None:
+        lookup.attempts += 1
+        lookup.not_before = now + self._backoff.delay(lookup.attempts, self._random)
+
+
+def _place(groups: list[dict[TopicPartition, Lookup]], lookup: Lookup) -> None:
+    """Put the lookup into the first group without its partition: a broker takes each only once per request."""
+    for group in groups:
+        if lookup.tp not in group:
+            group[lookup.tp] = lookup
+            return
+    groups.append({lookup.tp: lookup})

@@ -1,0 +1,248 @@
+"""Which partitions to ask of which node, and how much: the requests of reading.
+
+Owns the sessions, one per node with at most one Fetch outstanding, and the share of ``max_buffered_bytes`` each request
+may use. A request's content is decided when it is written, not when it is queued: a connection may take its time.
+After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ..link.request import Request, Target
+from ..metadata import Metadata
+from ..partitions import Cursor, Partition, Partitions, PositionState
+from ..timers import NEVER, Backoff, Random, Retry
+from ..types import TopicPartition
+from ..wire import ZERO_UUID, Message
+from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from .buffer import Buffer
+from .sessions import FINAL_EPOCH, Plan, Session, Wanted
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+ASKER = "fetch"
+
+#: First version with sessions, and last one that names topics by name.
+SESSIONS_SINCE = 7
+NAMES_UNTIL = 12
+#: Do not ask for less than this as long as the buffer has not run dry: many small answers cost more than a short wait.
+LEAST_WORTH_ASKING = 64 * 1024
+#: Answers that shall fit into the buffer, per node. With one, reading would stop while its last slice is in use.
+ANSWERS_IN_BUFFER = 4
+
+
+@dataclass(slots=True)
+class Asked:
+    """Context of one Fetch: what it was for, so that its answer can be told fresh from stale."""
+
+    node_id: int
+    session: Session
+    cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)
+    epoch: int = 0  #: Of the session, as sent.
+
+
+class Planner:
+    """Decides what to fetch. Step it; its answers go to ``answers.Answers``, which gives the session back here."""
+
+    def __init__(
+        self, settings: Settings, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
+    ) -> None:
+        self._settings = settings
+        self._partitions = partitions
+        self._metadata = metadata
+        self._buffer = buffer
+        self._random = random
+        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._sessions: dict[int, Session] = {}
+        self._turn = 0
+        self._now = 0.0
+
+    # -- the manager
+
+    def step(self, now: float) -> list[Request]:
+        """Return a Fetch for each node that has none outstanding and partitions to ask for."""
+        self._now = now
+        if not self._partitions or self._busy_everywhere():
+            return []
+        requests = []
+        by_node = self._by_node(now)
+        for node_id, wanted in by_node.items():
+            session = self._session(node_id)
+            if not session.retry.may_send(now):
+                continue
+            session.reserved = self._allowance(len(wanted), len(by_node))
+            if session.reserved <= 0:
+                continue
+            session.retry.sent()
+            requests.append(self._request(node_id, session, now))
+        return requests
+
+    def wake_at(self, now: float) -> float:
+        """Return when a backoff ends; what answers and handing over set free is noticed without a clock."""
+        waits = [s.retry.not_before for s in self._sessions.values() if not s.retry.in_flight and s.retry.not_before > now]
+        blocked = self._partitions.wake_at(lambda p: p.state is PositionState.FETCHING, now)
+        return min([blocked, *waits], default=NEVER)
+
+    def returned(self, asked: Asked) -> None:
+        """An answer came, good or bad: its reservation is free."""
+        asked.session.reserved = 0
+
+    def close(self, now: float) -> list[Request]:
+        """Return what ends the brokers' sessions, so that they need not remember them until they push others out."""
+        requests = []
+        for node_id, session in self._sessions.items():
+            # Behind a Fetch that is out, too: brokers answer a connection in order.
+            if session.session_id:
+
+                def build(version: int, session_id: int = session.session_id) -> Message:
+                    return FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
+
+                requests.append(self._wrap(node_id, build, now, Asked(node_id, session, epoch=FINAL_EPOCH), self._highest))
+        return requests
+
+    # -- who is asked for what
+
+    def wanted(self, node_id: int, now: float) -> list[Partition]:
+        """Return the partitions to ask of one node, in this turn's order."""
+        return self._by_node(now).get(node_id, [])
+
+    def node_for(self, partition: Partition, now: float) -> int | None:
+        """Return whom to ask: the preferred replica while it is known and alive in metadata, else the leader."""
+        info = self._metadata.leader(partition.tp)
+        if partition.preferred_replica >= 0:
+            if now < partition.preferred_until and partition.preferred_replica in self._metadata.nodes:
+                return partition.preferred_replica
+            partition.preferred_replica = -1
+        return None if info is None else info.leader
+
+    def _by_node(self, now: float) -> dict[int, list[Partition]]:
+        fetchable = [p for p in self._partitions if p.may_fetch(now)]
+        share = self._settings.max_buffered_bytes // max(1, len(fetchable))
+        by_node: dict[int, list[Partition]] = {}
+        for partition in self._rotated(fetchable):
+            if self._buffer.held(partition) >= share:
+                continue
+            node_id = self.node_for(partition, now)
+            if node_id is None:
+                # Not its turn until metadata names a leader; without this the answer would be polled for.
+                self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
+            else:
+                by_node.setdefault(node_id, []).append(partition)
+        return by_node
+
+    def _rotated(self, partitions: list[Partition]) -> Iterator[Partition]:
+        # Brokers fill an answer in the order of the request: always the same order would starve its end (KAFKA-3932).
+        if partitions:
+            self._turn = (self._turn + 1) % len(partitions)
+            yield from partitions[self._turn :]
+            yield from partitions[: self._turn]
+
+    def _busy_everywhere(self) -> bool:
+        """Whether every node of the cluster has its Fetch outstanding, which is how most steps find it."""
+        nodes = self._metadata.nodes
+        return len(self._sessions) >= len(nodes) > 0 and all(
+            node in self._sessions and self._sessions[node].retry.in_flight for node in nodes
+        )
+
+    def _allowance(self, partitions: int, nodes: int) -> int:
+        """Return how many bytes one answer may bring; 0 for "not now"."""
+        settings = self._settings
+        wish = min(settings.fetch_max_bytes, partitions * settings.max_partition_fetch_bytes)
+        # Each node gets its part, or the first one asked would reserve everything and the others wait for its long poll.
+        fair = min(wish, max(1, settings.max_buffered_bytes // (nodes * ANSWERS_IN_BUFFER)))
+        used = self._buffer.pinned + sum(session.reserved for session in self._sessions.values())
+        free = min(fair, settings.max_buffered_bytes - used)
+        return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
+
+    def _session(self, node_id: int) -> Session:
+        session = self._sessions.get(node_id)
+        if session is None:
+            retry = Retry(self._backoff, self._random)
+            session = Session(retry, self._settings.enable_incremental_fetch_sessions)
+            self._sessions[node_id] = session
+        return session
+
+    # -- one request
+
+    def _request(self, node_id: int, session: Session, now: float) -> Request:
+        asked = Asked(node_id, session)
+
+        def build(version: int) -> Message:
+            return self._build(asked, version)
+
+        return self._wrap(node_id, build, now, asked, self._highest)
+
+    def _wrap(
+        self, node_id: int, build: Callable[[int], Message], now: float, asked: Asked, highest: Callable[[], int]
+    ) -> Request:
+        # Version 4 is the first that carries isolation and v2 batches; every broker since 0.11 has it.
+        deadline = now + self._settings.request_timeout_ms / 1000
+        return Request(ASKER, FetchRequest, Target(node_id), build, deadline, asked, 4, highest)
+
+    def _highest(self) -> int:
+        """Ids only when every topic's id is known: a request cannot name one topic and identify another."""
+        known = all(self._metadata.topic_id(topic) != ZERO_UUID for topic in self._partitions.topics())
+        return FetchRequest.VERSIONS[1] if known else NAMES_UNTIL
+
+    def _build(self, asked: Asked, version: int) -> Message:
+        wanted: dict[TopicPartition, Wanted] = {}
+        asked.cursors.clear()
+        for partition in self.wanted(asked.node_id, self._now):
+            wanted[partition.tp] = self._want(partition)
+            asked.cursors[partition.tp] = (partition, partition.cursor)
+        session = asked.session
+        plan = session.plan(wanted, sessions=version >= SESSIONS_SINCE, uses_ids=version > NAMES_UNTIL)
+        asked.names = {w.topic_id: tp.topic for tp, w in session.held.items() if w.topic_id != ZERO_UUID}
+        asked.epoch = plan.epoch
+        return self._message(plan, session.reserved)
+
+    def _want(self, partition: Partition) -> Wanted:
+        info = self._metadata.leader(partition.tp)
+        epoch = -1 if info is None else info.leader_epoch
+        topic_id = self._metadata.topic_id(partition.tp.topic)
+        return Wanted(partition.cursor.fetch_offset, self._settings.max_partition_fetch_bytes, epoch, topic_id)
+
+    def _message(self, plan: Plan, max_bytes: int) -> FetchRequest:
+        settings = self._settings
+        topics: dict[str, FetchTopic] = {}
+        for tp, want in plan.send.items():
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = FetchTopic(topic=tp.topic, topic_id=want.topic_id)
+            topic.partitions.append(
+                FetchPartition(
+                    partition=tp.partition,
+                    current_leader_epoch=want.leader_epoch,
+                    fetch_offset=want.fetch_offset,
+                    partition_max_bytes=want.max_bytes,
+                )
+            )
+        forgotten: dict[tuple[str, bytes], ForgottenTopic] = {}
+        for tp, old in plan.forget.items():
+            key = tp.topic, old.topic_id
+            if key not in forgotten:
+                forgotten[key] = ForgottenTopic(topic=tp.topic, topic_id=old.topic_id)
+            forgotten[key].partitions.append(tp.partition)
+        return FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=settings.fetch_min_bytes,
+            max_bytes=max_bytes,
+            isolation_level=1 if settings.isolation_level == "read_committed" else 0,
+            session_id=plan.session_id,
+            session_epoch=plan.epoch,
+            topics=list(topics.values()),
+            forgotten_topics_data=list(forgotten.values()),
+            rack_id=settings.client_rack,
+        )
+
+
+
+
+def is_goodbye(request: Request) -> bool:
+    """Return whether the request is one of :meth:`Planner.close`."""
+    return isinstance(request.context, Asked) and request.context.epoch == FINAL_EPOCH

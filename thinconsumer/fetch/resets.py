@@ -1,0 +1,192 @@
+"""Finding a position where there is none, or none that holds: by policy, by the user's wish, after "out of range".
+
+Owns the decision and its one log line; ``lookups`` does the asking. Expiry (the log has moved on) and truncation (the
+log no longer reaches so far) are told apart by looking both ends up: a broker's OFFSET_OUT_OF_RANGE carries neither.
+KIP-320, KIP-1106.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ..config import OffsetResetPolicy, OffsetResetStrategy
+from ..errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from ..metadata import Metadata
+from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
+from ..wire.error_codes import Code
+from .lookups import Found, Lookup, Lookups
+
+log = logging.getLogger(__name__)
+
+NO_POSITION = "no position"
+MARKS = {
+    OffsetResetStrategy.EARLIEST: Reset.EARLIEST,
+    OffsetResetStrategy.LATEST: Reset.LATEST,
+    OffsetResetStrategy.NONE: None,
+}
+
+
+def timestamp_of(policy: OffsetResetPolicy, wall_time: float) -> int | None:
+    """Return what a policy has to look up (ms since the epoch, or a mark); None: nothing, raise."""
+    if policy.strategy is OffsetResetStrategy.BY_DURATION:
+        # Negative times mean other things to ListOffsets: a duration beyond 1970 is the log's start.
+        return max(0, int(wall_time * 1000) - policy.duration_ms)
+    return MARKS[policy.strategy]
+
+
+class Resets:
+    """Moves every partition that is AWAITING_RESET to where it belongs."""
+
+    def __init__(
+        self,
+        policy: OffsetResetPolicy,
+        new_partition_policy: OffsetResetPolicy,
+        partitions: Partitions,
+        metadata: Metadata,
+        lookups: Lookups,
+    ) -> None:
+        self._policy = policy
+        self._new_partition_policy = new_partition_policy
+        self._partitions = partitions
+        self._metadata = metadata
+        self._lookups = lookups
+        self._asked: dict[Partition, Cursor] = {}
+
+    def step(self, now: float, wall_time: float) -> None:
+        """Start a lookup for each partition that awaits one."""
+        waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
+        if not waiting:
+            self._asked.clear()
+            return
+        self._asked = {p: c for p, c in self._asked.items() if p.cursor is c and p.state is PositionState.AWAITING_RESET}
+        for partition in waiting:
+            if partition not in self._asked:
+                self._asked[partition] = partition.cursor
+                self._start(partition, wall_time)
+
+    def _start(self, partition: Partition, wall_time: float) -> None:
+        if partition.out_of_range is not None:
+            _Bounds(partition, partition.out_of_range, self._decide, wall_time).start(self._lookups)
+        elif partition.reset is not None:
+            self._look_up(partition, partition.reset)
+        else:
+            self._by_policy(partition, wall_time, NO_POSITION)
+
+    # -- by policy
+
+    def _by_policy(self, partition: Partition, wall_time: float, why: str) -> None:
+        policy, word = self._policy, "auto_offset_reset"
+        if self._starts_new(partition, why):
+            policy, word = self._new_partition_policy, "partition appeared later, new_partition_offset_reset"
+        timestamp = timestamp_of(policy, wall_time)
+        if timestamp is None:
+            partition.error = NoOffsetForPartitionError([partition.tp])
+        else:
+            self._look_up(partition, Reset(timestamp, f"{why}, {word}={policy}"))
+
+    def _starts_new(self, partition: Partition, why: str) -> bool:
+        latest = self._policy.strategy is OffsetResetStrategy.LATEST
+        return latest and why == NO_POSITION and self._metadata.is_new_partition(partition.tp)
+
+    def _look_up(self, partition: Partition, reset: Reset) -> None:
+        cursor = partition.cursor
+
+        def found(answer: Found, now: float) -> None:
+            if answer.offset < 0 and reset.timestamp >= 0:
+                # No record is that young: everything that comes will be, so the end is where to wait for it.
+                self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is that young"))
+                return
+            self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
+
+        self._lookups.add(_lookup(partition, cursor, reset.timestamp, found))
+
+    def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
+        log.info("%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
+        partition.place(PositionEvent.RESET_FOUND, offset, epoch)
+        self._asked.pop(partition, None)
+
+    # -- out of range
+
+    def _decide(self, partition: Partition, position: int, start: int, end: int, wall_time: float) -> None:
+        epoch = partition.cursor.epoch
+        if start <= position <= end:
+            # A broker that was behind, or a log that has grown since.
+            self._place(partition, position, epoch, f"{position} is inside the log after all: {start} to {end}")
+        elif position > end and epoch >= 0:
+            # The epoch of what was read last tells exactly where the logs part: ask, instead of starting over.
+            log.info("%s-%s: position %s is past the log's end %s: truncated?", *partition.tp, position, end)
+            partition.out_of_range = None
+            partition.move(PositionEvent.LEADER_CHANGED)
+        elif timestamp_of(self._policy, wall_time) is None:
+            partition.error = (
+                LogTruncationError(partition.tp, position, None)
+                if position > end
+                else out_of_range_error(partition, position, start, end)
+            )
+        else:
+            what = "expired: the log starts at" if position < start else "truncated: the log ends at"
+            edge = start if position < start else end
+            partition.out_of_range = None
+            self._by_policy(partition, wall_time, f"position {position} is out of range, {what} {edge}")
+
+
+class _Bounds:
+    """Both ends of one partition's log, looked up together."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        position: int,
+        decide: Callable[[Partition, int, int, int, float], None],
+        wall_time: float,
+    ) -> None:
+        self._partition = partition
+        self._position = position
+        self._decide = decide
+        self._wall_time = wall_time
+        self._ends: dict[int, int] = {}
+
+    def start(self, lookups: Lookups) -> None:
+        for mark in (Reset.EARLIEST, Reset.LATEST):
+
+            def found(answer: Found, now: float, mark: int = mark) -> None:
+                self._ends[mark] = answer.offset
+                if len(self._ends) == 2:
+                    start, end = self._ends[Reset.EARLIEST], self._ends[Reset.LATEST]
+                    self._decide(self._partition, self._position, start, end, self._wall_time)
+
+            lookups.add(_lookup(self._partition, self._partition.cursor, mark, found))
+
+
+def _lookup(
+    partition: Partition, cursor: Cursor, timestamp: int, found: Callable[[Found, float], None]
+) -> Lookup:
+    def wanted() -> bool:
+        return partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
+
+    def failed(error: KafkaError, final: bool) -> None:
+        # A final error (an ACL) is shown by every poll, and asked again: it may be cured.
+        if wanted():
+            partition.error = error if final else None
+
+    def found_and_cured(answer: Found, now: float) -> None:
+        partition.error = None
+        found(answer, now)
+
+    return Lookup(partition.tp, timestamp, wanted, found_and_cured, failed)
+
+
+def out_of_range_error(partition: Partition, position: int, start: int, end: int) -> OffsetOutOfRangeError:
+    """Return the error for a position outside the log under policy none."""
+    tp = partition.tp
+    error = OffsetOutOfRangeError(
+        f"position {position} of {tp.topic}-{tp.partition} is outside the log, which holds {start} to {end}, "
+        "and auto_offset_reset='none': seek() to where you want to go on",
+        code=Code.OFFSET_OUT_OF_RANGE,
+        name="OFFSET_OUT_OF_RANGE",
+        api="Fetch",
+        partition=tp,
+    )
+    error.position, error.log_start, error.log_end = position, start, end
+    return error

@@ -1,0 +1,199 @@
+"""Does the new leader still have what was read? OffsetForLeaderEpoch for partitions in doubt (KIP-320).
+
+Owns the VALIDATING state: who enters it when metadata shows a new leader epoch, the question, and what follows from
+the answer: go on, go back to where the logs part, or raise under policy none.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from ..config import OffsetResetPolicy
+from ..errors import LogTruncationError, UnsupportedVersionError
+from ..link.request import Answer, Request, Target
+from ..metadata import Metadata
+from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
+from ..timers import NEVER, Backoff, Random
+from ..types import TopicPartition
+from ..wire import ZERO_UUID, Message
+from ..wire.error_codes import Code, to_error
+from ..wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from .resets import timestamp_of
+from .settings import Settings
+from .verdicts import Verdict, verdict
+
+log = logging.getLogger(__name__)
+
+ASKER = "validation"
+#: From this version on a consumer with READ on the topic may ask (KIP-320); before, only brokers might.
+CONSUMERS_SINCE = 3
+
+Group = dict[TopicPartition, tuple[Partition, Cursor]]
+
+
+class Validation:
+    """Moves every partition that is VALIDATING on."""
+
+    def __init__(
+        self, settings: Settings, policy: OffsetResetPolicy, partitions: Partitions, metadata: Metadata, random: Random
+    ) -> None:
+        self._settings = settings
+        self._policy = policy
+        self._partitions = partitions
+        self._metadata = metadata
+        self._random = random
+        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._asked: dict[Partition, Cursor] = {}
+        self._seen = -1
+
+    def step(self, now: float) -> list[Request]:
+        """Notice new leaders and new topics; return the questions due now, one per leader."""
+        if self._seen != self._metadata.version:
+            self._seen = self._metadata.version
+            for partition in self._partitions:
+                self._compare(partition)
+        waiting = self._partitions.in_state(PositionState.VALIDATING, now)
+        self._asked = {p: c for p, c in self._asked.items() if p.cursor is c and p.state is PositionState.VALIDATING}
+        groups: dict[int, Group] = {}
+        for partition in waiting:
+            if partition in self._asked:
+                continue
+            info = self._metadata.leader(partition.tp)
+            if info is None:
+                self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
+            elif partition.cursor.fetch_epoch < 0 or info.leader_epoch < 0:
+                partition.move(PositionEvent.VALIDATED)  # nothing to compare: brokers before epochs
+            else:
+                groups.setdefault(info.leader, {})[partition.tp] = (partition, partition.cursor)
+        return [self._request(node, group, now) for node, group in groups.items()]
+
+    def wake_at(self, now: float) -> float:
+        """Return when a backoff ends."""
+        return self._partitions.wake_at(lambda p: p.state is PositionState.VALIDATING, now)
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the answer of a request made by :meth:`step`."""
+        group: Group = answer.request.context
+        for partition, _ in group.values():
+            self._asked.pop(partition, None)
+        response: OffsetForLeaderEpochResponse | None = answer.response
+        if response is None:
+            self._failed(answer, group, now)
+            return
+        for topic in response.topics:
+            for data in topic.partitions:
+                asked = group.pop(TopicPartition(topic.topic, data.partition), None)
+                if asked is not None and _fresh(*asked):
+                    self._take(asked[0], data, answer.node_id, now)
+        for partition, cursor in group.values():
+            if _fresh(partition, cursor):
+                self._pause(partition, now)
+
+    # -- entering the state
+
+    def _compare(self, partition: Partition) -> None:
+        topic_id = self._metadata.topic_id(partition.tp.topic)
+        if topic_id != ZERO_UUID:
+            if partition.topic_id not in (None, topic_id):
+                partition.leader_epoch = -1
+                partition.preferred_replica = -1
+                partition.high_watermark = partition.last_stable_offset = partition.log_start_offset = None
+                log.warning("%s-%s: its topic was deleted and created again; dropping position %s", *partition.tp,
+                            partition.cursor.offset)
+                partition.ask_reset(None)
+            partition.topic_id = topic_id
+        info = self._metadata.leader(partition.tp)
+        if info is None:
+            return
+        if info.leader_epoch > partition.leader_epoch:
+            if partition.leader_epoch >= 0:
+                partition.preferred_replica = -1
+                if partition.blocked_until < NEVER:
+                    partition.blocked_until = 0.0  # what it waited for has come
+            doubtful = 0 <= partition.cursor.fetch_epoch < info.leader_epoch
+            partition.leader_epoch = info.leader_epoch
+            if doubtful and partition.state is PositionState.FETCHING:
+                partition.move(PositionEvent.LEADER_CHANGED)
+
+    # -- asking and deciding
+
+    def _request(self, node: int, group: Group, now: float) -> Request:
+        for partition, cursor in group.values():
+            self._asked[partition] = cursor
+
+        def build(version: int) -> Message:
+            topics: dict[str, OffsetForLeaderTopic] = {}
+            for tp, (partition, cursor) in group.items():
+                topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic)).partitions.append(
+                    OffsetForLeaderPartition(
+                        partition=tp.partition,
+                        current_leader_epoch=partition.leader_epoch,
+                        leader_epoch=cursor.fetch_epoch,
+                    )
+                )
+            return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+
+        deadline = now + self._settings.request_timeout_ms / 1000
+        return Request(ASKER, OffsetForLeaderEpochRequest, Target(node), build, deadline, group, CONSUMERS_SINCE)
+
+    def _failed(self, answer: Answer, group: Group, now: float) -> None:
+        for partition, cursor in group.values():
+            if not _fresh(partition, cursor):
+                continue
+            if isinstance(answer.error, UnsupportedVersionError):
+                # A broker before 2.3 cannot be asked: go on, as every client did before KIP-320.
+                partition.move(PositionEvent.VALIDATED)
+            else:
+                self._pause(partition, now)
+        self._metadata.request_update(f"OffsetForLeaderEpoch of node {answer.node_id} failed: {answer.error}")
+
+    def _take(self, partition: Partition, data: EpochEndOffset, node_id: int, now: float) -> None:
+        if data.error_code != Code.NONE:
+            error = to_error(data.error_code, api="OffsetForLeaderEpoch", node_id=node_id, partition=partition.tp)
+            what = verdict(data.error_code)
+            if what is Verdict.REFRESH:
+                self._metadata.request_update(f"validating {partition.tp.topic}-{partition.tp.partition}: {error}")
+            elif what is Verdict.RAISE:
+                partition.error = error
+            self._pause(partition, now)
+            return
+        partition.failures = 0
+        partition.error = None
+        position, received = partition.cursor.offset, partition.cursor.fetch_offset
+        if data.end_offset < 0 or data.leader_epoch < 0:
+            self._truncated(partition, None)
+        elif data.end_offset >= received:
+            partition.move(PositionEvent.VALIDATED)
+        elif data.end_offset >= position:
+            # Handed over: all still there. Buffered: partly gone, so the buffer goes and is fetched again.
+            log.info("%s-%s: log truncated at %s, above position %s", *partition.tp, data.end_offset, position)
+            partition.place(PositionEvent.TRUNCATED, position, min(partition.cursor.epoch, data.leader_epoch))
+        else:
+            self._truncated(partition, data)
+
+    def _truncated(self, partition: Partition, data: EpochEndOffset | None) -> None:
+        position = partition.cursor.offset
+        if timestamp_of(self._policy, 0.0) is None:
+            partition.error = LogTruncationError(partition.tp, position, data.end_offset if data else None)
+            partition.blocked_until = NEVER  # until the user seeks
+        elif data is None:
+            log.warning("%s-%s: log truncated below position %s, and where is unknown", *partition.tp, position)
+            partition.ask_reset(None)
+        else:
+            log.warning("%s-%s: log truncated: position %s -> %s (logs diverge there)", *partition.tp, position, data.end_offset)
+            partition.place(PositionEvent.TRUNCATED, data.end_offset, data.leader_epoch)
+
+    def _pause(self, partition: Partition, now: float) -> None:
+        partition.failures += 1
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._random)
+
+
+def _fresh(partition: Partition, cursor: Cursor) -> bool:
+    """Return whether the partition still waits for the answer to what was asked for this cursor."""
+    return partition.cursor is cursor and partition.state is PositionState.VALIDATING

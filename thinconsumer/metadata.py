@@ -1,0 +1,321 @@
+"""Brokers, topics, leaders and epochs: what the cluster looks like, and when to ask again.
+
+Owns the picture of the cluster and the one Metadata request that refreshes it. It decides what is believed (an epoch
+never goes back within a topic id, a new id is a new topic), not what follows from it: ``fetch`` and ``group`` compare
+:attr:`Metadata.version` and look. After Java's ``Metadata`` and ``MetadataCache``; KIP-320, KIP-516, KIP-951.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from .calls import Call
+from .errors import KafkaError, TopicAuthorizationFailedError
+from .link.request import ANY_NODE, Answer, Request
+from .timers import NEVER, Backoff, Random, Retry
+from .types import Node, PartitionInfo, TopicPartition
+from .wire import ZERO_UUID, Message
+from .wire.error_codes import BY_CODE, Code, to_error
+from .wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
+
+log = logging.getLogger(__name__)
+
+ASKER = "metadata"
+
+
+class Settings(Protocol):
+    """The options this room reads."""
+
+    @property
+    def metadata_max_age_ms(self) -> int: ...
+    @property
+    def request_timeout_ms(self) -> int: ...
+    @property
+    def retry_backoff_ms(self) -> int: ...
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
+    @property
+    def allow_auto_create_topics(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Topic:
+    """What is known of one topic."""
+
+    name: str
+    topic_id: bytes = ZERO_UUID  #: Zero while the brokers do not name ids (before Metadata 10).
+    internal: bool = False
+    error: KafkaError | None = None  #: Why ``partitions`` is empty, if it should not be.
+    partitions: dict[int, PartitionInfo] = field(default_factory=dict)
+    #: Partitions there were when this topic id was first seen; those that come later are new (KIP-253's concern: what
+    #: was written to them before anybody noticed them).
+    first_seen: frozenset[int] | None = None
+
+
+@dataclass(slots=True)
+class Inquiry:
+    """A user's question about topics (``None``: all of them), answered past the cache."""
+
+    topics: tuple[str, ...] | None
+    call: Call[dict[str, Topic]]
+    retry: Retry
+
+
+class Metadata:
+    """The picture of the cluster. Step it; hand it its answers; read it."""
+
+    def __init__(self, settings: Settings, random: Random) -> None:
+        self._settings = settings
+        self._random = random
+        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._retry = Retry(self._backoff, random)
+        self._wanted: frozenset[str] = frozenset()
+        self._reason: str | None = None
+        self._expires_at = -NEVER
+        self._inquiries: list[Inquiry] = []
+        self.nodes: dict[int, Node] = {}
+        self.topics: dict[str, Topic] = {}
+        self.cluster_id: str | None = None
+        self.rebootstrap_reason: str | None = None  #: Set when a broker demands it (KIP-1102); the engine takes it.
+        self.version = 0  #: Counts changes; compare it to notice one.
+        self._names: dict[bytes, str] = {}
+
+    # -- what the others read
+
+    def leader(self, tp: TopicPartition) -> PartitionInfo | None:
+        """Return the partition if it has a leader whose address is known."""
+        topic = self.topics.get(tp.topic)
+        info = topic.partitions.get(tp.partition) if topic else None
+        return info if info is not None and info.leader in self.nodes else None
+
+    def topic_id(self, name: str) -> bytes:
+        """Return the topic's id, or sixteen zero bytes while it is unknown."""
+        topic = self.topics.get(name)
+        return topic.topic_id if topic else ZERO_UUID
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of a topic id that is current."""
+        return self._names.get(topic_id)
+
+    def is_new_partition(self, tp: TopicPartition) -> bool:
+        """Return whether the partition was absent when its topic id was first seen by this process."""
+        topic = self.topics.get(tp.topic)
+        return topic is not None and topic.first_seen is not None and tp.partition not in topic.first_seen
+
+    # -- what the others want
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Keep these topics known from now on. One not known yet is asked for at once."""
+        wanted = frozenset(topics)
+        if wanted - self._wanted and any(name not in self.topics for name in wanted):
+            self._demand("topics not known yet")
+        for name in self._wanted - wanted:
+            # Forget errors of what nobody wants any more; ids and epochs stay, so that a topic that is wanted again
+            # is not taken for a new one and its epochs still cannot go back.
+            if (topic := self.topics.get(name)) is not None:
+                topic.error = None
+        self._wanted = wanted
+
+    def request_update(self, why: str) -> None:
+        """Refresh as soon as the backoff allows."""
+        if self._reason is None:
+            log.debug("metadata refresh wanted: %s", why)
+            self._reason = why
+
+    def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, Topic]]:
+        """Ask for these topics (``None``: all) for a user's call; an unknown one is simply absent from the result."""
+        call: Call[dict[str, Topic]] = Call(what)
+        names = None if topics is None else tuple(topics)
+        self._inquiries.append(Inquiry(names, call, Retry(self._backoff, self._random)))
+        return call
+
+    def hint_leader(self, tp: TopicPartition, node: Node | None, leader: int, epoch: int) -> bool:
+        """Take a leader named in a fetch error (KIP-951); return whether it is news."""
+        topic = self.topics.get(tp.topic)
+        info = topic.partitions.get(tp.partition) if topic else None
+        if topic is None or info is None or leader < 0 or epoch <= info.leader_epoch:
+            return False
+        if node is not None and node.node_id == leader:
+            self.nodes[leader] = node
+        if leader not in self.nodes:
+            return False
+        topic.partitions[tp.partition] = info._replace(leader=leader, leader_epoch=epoch)
+        self.version += 1
+        return True
+
+    # -- the manager
+
+    def step(self, now: float) -> list[Request]:
+        """Return the requests due now: the refresh, and inquiries."""
+        requests = []
+        if self._refresh_due(now):
+            self._retry.sent()
+            # Nothing wanted yet: ask for no topics, which still names the brokers.
+            requests.append(self._request(sorted(self._wanted), now, None))
+            self._reason = None
+        self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.call.over]
+        for inquiry in self._inquiries:
+            if inquiry.retry.may_send(now):
+                inquiry.retry.sent()
+                requests.append(self._request(inquiry.topics, now, inquiry))
+        return requests
+
+    def wake_at(self, now: float) -> float:
+        """Return when :meth:`step` has something to do by itself."""
+        due = [i.retry.wake_at() for i in self._inquiries if not i.call.over]
+        if not self._retry.in_flight and self._wanted:
+            refresh = self._retry.not_before if self._reason else max(self._expires_at, self._retry.not_before)
+            due.append(refresh)
+        return max(now, min(due)) if due else NEVER
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the answer of a request made by :meth:`step`."""
+        inquiry: Inquiry | None = answer.request.context
+        retry = self._retry if inquiry is None else inquiry.retry
+        response: MetadataResponse | None = answer.response
+        error = answer.error
+        if response is not None and response.error_code:
+            error = to_error(response.error_code, api="Metadata", node_id=answer.node_id)
+            if response.error_code == Code.REBOOTSTRAP_REQUIRED:
+                self.rebootstrap_reason = "a broker answered REBOOTSTRAP_REQUIRED"
+        if response is None or error is not None:
+            retry.failed(now)
+            if inquiry is None:
+                self.request_update(f"the last refresh failed: {error}")
+            else:
+                inquiry.call.last_error = error
+            return
+        self._take(response, answer.version)
+        if inquiry is None:
+            self._after_refresh(now)
+        else:
+            retry.succeeded()
+            self._settle(inquiry, response, now)
+
+    # -- inside
+
+    def _demand(self, why: str) -> None:
+        """Refresh without regard to an earlier backoff: something new is wanted."""
+        if not self._retry.in_flight:
+            self._retry.succeeded()
+        self._reason = self._reason or why
+
+    def _refresh_due(self, now: float) -> bool:
+        if not self._wanted or not self._retry.may_send(now):
+            return False
+        return self._reason is not None or now >= self._expires_at
+
+    def _request(self, topics: Iterable[str] | None, now: float, inquiry: Inquiry | None) -> Request:
+        names = None if topics is None else list(topics)
+        create = inquiry is None and self._settings.allow_auto_create_topics
+
+        def build(version: int) -> Message:
+            wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+            if wanted is None and version == 0:
+                wanted = []  # how version 0 says "all"
+            # Versions below 4 have no such field: the broker's own setting decides, and True is what they mean.
+            return MetadataRequest(topics=wanted, allow_auto_topic_creation=create if version >= 4 else True)
+
+        deadline = now + self._settings.request_timeout_ms / 1000
+        return Request(ASKER, MetadataRequest, ANY_NODE, build, deadline, inquiry)
+
+    def _after_refresh(self, now: float) -> None:
+        self._expires_at = now + self._settings.metadata_max_age_ms / 1000
+        if any(self._incomplete(name) for name in self._wanted):
+            # Asked again ever more slowly; succeeded() would ask as fast as the broker answers.
+            self._retry.failed(now)
+            self._reason = self._reason or "a wanted topic is missing or has a partition without a leader"
+        else:
+            # A pause even after success: several errors that one refresh answers must not cause several refreshes.
+            self._retry.succeeded()
+            self._retry.not_before = now + self._backoff.initial
+
+    def _incomplete(self, name: str) -> bool:
+        topic = self.topics.get(name)
+        return topic is None or topic.error is not None or any(p.leader < 0 for p in topic.partitions.values())
+
+    def _settle(self, inquiry: Inquiry, response: MetadataResponse, now: float) -> None:
+        found: dict[str, Topic] = {}
+        for raw in response.topics:
+            if raw.error_code and BY_CODE[raw.error_code].retriable and raw.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+                inquiry.call.last_error = to_error(raw.error_code, api="Metadata", detail=raw.name or "")
+                inquiry.retry.failed(now)
+                return
+            if raw.error_code in (Code.NONE, Code.UNKNOWN_TOPIC_OR_PARTITION):
+                if raw.error_code == Code.NONE and raw.name is not None:
+                    found[raw.name] = self.topics[raw.name]
+            elif inquiry.topics is not None:
+                inquiry.call.fail(_topic_error(raw))
+        inquiry.call.succeed(found)
+
+    def _take(self, response: MetadataResponse, version: int) -> None:
+        # An answer without brokers is a broker that has not caught up; believing it would strand the client.
+        if response.brokers:
+            self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+        self.cluster_id = response.cluster_id
+        for raw in response.topics:
+            if raw.name is not None:
+                self._take_topic(raw, raw.name, version)
+        self._names = {t.topic_id: t.name for t in self.topics.values() if t.topic_id != ZERO_UUID}
+        self.version += 1
+
+    def _take_topic(self, raw: MetadataResponseTopic, name: str, version: int) -> None:
+        known = self.topics.get(name)
+        if raw.error_code and raw.error_code != Code.LEADER_NOT_AVAILABLE:
+            self._take_topic_error(raw, name, known)
+            return
+        if known is None or (raw.topic_id != ZERO_UUID and known.topic_id not in (raw.topic_id, ZERO_UUID)):
+            if known is not None:
+                log.warning("topic %s was deleted and created again: its positions start anew", name)
+            known = Topic(name)
+            self.topics[name] = known
+        known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
+        known.internal = raw.is_internal
+        known.error = None
+        old = known.partitions
+        known.partitions = {
+            p.partition_index: _newer(
+                old.get(p.partition_index),
+                PartitionInfo(
+                    name,
+                    p.partition_index,
+                    p.leader_id,
+                    # Epochs in answers before version 9 may be stale (KAFKA-9212): better none than a wrong one.
+                    p.leader_epoch if version >= 9 else -1,
+                    tuple(p.replica_nodes),
+                    tuple(p.isr_nodes),
+                    tuple(p.offline_replicas),
+                ),
+            )
+            for p in raw.partitions
+        }
+        if known.first_seen is None:
+            known.first_seen = frozenset(known.partitions)
+
+    def _take_topic_error(self, raw: MetadataResponseTopic, name: str, known: Topic | None) -> None:
+        topic = known if known is not None else self.topics.setdefault(name, Topic(name))
+        error = _topic_error(raw)
+        if topic.error is None or type(topic.error) is not type(error):
+            log.warning("topic %s: %s", name, error)  # once per change, not once per refresh (KAFKA: F7)
+        topic.error = error
+        if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            # Gone, but its id is kept: if it comes back with another one, that is a new topic.
+            topic.partitions = {}
+
+
+def _newer(old: PartitionInfo | None, new: PartitionInfo) -> PartitionInfo:
+    """Return which of the two to believe: brokers catch up at their own pace, and one may answer with the past."""
+    if old is None or new.leader_epoch < 0 or new.leader_epoch >= old.leader_epoch:
+        return new
+    log.debug("%s-%s: ignoring epoch %s, knowing %s", *new[:2], new.leader_epoch, old.leader_epoch)
+    return old
+
+
+def _topic_error(raw: MetadataResponseTopic) -> KafkaError:
+    error = to_error(raw.error_code, api="Metadata", detail=f"topic {raw.name}")
+    if isinstance(error, TopicAuthorizationFailedError):
+        error.topics = (raw.name or "",)
+    return error
