@@ -2,8 +2,8 @@
 
 Version 3 is the first flexible one and names the client's software (KIP-511). A broker that does not know the version
 asked for answers UNSUPPORTED_VERSION in version 0, so the response has header version 0 whatever the body's version.
-Version 4 lets a feature's lowest supported version be 0. Version 5 lets the client say which cluster and node it means to
-have reached, so that a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242).
+Version 4 lets a feature's lowest supported version be 0. Version 5 lets the client say which cluster and node it means
+to have reached, so that a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242).
 """
 
 from __future__ import annotations

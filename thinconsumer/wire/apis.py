@@ -5,21 +5,69 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from .add_offsets_to_txn import AddOffsetsToTxnRequest
+from .add_partitions_to_txn import AddPartitionsToTxnRequest
 from .api_versions import ApiVersionsRequest
+from .consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from .create_partitions import CreatePartitionsRequest
+from .create_topics import CreateTopicsRequest
+from .delete_groups import DeleteGroupsRequest
+from .delete_records import DeleteRecordsRequest
+from .delete_topics import DeleteTopicsRequest
+from .describe_cluster import DescribeClusterRequest
+from .describe_configs import DescribeConfigsRequest
+from .describe_groups import DescribeGroupsRequest
+from .end_txn import EndTxnRequest
 from .fetch import FetchRequest
 from .find_coordinator import FindCoordinatorRequest
+from .heartbeat import HeartbeatRequest
+from .init_producer_id import InitProducerIdRequest
+from .join_group import JoinGroupRequest
+from .leave_group import LeaveGroupRequest
+from .list_groups import ListGroupsRequest
 from .list_offsets import ListOffsetsRequest
 from .message import Message
 from .metadata import MetadataRequest
+from .offset_commit import OffsetCommitRequest
+from .offset_fetch import OffsetFetchRequest
 from .offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from .produce import ProduceRequest
+from .sasl_authenticate import SaslAuthenticateRequest
+from .sasl_handshake import SaslHandshakeRequest
+from .sync_group import SyncGroupRequest
+from .txn_offset_commit import TxnOffsetCommitRequest
 
 _REQUESTS: tuple[type[Message], ...] = (
+    ProduceRequest,
     FetchRequest,
     ListOffsetsRequest,
     MetadataRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
     FindCoordinatorRequest,
+    JoinGroupRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    SaslHandshakeRequest,
     ApiVersionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteRecordsRequest,
+    InitProducerIdRequest,
     OffsetForLeaderEpochRequest,
+    AddPartitionsToTxnRequest,
+    AddOffsetsToTxnRequest,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
+    DescribeConfigsRequest,
+    SaslAuthenticateRequest,
+    CreatePartitionsRequest,
+    DeleteGroupsRequest,
+    DescribeClusterRequest,
+    ConsumerGroupHeartbeatRequest,
 )
 
 #: Request classes by API key; ``.RESPONSE`` is what answers each.

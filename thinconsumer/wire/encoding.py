@@ -53,6 +53,7 @@ class _Encoder:
 
     def compile(self, cls: type[Struct]) -> Encode:
         self.structure(cls, "message")
+        self.source.line("return")  # Some messages have no bytes in some versions, but a body there must be.
         return self.source.compile(f"encode {cls.__name__} version {self.version}", "encode")
 
     def flush(self) -> None:

@@ -1,7 +1,7 @@
 """Kafka's error codes as rows of data: what each means, and what a client may do about it.
 
-Nothing branches on codes here; rooms look a row up and act on its columns. Codes, names and the verdicts "retriable" and
-"refresh metadata" are those of Kafka 4.4's ``Errors.java`` and its exception classes; the words are ours.
+Nothing branches on codes here; rooms look a row up and act on its columns. Codes, names and the verdicts "retriable"
+and "refresh metadata" are those of Kafka 4.4's ``Errors.java`` and its exception classes; the words are ours.
 """
 
 from __future__ import annotations

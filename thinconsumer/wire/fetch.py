@@ -1,10 +1,10 @@
 """Fetch (key 1): read record batches from the partitions that a broker leads or follows.
 
 Version 3 bounds the whole response, version 4 brings isolation levels and record batches v2, version 5 the log's start.
-Version 7 adds sessions (KIP-227), version 9 leader epochs (KIP-320), version 10 zstd, version 11 reading from the replica
-nearest to the client's rack (KIP-392). Version 12 is flexible and tells of a diverging log or a newer leader in the answer;
-version 13 names topics by id (KIP-516); version 15 folds what followers say of themselves into one struct (KIP-903);
-version 16 adds where new leaders live (KIP-951). Versions 0 to 3 are gone from 4.0 brokers.
+Version 7 adds sessions (KIP-227), version 9 leader epochs (KIP-320), version 10 zstd, version 11 reading from the
+replica nearest to the client's rack (KIP-392). Version 12 is flexible and tells of a diverging log or a newer leader in
+the answer; version 13 names topics by id (KIP-516); version 15 folds what followers say of themselves into one struct
+(KIP-903); version 16 adds where new leaders live (KIP-951). Versions 0 to 3 are gone from 4.0 brokers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SnapshotId(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class AbortedTransaction(Struct):
-    """A transaction that was rolled back: its producer, and the first offset in it. They come in no particular order."""
+    """A transaction that was rolled back: its producer and its first offset. They come in no particular order."""
 
     producer_id: int = int64("4+")
     first_offset: int = int64("4+")

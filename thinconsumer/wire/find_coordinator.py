@@ -1,7 +1,8 @@
 """FindCoordinator (key 10): which broker coordinates a group or a transactional id.
 
-Version 1 adds the key's type (0 a group, 1 a transaction, 2 a share group from version 6 on). From version 4 on many keys go
-in one request and each gets an answer of its own (KIP-699); before that the one answer is in the response itself.
+Version 1 adds the key's type (0 a group, 1 a transaction, 2 a share group from version 6 on). From version 4 on many
+keys go in one request and each gets an answer of its own (KIP-699); before that the one answer is in the response
+itself.
 """
 
 from __future__ import annotations

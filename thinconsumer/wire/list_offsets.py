@@ -1,8 +1,8 @@
 """ListOffsets (key 2): find an offset by time, or either end of a log.
 
-Besides a time in milliseconds, ``timestamp`` can be -1 (the end; the last stable offset under read_committed), -2 (the start),
--3 (the record with the highest timestamp, version 7, KIP-734), -4 (the start of what is on local disk, version 8,
-KIP-405), -5 (the last tiered offset, version 9, KIP-1005) or -6 (the first not yet uploaded, version 11, KIP-1023).
+Besides a time in milliseconds, ``timestamp`` can be -1 (the end; the last stable offset under read_committed), -2 (the
+start), -3 (the record with the highest timestamp, version 7, KIP-734), -4 (the start of what is on local disk, version
+8, KIP-405), -5 (the last tiered offset, version 9, KIP-1005) or -6 (the first not yet uploaded, version 11, KIP-1023).
 Version 0 answers with a list of segment starts and is gone from 4.0 brokers. Version 4 adds leader epochs, version 10 a
 time limit for looking into remote storage (KIP-1075).
 """

@@ -1,4 +1,4 @@
-"""What every request, response and header can do: be encoded in a version, and be decoded from bytes nobody vouches for.
+"""What every request and response can do: be encoded in a version, and decoded from bytes nobody vouches for.
 
 Knows declarations and the two compilers; knows no API. Follows Kafka's ``ApiMessage`` and KIP-482.
 """

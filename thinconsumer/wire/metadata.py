@@ -1,10 +1,10 @@
 """Metadata (key 3): brokers, topics, partitions, leaders; the map everything else is routed by.
 
-In version 0 an empty list of topics asks for all of them; from version 1 on None does, and the empty list asks for none.
-Version 4 lets the client forbid automatic creation, version 5 adds offline replicas, version 7 leader epochs (KIP-320),
-version 10 topic ids, which the broker takes as a question from version 12 on (KIP-516). Versions 8 to 10 could also report
-what the client may do to the cluster; DescribeCluster took that over (KIP-700). Version 13 adds an error for the
-whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
+In version 0 an empty list of topics asks for all of them; from version 1 on None does, and the empty list asks for
+none. Version 4 lets the client forbid automatic creation, version 5 adds offline replicas, version 7 leader epochs
+(KIP-320), version 10 topic ids, which the broker takes as a question from version 12 on (KIP-516). Versions 8 to 10
+could also report what the client may do to the cluster; DescribeCluster took that over (KIP-700). Version 13 adds an
+error for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MetadataResponseTopic(Struct):
     topic_id: bytes = uuid("10+", ignorable=True)
     is_internal: bool = boolean("1+", ignorable=True)
     partitions: list[MetadataResponsePartition] = array(MetadataResponsePartition, "0+")
-    topic_authorized_operations: int = int32("8+", default=-2147483648)
+    topic_authorized_operations: int = int32("8+", default=-(2**31))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class MetadataResponse(Message):
     cluster_id: str | None = string("2+", nullable="2+", default=None, ignorable=True)
     controller_id: int = int32("1+", default=-1, ignorable=True)
     topics: list[MetadataResponseTopic] = array(MetadataResponseTopic, "0+")
-    cluster_authorized_operations: int = int32("8-10", default=-2147483648)
+    cluster_authorized_operations: int = int32("8-10", default=-(2**31))
     error_code: int = int16("13+", ignorable=True)
 
 

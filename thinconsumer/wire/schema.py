@@ -21,7 +21,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar, overload
 
-#: Kafka's "no id": sixteen zero bytes. Ids stay ``bytes``, since building ``uuid.UUID`` in bulk costs more than decoding.
+#: Kafka's "no id": sixteen zero bytes. Ids stay ``bytes``: building ``uuid.UUID`` in bulk costs more than decoding.
 ZERO_UUID = bytes(16)
 
 #: Highest version number there can be; as ``Message.FLEXIBLE`` it means that no version is flexible.

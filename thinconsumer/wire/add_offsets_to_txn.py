@@ -1,0 +1,38 @@
+"""AddOffsetsToTxn (key 25): announce that a group's offsets will be committed inside a transaction (KIP-98).
+
+Version 3 is flexible. With KIP-890 (TxnOffsetCommit 5) the step is no longer needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class AddOffsetsToTxnResponse(Message):
+    """Whether the group's offsets are in the transaction."""
+
+    API_KEY = 25
+    VERSIONS = (0, 4)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class AddOffsetsToTxnRequest(Message):
+    """Ask the transaction's coordinator to let a group's offsets in."""
+
+    API_KEY = 25
+    VERSIONS = (0, 4)
+    FLEXIBLE = 3
+    RESPONSE = AddOffsetsToTxnResponse
+
+    transactional_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    group_id: str = string("0+")

@@ -1,0 +1,85 @@
+"""AddPartitionsToTxn (key 24): tell the transaction's coordinator which partitions are about to be written (KIP-98).
+
+Clients use versions up to 3, one transaction at a time; from version 4 on it is brokers who ask, for many at once, and
+may merely verify (KIP-890). Version 3 is flexible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, boolean, int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class AddPartitionsToTxnPartitionResult(Struct):
+    """Whether one partition is in the transaction."""
+
+    partition_index: int = int32("0+")
+    partition_error_code: int = int16("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class AddPartitionsToTxnTopicResult(Struct):
+    """The answers for one topic."""
+
+    name: str = string("0+")
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class AddPartitionsToTxnResult(Struct):
+    """The answers for one transaction, from version 4 on."""
+
+    transactional_id: str = string("4+")
+    topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
+
+
+@dataclass(slots=True, kw_only=True)
+class AddPartitionsToTxnResponse(Message):
+    """The answers: by transaction from version 4 on, by topic before."""
+
+    API_KEY = 24
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("4+", ignorable=True)
+    results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+
+
+@dataclass(slots=True, kw_only=True)
+class AddPartitionsToTxnTopic(Struct):
+    """Partitions of one topic."""
+
+    name: str = string("0+")
+    partitions: list[int] = array(int32, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class AddPartitionsToTxnTransaction(Struct):
+    """One transaction and what to add to it, from version 4 on."""
+
+    transactional_id: str = string("4+")
+    producer_id: int = int64("4+")
+    producer_epoch: int = int16("4+")
+    verify_only: bool = boolean("4+")
+    topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
+
+
+@dataclass(slots=True, kw_only=True)
+class AddPartitionsToTxnRequest(Message):
+    """Add partitions: ``transactions`` from version 4 on, the ``v3_and_below`` fields before."""
+
+    API_KEY = 24
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+    RESPONSE = AddPartitionsToTxnResponse
+
+    transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
+    v3_and_below_transactional_id: str = string("0-3")
+    v3_and_below_producer_id: int = int64("0-3")
+    v3_and_below_producer_epoch: int = int16("0-3")
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "0-3")

@@ -1,0 +1,44 @@
+"""DeleteGroups (key 42): forget empty groups and their offsets (KIP-229).
+
+Version 2 is flexible, version 3 explains errors (new in 4.4 brokers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, int16, int32, string
+
+
+@dataclass(slots=True, kw_only=True)
+class DeletableGroupResult(Struct):
+    """What became of one group."""
+
+    group_id: str = string("0+")
+    error_code: int = int16("0+")
+    error_message: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteGroupsResponse(Message):
+    """One answer for each group."""
+
+    API_KEY = 42
+    VERSIONS = (0, 3)
+    FLEXIBLE = 2
+
+    throttle_time_ms: int = int32("0+")
+    results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteGroupsRequest(Message):
+    """Delete groups; to be sent to their coordinator."""
+
+    API_KEY = 42
+    VERSIONS = (0, 3)
+    FLEXIBLE = 2
+    RESPONSE = DeleteGroupsResponse
+
+    groups_names: list[str] = array(string, "0+")

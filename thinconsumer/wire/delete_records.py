@@ -1,0 +1,69 @@
+"""DeleteRecords (key 21): move the start of logs forward, so that older records are gone (KIP-107).
+
+Version 2 is flexible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteRecordsPartitionResult(Struct):
+    """The new start of one partition's log."""
+
+    partition_index: int = int32("0+")
+    low_watermark: int = int64("0+")
+    error_code: int = int16("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteRecordsTopicResult(Struct):
+    """The answers for one topic."""
+
+    name: str = string("0+")
+    partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteRecordsResponse(Message):
+    """One answer for each partition."""
+
+    API_KEY = 21
+    VERSIONS = (0, 2)
+    FLEXIBLE = 2
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteRecordsPartition(Struct):
+    """Where one partition's log is to start; -1 for its high watermark."""
+
+    partition_index: int = int32("0+")
+    offset: int = int64("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteRecordsTopic(Struct):
+    """The partitions of one topic."""
+
+    name: str = string("0+")
+    partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteRecordsRequest(Message):
+    """Delete records before the given offsets; to be sent to the leaders of the partitions."""
+
+    API_KEY = 21
+    VERSIONS = (0, 2)
+    FLEXIBLE = 2
+    RESPONSE = DeleteRecordsResponse
+
+    topics: list[DeleteRecordsTopic] = array(DeleteRecordsTopic, "0+")
+    timeout_ms: int = int32("0+")

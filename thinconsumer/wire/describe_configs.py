@@ -1,0 +1,82 @@
+"""DescribeConfigs (key 32): the settings of topics, brokers and groups, and where each comes from (KIP-133).
+
+Version 1 replaces "is it the default" by the source and its fallbacks (KIP-226), version 3 adds types and documentation
+(KIP-569), version 4 is flexible. 4.0 brokers begin at version 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, boolean, int8, int16, int32, string
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeConfigsSynonym(Struct):
+    """A value that would count if the ones before it were removed."""
+
+    name: str = string("1+")
+    value: str | None = string("1+", nullable="0+")
+    source: int = int8("1+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeConfigsResourceResult(Struct):
+    """One setting; ``value`` is None where it is secret."""
+
+    name: str = string("0+")
+    value: str | None = string("0+", nullable="0+")
+    read_only: bool = boolean("0+")
+    is_default: bool = boolean("0")
+    config_source: int = int8("1+", default=-1, ignorable=True)
+    is_sensitive: bool = boolean("0+")
+    synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, "1+", ignorable=True)
+    config_type: int = int8("3+", ignorable=True)
+    documentation: str | None = string("3+", nullable="0+", ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeConfigsResult(Struct):
+    """The settings of one resource, or why they cannot be shown."""
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("0+", nullable="0+")
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeConfigsResponse(Message):
+    """One answer for each resource."""
+
+    API_KEY = 32
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+
+    throttle_time_ms: int = int32("0+")
+    results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeConfigsResource(Struct):
+    """A topic (type 2), broker (4) or group (32), and which of its settings to tell; None for all."""
+
+    resource_type: int = int8("0+")
+    resource_name: str = string("0+")
+    configuration_keys: list[str] | None = array(string, "0+", nullable="0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeConfigsRequest(Message):
+    """Ask for settings."""
+
+    API_KEY = 32
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+    RESPONSE = DescribeConfigsResponse
+
+    resources: list[DescribeConfigsResource] = array(DescribeConfigsResource, "0+")
+    include_synonyms: bool = boolean("1+")
+    include_documentation: bool = boolean("3+")

@@ -1,0 +1,63 @@
+"""DescribeGroups (key 15): who is in a classic group, and in which state is it.
+
+Version 3 can say what the asker may do with the group (KIP-430), version 4 tells static members (KIP-345), version 5 is
+flexible, version 6 answers GROUP_ID_NOT_FOUND instead of a group in state Dead (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, binary, boolean, int16, int32, string
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribedGroupMember(Struct):
+    """One member; metadata and assignment only while the group is stable."""
+
+    member_id: str = string("0+")
+    group_instance_id: str | None = string("4+", nullable="4+", default=None, ignorable=True)
+    client_id: str = string("0+")
+    client_host: str = string("0+")
+    member_metadata: bytes = binary("0+")
+    member_assignment: bytes = binary("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribedGroup(Struct):
+    """One group, or why it cannot be shown."""
+
+    error_code: int = int16("0+")
+    error_message: str | None = string("6+", nullable="6+", default=None)
+    group_id: str = string("0+")
+    group_state: str = string("0+")
+    protocol_type: str = string("0+")
+    protocol_data: str = string("0+")
+    members: list[DescribedGroupMember] = array(DescribedGroupMember, "0+")
+    authorized_operations: int = int32("3+", default=-(2**31))
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeGroupsResponse(Message):
+    """One answer for each group."""
+
+    API_KEY = 15
+    VERSIONS = (0, 6)
+    FLEXIBLE = 5
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    groups: list[DescribedGroup] = array(DescribedGroup, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribeGroupsRequest(Message):
+    """Ask the groups' coordinator about them."""
+
+    API_KEY = 15
+    VERSIONS = (0, 6)
+    FLEXIBLE = 5
+    RESPONSE = DescribeGroupsResponse
+
+    groups: list[str] = array(string, "0+")
+    include_authorized_operations: bool = boolean("3+")

@@ -1,0 +1,40 @@
+"""EndTxn (key 26): commit or abort a transaction (KIP-98).
+
+Version 3 is flexible. From version 5 on the producer gets a new epoch with every transaction (KIP-890).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import boolean, int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class EndTxnResponse(Message):
+    """Whether the end is decided; from version 5 on with the id and epoch to go on with."""
+
+    API_KEY = 26
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    producer_id: int = int64("5+", default=-1, ignorable=True)
+    producer_epoch: int = int16("5+", default=-1, ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class EndTxnRequest(Message):
+    """End the transaction; ``committed`` says which way."""
+
+    API_KEY = 26
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+    RESPONSE = EndTxnResponse
+
+    transactional_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    committed: bool = boolean("0+")

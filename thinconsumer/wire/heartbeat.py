@@ -1,0 +1,38 @@
+"""Heartbeat (key 12): a member of a classic group says that it is alive, and hears whether a rebalance has begun.
+
+Version 3 adds static members (KIP-345), version 4 is flexible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import int16, int32, string
+
+
+@dataclass(slots=True, kw_only=True)
+class HeartbeatResponse(Message):
+    """No error, or why the member has to rejoin."""
+
+    API_KEY = 12
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class HeartbeatRequest(Message):
+    """Keep this member's session alive."""
+
+    API_KEY = 12
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+    RESPONSE = HeartbeatResponse
+
+    group_id: str = string("0+")
+    generation_id: int = int32("0+")
+    member_id: str = string("0+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)

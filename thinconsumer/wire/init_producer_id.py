@@ -1,0 +1,46 @@
+"""InitProducerId (key 22): get the id and epoch that producers stamp their batches with (KIP-98).
+
+Idempotent and transactional producers need them. Version 2 is flexible, version 3 lets a producer go on after
+INVALID_PRODUCER_EPOCH (KIP-360), version 4 tells PRODUCER_FENCED apart, version 6 prepares two-phase commit (KIP-939)
+and is offered only by brokers with unstable versions enabled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import boolean, int16, int32, int64, string
+
+
+@dataclass(slots=True, kw_only=True)
+class InitProducerIdResponse(Message):
+    """The producer's id and epoch."""
+
+    API_KEY = 22
+    VERSIONS = (0, 6)
+    FLEXIBLE = 2
+
+    throttle_time_ms: int = int32("0+", ignorable=True)
+    error_code: int = int16("0+")
+    producer_id: int = int64("0+", default=-1)
+    producer_epoch: int = int16("0+")
+    ongoing_txn_producer_id: int = int64("6+", default=-1)
+    ongoing_txn_producer_epoch: int = int16("6+", default=-1)
+
+
+@dataclass(slots=True, kw_only=True)
+class InitProducerIdRequest(Message):
+    """Ask for an id: for a transactional id at its coordinator, or with None at any broker."""
+
+    API_KEY = 22
+    VERSIONS = (0, 6)
+    FLEXIBLE = 2
+    RESPONSE = InitProducerIdResponse
+
+    transactional_id: str | None = string("0+", nullable="0+")
+    transaction_timeout_ms: int = int32("0+")
+    producer_id: int = int64("3+", default=-1)
+    producer_epoch: int = int16("3+", default=-1)
+    enable2_pc: bool = boolean("6+")
+    keep_prepared_txn: bool = boolean("6+")

@@ -1,0 +1,47 @@
+"""ListGroups (key 16): which groups does this broker coordinate.
+
+Version 3 is flexible, version 4 filters by state (KIP-518), version 5 by type (KIP-848).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, int16, int32, string
+
+
+@dataclass(slots=True, kw_only=True)
+class ListedGroup(Struct):
+    """One group."""
+
+    group_id: str = string("0+")
+    protocol_type: str = string("0+")
+    group_state: str = string("4+", ignorable=True)
+    group_type: str = string("5+", ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class ListGroupsResponse(Message):
+    """The groups that this one broker coordinates; ask every broker to see them all."""
+
+    API_KEY = 16
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16("0+")
+    groups: list[ListedGroup] = array(ListedGroup, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ListGroupsRequest(Message):
+    """Ask for groups; empty filters let everything pass."""
+
+    API_KEY = 16
+    VERSIONS = (0, 5)
+    FLEXIBLE = 3
+    RESPONSE = ListGroupsResponse
+
+    states_filter: list[str] = array(string, "4+")
+    types_filter: list[str] = array(string, "5+")

@@ -1,0 +1,118 @@
+"""OffsetFetch (key 9): read a group's committed offsets.
+
+Version 0 asked ZooKeeper. From version 2 on None asks for all topics, and errors of the whole group have their own
+field. Version 5 adds leader epochs (KIP-320), version 6 is flexible, version 7 can insist on offsets that no open
+transaction is about to change (KIP-447), version 8 asks for many groups at once (KIP-709) and moves everything one
+level down, version 9 admits members of KIP-848 groups, version 10 names topics by id. 4.0 brokers begin at version 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, boolean, int16, int32, int64, string, uuid
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchResponsePartition(Struct):
+    """The offset of one partition up to version 7; -1 where there is none."""
+
+    partition_index: int = int32("0-7")
+    committed_offset: int = int64("0-7")
+    committed_leader_epoch: int = int32("5-7", default=-1, ignorable=True)
+    metadata: str | None = string("0-7", nullable="0-7")
+    error_code: int = int16("0-7")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchResponseTopic(Struct):
+    """The offsets of one topic up to version 7."""
+
+    name: str = string("0-7")
+    partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "0-7")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchResponsePartitions(Struct):
+    """The offset of one partition from version 8 on; -1 where there is none."""
+
+    partition_index: int = int32("8+")
+    committed_offset: int = int64("8+")
+    committed_leader_epoch: int = int32("8+", default=-1, ignorable=True)
+    metadata: str | None = string("8+", nullable="8+")
+    error_code: int = int16("8+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchResponseTopics(Struct):
+    """The offsets of one topic from version 8 on, named by ``topic_id`` from version 10 on."""
+
+    name: str = string("8-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
+    partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchResponseGroup(Struct):
+    """The offsets of one group, or why there are none."""
+
+    group_id: str = string("8+")
+    topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+")
+    error_code: int = int16("8+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchResponse(Message):
+    """Committed offsets: in ``groups`` from version 8 on, in ``topics`` before."""
+
+    API_KEY = 9
+    VERSIONS = (0, 10)
+    FLEXIBLE = 6
+
+    throttle_time_ms: int = int32("3+", ignorable=True)
+    topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7")
+    error_code: int = int16("2-7", ignorable=True)
+    groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchRequestTopic(Struct):
+    """Partitions asked about, up to version 7."""
+
+    name: str = string("0-7")
+    partition_indexes: list[int] = array(int32, "0-7")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchRequestTopics(Struct):
+    """Partitions asked about from version 8 on, named by ``topic_id`` from version 10 on."""
+
+    name: str = string("8-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
+    partition_indexes: list[int] = array(int32, "8+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchRequestGroup(Struct):
+    """What to tell of one group; ``topics=None`` asks for everything. KIP-848 members say who they are."""
+
+    group_id: str = string("8+")
+    member_id: str | None = string("9+", nullable="9+", default=None, ignorable=True)
+    member_epoch: int = int32("9+", default=-1, ignorable=True)
+    topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetFetchRequest(Message):
+    """Ask for committed offsets: by ``groups`` from version 8 on, by ``group_id`` and ``topics`` before."""
+
+    API_KEY = 9
+    VERSIONS = (0, 10)
+    FLEXIBLE = 6
+    RESPONSE = OffsetFetchResponse
+
+    group_id: str = string("0-7")
+    topics: list[OffsetFetchRequestTopic] | None = array(OffsetFetchRequestTopic, "0-7", nullable="2-7")
+    groups: list[OffsetFetchRequestGroup] = array(OffsetFetchRequestGroup, "8+")
+    require_stable: bool = boolean("7+")

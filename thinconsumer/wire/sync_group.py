@@ -1,0 +1,53 @@
+"""SyncGroup (key 14): the leader hands in the assignment, every member takes its part of it away.
+
+Version 3 adds static members (KIP-345), version 4 is flexible, version 5 repeats protocol type and name in both
+directions so that each side can notice that they disagree (KIP-559).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, binary, int16, int32, string
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncGroupResponse(Message):
+    """This member's assignment, in the protocol's own encoding."""
+
+    API_KEY = 14
+    VERSIONS = (0, 5)
+    FLEXIBLE = 4
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16("0+")
+    protocol_type: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+    protocol_name: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+    assignment: bytes = binary("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncGroupRequestAssignment(Struct):
+    """What one member is to get."""
+
+    member_id: str = string("0+")
+    assignment: bytes = binary("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncGroupRequest(Message):
+    """Wait for the assignment; the leader sends everybody's along, the others an empty list."""
+
+    API_KEY = 14
+    VERSIONS = (0, 5)
+    FLEXIBLE = 4
+    RESPONSE = SyncGroupResponse
+
+    group_id: str = string("0+")
+    generation_id: int = int32("0+")
+    member_id: str = string("0+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    protocol_type: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+    protocol_name: str | None = string("5+", nullable="5+", default=None, ignorable=True)
+    assignments: list[SyncGroupRequestAssignment] = array(SyncGroupRequestAssignment, "0+")

@@ -1,0 +1,80 @@
+"""TxnOffsetCommit (key 28): commit a group's offsets inside a transaction (KIP-98).
+
+Version 2 adds leader epochs, version 3 is flexible and ties the commit to a member and its generation (KIP-447),
+version 5 adds the offsets to the transaction by itself (KIP-890), version 6 names topics by id and admits members of
+KIP-848 groups (KIP-1319, new in 4.4 brokers).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .message import Message
+from .schema import Struct, array, int16, int32, int64, string, uuid
+
+
+@dataclass(slots=True, kw_only=True)
+class TxnOffsetCommitResponsePartition(Struct):
+    """Whether one partition's offset was taken."""
+
+    partition_index: int = int32("0+")
+    error_code: int = int16("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class TxnOffsetCommitResponseTopic(Struct):
+    """The answers for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
+
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
+    partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class TxnOffsetCommitResponse(Message):
+    """One answer for each partition."""
+
+    API_KEY = 28
+    VERSIONS = (0, 6)
+    FLEXIBLE = 3
+
+    throttle_time_ms: int = int32("0+")
+    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class TxnOffsetCommitRequestPartition(Struct):
+    """The next offset to read in one partition, and a note to keep with it."""
+
+    partition_index: int = int32("0+")
+    committed_offset: int = int64("0+")
+    committed_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+    committed_metadata: str | None = string("0+", nullable="0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class TxnOffsetCommitRequestTopic(Struct):
+    """The offsets of one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
+
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
+    partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class TxnOffsetCommitRequest(Message):
+    """Commit offsets that count once the transaction is committed; to be sent to the group's coordinator."""
+
+    API_KEY = 28
+    VERSIONS = (0, 6)
+    FLEXIBLE = 3
+    RESPONSE = TxnOffsetCommitResponse
+
+    transactional_id: str = string("0+")
+    group_id: str = string("0+")
+    producer_id: int = int64("0+")
+    producer_epoch: int = int16("0+")
+    generation_id_or_member_epoch: int = int32("3+", default=-1)
+    member_id: str = string("3+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic, "0+")
