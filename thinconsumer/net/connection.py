@@ -231,10 +231,9 @@ class Connection:
         transport = self._transport
         if transport is None or self.state is not State.OPEN:
             return
-        for _ in range(SENDS_PER_STEP):
-            chunks = self.stream.data_to_send()
-            if self._send_blocked or not chunks:
-                break
+        sends = SENDS_PER_STEP
+        while (chunks := self.stream.data_to_send()) and sends > 0 and not self._send_blocked:
+            sends -= 1
             try:
                 size = transport.send(chunks)
             except OSError as error:
@@ -247,12 +246,12 @@ class Connection:
             self._owner.called(self, told=False)
             if self.state is not State.OPEN:
                 return
-        self._set_interest(transport)
+        self._set_interest(transport, sending=bool(chunks))
 
-    def _set_interest(self, transport: Transport) -> None:
-        sending = transport.write_needs if self.stream.data_to_send() else 0
+    def _set_interest(self, transport: Transport, *, sending: bool) -> None:
+        mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
         try:
-            self._owner.watch.set(self._fd, transport.read_needs | sending, self)
+            self._owner.watch.set(self._fd, mask, self)
         except OSError as error:
             self._fail(error)
 
