@@ -64,7 +64,7 @@ def _build(
             values[name] = _parse(options[name], value, text_allowed)
             parsed.append(name)
         except ValueError as error:
-            problems.append(f"{spelt}={shown(value)} {error}")
+            problems.append(f"{spelt}={shown(value)}: {error}")
     if not problems:
         # Only now: a rule would compare what was given with defaults that stand in for what could not be read.
         values = rules.settle(values, parsed)

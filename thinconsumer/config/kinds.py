@@ -2,7 +2,7 @@
 
 Owns types and bounds. Knows no option by name and no rule between options. ``parse`` takes what a program passes and is
 strict about types (``True`` is not 1, ``"500"`` is not 500); ``from_text`` takes what a properties file holds.
-Both raise ValueError with the rest of a sentence that begins with the option and its value.
+Both raise ValueError saying what is wrong; the option and its value are named by who calls.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class Choice:
                 return word
         for word, reason in self.refused.items():
             if value.lower() == word.lower():
-                raise ValueError(f"is refused: {reason}")
+                raise ValueError(f"refused: {reason}")
         raise ValueError(f"must be one of {self._words()}{did_you_mean(value, [*self.words, *self.refused])}")
 
     def from_text(self, text: str) -> object:
@@ -235,7 +235,7 @@ class OffsetReset:
             try:
                 policy = OffsetResetPolicy.parse(value)
             except ValueError as error:
-                raise ValueError(f"is wrong: {error}{did_you_mean(value.lower(), self.words)}") from None
+                raise ValueError(f"{error}{did_you_mean(value.lower(), self.words)}") from None
         else:
             raise _type_error("a str", value)
         if policy.strategy.value not in self.words:
@@ -263,7 +263,7 @@ class DeserializerKind:
         hint = (
             "leave it out for raw bytes" if "ByteArray" in text else "pass a callable, such as one that decodes bytes"
         )
-        raise ValueError(f"is a class name, which means nothing here: {hint}")
+        raise ValueError(f"class names mean nothing here: {hint}")
 
     def describe(self) -> str:
         return (

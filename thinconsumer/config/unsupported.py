@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_METRICS = "metrics are always counted the same way; see Consumer.metrics()"
+_METRICS = "how metrics are counted cannot be configured"
 _TLS = "TLS is not supported yet"
 _SASL = "SASL logins are not supported yet"
 _PROXY = "proxies are not supported"
@@ -29,7 +29,7 @@ class Unsupported:
             # Not a plain ==: it may be the user's, and 1 == True.
             if type(value) is type(harmless) and value == harmless:
                 return True
-            if isinstance(value, str) and value.strip().lower() == str(harmless).lower():
+            if harmless is not None and isinstance(value, str) and value.strip().lower() == str(harmless).lower():
                 return True
         return False
 
@@ -44,7 +44,7 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "metrics_recording_level": Unsupported(False, _METRICS, ("INFO",)),
     "auto_include_jmx_reporter": Unsupported(False, "there is no JMX in Python", (False,)),
     "enable_metrics_push": Unsupported(False, "metrics are not pushed to brokers (KIP-714)", (False,)),
-    "metric_reporters": Unsupported(True, "no reporter would be called; read Consumer.metrics()", ([], (), "", None)),
+    "metric_reporters": Unsupported(True, "no reporter would be called", ([], (), "", None)),
     "kafka_client": Unsupported(True, "there is no client object to replace"),
     "interceptor_classes": Unsupported(True, "no interceptor would be called", ([], (), "", None)),
     "group_remote_assignor": Unsupported(True, "it needs the new group protocol (KIP-848), not supported yet"),

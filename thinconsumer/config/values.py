@@ -12,7 +12,7 @@ import inspect
 import ipaddress
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 #: The largest values of Kafka's INT32 and INT64.
@@ -163,7 +163,7 @@ class OffsetResetPolicy:
 
     def __str__(self) -> str:
         if self.strategy is not OffsetResetStrategy.BY_DURATION:
-            return self.strategy.value
+            return str(self.strategy.value)
         seconds, milliseconds = divmod(self.duration_ms, 1000)
         return f"by_duration:PT{seconds}{f'.{milliseconds:03}' if milliseconds else ''}S"
 
@@ -180,8 +180,9 @@ class Deserializer:
     None (a tombstone, a record without key). ``close()`` is the user's own, or does nothing.
     """
 
-    call: Callable[[str, Headers, bytes | None], Any]
-    close: Callable[[], object]
+    source: object  #: What the user passed.
+    call: Callable[[str, Headers, bytes | None], Any] = field(compare=False)
+    close: Callable[[], object] = field(compare=False)
 
     @classmethod
     def adapt(cls, user: object) -> Deserializer:
@@ -199,17 +200,17 @@ class Deserializer:
         if method is None:
             if not callable(user):
                 raise ValueError(f"must be a callable, or have a deserialize method, not {type(user).__name__}")
-            return cls(functools.partial(_call_with_data, user), _do_nothing)
+            return cls(user, functools.partial(_call_with_data, user), _do_nothing)
         if inspect.isclass(user):
-            raise ValueError(f"is the class {user.__name__}: pass an instance of it")
+            raise ValueError(f"the class {user.__name__} is not an object of it: pass an instance of it")
         if not callable(method):
-            raise ValueError("has a deserialize attribute that cannot be called")
+            raise ValueError("its deserialize attribute cannot be called")
         if not _takes(method, 3):
             if not _takes(method, 2):
                 raise ValueError("its deserialize method takes neither (topic, headers, data) nor (topic, data)")
             method = functools.partial(_call_with_topic, method)
         close = getattr(user, "close", None)
-        return cls(method, close if callable(close) else _do_nothing)
+        return cls(user, method, close if callable(close) else _do_nothing)
 
 
 def _call_with_data(function: Callable[[bytes | None], Any], _topic: str, _headers: Headers, data: bytes | None) -> Any:

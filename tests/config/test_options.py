@@ -1,0 +1,215 @@
+"""Every option's declaration: default, bounds, text, and the page made of it."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+import selectors
+import warnings
+
+import pytest
+
+from thinconsumer.config import OPTIONS, ConsumerConfig, Deserializer, HostPort, OffsetResetPolicy, dotted
+from thinconsumer.config.kinds import Boolean, Integer, MillisecondsOrNever
+from thinconsumer.errors import KafkaConfigurationError
+
+#: For every option: its default as a reader of the docs knows it, and a text or value that changes it, with the result.
+CASES = {
+    "bootstrap_servers": ((HostPort("localhost", 9092),), "a:1, b", (HostPort("a", 1), HostPort("b", 9092))),
+    "client_id": (ConsumerConfig().client_id, "billing-1", "billing-1"),
+    "bootstrap_timeout_ms": (30000, "1", 1),
+    "default_api_timeout_ms": (60000, "1", 1),
+    "client_dns_lookup": ("use_all_dns_ips", "USE_ALL_DNS_IPS", "use_all_dns_ips"),
+    "resolver": (None, len, len),
+    "metadata_max_age_ms": (300000, "9223372036854775807", 2**63 - 1),
+    "metadata_recovery_strategy": ("rebootstrap", "NONE", "none"),
+    "metadata_recovery_rebootstrap_trigger_ms": (300000, "0", 0),
+    "allow_auto_create_topics": (False, "true", True),
+    "exclude_internal_topics": (True, "false", False),
+    "request_timeout_ms": (30000, "40000", 40000),
+    "retry_backoff_ms": (100, "200", 200),
+    "retry_backoff_max_ms": (1000, "2000", 2000),
+    "reconnect_backoff_ms": (50, "100", 100),
+    "reconnect_backoff_max_ms": (1000, "2000", 2000),
+    "socket_connection_setup_timeout_ms": (10000, "5000", 5000),
+    "socket_connection_setup_timeout_max_ms": (30000, "60000", 60000),
+    "connections_max_idle_ms": (540000, "-1", math.inf),
+    "max_in_flight_requests_per_connection": (5, "1", 1),
+    "receive_message_max_bytes": (100_000_000, "200000000", 200_000_000),
+    "receive_buffer_bytes": (None, "65536", 65536),
+    "send_buffer_bytes": (None, "131072", 131072),
+    "socket_options": (((6, 1, 1),), [(1, 9, 1)], ((1, 9, 1),)),
+    "selector": (None, selectors.SelectSelector, selectors.SelectSelector),
+    "key_deserializer": (None, len, Deserializer.adapt(len)),
+    "value_deserializer": (None, len, Deserializer.adapt(len)),
+    "max_poll_records": (500, "1", 1),
+    "consumer_timeout_ms": (math.inf, "1000", 1000),
+    "fetch_min_bytes": (1, "1000", 1000),
+    "fetch_max_wait_ms": (500, "1000", 1000),
+    "fetch_max_bytes": (52428800, "1000", 1000),
+    "max_partition_fetch_bytes": (1048576, "1000", 1000),
+    "max_buffered_bytes": (67108864, "65536", 65536),
+    "enable_incremental_fetch_sessions": (True, "false", False),
+    "check_crcs": (True, "false", False),
+    "isolation_level": ("read_uncommitted", "read_committed", "read_committed"),
+    "client_rack": ("", "eu-1a", "eu-1a"),
+    "auto_offset_reset": (
+        OffsetResetPolicy.parse("latest"),
+        "by_duration:P1DT2H",
+        OffsetResetPolicy.parse("by_duration:PT26H"),
+    ),
+    "new_partition_offset_reset": (OffsetResetPolicy.parse("earliest"), "latest", OffsetResetPolicy.parse("latest")),
+    "group_id": (None, "g", "g"),
+    "group_instance_id": (None, "i-1_a.b", "i-1_a.b"),
+    "group_protocol": ("classic", "CLASSIC", "classic"),
+    "partition_assignment_strategy": (
+        ("range", "roundrobin"),
+        "cooperative-sticky,range",
+        ("cooperative-sticky", "range"),
+    ),
+    "session_timeout_ms": (45000, "10000", 10000),
+    "heartbeat_interval_ms": (3000, "1000", 1000),
+    "max_poll_interval_ms": (300000, "20000", 20000),
+    "enable_auto_commit": (True, "false", False),
+    "auto_commit_interval_ms": (5000, "0", 0),
+    "default_offset_commit_callback": (None, len, len),
+    "security_protocol": ("PLAINTEXT", "plaintext", "PLAINTEXT"),
+}
+
+
+def test_every_option_has_a_case():
+    assert list(CASES) == list(OPTIONS)
+
+
+def build(name, value):
+    """Return the option after giving it, in a group so that group options have their effect."""
+    return getattr(ConsumerConfig.from_config({"group.id": "g", dotted(name): value}), name)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_default_and_change(name):
+    default, given, result = CASES[name]
+    assert getattr(ConsumerConfig(), name) == OPTIONS[name].default == default
+    assert getattr(ConsumerConfig.from_options(), name) == default
+    assert build(name, given) == result
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_default_is_a_value_that_may_be_given(name):
+    option = OPTIONS[name]
+    value = option.default
+    if isinstance(value, tuple) and isinstance(value[0], HostPort):
+        value = [str(server) for server in value]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if name == "max_poll_interval_ms":  # Above the session's default; see test_rules.
+            warnings.simplefilter("ignore")
+        assert build(name, value) == option.default
+
+
+NUMBERS = [name for name, option in OPTIONS.items() if isinstance(option.kind, (Integer, MillisecondsOrNever))]
+
+BOUNDS = {
+    "metadata_max_age_ms": (0, 2**63 - 1),
+    "metadata_recovery_rebootstrap_trigger_ms": (0, 2**63 - 1),
+    "retry_backoff_ms": (0, 2**63 - 1),
+    "retry_backoff_max_ms": (0, 2**63 - 1),
+    "reconnect_backoff_ms": (0, 2**63 - 1),
+    "reconnect_backoff_max_ms": (0, 2**63 - 1),
+    "socket_connection_setup_timeout_ms": (1, 2**63 - 1),
+    "socket_connection_setup_timeout_max_ms": (1, 2**63 - 1),
+    "connections_max_idle_ms": (1, 2**63 - 1),
+    "consumer_timeout_ms": (0, 2**63 - 1),
+    "max_buffered_bytes": (65536, 2**63 - 1),
+    "bootstrap_timeout_ms": (0, 2**31 - 1),
+    "default_api_timeout_ms": (0, 2**31 - 1),
+    "request_timeout_ms": (1, 2**31 - 1),
+    "max_in_flight_requests_per_connection": (1, 2**31 - 1),
+    "receive_message_max_bytes": (1024, 2**31 - 1),
+    "receive_buffer_bytes": (1, 2**31 - 1),
+    "send_buffer_bytes": (1, 2**31 - 1),
+    "max_poll_records": (1, 2**31 - 1),
+    "fetch_min_bytes": (0, 2**31 - 1),
+    "fetch_max_wait_ms": (0, 2**31 - 1),
+    "fetch_max_bytes": (1, 2**31 - 1),
+    "max_partition_fetch_bytes": (1, 2**31 - 1),
+    "session_timeout_ms": (1, 2**31 - 1),
+    "heartbeat_interval_ms": (1, 2**31 - 1),
+    "max_poll_interval_ms": (1, 2**31 - 1),
+    "auto_commit_interval_ms": (0, 2**31 - 1),
+}
+
+
+def test_every_number_has_bounds():
+    assert set(BOUNDS) == set(NUMBERS)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_bounds(name):
+    """Both ends are taken and what lies beyond is refused; a value's own kind is asked, apart from the cross rules."""
+    smallest, largest = BOUNDS[name]
+    for value in (smallest, largest):
+        assert OPTIONS[name].kind.parse(value) == value
+    for value in (smallest - 1 if smallest else -2, largest + 1, str(largest), None, True):
+        if value is None and OPTIONS[name].default is None:
+            continue
+        with pytest.raises(KafkaConfigurationError) as caught:
+            ConsumerConfig.from_options(**{name: value})
+        assert str(caught.value).startswith(f"{name}={value!r}: must be ")
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if isinstance(option.kind, Boolean)])
+def test_booleans_are_not_numbers_or_words(name):
+    for value in (0, 1, "true", None):
+        with pytest.raises(KafkaConfigurationError, match="must be True or False"):
+            ConsumerConfig.from_options(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["client_id", "client_rack", "group_id", "group_instance_id"])
+def test_strings_fit_what_the_protocol_can_say(name):
+    with pytest.raises(KafkaConfigurationError):
+        ConsumerConfig.from_options(**{"group_id": "g", name: "x" * 32768})
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", "a b", "a/b", "x" * 250, "a\n"])
+def test_a_static_members_name_must_be_one_that_brokers_take(value):
+    with pytest.raises(KafkaConfigurationError, match="group_instance_id"):
+        ConsumerConfig.from_options(group_id="g", group_instance_id=value)
+
+
+def test_an_empty_group_id_is_refused():
+    with pytest.raises(KafkaConfigurationError, match="must not be empty"):
+        ConsumerConfig.from_config({"group.id": ""})
+
+
+def test_a_new_partition_must_start_somewhere():
+    with pytest.raises(KafkaConfigurationError, match="new_partition_offset_reset='none'"):
+        ConsumerConfig.from_options(new_partition_offset_reset="none")
+
+
+def test_the_repr_shows_what_differs_from_the_defaults_and_can_be_read():
+    config = ConsumerConfig.from_options(
+        bootstrap_servers="a, [::1]:1", auto_offset_reset="by_duration:PT1H", check_crcs=False, fetch_max_bytes=7
+    )
+    assert repr(config) == (
+        "ConsumerConfig(bootstrap_servers='a:9092,[::1]:1', fetch_max_bytes=7, check_crcs=False, "
+        "auto_offset_reset='by_duration:PT3600S')"
+    )
+    assert repr(ConsumerConfig()) == "ConsumerConfig()"
+
+
+def test_pain_I4_a_users_object_is_not_asked_for_its_repr():
+    decrypt = functools.partial(print, "c4nary")
+    config = ConsumerConfig.from_options(value_deserializer=decrypt, resolver=decrypt, group_id="g")
+    assert "c4nary" not in f"{config!r} {config} {config.value_deserializer!r}"
+
+
+def test_the_options_page_is_what_the_declarations_make(docs):
+    """Run ``python docs/generate_options.py`` and commit the page when this fails."""
+    spec = importlib.util.spec_from_file_location("generate_options", docs / "generate_options.py")
+    generator = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    assert (docs / "options.md").read_text(encoding="utf-8") == generator.page()
+    for name in OPTIONS:
+        assert f"| `{name}` |" in generator.page()

@@ -1,0 +1,156 @@
+"""Options of other clients: every one is supported, accepted with one warning, or refused with a reason."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pytest
+
+from thinconsumer.config import OPTIONS, UNSUPPORTED, ConfigurationWarning, ConsumerConfig
+from thinconsumer.config.unsupported import CALLED_ELSEWHERE, find_unsupported
+from thinconsumer.errors import KafkaConfigurationError
+
+TABLES = ("Other defaults", "Accepted with one warning", "Refused")
+
+#: A value of the right type that asks for something, for each option of kafka-python that we do not have.
+ASKS = {"metrics_enabled": False, "ssl_check_hostname": False, "api_version": (2, 8), "metrics_num_samples": 3}
+ASKS_ANYTHING = "c4nary"
+
+
+def rows(docs, heading):
+    """Return the option names in the table under this heading of docs/migrating.md."""
+    page = (docs / "migrating.md").read_text(encoding="utf-8")
+    section = page.split(f"\n### {heading}\n")[1].split("\n#")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def outcome(name, default):
+    """Return which of the tables the option belongs to, from what happens, or "same"."""
+    if name not in OPTIONS:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                ConsumerConfig.from_options(**{name: ASKS.get(name, ASKS_ANYTHING)})
+            except KafkaConfigurationError as error:
+                assert f"{name} is refused: " in str(error)
+                return "Refused"
+        assert [warning.category for warning in caught] == [ConfigurationWarning]
+        assert str(caught[0].message).startswith(f"{name} has no effect: ")
+        return "Accepted with one warning"
+    try:
+        with warnings.catch_warnings():
+            if name == "max_poll_interval_ms":  # Whoever sets it above the session is told so, whatever the value.
+                warnings.simplefilter("ignore")
+            config = ConsumerConfig.from_options(**{"group_id": "g", name: default})
+    except KafkaConfigurationError:
+        return "Other defaults"
+    return "same" if getattr(config, name) == OPTIONS[name].default else "Other defaults"
+
+
+def test_every_option_of_kafka_python_is_the_same_or_listed_in_migrating(docs, kafka_python):
+    """Its default means here what it means there, or docs/migrating.md says what happens instead. No row is stale."""
+    happened = {table: [] for table in (*TABLES, "same")}
+    for name, default in kafka_python.DEFAULT_CONFIG.items():
+        happened[outcome(name, default)].append(name)
+    for table in TABLES:
+        assert sorted(rows(docs, table)) == sorted(happened[table]), table
+
+
+def test_kafka_pythons_defaults_for_what_we_do_not_have_pass_in_silence(kafka_python):
+    """Programs that spell every default out go on working."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for name, default in kafka_python.DEFAULT_CONFIG.items():
+            if name not in OPTIONS and name != "kafka_client":
+                assert ConsumerConfig.from_options(**{name: default}) == ConsumerConfig()
+
+
+#: ConsumerConfig.configDef() of Apache Kafka 4.3.0, without its internal names and the ssl., sasl. and share. families.
+JAVA = """
+allow.auto.create.topics auto.commit.interval.ms auto.offset.reset bootstrap.servers check.crcs client.dns.lookup
+client.id client.rack config.providers connections.max.idle.ms default.api.timeout.ms enable.auto.commit
+enable.metrics.push exclude.internal.topics fetch.max.bytes fetch.max.wait.ms fetch.min.bytes group.id
+group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms interceptor.classes isolation.level
+key.deserializer max.partition.fetch.bytes max.poll.interval.ms max.poll.records metadata.max.age.ms
+metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metric.reporters metrics.num.samples
+metrics.recording.level metrics.sample.window.ms partition.assignment.strategy receive.buffer.bytes
+reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms
+security.protocol security.providers send.buffer.bytes session.timeout.ms socket.connection.setup.timeout.max.ms
+socket.connection.setup.timeout.ms value.deserializer
+"""
+
+
+def test_every_option_of_javas_consumer_is_known_and_no_other_claims_to_be():
+    known = {name.replace("_", ".") for name in (*OPTIONS, *UNSUPPORTED)}
+    assert [name for name in JAVA.split() if name not in known] == []
+    assert {name.replace("_", ".") for name, option in OPTIONS.items() if option.origin == "Kafka"} <= set(JAVA.split())
+
+
+@pytest.mark.parametrize("name", ["ssl.truststore.password", "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url"])
+def test_javas_security_options_are_refused_and_never_ignored(name):
+    with pytest.raises(KafkaConfigurationError, match="is refused: .* not supported yet"):
+        ConsumerConfig.from_config({name: "c4nary"})
+
+
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_an_option_is_either_had_or_not_and_its_harmless_values_pass(name):
+    assert name not in OPTIONS
+    row = UNSUPPORTED[name]
+    assert find_unsupported(name) is row
+    for value in row.harmless:
+        assert row.is_harmless(value)
+    assert not row.is_harmless(object())
+
+
+def test_harmless_values_pass_as_text_too_but_the_word_none_is_not_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ConsumerConfig.from_config({"enable.metrics.push": "False", "metrics.recording.level": "info"})
+    with pytest.raises(KafkaConfigurationError, match="proxy.url is refused"):
+        ConsumerConfig.from_config({"proxy.url": "none"})
+
+
+def test_one_is_not_taken_for_true():
+    with pytest.raises(KafkaConfigurationError, match="ssl_check_hostname is refused"):
+        ConsumerConfig.from_options(ssl_check_hostname=1)
+
+
+@pytest.mark.parametrize(("theirs", "ours"), sorted(CALLED_ELSEWHERE.items()))
+def test_librdkafkas_names_are_pointed_to_ours(theirs, ours):
+    assert theirs not in OPTIONS
+    with pytest.raises(KafkaConfigurationError, match=re.escape(f"did you mean {ours.replace('_', '.')!r}?")):
+        ConsumerConfig.from_config({theirs.replace("_", "."): "1"})
+
+
+SECRETS = (
+    "sasl_plain_password",
+    "sasl_plain_username",
+    "sasl_plain_pasword",
+    "sasl_oauth_token_provider",
+    "sasl_jaas_config",
+    "ssl_password",
+    "ssl_key_password",
+    "ssl_keystore_pasword",
+    "proxy_url",
+    "socks5_proxy",
+    "pasword",
+    "api_version",
+)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_pain_I4_no_secret_shows_in_errors_or_warnings(name):
+    for build in (
+        lambda: ConsumerConfig.from_options(**{name: "c4nary"}),
+        lambda: ConsumerConfig.from_config({name.replace("_", "."): "c4nary"}),
+        lambda: ConsumerConfig.from_config({name: "c4nary"}),
+        lambda: ConsumerConfig.from_options(**{name.replace("_", "."): "c4nary"}),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                said = repr(build())
+            except KafkaConfigurationError as error:
+                said = f"{error} {error!r} {error.__cause__} {error.__context__}"
+        assert "c4nary" not in said + "".join(str(warning.message) for warning in caught)

@@ -1,0 +1,295 @@
+"""Server addresses, durations, reset policies and deserializers, parsed."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thinconsumer.config.values import (
+    INT64_MAX,
+    Deserializer,
+    HostPort,
+    OffsetResetPolicy,
+    OffsetResetStrategy,
+    parse_duration_ms,
+    parse_server,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("localhost", "localhost", 9092),
+        ("broker-1.example.com:9093", "broker-1.example.com", 9093),
+        ("  spaced:1  ", "spaced", 1),
+        ("10.0.0.7:65535", "10.0.0.7", 65535),
+        ("[::1]:9094", "::1", 9094),
+        ("[::1]", "::1", 9092),
+        ("[fe80::1%eth0]:9092", "fe80::1%eth0", 9092),
+        ("PLAINTEXT://host:9095", "host", 9095),
+        ("plaintext://[2001:db8::1]:9095", "2001:db8::1", 9095),
+        ("under_score", "under_score", 9092),
+        ("b\u00fccher.example:9092", "b\u00fccher.example", 9092),
+    ],
+)
+def test_addresses_are_read(text, host, port):
+    assert parse_server(text) == HostPort(host, port)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (":9092", "does not begin with a host name"),
+        ("", "does not begin with a host name"),
+        ("a b:9092", "does not begin with a host name"),
+        ("host/path", "does not begin with a host name"),
+        ("h" * 256, "does not begin with a host name"),
+        ("host:", "port must be a number from 1 to 65535"),
+        ("host:0", "port must be a number from 1 to 65535"),
+        ("host:65536", "port must be a number from 1 to 65535"),
+        ("host:-1", "port must be a number from 1 to 65535"),
+        ("host:9092x", "port must be a number from 1 to 65535"),
+        ("host:\u0661", "port must be a number from 1 to 65535"),
+        ("::1", "write an IPv6 address in brackets"),
+        ("::1:9092", "write an IPv6 address in brackets"),
+        ("[::1", "is not [ipv6] or [ipv6]:port"),
+        ("[::1]9092", "is not [ipv6] or [ipv6]:port"),
+        ("[::1]:", "port must be a number from 1 to 65535"),
+        ("[host]:9092", "is not an IPv6 address"),
+        ("SSL://host:9093", "security_protocol can only be PLAINTEXT"),
+        ("http://host:80", "security_protocol can only be PLAINTEXT"),
+        ("INTERNAL://host:9092", "write host:port"),
+        ("host://", "security_protocol can only be PLAINTEXT"),
+    ],
+)
+def test_an_address_that_is_none_is_named_in_the_error(text, says):
+    with pytest.raises(ValueError) as caught:
+        parse_server(text)
+    assert says in str(caught.value)
+    assert repr(text) in str(caught.value)
+
+
+def test_another_scheme_passes_when_it_is_allowed():
+    assert parse_server("SSL://host:1", ("SSL",)) == HostPort("host", 1)
+
+
+@pytest.mark.parametrize("text", ["user:c4nary@host:9092", "PLAINTEXT://user:c4nary@host", "c4nary@"])
+def test_pain_I4_what_stands_before_an_at_sign_is_not_shown(text):
+    with pytest.raises(ValueError) as caught:
+        parse_server(text)
+    assert "c4nary" not in str(caught.value)
+
+
+ADDRESSES = st.one_of(
+    st.builds(HostPort, st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,40}[a-z0-9])?", fullmatch=True), st.integers(1, 65535)),
+    st.builds(HostPort, st.ip_addresses().map(str), st.integers(1, 65535)),
+)
+
+
+@given(ADDRESSES)
+def test_an_address_survives_being_written_and_read(address):
+    assert parse_server(str(address)) == address
+    assert parse_server(f"PLAINTEXT://{address}") == address
+
+
+@given(st.text(max_size=40))
+def test_hostile_addresses_parse_or_raise_value_error(text):
+    try:
+        address = parse_server(text)
+    except ValueError:
+        return
+    assert address.host
+    assert 1 <= address.port <= 65535
+    if ":" in address.host:
+        ipaddress.IPv6Address(address.host)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("PT1H", 3_600_000),
+        ("P1DT2H", 93_600_000),
+        ("P7D", 604_800_000),
+        ("PT36H90M", 135_000_000),
+        ("PT0S", 0),
+        ("PT1.5S", 1500),
+        ("PT1,5S", 1500),
+        ("PT1.S", 1000),
+        ("PT0.0019S", 1),
+        ("pt1h", 3_600_000),
+        ("+PT1H", 3_600_000),
+        ("P1DT1H1M1.001S", 90_061_001),
+    ],
+)
+def test_durations_are_read_as_java_reads_them(text, milliseconds):
+    """Each of these was given to Kafka 4.3.0's AutoOffsetResetStrategy, which took it."""
+    assert parse_duration_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "P",
+        "PT",
+        "P1DT",
+        "P1W",
+        "P1Y",
+        "P1M",
+        "PT1.5H",
+        "PT.5S",
+        " PT1H",
+        "PT1H ",
+        "-PT1H",
+        "PT-1H",
+        "1H",
+        "PT1",
+        "PT1S1M",
+    ]
+    + ["PT1H\n", "PT\u0661H", "PT9999999999999S", "P999999999999D"],
+)
+def test_what_is_no_duration_is_refused(text):
+    with pytest.raises(ValueError):
+        parse_duration_ms(text)
+
+
+@given(st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 10**5), st.integers(0, 999))
+def test_durations_add_up(days, hours, minutes, seconds, milliseconds):
+    text = f"P{days}DT{hours}H{minutes}M{seconds}.{milliseconds:03}S"
+    assert parse_duration_ms(text) == (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
+
+
+@given(st.text(alphabet="PTDHMS0123456789.,+-", max_size=20))
+def test_hostile_durations_parse_or_raise_value_error(text):
+    with contextlib.suppress(ValueError):
+        assert 0 <= parse_duration_ms(text) <= INT64_MAX
+
+
+@given(
+    st.one_of(
+        st.sampled_from(["earliest", "latest", "none"]).map(OffsetResetPolicy.parse),
+        st.integers(0, 10**14).map(lambda ms: OffsetResetPolicy(OffsetResetStrategy.BY_DURATION, ms)),
+    )
+)
+def test_a_policy_survives_being_written_and_read(policy):
+    assert OffsetResetPolicy.parse(str(policy)) == policy
+
+
+@pytest.mark.parametrize("text", ["", "Latest", "by_duration", "by_duration:", "by_duration:soon", "earliest:PT1H"])
+def test_what_is_no_policy_is_refused(text):
+    with pytest.raises(ValueError):
+        OffsetResetPolicy.parse(text)
+
+
+class WithHeaders:
+    closed = 0
+
+    def deserialize(self, topic, headers, data):
+        return topic, headers, data
+
+    def close(self):
+        self.closed += 1
+
+
+class WithoutHeaders:
+    def deserialize(self, topic, data):
+        return topic, data
+
+
+class WithDefaults:
+    def deserialize(self, topic, headers=(), data=None):
+        return topic, headers, data
+
+
+class WithAnything:
+    def deserialize(self, *args):
+        return args
+
+
+HEADERS = [("k", b"v")]
+
+
+@pytest.mark.parametrize(
+    ("user", "result"),
+    [
+        (bytes.upper, b"DATA"),
+        (lambda data: data + b"!", b"data!"),
+        (WithHeaders(), ("orders", HEADERS, b"data")),
+        (WithoutHeaders(), ("orders", b"data")),
+        (WithDefaults(), ("orders", HEADERS, b"data")),
+        (WithAnything(), ("orders", HEADERS, b"data")),
+        (int, None),
+    ],
+)
+def test_every_shape_of_deserializer_is_called_alike(user, result):
+    data = b"7" if user is int else b"data"
+    assert Deserializer.adapt(user).call("orders", HEADERS, data) == (7 if user is int else result)
+
+
+def test_kafka_pythons_own_deserializers_fit(kafka_python):
+    assert Deserializer.adapt(kafka_python.JsonSerializer()).call("t", [], b'{"a": 1}') == {"a": 1}
+    assert Deserializer.adapt(kafka_python.DefaultSerializer()).call("t", [], None) is None
+
+
+def test_a_missing_value_is_handed_to_the_deserializer_too():
+    """As in Java and kafka-python: a tombstone is the deserializer's to interpret."""
+    assert Deserializer.adapt(lambda data: "gone" if data is None else data).call("t", [], None) == "gone"
+
+
+def test_close_reaches_the_users_object_and_is_harmless_without_one():
+    user = WithHeaders()
+    Deserializer.adapt(user).close()
+    assert user.closed == 1
+    assert Deserializer.adapt(len).close() is None
+
+
+def test_a_type_error_inside_a_deserializer_is_not_taken_for_a_wrong_shape():
+    """kafka-python calls the method again without headers, and what was wrong is lost."""
+    calls = []
+
+    class Broken:
+        def deserialize(self, topic, headers, data):
+            calls.append(data)
+            raise TypeError("cannot add a str to an int")
+
+    with pytest.raises(TypeError, match="cannot add"):
+        Deserializer.adapt(Broken()).call("t", [], b"")
+    assert len(calls) == 1
+
+
+def test_a_method_that_hides_its_signature_is_taken_for_the_documented_shape():
+    class Hidden:
+        @property
+        def __signature__(self):
+            raise ValueError("written in C")
+
+        def __call__(self, topic, headers, data):
+            return topic, headers, data
+
+    user = type("User", (), {"deserialize": Hidden()})()
+    assert Deserializer.adapt(user).call("t", [], b"data") == ("t", [], b"data")
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        (7, "must be a callable"),
+        (WithHeaders, "pass an instance"),
+        (type("Odd", (), {"deserialize": 7})(), "cannot be called"),
+        (type("Narrow", (), {"deserialize": lambda self, data: data})(), "takes neither"),
+    ],
+)
+def test_what_is_no_deserializer_is_refused(user, says):
+    with pytest.raises(ValueError, match=says):
+        Deserializer.adapt(user)
+
+
+def test_an_adapted_deserializer_is_left_alone_and_can_be_pickled():
+    adapted = Deserializer.adapt(len)
+    assert Deserializer.adapt(adapted) is adapted
+    assert pickle.loads(pickle.dumps(adapted)).call("t", [], b"four") == 4
