@@ -69,6 +69,7 @@ _TOPIC_LIKE = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 _KAFKA_PYTHON = "kafka-python"
 _OURS = "thinconsumer"
 
+#: (host, port) -> addresses to try, each a ``thinconsumer.driver.Address``, which is outside this room.
 Resolver = Callable[[str, int], Sequence[Any]]
 
 
@@ -111,8 +112,8 @@ class ConsumerConfig:
     resolver: Resolver | None = _cluster(
         Function("(host, port)"),
         None,
-        "Looks names up in place of the system's resolver, which blocks. Returns what `socket.getaddrinfo` returns, "
-        "raises OSError when it finds nothing. None: the system's.",
+        "Looks names up in place of the system's resolver, which blocks. Returns the "
+        "addresses to try in order, each a `thinconsumer.driver.Address`, or raises. None: the system's.",
         origin=_OURS,
     )
     metadata_max_age_ms: int = _cluster(

@@ -11,7 +11,7 @@ import functools
 import inspect
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ INT64_MAX = 2**63 - 1
 DEFAULT_PORT = 9092
 
 #: A record's headers as they are handed to a deserializer.
-Headers = list[tuple[str, bytes | None]]
+Headers = Sequence[tuple[str, bytes | None]]
 
 
 class HostPort(NamedTuple):
