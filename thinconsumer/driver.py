@@ -107,7 +107,10 @@ class Endpoint(Protocol):
 class Driver(Protocol):
     """Does the I/O of one endpoint and owns its clocks. Used by one thread; only ``wakeup`` may be called from others."""
 
-    random: Random  #: Where jitter and nonces come from.
+    @property
+    def random(self) -> Random:
+        """Where jitter and nonces come from."""
+        ...
 
     def now(self) -> float:
         """Return monotonic seconds."""

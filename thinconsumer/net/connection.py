@@ -65,7 +65,7 @@ class SocketSettings:
 
     receive_buffer_bytes: int | None
     send_buffer_bytes: int | None
-    options: Sequence[tuple[int, int, int]]
+    options: Sequence[tuple[int, int, int | bytes]]
     transport: TransportFactory
 
     def apply(self, sock: socket.socket) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import socket
 import time
 from collections import deque
@@ -57,9 +58,11 @@ class SelectorDriver:
         transport: TransportFactory = PlainTransport,
         receive_buffer_bytes: int | None = None,
         send_buffer_bytes: int | None = None,
-        socket_options: Sequence[tuple[int, int, int]] = NO_DELAY,
+        socket_options: Sequence[tuple[int, int, int | bytes]] = NO_DELAY,
         slow_resolve_warning_s: float = 1.0,
     ) -> None:
+        #: Seeded by the system: jitter that is the same in every process would make them all come back at once.
+        self.random = random.Random()
         self._selector: SelectorLike = selector or DefaultSelector
         self._resolver = resolver or system_resolver
         self._settings = SocketSettings(receive_buffer_bytes, send_buffer_bytes, tuple(socket_options), transport)
