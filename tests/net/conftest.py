@@ -1,0 +1,242 @@
+"""A driver over real loopback sockets, with streams that record what they are told.
+
+Nothing here sleeps: a test drives steps until something has happened, or fails at a deadline.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import selectors
+import socket
+import ssl
+from collections import deque
+
+import pytest
+import trustme
+
+from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.net import SelectorDriver
+
+SELECTORS = [
+    getattr(selectors, name)
+    for name in ("EpollSelector", "KqueueSelector", "PollSelector", "SelectSelector")
+    if hasattr(selectors, name)
+]
+PATIENCE = 10.0
+
+
+class RecordingStream:
+    """Takes every byte and notes every call; says what it is given to say."""
+
+    def __init__(self, buffer_bytes=4096):
+        self.made = 0
+        self.received = bytearray()
+        self.sizes = []
+        self.lost = []
+        self.outgoing = deque()
+        self.sent = 0
+        self.calls = []
+        self.on_call = lambda name: None
+        self._buffer = memoryview(bytearray(buffer_bytes))
+
+    def _note(self, name):
+        assert not self.lost or name == "lost", f"{name} after connection_lost"
+        self.calls.append(name)
+        self.on_call(name)
+
+    @property
+    def error(self):
+        """What the connection was lost with; fails while it is not lost."""
+        (error,) = self.lost
+        return error
+
+    def connection_made(self, now):
+        self.made += 1
+        self._note("made")
+
+    def get_buffer(self):
+        return self._buffer
+
+    def buffer_updated(self, size, now):
+        assert 0 < size <= len(self._buffer)
+        self.received += self._buffer[:size]
+        self.sizes.append(size)
+        self._note("received")
+
+    def connection_lost(self, error, now):
+        self.lost.append(error)
+        self._note("lost")
+
+    def data_to_send(self):
+        return tuple(self.outgoing)
+
+    def data_sent(self, size, now):
+        self.sent += size
+        while size:
+            chunk = self.outgoing.popleft()
+            if len(chunk) > size:
+                self.outgoing.appendleft(memoryview(chunk)[size:])
+                break
+            size -= len(chunk)
+        self._note("sent")
+
+
+class Orders:
+    """An endpoint that orders what the test tells it to."""
+
+    def __init__(self):
+        self.commands = []
+        self.answers = []
+        self.wakes_at = math.inf
+
+    def take_commands(self):
+        commands, self.commands = self.commands, []
+        return commands
+
+    def resolved(self, host, port, addresses, error, now):
+        self.answers.append((host, port, list(addresses), error))
+
+    def wake_at(self):
+        return self.wakes_at
+
+
+def counting(selector_class):
+    """Return a subclass that counts how often its wait returned."""
+
+    class Counting(selector_class):
+        returns = 0
+
+        def select(self, timeout=None):
+            result = super().select(timeout)
+            self.returns += 1
+            return result
+
+    return Counting
+
+
+class World:
+    """One driver, one endpoint, and the peers they talk to."""
+
+    def __init__(self, selector_class=selectors.DefaultSelector, **options):
+        self.selector = counting(selector_class)()
+        self.driver = SelectorDriver(selector=self.selector, **options)
+        self.orders = Orders()
+        self.sockets = []
+
+    def listen(self, host="127.0.0.1", backlog=None):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, 0), family=family, backlog=backlog)
+        listener.settimeout(PATIENCE)
+        self.sockets.append(listener)
+        return listener
+
+    @staticmethod
+    def address_of(listener):
+        return Address(int(listener.family), listener.getsockname())
+
+    def dial(self, where, stream=None, host="localhost"):
+        """Order a connection; where is a listener or an Address."""
+        stream = stream or RecordingStream()
+        address = where if isinstance(where, Address) else self.address_of(where)
+        self.orders.commands.append(Dial(stream, host, address))
+        return stream
+
+    def hang_up(self, stream):
+        self.orders.commands.append(Hangup(stream))
+
+    def step(self, seconds=0.0):
+        return self.driver.step(self.orders, self.driver.now() + seconds)
+
+    def run(self, until, within=PATIENCE):
+        """Step until the condition holds."""
+        deadline = self.driver.now() + within
+        while not until():
+            assert self.driver.now() < deadline, "it did not happen in time"
+            self.driver.step(self.orders, min(deadline, self.driver.now() + 0.02))
+
+    def settle(self):
+        """Step until a poll finds nothing to do."""
+        while self.step():
+            pass
+
+    def accept(self, listener):
+        peer, _ = listener.accept()
+        peer.settimeout(PATIENCE)
+        self.sockets.append(peer)
+        return peer
+
+    def connect(self, listener=None, stream=None):
+        """Return a connected stream and its peer's socket."""
+        listener = listener or self.listen()
+        stream = self.dial(listener, stream)
+        self.run(lambda: stream.made)
+        return stream, self.accept(listener)
+
+    def close(self):
+        self.driver.close()
+        for sock in self.sockets:
+            sock.close()
+
+
+@pytest.fixture(params=SELECTORS, ids=lambda cls: cls.__name__)
+def selector_class(request):
+    """Each selector this system has."""
+    return request.param
+
+
+@pytest.fixture
+def make_world():
+    """Return what makes a World; each is closed at the end."""
+    worlds = []
+
+    def make(*args, **options):
+        worlds.append(World(*args, **options))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+@pytest.fixture
+def world(make_world, selector_class):
+    """A World on each selector in turn."""
+    return make_world(selector_class)
+
+
+@pytest.fixture
+def make_stream():
+    """Return the class of recording streams."""
+    return RecordingStream
+
+
+@pytest.fixture
+def count_fds():
+    """Return a function that counts this process's open descriptors."""
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        if os.path.isdir(folder):
+            return lambda: len(os.listdir(folder))
+    pytest.skip("this system does not say which descriptors are open")
+
+
+@pytest.fixture(scope="session")
+def authority():
+    """A certificate authority made for this run."""
+    return trustme.CA()
+
+
+@pytest.fixture(scope="session")
+def client_context(authority):
+    """What a client that trusts it uses."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    return context
+
+
+@pytest.fixture(scope="session")
+def server_context(authority):
+    """What a server called localhost uses."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("localhost").configure_cert(context)
+    return context
