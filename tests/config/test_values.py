@@ -233,12 +233,7 @@ def test_every_shape_of_deserializer_is_called_alike(user, result):
 
 def test_kafka_pythons_own_deserializers_fit(kafka_python):
     assert Deserializer.adapt(kafka_python.JsonSerializer()).call("t", [], b'{"a": 1}') == {"a": 1}
-    assert Deserializer.adapt(kafka_python.DefaultSerializer()).call("t", [], None) is None
-
-
-def test_a_missing_value_is_handed_to_the_deserializer_too():
-    """As in Java and kafka-python: a tombstone is the deserializer's to interpret."""
-    assert Deserializer.adapt(lambda data: "gone" if data is None else data).call("t", [], None) == "gone"
+    assert Deserializer.adapt(kafka_python.DefaultSerializer()).call("t", [], b"text") == "text"
 
 
 def test_close_reaches_the_users_object_and_is_harmless_without_one():

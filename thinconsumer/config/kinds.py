@@ -268,7 +268,7 @@ class DeserializerKind:
     def describe(self) -> str:
         return (
             "callable `f(data)`, or object with `deserialize(topic, headers, data)` or `deserialize(topic, data)`; "
-            "`data` is bytes or None"
+            "`data` is bytes"
         )
 
 

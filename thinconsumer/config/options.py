@@ -202,10 +202,14 @@ class ConsumerConfig:
     )
 
     key_deserializer: Deserializer | None = _read(
-        DeserializerKind(), None, "Turns a record's key into what you want to see. None: raw bytes."
+        DeserializerKind(),
+        None,
+        "Turns a record's key into what you want to see; a missing key stays None. None: raw bytes.",
     )
     value_deserializer: Deserializer | None = _read(
-        DeserializerKind(), None, "Turns a record's value into what you want to see. None: raw bytes."
+        DeserializerKind(),
+        None,
+        "Turns a record's value into what you want to see; a tombstone's stays None. None: raw bytes.",
     )
     max_poll_records: int = _read(Integer(at_least=1), 500, "How many records one `poll` returns at most.")
     consumer_timeout_ms: float = _read(

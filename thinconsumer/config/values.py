@@ -176,12 +176,12 @@ LATEST = OffsetResetPolicy(OffsetResetStrategy.LATEST)
 class Deserializer:
     """A key or value deserializer in the one shape that the fetch path calls, whatever the user passed.
 
-    ``call(topic, headers, data)`` returns the value. As in Java and kafka-python it is also called when ``data`` is
-    None (a tombstone, a record without key). ``close()`` is the user's own, or does nothing.
+    ``call(topic, headers, data)`` returns the value. As in Java it is not called for what is null (a tombstone's value,
+    a missing key), which stays None. ``close()`` is the user's own, or does nothing.
     """
 
     source: object  #: What the user passed.
-    call: Callable[[str, Headers, bytes | None], Any] = field(compare=False)
+    call: Callable[[str, Headers, bytes], Any] = field(compare=False)
     close: Callable[[], object] = field(compare=False)
 
     @classmethod
@@ -213,13 +213,11 @@ class Deserializer:
         return cls(user, method, close if callable(close) else _do_nothing)
 
 
-def _call_with_data(function: Callable[[bytes | None], Any], _topic: str, _headers: Headers, data: bytes | None) -> Any:
+def _call_with_data(function: Callable[[bytes], Any], _topic: str, _headers: Headers, data: bytes) -> Any:
     return function(data)
 
 
-def _call_with_topic(
-    method: Callable[[str, bytes | None], Any], topic: str, _headers: Headers, data: bytes | None
-) -> Any:
+def _call_with_topic(method: Callable[[str, bytes], Any], topic: str, _headers: Headers, data: bytes) -> Any:
     return method(topic, data)
 
 
