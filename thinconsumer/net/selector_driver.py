@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 #: Bound of what an endpoint can order within one step by reacting to its own orders.
 COMMANDS_PER_STEP = 1000
 
-NO_DELAY = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+NO_DELAY: Sequence[tuple[int, int, int | bytes]] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 
 
 class SelectorDriver:
