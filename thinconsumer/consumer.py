@@ -390,6 +390,8 @@ class Consumer(Generic[K, V]):
 
     def _poll(self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None) -> Handover:
         engine = self._engine
+        if not self._partitions:
+            raise IllegalStateError("nothing to read: assign() partitions first")
         deadline = self._driver.now() + seconds
         now = self._turn(self._driver.now())
         while True:

@@ -298,7 +298,7 @@ class Metadata:
     def _take_topic_error(self, raw: MetadataResponseTopic, name: str, known: Topic | None) -> None:
         topic = known if known is not None else self.topics.setdefault(name, Topic(name))
         error = _topic_error(raw)
-        if topic.error is None or type(topic.error) is not type(error):
+        if name in self._wanted and type(topic.error) is not type(error):
             log.warning("topic %s: %s", name, error)  # once per change, not once per refresh (KAFKA: F7)
         topic.error = error
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
