@@ -207,9 +207,9 @@ class _Decoder:
         if isinstance(of, Primitive) and of.code:
             arrays = source.constant("A", _ARRAYS[of.code])
             with source.block(f"if {count} < {_SMALL}:"):
-                source.line(f"{target} = list({arrays}[{count}](buf, pos))")
+                source.line(f"{target} = [*{arrays}[{count}](buf, pos)]")
             with source.block("else:"):
-                source.line(f"{target} = list(unpack_from('>' + {of.code!r} * {count}, buf, pos))")
+                source.line(f"{target} = [*unpack_from('>' + {of.code!r} * {count}, buf, pos)]")
             source.line(f"pos += {count} * {of.size}")
             return
         items = source.fresh("x")

@@ -39,14 +39,23 @@ UVARINTS = tuple(uvarint(value) for value in range(1024))
 
 def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
     """Go on with an unsigned varint whose first byte was ``first``; return the value and the position after it."""
-    value = first & 127
-    for shift in (7, 14, 21, 28):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, position
-    raise KafkaProtocolError(f"variable-length integer at byte {position} has more than 5 bytes")
+    # Unrolled: nearly every length of records comes here, with one or two more bytes.
+    byte = buffer[position]
+    value = first & 127 | (byte & 127) << 7
+    if byte < 128:
+        return value, position + 1
+    byte = buffer[position + 1]
+    value |= (byte & 127) << 14
+    if byte < 128:
+        return value, position + 2
+    byte = buffer[position + 2]
+    value |= (byte & 127) << 21
+    if byte < 128:
+        return value, position + 3
+    byte = buffer[position + 3]
+    if byte > 15:
+        raise KafkaProtocolError(f"variable-length integer at byte {position} has more than 32 bits")
+    return value | byte << 28, position + 4
 
 
 def read_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[int, bytes], int]:

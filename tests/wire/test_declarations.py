@@ -1,0 +1,157 @@
+"""Our declarations against Kafka's own: names, order, types, versions, nullability, defaults, tags, flexible versions.
+
+``kafka_messages.json`` holds Kafka's definitions of these APIs without comments (Apache-2.0, The Apache Software
+Foundation): ``current`` from the jar of kafka-clients, and in ``removed`` the older definitions of those messages whose
+first versions are gone from it. Both are compared, each over the versions it is valid for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thinconsumer.wire import ZERO_UUID, Message, Struct
+from thinconsumer.wire.apis import REQUESTS
+from thinconsumer.wire.schema import NEVER, Primitive, WireField, parse_versions, wire_fields
+
+FACTS = json.loads((Path(__file__).parent / "kafka_messages.json").read_text())
+#: Fields that Kafka has renamed since the definitions under ``removed``.
+RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
+
+
+def snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def kafka_default(field: dict[str, Any]) -> Any:
+    """Kafka's default of a field, in our terms; ``"struct"`` for a nested one with defaults."""
+    kind, default = field["type"], field.get("default")
+    if default == "null":
+        return None
+    if kind.startswith("[]"):
+        return []
+    if kind in ("bytes", "records"):
+        return b""
+    if kind == "uuid":
+        return ZERO_UUID
+    if kind == "string":
+        return default or ""
+    if kind == "bool":
+        return str(default or "false").lower() == "true"
+    return int(str(default or 0), 0) if kind.startswith("int") else "struct"
+
+
+def our_default(wire: WireField) -> Any:
+    if wire.default is list:
+        return []
+    return "struct" if callable(wire.default) else wire.default
+
+
+def kafka_fields(facts: dict[str, Any], version: int) -> Iterator[tuple[Any, ...]]:
+    """Every field of one version as a row, nested ones with their path."""
+    common = {item["name"]: item["fields"] for item in facts.get("commonStructs", ())}
+
+    def walk(fields: list[dict[str, Any]], path: str) -> Iterator[tuple[Any, ...]]:
+        for field in fields:
+            if version not in parse_versions(field["versions"]):
+                continue
+            name = RENAMED.get((facts["name"], field["name"]), field["name"])
+            here = f"{path}.{snake(name)}"
+            nullable = version in parse_versions(field.get("nullableVersions", "none"))
+            tagged = version in parse_versions(field.get("taggedVersions", "none"))
+            tag = field["tag"] if tagged else -1
+            ignorable = str(field.get("ignorable", False)).lower() == "true"
+            yield here, field["type"], nullable, tag, ignorable, kafka_default(field)
+            yield from walk(field.get("fields") or common.get(field["type"].removeprefix("[]"), []), here)
+
+    return walk(facts["fields"], facts["name"])
+
+
+def our_fields(cls: type[Message], version: int) -> Iterator[tuple[Any, ...]]:
+    def walk(struct: type[Struct], path: str) -> Iterator[tuple[Any, ...]]:
+        for name, wire in wire_fields(struct):
+            if version not in wire.versions:
+                continue
+            here = f"{path}.{name}"
+            kind = wire.of.name if isinstance(wire.of, Primitive) else wire.of.__name__
+            nullable = version in wire.nullable
+            yield here, "[]" * wire.array + kind, nullable, wire.tag, wire.ignorable, our_default(wire)
+            if not isinstance(wire.of, Primitive):
+                yield from walk(wire.of, here)
+
+    return walk(cls, cls.__name__)
+
+
+def comparisons(cls: type[Message]) -> Iterator[tuple[dict[str, Any], int]]:
+    for source in ("removed", "current"):
+        facts = FACTS[source].get(cls.__name__)
+        if facts is not None:
+            first, last = parse_versions(facts["validVersions"])
+            yield from ((facts, version) for version in range(first, last + 1))
+
+
+def test_fields_are_kafkas(message: type[Message]) -> None:
+    """Field by field and version by version, in Kafka's order, which is the order of the bytes."""
+    compared = set()
+    for facts, version in comparisons(message):
+        ours = list(our_fields(message, version))
+        kafkas = list(kafka_fields(facts, version))
+        if facts is FACTS["removed"].get(message.__name__):
+            # What 3.9 said of ignorable fields, which has no bytes, was corrected here and there later on.
+            ours, kafkas = ([row[:4] + row[5:] for row in rows] for rows in (ours, kafkas))
+        assert ours == kafkas, f"version {version}"
+        compared.add(version)
+    assert compared == set(range(message.VERSIONS[0], message.VERSIONS[1] + 1))
+
+
+def test_ignorable_and_defaults_hold_outside_their_versions_too(message: type[Message]) -> None:
+    """A field is judged by them just when the version does not have it."""
+    ours = {name: (wire.ignorable, our_default(wire)) for name, wire in wire_fields(message)}
+    for field in FACTS["current"][message.__name__]["fields"]:
+        ignorable = str(field.get("ignorable", False)).lower() == "true"
+        assert ours[snake(field["name"])] == (ignorable, kafka_default(field)), field["name"]
+
+
+def test_key_and_flexible_versions_are_kafkas(message: type[Message]) -> None:
+    facts = FACTS["current"][message.__name__]
+    assert facts["apiKey"] == message.API_KEY
+    assert facts["type"] == ("request" if message in REQUESTS.values() else "response")
+    flexible = facts["flexibleVersions"]
+    assert (NEVER if flexible == "none" else parse_versions(flexible).first) == message.FLEXIBLE
+
+
+def test_request_and_response_agree(message: type[Message]) -> None:
+    """One version number means both: what is asked in version 5 is answered in version 5."""
+    request = REQUESTS[message.API_KEY]
+    assert request.RESPONSE.VERSIONS == request.VERSIONS
+    assert request.RESPONSE.FLEXIBLE == request.FLEXIBLE
+    assert request.RESPONSE.__name__ == request.__name__.removesuffix("Request") + "Response"
+
+
+@pytest.mark.parametrize(
+    ("api", "versions"),
+    [
+        ("Fetch", (0, 18)),
+        ("ListOffsets", (0, 11)),
+        ("Metadata", (0, 13)),
+        ("OffsetCommit", (0, 10)),
+        ("OffsetFetch", (0, 10)),
+        ("ApiVersions", (0, 5)),
+        ("OffsetForLeaderEpoch", (0, 4)),
+    ],
+)
+def test_every_version_from_the_first_to_todays_is_spoken(api: str, versions: tuple[int, int]) -> None:
+    """Brokers from 2.1 on offer version 0 of everything that existed then; 4.4 offers the highest."""
+    by_name = {request.__name__: request for request in REQUESTS.values()}
+    assert versions == by_name[f"{api}Request"].VERSIONS
+
+
+def test_the_facts_cover_every_api() -> None:
+    """So that an API added here is compared, too."""
+    names = {cls.__name__ for request in REQUESTS.values() for cls in (request, request.RESPONSE)}
+    assert names | {"RequestHeader", "ResponseHeader"} == set(FACTS["current"])
