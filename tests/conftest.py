@@ -1,0 +1,47 @@
+"""What every test gets: the promise of the installed wheel kept, and one selector to run everything on."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import selectors
+from pathlib import Path
+
+import pytest
+
+try:
+    from hypothesis import settings
+except ImportError:  # the tests on real clusters alone need none
+    pass
+else:
+    # A deadline measures the machine, and a busy one fails it.
+    settings.register_profile("thinconsumer", deadline=None)
+    settings.load_profile("thinconsumer")
+
+SELECTORS = {
+    "epoll": "EpollSelector",
+    "kqueue": "KqueueSelector",
+    "poll": "PollSelector",
+    "select": "SelectSelector",
+    "default": "DefaultSelector",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to run on the checkout when the wheel was promised: every result would be about other code."""
+    spec = importlib.util.find_spec("thinconsumer")
+    place = Path(spec.origin if spec and spec.origin else "nowhere")
+    if os.environ.get("THINCONSUMER_TEST_INSTALLED") == "1" and "site-packages" not in place.parts:
+        raise pytest.UsageError(
+            f"the wheel was to be tested, but thinconsumer comes from {place}: run pytest, not python -m"
+        )
+
+
+@pytest.fixture(scope="session")
+def selector_class() -> type[selectors.BaseSelector]:
+    """The selector that this run is about: ``THINCONSUMER_TEST_SELECTOR=select`` for what Windows has."""
+    name = os.environ.get("THINCONSUMER_TEST_SELECTOR", "default")
+    if name not in SELECTORS:
+        raise pytest.UsageError(f"THINCONSUMER_TEST_SELECTOR={name!r} is none of {', '.join(SELECTORS)}")
+    found: type[selectors.BaseSelector] = getattr(selectors, SELECTORS[name])
+    return found

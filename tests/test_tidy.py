@@ -1,0 +1,282 @@
+"""House rules as tests: who may import whom, where clocks and sockets may be, how long a file or function may get.
+
+The checkers are plain functions over source text, tried on good and bad samples first; then on every file there is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "thinconsumer"
+FILE_LINES_MAX = 600
+FUNCTION_LINES_MAX = 70
+
+#: Imports go one way: a room may import from the rungs above its own, and from itself.
+LADDER = (
+    {"errors", "_version"},
+    {"types", "timers", "calls"},
+    {"wire"},
+    {"records", "assignors"},
+    {"config", "driver", "partitions"},
+    {"link"},
+    {"metadata"},
+    {"links"},
+    {"group", "fetch", "produce"},
+    {"engine"},
+    {"net"},
+    {"consumer"},
+    {"testing", "cli", "spark"},
+)
+MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}
+#: A second opinion on the protocol, and no echo of the client: it shares the codec and nothing else.
+MAY_IMPORT["broker"] = {"wire", "records", "timers", "types", "errors"}
+MAY_IMPORT["testing"] |= {"broker"}
+MAY_IMPORT["cli"] |= {"broker", "testing"}
+MAY_IMPORT["__main__"] = {"cli"}
+
+#: Modules that tell the time, draw lots, wait or talk to the world.
+WORLD = {
+    "asyncio", "concurrent", "datetime", "multiprocessing", "os", "queue", "random", "sched", "secrets", "select",
+    "selectors", "signal", "socket", "socketserver", "ssl", "subprocess", "tempfile", "threading", "time", "uuid",
+}  # fmt: skip
+#: Where they belong. Everything else takes time and randomness as arguments, so that a test can replay it.
+MAY_TOUCH_THE_WORLD = {"net", "testing", "spark", "cli", "broker/server.py"}
+
+#: Written apart, so that this file does not find itself.
+UNFINISHED = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
+
+
+def room_of(path: str) -> str:
+    """Return the room that a file of the package, named relative to it, belongs to."""
+    return path.split("/")[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST, package: list[str]) -> Iterator[tuple[str, int]]:
+    """Yield (absolute name, line) of whatever is imported anywhere in it, in functions and for types only too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            heads = [node.module] if node.module else [alias.name for alias in node.names]
+            for head in heads:
+                yield ".".join([*base, head]), node.lineno
+            if node.module == "thinconsumer" and not node.level:
+                for alias in node.names:
+                    yield f"thinconsumer.{alias.name}", node.lineno
+
+
+def import_errors(path: str, source: str) -> Iterator[str]:
+    """Yield what this file imports and must not; ``path`` is relative to the package."""
+    room = room_of(path)
+    package = ["thinconsumer", *path.split("/")[:-1]]
+    if room == "__init__":
+        return  # the façade re-exports from everywhere
+    if room not in MAY_IMPORT:
+        yield f"{path}: the room {room!r} is on no rung: add it to the ladder, and to docs/design.md"
+        return
+    for name, line in imports(ast.parse(source), package):
+        head, *rest = name.split(".")
+        if head == "thinconsumer" and rest and rest[0] not in MAY_IMPORT[room] | {room}:
+            yield f"{path}:{line}: {room} may not import {rest[0]}"
+        if head in WORLD and not {room, path} & MAY_TOUCH_THE_WORLD:
+            yield f"{path}:{line}: {room} may not touch the world, which {head} does"
+        if head == "pyspark" and room != "spark":
+            yield f"{path}:{line}: only spark may import pyspark"
+
+
+def size_errors(path: str, source: str) -> Iterator[str]:
+    """Yield the file and its functions where they are longer than allowed."""
+    if (lines := source.count("\n")) > FILE_LINES_MAX:
+        yield f"{path}: {lines} lines, at most {FILE_LINES_MAX}"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert node.end_lineno is not None
+            if (lines := node.end_lineno - node.lineno + 1) > FUNCTION_LINES_MAX:
+                yield f"{path}:{node.lineno}: {node.name} has {lines} lines, at most {FUNCTION_LINES_MAX}"
+
+
+def text_errors(path: str, source: str) -> Iterator[str]:
+    """Yield every mark of unfinished work."""
+    for number, line in enumerate(source.splitlines(), start=1):
+        for mark in UNFINISHED:
+            if mark in line:
+                yield f"{path}:{number}: {mark}: do it, or write down why not"
+
+
+def docstring_errors(path: str, source: str) -> Iterator[str]:
+    """Yield the file if nothing says what it owns."""
+    if not (ast.get_docstring(ast.parse(source)) or "").strip():
+        yield f"{path}: no docstring that says what it owns"
+
+
+def has_code(source: str) -> bool:
+    """Return whether there is anything to test apart from data: a function, or a method other than in a Protocol."""
+    return any(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) for node in ast.walk(ast.parse(source)))
+
+
+def errors_of_missing_tests(path: str, source: str, tests: set[str]) -> Iterator[str]:
+    """Yield the module if it has no test file of its own; ``tests`` are paths relative to the tests' folder.
+
+    ``wire/fetch.py`` has ``wire/test_fetch.py``; ``engine.py`` has ``test_engine.py`` or a folder ``engine``. Modules
+    that are data only, as most of ``wire``, are tested as rows of a table, but their room has to have tests.
+    """
+    *folders, file = path.split("/")
+    stem = file.removesuffix(".py").lstrip("_")
+    own = "/".join([*folders, f"test_{stem}.py"])
+    if file == "__init__.py" or own in tests:
+        return
+    if not folders and any(test.startswith(f"{stem}/test_") for test in tests):
+        return
+    if not has_code(source) and (not folders or any(test.startswith(f"{folders[0]}/test_") for test in tests)):
+        return
+    yield f"{path}: no tests/{own}"
+
+
+def sources(folder: Path, *patterns: str) -> list[Path]:
+    """Return the files below it that match, without what tools leave behind."""
+    found = chain.from_iterable(folder.rglob(pattern) for pattern in patterns)
+    return sorted(path for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts[-4:]))
+
+
+def check(errors_in, folder: Path, base: Path, *more: set[str]) -> None:
+    """Fail with every error that the checker finds below the folder."""
+    files = sources(folder, "*.py")
+    assert files, f"nothing to check in {folder}"
+    errors = []
+    for file in files:
+        path = file.relative_to(base).as_posix()
+        errors += errors_in(path, file.read_text(encoding="utf-8"), *more)
+    assert not errors, "\n" + "\n".join(errors)
+
+
+# -- the checkers, on samples
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("fetch/planner.py", "from ..partitions import Cursor"),
+        ("fetch/planner.py", "from . import sessions"),
+        ("fetch/planner.py", "from .sessions import Session"),
+        ("group/classic/leader.py", "from ...assignors import range"),
+        ("engine.py", "from .fetch.planner import Planner\nfrom . import links"),
+        ("net/clock.py", "import time\nfrom ..driver import Driver"),
+        ("broker/server.py", "import selectors"),
+        ("testing/clock.py", "import random"),
+        ("broker/topics.py", "from ..wire import fetch\nfrom thinconsumer.records import batch"),
+        ("spark/reader.py", "import pyspark"),
+        ("wire/source.py", "import struct\nimport math"),
+    ],
+)
+def test_imports_that_flow_downhill_pass(path, source):
+    assert list(import_errors(path, source)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "word"),
+    [
+        ("fetch/planner.py", "from ..group import members", "group"),
+        ("fetch/planner.py", "from .. import engine", "engine"),
+        ("group/state.py", "import thinconsumer.fetch.planner", "fetch"),
+        ("group/state.py", "from thinconsumer import fetch", "fetch"),
+        ("wire/fetch.py", "def f():\n    from ..records import batch", "records"),
+        ("wire/fetch.py", "if TYPE_CHECKING:\n    from ..consumer import Consumer", "consumer"),
+        ("group/classic/leader.py", "from ...engine import Engine", "engine"),
+        ("config/options.py", "from ..driver import Driver", "driver"),
+        ("broker/topics.py", "from ..fetch import planner", "fetch"),
+        ("broker/topics.py", "import selectors", "selectors"),
+        ("engine.py", "import time", "time"),
+        ("engine.py", "from time import monotonic", "time"),
+        ("link/sasl.py", "import secrets", "secrets"),
+        ("fetch/planner.py", "import os.path", "os"),
+        ("consumer.py", "def f():\n    import random", "random"),
+        ("engine.py", "import pyspark.sql", "pyspark"),
+        ("attic.py", "", "attic"),
+    ],
+)
+def test_imports_that_flow_uphill_or_touch_the_world_are_found(path, source, word):
+    (error,) = import_errors(path, source)
+    assert error.startswith(path)
+    assert word in error
+
+
+def test_no_room_can_import_itself_through_others():
+    """The rule has no cycle: following it from any room never leads back there."""
+    for room in MAY_IMPORT:
+        reached, todo = set(), set(MAY_IMPORT[room])
+        while todo:
+            reached.add(found := todo.pop())
+            todo |= MAY_IMPORT[found] - reached
+        assert room not in reached
+
+
+def test_sizes_are_measured_at_their_limits():
+    body = "    pass\n" * (FUNCTION_LINES_MAX - 1)
+    assert list(size_errors("a.py", f"def f():\n{body}")) == []
+    assert "f has 71 lines" in next(size_errors("a.py", f"def f():\n{body}    pass\n"))
+    assert "f has 71 lines" in next(size_errors("a.py", f"async def f():\n{body}    pass\n"))
+    assert list(size_errors("a.py", "a = 1\n" * FILE_LINES_MAX)) == []
+    assert "601 lines" in next(size_errors("a.py", "a = 1\n" * (FILE_LINES_MAX + 1)))
+
+
+def test_unfinished_work_and_missing_docstrings_are_found():
+    assert "a.py:2" in next(text_errors("a.py", f"a = 1\nb = 2  # {UNFINISHED[0]}: c"))
+    assert list(text_errors("a.py", "a = 1  # todos os dias")) == []
+    assert list(docstring_errors("a.py", "a = 1"))
+    assert list(docstring_errors("a.py", '""" """\n'))
+    assert list(docstring_errors("a.py", '"""Owns a."""\n')) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "tests", "missing"),
+    [
+        ("wire/schema.py", "def f(): ...", {"wire/test_schema.py"}, False),
+        ("wire/schema.py", "def f(): ...", {"records/test_schema.py", "test_schema.py"}, True),
+        ("wire/fetch.py", "class Fetch:\n    a: int", {"wire/test_declarations.py"}, False),
+        ("wire/fetch.py", "class Fetch:\n    a: int", set(), True),
+        ("wire/fetch.py", "class Fetch:\n    def f(self): ...", {"wire/test_declarations.py"}, True),
+        ("wire/__init__.py", "def f(): ...", set(), False),
+        ("engine.py", "def f(): ...", {"test_engine.py"}, False),
+        ("engine.py", "def f(): ...", {"engine/test_steps.py"}, False),
+        ("engine.py", "def f(): ...", {"engine/conftest.py"}, True),
+        ("_version.py", "a = 1", set(), False),
+    ],
+)
+def test_modules_without_tests_are_found(path, source, tests, missing):
+    assert bool(list(errors_of_missing_tests(path, dedent(source), tests))) is missing
+
+
+# -- the checkers, on what is there
+
+
+def test_imports_go_one_way_and_clocks_and_sockets_stay_in_their_rooms():
+    check(import_errors, PACKAGE, PACKAGE)
+
+
+@pytest.mark.parametrize("folder", ["thinconsumer", "tests", "benchmarks", "examples", "docs", ".ci"])
+def test_files_and_functions_stay_short(folder):
+    check(size_errors, ROOT / folder, ROOT)
+
+
+@pytest.mark.parametrize("folder", ["thinconsumer", "tests", "benchmarks", "examples", "docs", ".ci"])
+def test_nothing_is_left_unfinished(folder):
+    check(text_errors, ROOT / folder, ROOT)
+
+
+@pytest.mark.parametrize("folder", ["thinconsumer", "tests", "benchmarks", "examples", "docs", ".ci"])
+def test_every_module_says_what_it_owns(folder):
+    check(docstring_errors, ROOT / folder, ROOT)
+
+
+def test_every_module_has_a_test_file_of_its_own():
+    tests = {file.relative_to(ROOT / "tests").as_posix() for file in sources(ROOT / "tests", "test_*.py")}
+    check(errors_of_missing_tests, PACKAGE, PACKAGE, tests)
