@@ -1,0 +1,147 @@
+"""Cuts a connection's bytes into frames: four bytes of size, then that many bytes.
+
+Small frames are received together into one shared buffer and copied out of it; a large one gets a buffer of its own,
+which the driver receives into, so that its body is copied once, from the kernel. Either way a frame handed out is
+never written to again: records stay slices of it.
+
+Sizes are the peer's claims. One over the limit ends the connection, and one within it is believed only as far as bytes
+have come: the buffer of a large frame starts small and grows by doubling. Knows nothing of messages, but recognises
+what servers that do not speak Kafka say first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import KafkaProtocolError
+
+#: The shared buffer; frames that fit into it are small.
+SHARED_BYTES = 64 * 1024
+#: First allocation for a large frame. Its pages are written to (zeroed) at once, whatever comes of the frame.
+FIRST_BYTES = 1024 * 1024
+SIZE_BYTES = 4
+#: A response has at least a correlation id.
+LEAST_FRAME = 4
+
+Frame = bytes | memoryview
+
+_TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
+#: First four bytes of some other protocols. As sizes they are all over half a gigabyte.
+_FOREIGN = {
+    b"HTTP": "an HTTP server",
+    b"<htm": "an HTTP server",
+    b"<!DO": "an HTTP server",
+    b"SSH-": "an SSH server",
+    b"220 ": "a mail or FTP server",
+    b"-ERR": "a Redis or POP3 server",
+}
+
+
+class Frames:
+    """The receiving half of one connection. ``buffer`` is for the driver; :meth:`received` yields finished frames."""
+
+    __slots__ = ("_body", "_filled", "_first", "_limit", "_shared", "_size", "_view")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._shared = bytearray()  #: Allocated when the first bytes are expected.
+        self._filled = 0  #: Bytes in the shared buffer, or in the large frame's body while there is one.
+        self._size = 0  #: Of the large frame.
+        self._body: bytearray | None = None
+        self._view: memoryview | None = None
+        self._first = True
+
+    @property
+    def partial(self) -> bool:
+        """Whether a frame has begun to arrive and is not complete."""
+        return self._filled > 0
+
+    def buffer(self) -> memoryview:
+        """Return where the next bytes go; never empty."""
+        if self._view is None:
+            if not self._shared:
+                self._shared = bytearray(SHARED_BYTES)
+            whole = memoryview(self._shared if self._body is None else self._body)
+            self._view = whole[self._filled :]
+        return self._view
+
+    def received(self, size: int) -> Iterator[Frame]:
+        """Take ``size`` bytes received into the front of :meth:`buffer`; yield the frames that are complete now.
+
+        To be exhausted, or the connection given up: what follows a frame is looked at after it was taken.
+
+        Raises:
+            KafkaProtocolError: a size is impossible, or over the limit, or this is not Kafka at all.
+        """
+        self._view = None
+        self._filled += size
+        if self._body is None:
+            yield from self._cut_shared()
+        elif self._filled == self._size:
+            # Records are slices of this: read-only, so that nobody changes under one reader what another one sees.
+            frame = memoryview(self._body).toreadonly()
+            self._body = None
+            self._filled = 0
+            yield frame
+        elif self._filled == len(self._body):
+            self._body = _grown(self._body, min(self._size, 2 * len(self._body)))
+
+    def _cut_shared(self) -> Iterator[Frame]:
+        shared = self._shared
+        start, end = 0, self._filled
+        while end - start >= SIZE_BYTES:
+            size = self._checked(shared[start : start + SIZE_BYTES])
+            if SIZE_BYTES + size > SHARED_BYTES:
+                self._begin_body(size, start + SIZE_BYTES, end)
+                return
+            stop = start + SIZE_BYTES + size
+            if stop > end:
+                break
+            yield bytes(memoryview(shared)[start + SIZE_BYTES : stop])
+            start = stop
+        if start:
+            # In place: a slice of a bytearray assigned to another of its length moves bytes and nothing else.
+            shared[: end - start] = shared[start:end]
+            self._filled = end - start
+
+    def _begin_body(self, size: int, start: int, end: int) -> None:
+        body = bytearray(min(size, FIRST_BYTES))
+        body[: end - start] = memoryview(self._shared)[start:end]
+        self._body = body
+        self._size = size
+        self._filled = end - start
+
+    def _checked(self, prefix: bytes | bytearray) -> int:
+        size = int.from_bytes(prefix, "big", signed=True)
+        if self._first:
+            self._first = False
+            _refuse_foreigners(bytes(prefix))
+        if not LEAST_FRAME <= size <= self._limit:
+            _refuse_foreigners(bytes(prefix))
+            raise KafkaProtocolError(
+                f"a response claims {size} bytes, but receive_message_max_bytes={self._limit}: "
+                "broken, not Kafka, or the limit is too low"
+            )
+        return size
+
+
+def _grown(body: bytearray, size: int) -> bytearray:
+    extra = bytes(size - len(body))
+    try:
+        body += extra
+    except BufferError:
+        # The driver still holds a slice of it; moving house costs a copy, failing would cost the connection.
+        body = body + extra
+    return body
+
+
+def _refuse_foreigners(prefix: bytes) -> None:
+    """Raise when a connection's first bytes are those of another protocol.
+
+    As a size of a first response they would be absurd: it answers ApiVersions, and these are 350 MB at least.
+    """
+    if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
+        raise KafkaProtocolError("TLS expected: this listener speaks TLS, and security_protocol is PLAINTEXT")
+    for signature, who in _FOREIGN.items():
+        if prefix == signature:
+            raise KafkaProtocolError(f"not Kafka: {who} answers here")

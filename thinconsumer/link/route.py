@@ -1,0 +1,351 @@
+"""The way to one node: looks its name up, dials its addresses in turn, waits after failures, and queues meanwhile.
+
+Owns the requests that are not written yet and the one link there is at a time. An *attempt* is all addresses of the
+host; addresses known from an earlier connection that fail are looked up again within the same attempt (KAFKA-12193:
+every address of a cluster can change). When an attempt fails, everything queued is answered at once; what is asked
+during the backoff waits for the next attempt. After Java's ``ClusterConnectionStates``; KIP-144, KIP-302, KIP-601.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+
+from ..driver import Address, Command, Dial, Hangup
+from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
+from ..timers import NEVER, Backoff, Random
+from .addresses import AddressBook, Lookup
+from .link import Link, LinkSettings
+from .negotiate import api_name
+from .request import Answer, Request
+from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, LinkState, RouteEvent, RouteState, next_state
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Waiting:
+    """A request that is not written yet."""
+
+    request: Request
+    queued_at: float
+    deadline: float
+
+
+@dataclass(slots=True)
+class Shared:
+    """What all routes of one consumer have in common."""
+
+    settings: LinkSettings
+    backoff: Backoff
+    setup: Backoff
+    random: Random
+    book: AddressBook = field(default_factory=AddressBook)
+    commands: list[Command] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+
+    def answer(self, answer: Answer) -> None:
+        """Keep an answer until it is taken."""
+        self.answers.append(answer)
+
+    def hang_up(self, link: Link) -> None:
+        """Tell the driver to close a link's transport."""
+        self.commands.append(Hangup(link))
+
+
+class Route:
+    """The way to one node, over one of its channels."""
+
+    def __init__(self, shared: Shared, host: str, port: int, node_id: int = -1, channel: str = "") -> None:
+        self.host = host
+        self.port = port
+        self.node_id = node_id
+        self.channel = channel
+        self.state = RouteState.DISCONNECTED
+        self.link: Link | None = None
+        self.failures = 0  #: Attempts that failed, or connections that broke, since it was last ready.
+        self.cause = ""  #: Why the last one did, in words; empty while it works.
+        self.started_at = -NEVER  #: When the last attempt began.
+        self.login_error: AuthorizationError | None = None  #: Of the last attempt; the owner takes it.
+        self.not_before = -NEVER
+        self.queue: deque[Waiting] = deque()
+        self._shared = shared
+        self._lookup: Lookup | None = None
+        self._addresses: deque[Address] = deque()
+        self._tried: set[Address] = set()
+        self._looked_up = False
+        self._muted_until = -NEVER  #: How far deadlines have been moved.
+        self._stepped_at = -NEVER
+        self._ready_noted = False
+
+    @property
+    def name(self) -> str:
+        """Host and port, for people."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def ready(self) -> bool:
+        """Whether a connection stands and takes requests."""
+        return self.link is not None and self.link.state is LinkState.READY
+
+    @property
+    def under_way(self) -> bool:
+        """Whether an attempt is going on."""
+        return self.state is RouteState.RESOLVING or (self.state is RouteState.LINKED and not self.ready)
+
+    @property
+    def load(self) -> int:
+        """How many requests are not answered yet."""
+        return len(self.queue) + (self.link.in_flight if self.link else 0)
+
+    def describe(self, now: float) -> str:
+        """Return where things stand, in words."""
+        link = self.link
+        words = link.state.value if link else self.state.value
+        if self.ready and link is not None:
+            muted = f", throttled for {link.muted_until - now:.1f} s" if link.muted_until > now else ""
+            return f"{words}, {link.in_flight} in flight, {len(self.queue)} queued{muted}"
+        if self.state is RouteState.BACKING_OFF:
+            words = f"{words} for {max(0.0, self.not_before - now):.2f} s"
+        elif self.under_way:
+            words = f"{words} for {now - self.started_at:.1f} s"
+        failed = f", failed {self.failures} times: {self.cause}" if self.failures else ""
+        return f"{words}, {len(self.queue)} queued{failed}"
+
+    # -- from the owner
+
+    def send(self, request: Request, now: float) -> None:
+        """Queue a request; the next :meth:`step` does what is needed to get it out."""
+        if self.link is not None:
+            self._note_mute(self.link, now)
+        muted = max(0.0, self._muted_until - now)
+        self.queue.append(Waiting(request, now, request.deadline + muted))
+
+    def step(self, now: float, horizon: float, wanted: bool = False) -> None:
+        """Go on. ``wanted`` dials even if nothing is queued; deadlines pass up to ``horizon``."""
+        self._stepped_at = now
+        link = self.link
+        if link is not None:
+            self._note_mute(link, now)
+            link.step(now, horizon)
+            self._look_at(link, now)
+        if self.queue:
+            self._expire(horizon)
+        if self.state is RouteState.BACKING_OFF and now >= self.not_before:
+            self._move(RouteEvent.WAITED)
+        if self.state is RouteState.DISCONNECTED and (wanted or self.queue):
+            self._begin(now)
+        if self.state is RouteState.RESOLVING:
+            self._look_at_lookup(now)
+        if self.queue and self.link is not None:
+            self._flush(self.link, now)
+
+    def wake_at(self) -> float:
+        """Return when :meth:`step` has something to do even if nothing comes; never before it was last stepped,
+        unless a deadline waits for I/O to be looked at once more."""
+        due = NEVER
+        if self.link is not None:
+            due = self.link.wake_at()
+            if self.queue and self.link.muted_until > self._stepped_at:
+                due = min(due, self.link.muted_until)
+        if self.queue:
+            due = min(due, min(waiting.deadline for waiting in self.queue))
+            if self.state is RouteState.BACKING_OFF:
+                due = min(due, self.not_before)
+        return due
+
+    def leave(self, why: str) -> None:
+        """Take no more requests: what is queued is answered now, what is in flight may be. See :meth:`has_left`."""
+        self.refuse(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
+        if self.link is None or not self.ready or not self.link.in_flight:
+            self.close(None)
+
+    def has_left(self) -> bool:
+        """Return whether a route told to leave has nothing more to wait for; close it when that is so."""
+        if self.link is not None and not self.link.over and self.link.in_flight:
+            return False
+        self.close(None)
+        return True
+
+    def move_to(self, host: str, port: int, why: str) -> None:
+        """The node has another address now: the connection ends, the queue goes there."""
+        self.close(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
+        self.host, self.port = host, port
+        self.failures = 0
+        self.cause = ""
+
+    def adopt(self, node_id: int) -> None:
+        """Learn whose address this is: what began as a bootstrap server serves as that node."""
+        self.node_id = node_id
+        if self.link is not None:
+            self.link.node_id = node_id
+
+    def close(self, error: KafkaConnectionError | None) -> None:
+        """End the connection or the attempt at one. The queue stays."""
+        link, self.link = self.link, None
+        if link is not None:
+            link.close(error)
+        self._lookup = None
+        self._addresses.clear()
+        self._move(RouteEvent.CLOSED)
+
+    def refuse(self, error: KafkaError) -> None:
+        """Answer everything queued with ``error``."""
+        queue, self.queue = self.queue, deque()
+        for waiting in queue:
+            self._shared.answer(Answer(waiting.request, self.node_id, error=error))
+
+    # -- inside: one attempt
+
+    def _move(self, event: RouteEvent) -> None:
+        after = next_state(ROUTE_TRANSITIONS, ROUTE_IGNORED, self.state, event, f"route to {self.name}")
+        self.state = after or self.state
+
+    def _begin(self, now: float) -> None:
+        self.started_at = now
+        self._tried.clear()
+        self._looked_up = False
+        known = self._shared.book.known(self.host, self.port)
+        if known:
+            self._addresses.extend(known)
+            self._dial(now)
+        else:
+            self._look_up(now)
+
+    def _look_up(self, now: float) -> None:
+        self._looked_up = True
+        self._lookup = self._shared.book.look_up(self.host, self.port)
+        self._move(RouteEvent.LOOK_UP)
+
+    def _look_at_lookup(self, now: float) -> None:
+        lookup = self._lookup
+        if lookup is None or not lookup.done:
+            return
+        self._lookup = None
+        if not lookup.addresses:
+            self._fail(f"DNS: {lookup.error}", now)
+            return
+        self._addresses.extend(address for address in lookup.addresses if address not in self._tried)
+        if self._addresses:
+            self._dial(now)
+        else:
+            self._fail(self.cause, now)  # the name still leads to where nobody answered just now
+
+    def _dial(self, now: float) -> None:
+        shared = self._shared
+        address = self._addresses.popleft()
+        self._tried.add(address)
+        setup_timeout = shared.setup.delay(self.failures + 1, shared.random)
+        link = Link(
+            shared.settings, self.host, address, self.node_id, setup_timeout, now, shared.answer, shared.hang_up
+        )
+        self.link = link
+        self._muted_until = -NEVER
+        self._ready_noted = False
+        self._move(RouteEvent.DIAL)
+        shared.commands.append(Dial(link, self.host, address))
+
+    def _look_at(self, link: Link, now: float) -> None:
+        """Note what became of the link since it was last looked at."""
+        if link.over:
+            self.link = None
+            if link.was_ready:
+                self._lost(link, now)
+            else:
+                self._failed_address(link, now)
+        elif link.state is LinkState.READY and not self._ready_noted:
+            self._note_ready(link)
+
+    def _note_ready(self, link: Link) -> None:
+        if self.failures:
+            log.info("%s: reached again after %d failures", self.name, self.failures)
+        self._shared.book.worked(self.host, self.port, link.address)
+        self._ready_noted = True
+        self.failures = 0
+        self.cause = ""
+        self._addresses.clear()
+
+    def _lost(self, link: Link, now: float) -> None:
+        if link.error is None:
+            self._move(RouteEvent.CLOSED)
+            return
+        self._back_off(self._words(link.error), now)
+        self._move(RouteEvent.LOST)
+
+    def _failed_address(self, link: Link, now: float) -> None:
+        error = link.error or KafkaConnectionError("closed by us")
+        self.cause = self._words(error)
+        if isinstance(error, AuthorizationError):
+            # Every address of it would refuse the same credentials, and each refusal may count towards a lock-out.
+            self.login_error = error
+            self._fail(self.cause, now, error)
+        elif self._addresses:
+            log.debug("%s: %s; trying the next address", self.name, self.cause)
+            self._dial(now)
+        elif not self._looked_up:
+            self._shared.book.failed(self.host, self.port)
+            self._look_up(now)
+        else:
+            self._shared.book.failed(self.host, self.port)
+            self._fail(self.cause, now)
+
+    def _fail(self, cause: str, now: float, error: KafkaError | None = None) -> None:
+        self._addresses.clear()
+        self._back_off(cause, now)
+        self._move(RouteEvent.FAILED)
+        self.refuse(
+            error or KafkaConnectionError(f"{self.name}: {cause}", host=self.host, port=self.port, node_id=self.node_id)
+        )
+
+    def _back_off(self, cause: str, now: float) -> None:
+        # One line when it begins and one when it is over: an outage must not fill the disk with the same words.
+        level = log.debug if self.failures else log.warning
+        level("%s: %s", self.name, cause)
+        self.cause = cause
+        self.failures += 1
+        self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
+
+    def _words(self, error: KafkaError) -> str:
+        """Return the cause without the name it may begin with, which is said already."""
+        text = str(error)
+        for prefix in (f"{self.name}: ", f"{self.name} "):
+            if text.startswith(prefix):
+                return text[len(prefix) :]
+        return text
+
+    # -- inside: the queue
+
+    def _expire(self, horizon: float) -> None:
+        if all(waiting.deadline > horizon for waiting in self.queue):
+            return
+        late = [waiting for waiting in self.queue if waiting.deadline <= horizon]
+        self.queue = deque(waiting for waiting in self.queue if waiting.deadline > horizon)
+        for waiting in late:
+            self._too_late(waiting)
+
+    def _too_late(self, waiting: Waiting) -> None:
+        state = self.link.state.value if self.link else self.state.value
+        cause = f", {self.cause}" if self.cause else ""
+        words = (
+            f"{self.name}: {api_name(waiting.request.api)} could not be sent within "
+            f"{waiting.deadline - waiting.queued_at:.1f} s ({state}{cause})"
+        )
+        self._shared.answer(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(words)))
+
+    def _note_mute(self, link: Link, now: float) -> None:
+        """Move the deadlines of what waits behind a mute along with it (KIP-219)."""
+        longer = link.muted_until - max(now, self._muted_until)
+        if longer > 0:
+            for waiting in self.queue:
+                waiting.deadline += longer
+            self._muted_until = link.muted_until
+
+    def _flush(self, link: Link, now: float) -> None:
+        while self.queue and link.can_send(now):
+            waiting = self.queue.popleft()
+            if waiting.deadline <= now:
+                # Sent now it would be overdue at once, and take the connection with it.
+                self._too_late(waiting)
+            else:
+                link.send(waiting.request, waiting.queued_at, waiting.deadline, now)

@@ -1,0 +1,412 @@
+"""All connections of one consumer: whom to dial, for which request, when again, and what to say when nobody answers.
+
+Owns the routes: one per target (a node and a channel to it) and one per bootstrap server in use. What goes where:
+
+* A request for a node waits for that node's route. When its attempt to connect fails, the request is answered with that
+  error at once; one sent during the backoff waits for the next attempt. A node that metadata does not name is an error.
+* ``ANY_NODE`` goes to the least loaded ready node. While there is none it waits, until its deadline, for the first one:
+  known nodes are dialled, the longest untried first, and bootstrap servers too when no node is known or all of them
+  have failed since they last worked (KIP-899). While an attempt has not succeeded within a second the next one begins
+  beside it, so that one dead host in the list costs a second and not a timeout.
+
+Deadlines pass only up to the time when I/O was last looked at: a caller that stays away for a minute must find the
+answers that arrived meanwhile, not their absence. For the same reason an outage is counted in attended time.
+
+Follows Java's ``NetworkClient`` and ``ClusterConnectionStates``; KIP-144, KIP-219, KIP-601, KIP-899, KIP-1102.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .driver import Address, Command, Hangup
+from .errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from .link.authenticate import NewLogin
+from .link.link import Link, LinkSettings
+from .link.negotiate import Ranges, api_name, common_range
+from .link.options import LinkOptions
+from .link.request import ANY_NODE, Answer, Request, Target
+from .link.route import Route, Shared, Waiting
+from .link.states import RouteState
+from .timers import NEVER, Backoff, Random
+from .types import Node
+from .wire import Message
+
+log = logging.getLogger(__name__)
+
+#: How long an attempt may go on alone before another node is dialled beside it, in seconds.
+HEDGE = 1.0
+#: A ready node that has left a request unanswered for this long, in seconds, is asked only if there is no other: it may
+#: be stopped, and whatever is asked next would wait for a timeout. Long polls are shorter by default.
+SILENT = 2.0
+#: An outage ends, too, when nothing was wanted for this long, in seconds; managers pause up to a second between tries.
+UNWANTED = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Nothing can be reached although something is wanted."""
+
+    since: float  #: Monotonic seconds, moved by the time that nobody stepped.
+    causes: dict[str, str]  #: By ``host:port``, what happened there last.
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name}: {cause}" for name, cause in self.causes.items())
+
+
+class Links:
+    """Connections of one consumer. Send requests, step, take the answers and the commands for the driver."""
+
+    def __init__(self, options: LinkOptions, random: Random, new_login: NewLogin | None = None) -> None:
+        settings = LinkSettings(
+            options.client_id,
+            options.receive_message_max_bytes,
+            options.max_in_flight_requests_per_connection,
+            options.connections_max_idle_ms / 1000,
+            new_login,
+        )
+        self._shared = Shared(
+            settings,
+            Backoff(options.reconnect_backoff_ms / 1000, options.reconnect_backoff_max_ms / 1000),
+            Backoff(
+                options.socket_connection_setup_timeout_ms / 1000,
+                options.socket_connection_setup_timeout_max_ms / 1000,
+            ),
+            random,
+        )
+        self._random = random
+        self._servers = list(dict.fromkeys((host, port) for host, port in options.bootstrap_servers))
+        self._rebootstraps = options.metadata_recovery_strategy == "rebootstrap"
+        self._nodes: dict[int, Node] = {}
+        self._routes: dict[Target, Route] = {}
+        self._bootstrap: dict[tuple[str, int], Route] = {}
+        self._leaving: list[Route] = []
+        self._any: deque[Waiting] = deque()
+        self._any_wake = NEVER
+        self._stepped_at = -NEVER
+        self._attended_at = -NEVER
+        self._horizon = -NEVER
+        self._dirty = False
+        self._closed = False
+        self._outage_since: float | None = None
+        self._wanted_at = -NEVER
+
+    # -- requests and answers
+
+    def send(self, request: Request, now: float) -> None:
+        """Take a request; it gets exactly one answer. The next :meth:`step` writes it, if that can be."""
+        self._dirty = True
+        target = request.target
+        if self._closed:
+            self._refuse(request, "this consumer's connections are closed")
+        elif target == ANY_NODE:
+            self._any.append(Waiting(request, now, request.deadline))
+        elif target.node_id in self._nodes:
+            self._route(target).send(request, now)
+        else:
+            self._refuse(request, f"node {target.node_id} is not known")
+
+    def take_answers(self) -> list[Answer]:
+        """Return the answers there are, and forget them."""
+        answers, self._shared.answers = self._shared.answers, []
+        return answers
+
+    def step(self, now: float) -> None:
+        """Let everything happen that can: deadlines, idle limits, dialling, writing."""
+        self._attend(now)
+        for route in self._all_routes():
+            route.step(now, self._horizon)
+        self._leaving = [route for route in self._leaving if not route.has_left()]
+        self._serve_any(now)
+        self._judge_outage(now)
+        self._stepped_at = now
+        self._dirty = False
+
+    def wake_at(self) -> float:
+        """Return when :meth:`step` has something to do even if nothing comes."""
+        if self._dirty or self._shared.answers:
+            return self._stepped_at
+        return min(self._any_wake, min((route.wake_at() for route in self._all_routes()), default=NEVER))
+
+    # -- the driver's side
+
+    def take_commands(self) -> list[Command]:
+        """Return what the driver shall do, in order, and forget it. The driver looks at its I/O after this."""
+        self._attended_at = self._stepped_at
+        commands, self._shared.commands = self._shared.commands, []
+        for command in commands:
+            if isinstance(command, Hangup) and isinstance(command.stream, Link):
+                command.stream.hung_up()
+        resolve = self._shared.book.take_command()
+        if resolve is not None:
+            commands.append(resolve)
+        return commands
+
+    def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
+        """Take the resolver's answer, and dial."""
+        self._shared.book.resolved(host, port, addresses, error)
+        for route in list(self._all_routes()):
+            if route.state is RouteState.RESOLVING:
+                route.step(now, self._horizon)
+
+    # -- what the cluster looks like
+
+    def update_nodes(self, nodes: Iterable[Node]) -> None:
+        """Take the nodes that metadata names now. One that moved loses its connections, one that is gone drains."""
+        self._dirty = True
+        self._nodes = {node.node_id: node for node in nodes}
+        for target, route in list(self._routes.items()):
+            node = self._nodes.get(target.node_id)
+            if node is None:
+                self._let_go(self._routes.pop(target), f"node {target.node_id} is gone from the metadata")
+            elif (node.host, node.port) != (route.host, route.port):
+                log.info("node %d moved from %s to %s:%s", node.node_id, route.name, node.host, node.port)
+                route.move_to(node.host, node.port, f"node {node.node_id} moved to {node.host}:{node.port}")
+        if self._nodes:
+            self._adopt_bootstrap()
+
+    def rebootstrap(self, now: float) -> None:
+        """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
+        log.info("starting from the bootstrap servers again")
+        error = KafkaConnectionError("connection closed: starting from the bootstrap servers again")
+        for route in self._all_routes():
+            route.refuse(error)
+            route.close(error)
+            self._shared.book.failed(route.host, route.port)
+        self._nodes.clear()
+        self._routes.clear()
+        self._bootstrap.clear()
+        self._leaving.clear()
+        self._dirty = True
+
+    def _adopt_bootstrap(self) -> None:
+        """Keep a bootstrap connection as that of the node that lives there; let go of the others."""
+        homes = {(node.host, node.port): node for node in self._nodes.values()}
+        for place, route in self._bootstrap.items():
+            node = homes.get(place)
+            known = None if node is None else self._routes.get(Target(node.node_id))
+            if node is None or not route.ready or (known is not None and known.link is not None):
+                self._let_go(route, "a bootstrap server is not needed any more")
+                continue
+            route.adopt(node.node_id)
+            if known is not None:
+                route.queue.extend(known.queue)
+                known.queue.clear()
+                known.close(None)
+            self._routes[Target(node.node_id)] = route
+        self._bootstrap.clear()
+
+    def _let_go(self, route: Route, why: str) -> None:
+        route.leave(why)
+        self._leaving.append(route)
+
+    # -- what others want to know
+
+    def negotiated(self, node_id: int, api: type[Message]) -> tuple[int, int] | None:
+        """Return the lowest and highest version of an API that the node and we speak; None while that is unknown."""
+        for target, route in self._routes.items():
+            if target.node_id == node_id and route.ready and route.link is not None:
+                ranges: Ranges = route.link.ranges
+                return common_range(api, ranges)
+        return None
+
+    def ready(self, node_id: int, channel: str = "") -> bool:
+        """Return whether a connection to the node takes requests right now."""
+        route = self._routes.get(Target(node_id, channel))
+        return route is not None and route.ready
+
+    def any_ready(self) -> bool:
+        """Return whether any broker takes requests right now."""
+        return any(route.ready for route in self._all_routes())
+
+    def any_open(self) -> bool:
+        """Return whether any connection exists or is being made."""
+        return any(route.link is not None and not route.link.over for route in self._all_routes())
+
+    def in_flight(self, target: Target) -> int:
+        """Return how many requests for the target have no answer yet, written or not."""
+        if target == ANY_NODE:
+            return len(self._any)
+        route = self._routes.get(target)
+        return 0 if route is None else route.load
+
+    def outage(self, now: float) -> Outage | None:
+        """Return since when nothing can be reached although something is wanted, and why; None when that is not so."""
+        if self._outage_since is None:
+            return None
+        return Outage(self._outage_since, {name: self._cause(name, now) for name in self._names()})
+
+    def acknowledge_outage(self, now: float) -> None:
+        """Start the outage's clock again: the user has been told."""
+        if self._outage_since is not None:
+            self._outage_since = now
+
+    def __repr__(self) -> str:
+        now = self._stepped_at
+        ways = [f"{self._label(route)} {route.describe(now)}" for route in self._all_routes()]
+        if self._any:
+            ways.append(f"{len(self._any)} requests for any node queued")
+        if self._outage_since is not None:
+            ways.append(f"nothing reachable for {now - self._outage_since:.1f} s")
+        state = "closed" if self._closed else f"{len(self._nodes)} nodes known"
+        return f"<Links {state}{''.join(f'; {way}' for way in ways)}>"
+
+    # -- the end
+
+    def close(self, now: float) -> None:
+        """Answer everything and hang up. Whatever is sent afterwards is answered at once."""
+        self._closed = True
+        error = KafkaConnectionError("connection closed: the consumer is closing")
+        for route in self._all_routes():
+            route.refuse(error)
+            route.close(error)
+        while self._any:
+            self._shared.answer(Answer(self._any.popleft().request, -1, error=error))
+        self._any_wake = NEVER
+        self._outage_since = None
+
+    # -- inside
+
+    def _all_routes(self) -> Iterator[Route]:
+        yield from self._routes.values()
+        yield from self._bootstrap.values()
+        yield from self._leaving
+
+    def _route(self, target: Target) -> Route:
+        route = self._routes.get(target)
+        if route is None:
+            node = self._nodes[target.node_id]
+            route = self._routes[target] = Route(self._shared, node.host, node.port, node.node_id, target.channel)
+        return route
+
+    def _refuse(self, request: Request, why: str) -> None:
+        error = KafkaConnectionError(why, node_id=request.target.node_id)
+        self._shared.answer(Answer(request, request.target.node_id, error=error))
+
+    def _attend(self, now: float) -> None:
+        """Note how far deadlines may pass, and for how long nobody has stepped us although we wanted it."""
+        self._horizon = max(self._horizon, self._attended_at)
+        if self._outage_since is not None:
+            late = now - max(self._stepped_at, self.wake_at())
+            self._outage_since = min(now, self._outage_since + max(0.0, late))
+
+    # -- inside: any node
+
+    def _serve_any(self, now: float) -> None:
+        self._any_wake = NEVER
+        if not self._any:
+            return
+        self._expire_any()
+        while self._any and (route := self._least_loaded(now)) is not None:
+            waiting = self._any.popleft()
+            route.queue.append(waiting)
+            route.step(now, self._horizon)
+        if not self._any:
+            return
+        self._any_wake = min(waiting.deadline for waiting in self._any)
+        candidates = self._candidates()
+        self._tell_login_errors(candidates)
+        ready = [
+            route.link.muted_until for route in candidates if route.link and route.ready and not _silent(route, now)
+        ]
+        if ready:
+            # All are muted or full; what is full wakes us by itself.
+            self._any_wake = min([self._any_wake, *(until for until in ready if until > now)])
+        else:
+            self._any_wake = min(self._any_wake, self._dial_one_more(candidates, now))
+
+    def _least_loaded(self, now: float) -> Route | None:
+        candidates = self._candidates()
+        able = [route for route in candidates if route.link is not None and route.link.can_send(now)]
+        lively = [route for route in able if not _silent(route, now)]
+        if not lively and any(not route.ready and not route.failures for route in candidates):
+            return None  # better dial one that may be well
+        return min(lively or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
+
+    def _candidates(self) -> list[Route]:
+        """Return the routes that may serve any request: of all nodes, and of bootstrap servers when those fail."""
+        routes = [self._route(Target(node_id)) for node_id in self._nodes]
+        if not routes or (self._rebootstraps and all(route.failures for route in routes)):
+            for host, port in self._servers:
+                if (host, port) not in self._bootstrap:
+                    self._bootstrap[host, port] = Route(self._shared, host, port)
+        return routes + list(self._bootstrap.values())
+
+    def _dial_one_more(self, candidates: list[Route], now: float) -> float:
+        """Dial the next candidate if it is time; return when to look again."""
+        begun = max((route.started_at for route in candidates if route.under_way), default=-NEVER)
+        if now < begun + HEDGE:
+            idle = any(not route.under_way for route in candidates)
+            return begun + HEDGE if idle else NEVER
+        free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
+        if not free:
+            # An ended backoff turns into DISCONNECTED only when its route is stepped, which has just been done.
+            ends = [route.not_before for route in candidates if route.state is RouteState.BACKING_OFF]
+            return min(ends, default=NEVER)
+        route = min(free, key=lambda route: (route.node_id < 0, route.started_at, self._random.random()))
+        route.step(now, self._horizon, wanted=True)
+        return now + HEDGE if len(candidates) > 1 else NEVER
+
+    def _expire_any(self) -> None:
+        late = [waiting for waiting in self._any if waiting.deadline <= self._horizon]
+        for waiting in late:
+            self._any.remove(waiting)
+            causes = "; ".join(f"{name}: {self._cause(name, self._horizon)}" for name in self._names())
+            words = (
+                f"{api_name(waiting.request.api)} could not be sent to any broker within "
+                f"{waiting.deadline - waiting.queued_at:.1f} s ({causes})"
+            )
+            self._shared.answer(Answer(waiting.request, -1, error=KafkaTimeoutError(words)))
+
+    def _tell_login_errors(self, candidates: list[Route]) -> None:
+        """Answer requests for any node with a refused login: it is the same everywhere, and retrying hides it."""
+        error: KafkaError | None = None
+        for route in candidates:
+            error, route.login_error = route.login_error or error, None
+        if error is not None:
+            while self._any:
+                self._shared.answer(Answer(self._any.popleft().request, -1, error=error))
+
+    # -- inside: the outage
+
+    def _judge_outage(self, now: float) -> None:
+        wanted = bool(self._any) or any(route.queue for route in self._all_routes())
+        if wanted:
+            self._wanted_at = now
+        if self.any_ready() or (not wanted and now > self._wanted_at + UNWANTED):
+            self._outage_since = None
+        elif wanted and self._outage_since is None:
+            self._outage_since = now
+
+    def _names(self) -> list[str]:
+        """Return the places that a user wants to hear of: the configured ones, then the cluster's own."""
+        places = [*self._servers, *((node.host, node.port) for node in self._nodes.values())]
+        return list(dict.fromkeys(_name(host, port) for host, port in places))
+
+    def _cause(self, name: str, now: float) -> str:
+        words = "not tried yet"
+        for route in self._all_routes():
+            if route.name == name:
+                if route.cause:
+                    return route.cause
+                words = route.describe(now)
+        return words
+
+    def _label(self, route: Route) -> str:
+        who = f"node {route.node_id}" if route.node_id >= 0 else "bootstrap"
+        channel = f" ({route.channel})" if route.channel else ""
+        return f"{who}{channel} {route.name}"
+
+
+def _silent(route: Route, now: float) -> bool:
+    return route.link is not None and route.link.silent_for(now) > SILENT
+
+
+def _name(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+__all__ = ["Links", "Outage"]
