@@ -17,7 +17,15 @@ from .calls import Call
 from .config import ConsumerConfig, Deserializer
 from .driver import Driver
 from .engine import Engine
-from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError, WakeupError
+from .errors import (
+    AuthorizationError,
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaConfigurationError,
+    KafkaError,
+    RecordError,
+    WakeupError,
+)
 from .fetch.collector import Handover
 from .net import Guard, SelectorDriver
 from .partitions import PositionEvent, Reset
@@ -99,6 +107,7 @@ class Consumer(Generic[K, V]):
         #: What the last poll returned; its positions move when the next call begins, see _enter.
         self._handover: Handover | None = None
         self._feed: _Feed | None = None
+        self._raised: KafkaError | None = None  #: The persistent error that the last poll raised.
         self._closed = False
 
     # -- choose
@@ -395,8 +404,9 @@ class Consumer(Generic[K, V]):
         deadline = self._driver.now() + seconds
         now = self._turn(self._driver.now())
         while True:
-            for error in engine.persistent_errors():
-                raise error
+            if self._must_raise(now < deadline):
+                now = self._turn(deadline)
+                continue
             handover = engine.collector.gather(limit, ends)
             if handover.count:
                 return handover
@@ -409,6 +419,19 @@ class Consumer(Generic[K, V]):
             if now >= deadline:
                 return handover
             now = self._turn(deadline)
+
+    def _must_raise(self, may_wait: bool) -> bool:
+        """Raise what every poll has to raise; return whether to wait for a fresh answer first.
+
+        An ACL may have been granted since the last poll raised: only a new answer tells, and it is on its way.
+        """
+        for error in self._engine.persistent_errors():
+            if may_wait and error is self._raised and isinstance(error, AuthorizationError):
+                return True
+            self._raised = error
+            raise error
+        self._raised = None
+        return False
 
     def _wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is settled; raise its error, or ``KafkaTimeoutError``."""

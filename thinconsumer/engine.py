@@ -59,7 +59,7 @@ class Engine:
             planner.ASKER: self.answers.handle,
         }
         self._now = 0.0
-        self._generation = -1
+        self._generation = (-1, -1)
         self._goodbyes = 0
         self._metadata_seen = -1
 
@@ -111,16 +111,17 @@ class Engine:
         return bool(requests)
 
     def _note_changes(self) -> None:
-        if self._generation != self.partitions.generation:
-            self._generation = self.partitions.generation
+        generation = self.partitions.generation, self.lookups.version
+        if self._generation != generation:
+            self._generation = generation
             self.buffer.sweep(set(self.partitions))
+            self.metadata.want(self.partitions.topics() | self.lookups.topics())
         if self.metadata.rebootstrap_reason is not None:
             self.metadata.rebootstrap_reason = None
             self.links.rebootstrap(self._now)
         if self._metadata_seen != self.metadata.version:
             self._metadata_seen = self.metadata.version
             self.links.update_nodes(self.metadata.nodes.values())
-        self.metadata.want(self.partitions.topics() | self.lookups.topics())
 
     # -- what the consumer asks
 
@@ -151,9 +152,7 @@ class Engine:
         for partition in self.partitions:
             if partition.error is not None:
                 yield partition.error
-            elif (topic := self.metadata.topics.get(partition.tp.topic)) is not None and topic.error is not None:
-                if not getattr(topic.error, "retriable", False):
-                    yield topic.error
+        yield from self.metadata.final_errors()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
         """Return the error to raise when nothing could be reached for ``bootstrap_timeout_ms``."""

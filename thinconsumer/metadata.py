@@ -39,6 +39,10 @@ class Settings(Protocol):
     def retry_backoff_max_ms(self) -> int: ...
     @property
     def allow_auto_create_topics(self) -> bool: ...
+    @property
+    def metadata_recovery_strategy(self) -> str: ...
+    @property
+    def metadata_recovery_rebootstrap_trigger_ms(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -75,6 +79,7 @@ class Metadata:
         self._wanted: frozenset[str] = frozenset()
         self._reason: str | None = None
         self._expires_at = -NEVER
+        self._failing_since: float | None = None
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, Topic] = {}
@@ -104,6 +109,11 @@ class Metadata:
         """Return whether the partition was absent when its topic id was first seen by this process."""
         topic = self.topics.get(tp.topic)
         return topic is not None and topic.first_seen is not None and tp.partition not in topic.first_seen
+
+    def final_errors(self) -> list[KafkaError]:
+        """Return why wanted topics cannot be had, where asking again does not help by itself."""
+        errors = [self.topics[name].error for name in self._wanted if name in self.topics]
+        return [error for error in errors if error is not None and not error.retriable]
 
     # -- what the others want
 
@@ -179,15 +189,15 @@ class Metadata:
         error = answer.error
         if response is not None and response.error_code:
             error = to_error(response.error_code, api="Metadata", node_id=answer.node_id)
-            if response.error_code == Code.REBOOTSTRAP_REQUIRED:
-                self.rebootstrap_reason = "a broker answered REBOOTSTRAP_REQUIRED"
         if response is None or error is not None:
+            self._consider_rebootstrap(response, now)
             retry.failed(now)
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
             else:
                 inquiry.call.last_error = error
             return
+        self._failing_since = None
         self._take(response, answer.version)
         if inquiry is None:
             self._after_refresh(now)
@@ -196,6 +206,18 @@ class Metadata:
             self._settle(inquiry, response, now)
 
     # -- inside
+
+    def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
+        """Have the engine start from the bootstrap servers again, when told to or after too long a silence (KIP-1102)."""
+        if self._failing_since is None:
+            self._failing_since = now
+        if self._settings.metadata_recovery_strategy != "rebootstrap":
+            return
+        if response is not None and response.error_code == Code.REBOOTSTRAP_REQUIRED:
+            self.rebootstrap_reason = "a broker answered REBOOTSTRAP_REQUIRED"
+        elif now - self._failing_since >= self._settings.metadata_recovery_rebootstrap_trigger_ms / 1000:
+            self.rebootstrap_reason = f"no metadata for {now - self._failing_since:.0f} s"
+            self._failing_since = now
 
     def _demand(self, why: str) -> None:
         """Refresh without regard to an earlier backoff: something new is wanted."""

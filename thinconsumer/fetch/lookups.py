@@ -64,10 +64,12 @@ class Lookups:
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._lookups: list[Lookup] = []
+        self.version = 0  #: Counts what was added; compare it to notice.
 
     def add(self, lookup: Lookup) -> None:
         """Ask from the next step on, until there is an answer or nobody wants it."""
         self._lookups.append(lookup)
+        self.version += 1
 
     def topics(self) -> set[str]:
         """Return the topics whose leaders have to be known."""
