@@ -219,7 +219,7 @@ class Consumer(Generic[K, V]):
         """
         epoch = offset.leader_epoch if isinstance(offset, OffsetAndMetadata) else -1
         target = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-        if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < 2**63:
+        if not _is_whole(target, 0):
             raise IllegalArgumentError(f"an offset is a whole number from 0 on, not {target!r}")
         with self._enter():
             event = PositionEvent.SEEK if epoch < 0 else PositionEvent.SEEK_VALIDATED
@@ -297,7 +297,7 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after each time (ms since the epoch); None where no record is that young."""
         for tp, timestamp in timestamps.items():
-            if isinstance(timestamp, bool) or not isinstance(timestamp, int) or timestamp < 0:
+            if not _is_whole(timestamp, 0):
                 raise IllegalArgumentError(f"{tp}: a time is milliseconds since 1970, 0 or more, not {timestamp!r}")
         wanted = {_topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
         with self._enter():
@@ -500,7 +500,7 @@ class Consumer(Generic[K, V]):
     def _limit(self, max_records: int | None) -> int:
         if max_records is None:
             return self.config.max_poll_records
-        if isinstance(max_records, bool) or not isinstance(max_records, int) or max_records < 1:
+        if not _is_whole(max_records, 1):
             raise IllegalArgumentError(f"max_records must be a whole number from 1 on, not {max_records!r}")
         return max_records
 
@@ -562,7 +562,12 @@ def _topic_partition(tp: object) -> TopicPartition:
     raise IllegalArgumentError(f"expected a TopicPartition(topic, partition), not {tp!r}")
 
 
-def _seconds(timeout_ms: float) -> float:
+def _is_whole(value: object, least: int) -> bool:
+    """Return whether it is an int of Kafka's INT64, and not one of Python's bools."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
+
+
+def _seconds(timeout_ms: object) -> float:
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)) or not timeout_ms >= 0:
         raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {timeout_ms!r}")
     return timeout_ms / 1000
