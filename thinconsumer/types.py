@@ -6,6 +6,7 @@ Owns no behaviour and imports nothing that does. Attribute names are kafka-pytho
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 __all__ = [
@@ -80,7 +81,35 @@ def _size(data: object) -> int:
     return len(data) if isinstance(data, bytes) else -1
 
 
-class ConsumerRecord(tuple[Any, ...], Generic[K, V]):
+class _RecordType(type):
+    """Lets ``ConsumerRecord(...)`` take fields. Were that a ``__new__``, then ``type.__call__`` on a finished row, which
+    is the decoder's way in, would take half as long again."""
+
+    def __call__(
+        cls,
+        topic: str,
+        partition: int,
+        leader_epoch: int,
+        offset: int,
+        timestamp: int,
+        timestamp_type: int,
+        key: Any,
+        value: Any,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        checksum: None = None,
+        serialized_key_size: int | None = None,
+        serialized_value_size: int | None = None,
+        serialized_header_size: int | None = None,
+    ) -> Any:
+        row = (topic, partition, leader_epoch, offset, timestamp, timestamp_type, key, value, tuple(headers))
+        if serialized_key_size is None and serialized_value_size is None:
+            return type.__call__(cls, row)
+        key_size = _size(key) if serialized_key_size is None else serialized_key_size
+        value_size = _size(value) if serialized_value_size is None else serialized_value_size
+        return type.__call__(cls, (*row, key_size, value_size))
+
+
+class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
     """One record as read from a partition. Immutable, picklable, always true.
 
     It is a tuple only so that a batch of them can be built at C speed: read it by attribute, its positions are not part
@@ -142,28 +171,24 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V]):
     #: The CRC of one record, which no record has had since message format 2 (Kafka 0.11).
     checksum: None = None
 
-    def __new__(
-        cls,
-        topic: str,
-        partition: int,
-        leader_epoch: int,
-        offset: int,
-        timestamp: int,
-        timestamp_type: int,
-        key: K,
-        value: V,
-        headers: tuple[tuple[str, bytes | None], ...] = (),
-        checksum: None = None,
-        serialized_key_size: int | None = None,
-        serialized_value_size: int | None = None,
-    ) -> ConsumerRecord[K, V]:
-        """Decoding does not come through here; tests and tools do."""
-        row = (topic, partition, leader_epoch, offset, timestamp, timestamp_type, key, value, tuple(headers))
-        if serialized_key_size is None and serialized_value_size is None:
-            return tuple.__new__(cls, row)
-        key_size = _size(key) if serialized_key_size is None else serialized_key_size
-        value_size = _size(value) if serialized_value_size is None else serialized_value_size
-        return tuple.__new__(cls, (*row, key_size, value_size))
+    if TYPE_CHECKING:
+
+        def __new__(
+            cls,
+            topic: str,
+            partition: int,
+            leader_epoch: int,
+            offset: int,
+            timestamp: int,
+            timestamp_type: int,
+            key: K,
+            value: V,
+            headers: Iterable[tuple[str, bytes | None]] = (),
+            checksum: None = None,
+            serialized_key_size: int | None = None,
+            serialized_value_size: int | None = None,
+            serialized_header_size: int | None = None,
+        ) -> ConsumerRecord[K, V]: ...
 
     @property
     def serialized_key_size(self) -> int:
@@ -188,7 +213,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V]):
         return tuple.__new__(ConsumerRecord, (*self[:6], key, value, self[8], *sizes))
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (*self[:9], None, *self[9:])
+        return (tuple(self),)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={data!r}" for name, data in zip(_Row._fields, self))

@@ -56,16 +56,23 @@ def decode(batch: Batch, data: bytes) -> Columns:
 def _decode(batch: Batch, data: bytes, count: int) -> Columns:
     found = Found()
     pos = _read_fast(data, count, found)
-    if NOT_HERE in found.deltas or NOT_HERE in found.offsets:  # a run was taken in by bytes that only looked alike
+    if _taken_in(found):
         found = Found()
         pos = _read(data, 0, count, found)
     if pos != len(data):
         raise Malformed(f"{len(data) - pos} bytes after its {count} records")
-    keys, values = found.keys, found.values
     headers: list[tuple[Header, ...]] = [()] * count
     for place, some in found.headers.items():
         headers[place] = some
-    return Columns(_offsets(batch, found.offsets), _timestamps(batch, found.deltas), keys, values, headers)
+    return Columns(_offsets(batch, found.offsets), _timestamps(batch, found.deltas), found.keys, found.values, headers)
+
+
+def _taken_in(found: Found) -> bool:
+    """Whether a run believed bytes that only looked alike: what it read as timestamp or offset was of another width."""
+    deltas, offsets = found.deltas, found.offsets
+    if deltas and deltas.count(deltas[0]) != len(deltas) and NOT_HERE in deltas:
+        return True
+    return NOT_HERE in deltas[:1] or (offsets != list(range(len(offsets))) and NOT_HERE in offsets)
 
 
 def _read_fast(data: bytes, count: int, found: Found) -> int:
@@ -89,33 +96,35 @@ def _read(data: bytes, pos: int, count: int, found: Found) -> int:
 
     Raises: Malformed, IndexError.
     """
-    while (place := len(found.values)) < count:
+    size = len(data)
+    put_offset, put_delta, put_key, put_value = (
+        found.offsets.append, found.deltas.append, found.keys.append, found.values.append,
+    )  # fmt: skip
+    for place in range(len(found.values), count):
         length, pos = varint(data, pos)
         end = pos + length
         delta, pos = varlong(data, pos + 1)
         offset, pos = varint(data, pos)
-        key, pos = _nullable(data, pos)
-        value, pos = _nullable(data, pos)
-        if end > len(data) or pos >= end:
-            raise Malformed(f"a record of {length} bytes whose fields end {pos - end} bytes off")
-        if data[pos:end] != b"\0":
+        length, pos = varint(data, pos)
+        key = None
+        if length >= 0:
+            key = data[pos : pos + length]
+            pos += length
+        length, pos = varint(data, pos)
+        value = None
+        if length >= 0:
+            value = data[pos : pos + length]
+            pos += length
+        if end > size or pos >= end:
+            raise Malformed(f"a record whose fields end at byte {pos} and itself at {end} of {size}")
+        if pos + 1 != end or data[pos]:
             found.headers[place] = read_headers(data[pos:end])
-        found.deltas.append(delta)
-        found.offsets.append(offset)
-        found.keys.append(key)
-        found.values.append(value)
+        put_delta(delta)
+        put_offset(offset)
+        put_key(key)
+        put_value(value)
         pos = end
     return pos
-
-
-def _nullable(data: bytes, pos: int) -> tuple[bytes | None, int]:
-    length, pos = varint(data, pos)
-    if length < 0:
-        return None, pos
-    end = pos + length
-    if end > len(data):
-        raise Malformed(f"a field of {length} bytes where {len(data) - pos} are left")
-    return data[pos:end], end
 
 
 def _timestamps(batch: Batch, deltas: list[int]) -> Sequence[int]:

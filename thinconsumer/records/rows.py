@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import repeat
 from typing import TypeVar
 
@@ -18,7 +17,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
-_row = partial(tuple.__new__, ConsumerRecord)
+#: A row to a record, past the call by field: the fastest way to an instance of a tuple's subclass.
+_record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
 
 
 def build(
@@ -28,7 +28,7 @@ def build(
     offsets, timestamps, keys, values, headers = columns
     rows = list(
         map(
-            _row,
+            _record,
             zip(
                 repeat(topic), repeat(partition), repeat(leader_epoch), offsets, timestamps, repeat(timestamp_type),
                 keys, values, headers,

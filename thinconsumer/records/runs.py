@@ -28,6 +28,8 @@ _FORMAT = {1: "B", 2: "H"}
 _OFFSETS = raw_offsets()
 _OFFSETS_LOW = bytes(raw & 0xFF for raw in _OFFSETS)
 _OFFSETS_HIGH = bytes(raw >> 8 for raw in _OFFSETS)
+#: A timestamp that takes more bytes reads as more than this.
+_STAMP_MAX = {1: 0x7F, 2: 0x7FFF}
 #: The part of a length that the first byte of its two holds, and the second.
 _FIRST = [(byte - 128) // 2 if byte > 127 and not byte & 1 else NOT_HERE for byte in range(256)]
 _SECOND = [byte * 64 if byte < 128 else NOT_HERE for byte in range(256)]
@@ -66,10 +68,13 @@ def run(data: bytes, pos: int, count: int, found: Found) -> int:
         offset_at = pos + 2 + long + width
         offset_width = 1 if data[offset_at] < 128 else 2
         key = data[offset_at + offset_width]
-        pos = _alike(data, pos, count, found, 1 + long, width, offset_width)
+        length = _LENGTH_2[data[pos] | data[pos + 1] << 8] if long else _LENGTH_1[data[pos]]
+        stride = 1 + long + length
+        if data[pos : pos + 2] == data[pos + stride : pos + stride + 2]:  # is the next one as long?
+            pos = _alike(data, pos, stride, count, found, 1 + long, width, offset_width)
+            if len(found.values) > done:
+                return pos
     except (IndexError, Malformed):
-        return pos
-    if len(found.values) > done:
         return pos
     keyless = key == 1 and _OFFSETS[done : done + 1] == [
         data[offset_at] if offset_width == 1 else data[offset_at] | data[offset_at + 1] << 8
@@ -98,6 +103,7 @@ def _keyless(data: bytes, pos: int, count: int, found: Found, length_width: int,
     other = _keyless_layout(3 - length_width, width, offset_width)
     unpack, value_at, length_width, lengths = here = _keyless_layout(length_width, width, offset_width)
     stamps, size, done = NUMBER_TABLES[width], len(data), len(found.values)
+    stamp_max = _STAMP_MAX[width]
     put_value, put_delta = found.values.append, found.deltas.append
     try:
         for expected in _OFFSETS[done : min(count, WIDTHS_MAX[offset_width - 1])]:
@@ -108,13 +114,15 @@ def _keyless(data: bytes, pos: int, count: int, found: Found, length_width: int,
                 unpack, value_at, length_width, lengths = here
                 length, stamp, offset, key, value_length = unpack(data, pos)
                 end = pos + length_width + lengths[length]
-            if offset != expected or key != 1 or end > size:
+            if offset != expected or key != 1 or end > size or stamp > stamp_max:
                 break
             start = pos + value_at
             stop = start + lengths[value_length]
             if stop + 1 == end and not data[stop]:
                 put_delta(stamps[stamp])
                 put_value(data[start:stop])
+            elif stamps[stamp] == NOT_HERE:
+                break
             else:
                 value = _tail(data, start, stop, end, length_width, found)
                 put_delta(stamps[stamp])
@@ -147,6 +155,7 @@ def _keyed(data: bytes, pos: int, count: int, found: Found, length_width: int, w
     put_value, put_delta, put_key, put_offset = (
         found.values.append, found.deltas.append, found.keys.append, found.offsets.append,
     )  # fmt: skip
+    stamp_max = _STAMP_MAX[width]
     first, second, one, two = _FIRST, _SECOND, _LENGTH_1, _LENGTH_2
     try:
         for _ in range(count - len(found.values)):
@@ -160,7 +169,7 @@ def _keyed(data: bytes, pos: int, count: int, found: Found, length_width: int, w
                 length, stamp, offset, key, low, high = readers_1[key_length](data, pos)
                 end = pos + 1 + one[length]
                 start = pos + starts_1[key_length]
-            if end > size:
+            if end > size or stamp > stamp_max:
                 break
             if low > 127:
                 stop = start + first[low] + second[high]
@@ -169,6 +178,8 @@ def _keyed(data: bytes, pos: int, count: int, found: Found, length_width: int, w
                 stop = start + one[low]
             if stop + 1 == end and not data[stop]:
                 value: bytes | None = data[start:stop]
+            elif stamps[stamp] == NOT_HERE or offsets[offset] == NOT_HERE:
+                break
             else:
                 value = _tail(data, start, stop, end, 2 if low > 127 else 1, found)
             put_delta(stamps[stamp])
@@ -192,8 +203,8 @@ def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, found
         if stop >= end:
             raise Malformed("a value beyond its record")
         value = None if length < 0 else data[start:stop]
-    block = data[stop:end]
-    if block != b"\0":
+    if stop + 1 != end or data[stop]:
+        block = data[stop:end]
         if block != found.block:
             found.block_headers = read_headers(block)
             found.block = block
@@ -218,37 +229,41 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
 
     Raises: Malformed, IndexError.
     """
-    number, pos = varint(block, 0)
-    if not 0 <= number <= len(block):
-        raise Malformed(f"{number} headers claimed in {len(block)} bytes")
+    number, pos, end = block[0], 1, len(block)
+    if number > 127 or number & 1:
+        number, pos = varint(block, 0)
+        number *= 2
     found: list[Header] = []
-    for _ in range(number):
-        length = block[pos]
-        if length < 128:
-            if length & 1:
-                raise Malformed("a header without a name")
-            start = pos + 1
-            pos = start + length // 2
-        else:
-            length, start = varint(block, pos)
-            if length < 0:
-                raise Malformed("a header without a name")
-            pos = start + length
+    while pos < end:
+        length = _LENGTH_1[block[pos]]
+        start = pos + 1
+        if length == NOT_HERE:
+            length, start = _name_length(block, pos)
+        pos = start + length
         raw = block[start:pos]
-        name = _names.get(raw) or _name(raw)
+        name = _names.get(raw)
+        if name is None:
+            name = _name(raw)
         length = _LENGTH_1[block[pos]]
         start = pos + 1
         if length == NOT_HERE:
             length, start = varint(block, pos)
-        if length < 0:
-            pos = start
-            found.append((name, None))
-        else:
-            pos = start + length
-            found.append((name, block[start:pos]))
-    if pos != len(block):
-        raise Malformed(f"headers that end {pos - len(block)} bytes off their record's end")
+            if length < 0:
+                found.append((name, None))
+                pos = start
+                continue
+        pos = start + length
+        found.append((name, block[start:pos]))
+    if pos != end or 2 * len(found) != number:
+        raise Malformed(f"{number // 2} headers claimed, {len(found)} found, which end {pos - end} bytes off")
     return tuple(found)
+
+
+def _name_length(block: bytes, pos: int) -> tuple[int, int]:
+    length, start = varint(block, pos)
+    if length < 0:
+        raise Malformed("a header without a name")
+    return length, start
 
 
 @lru_cache(maxsize=128)
@@ -258,31 +273,38 @@ def _values_of(head: int, key: int, between: int, value: int, times: int) -> Str
     return Struct(f"{keys}{value}sx" * times)
 
 
-def _alike(data: bytes, pos: int, count: int, found: Found, length_width: int, width: int, offset_width: int) -> int:
-    """Records that all have the size of the one at ``pos``, the same sizes of key and value, and no headers."""
+def _alike(
+    data: bytes, pos: int, stride: int, count: int, found: Found, length_width: int, width: int, offset_width: int
+) -> int:
+    """Records that all take ``stride`` bytes like the one at ``pos``, with the same sizes of key and value, and no
+    headers, at the offsets that are next."""
     stamp_at = length_width + 1
     offset_at = stamp_at + width
     key_at = offset_at + offset_width
     raw_key = data[pos + key_at]
     key = 0 if raw_key == 1 else _LENGTH_1[raw_key]
-    if key == NOT_HERE:
+    value_length_at = key_at + 1 + key
+    if value_length_at + 1 >= stride:
         return pos
-    value_at = key_at + 1 + key
-    length, start = varint(data, pos + value_at)
-    stride = start + length + 1 - pos
+    low = data[pos + value_length_at]
+    value_at = value_length_at + (1 if low < 128 else 2)
+    value = _LENGTH_1[low] if low < 128 else _LENGTH_2[low | data[pos + value_at - 1] << 8]
+    if value_at + value + 1 != stride or data[pos + stride - 1]:
+        return pos
     done = len(found.values)
-    times = min(count - done, WIDTHS_MAX[offset_width - 1] - done, (len(data) - pos) // stride if length >= 0 else 0)
-    if times < ALIKE_MIN or data[pos + stride] != data[pos] or data[pos + 2 * stride] != data[pos]:
-        return pos
-    record_length, body = varint(data, pos)
-    if body + record_length != pos + stride or data[pos + stride - 1]:
-        return pos
+    times = min(count, WIDTHS_MAX[offset_width - 1]) - done
+    times = min(times, (len(data) - pos) // stride)
+    for at in (*range(length_width), key_at, *range(value_length_at, value_at), stride - 1):
+        if times < ALIKE_MIN:
+            return pos
+        column = data[pos + at : pos + stride * times : stride]
+        first = column[:1]
+        if column.count(first) != times:
+            times -= len(column.lstrip(first))
     end = pos + stride * times
-    for at in (*range(length_width), key_at, *range(value_at, start - pos), stride - 1):
-        column = data[pos + at : end : stride]
-        times = min(times, len(column) - len(column.lstrip(column[:1])))
-    end = pos + stride * times
-    deltas = _stamps(data[pos + stamp_at : end : stride], data[pos + offset_at - 1 : end : stride] if width == 2 else b"")
+    deltas = _stamps(
+        data[pos + stamp_at : end : stride], data[pos + stamp_at + 1 : end : stride] if width == 2 else b""
+    )
     times = min(times, len(deltas))
     expected = slice(done, done + times)
     if times < ALIKE_MIN or data[pos + offset_at : end : stride][:times] != _OFFSETS_LOW[expected]:
@@ -290,13 +312,13 @@ def _alike(data: bytes, pos: int, count: int, found: Found, length_width: int, w
     if offset_width == 2 and data[pos + offset_at + 1 : end : stride][:times] != _OFFSETS_HIGH[expected]:
         return pos
     fields: list[bytes | None] = []
-    for first in range(0, times, CHUNK):
-        reader = _values_of(key_at + 1, key, start - pos - value_at, length, min(CHUNK, times - first))
-        fields += reader.unpack_from(data, pos + first * stride)
+    for first_one in range(0, times, CHUNK):
+        reader = _values_of(key_at + 1, key, value_at - value_length_at, value, min(CHUNK, times - first_one))
+        fields += reader.unpack_from(data, pos + first_one * stride)
     found.values += fields[1::2] if key else fields
     found.keys += fields[::2] if key else [None if raw_key == 1 else b""] * times
     found.offsets += range(done, done + times)
-    found.deltas += deltas[:times]
+    found.deltas += deltas if len(deltas) == times else deltas[:times]
     return pos + stride * times
 
 
@@ -304,7 +326,9 @@ def _stamps(low: bytes, high: bytes) -> list[int]:
     """The timestamps in these columns of varints of one byte or two, as far as they are that wide."""
     table = NUMBER_TABLES[2 if high else 1]
     if not high:
-        times = len(low) - len(low.lstrip(_ASCII))
+        times = len(low)
+        if not low.isascii():
+            times -= len(low.lstrip(_ASCII))
         return [table[low[0]]] * times if low.count(low[:1]) == times else [table[raw] for raw in low[:times]]
     times = min(len(low) - len(low.lstrip(_NOT_ASCII)), len(high) - len(high.lstrip(_ASCII)))
     return [table[one | two << 8] for one, two in zip(low[:times], high[:times])]

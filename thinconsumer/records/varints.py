@@ -43,8 +43,19 @@ def varlong(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def _zigzag(data: bytes, pos: int, length_max: int, mask: int) -> tuple[int, int]:
-    raw = 0
-    for at in range(length_max):
+    raw = data[pos]
+    if raw < 0x80:
+        return (raw >> 1) ^ -(raw & 1), pos + 1
+    byte = data[pos + 1]
+    raw += (byte << 7) - 0x80
+    if byte < 0x80:
+        return (raw >> 1) ^ -(raw & 1), pos + 2
+    byte = data[pos + 2]
+    raw += (byte << 14) - 0x4000
+    if byte < 0x80:
+        return (raw >> 1) ^ -(raw & 1), pos + 3
+    raw -= 0x200000
+    for at in range(3, length_max):
         byte = data[pos + at]
         raw |= (byte & 0x7F) << (7 * at)
         if byte < 0x80:
