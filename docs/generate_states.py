@@ -1,0 +1,77 @@
+"""Write docs/states.md from the machines' tables and the comments of their states: ``python docs/generate_states.py``.
+
+A test compares the committed page with what this makes, so the page cannot fall behind.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from thinconsumer import partitions
+from thinconsumer.link import states
+
+PAGE = Path(__file__).with_name("states.md")
+
+HEAD = """\
+# State machines
+
+<!-- Made by docs/generate_states.py from the tables in the code. Do not edit. -->
+
+Each machine is one table of legal moves. A pair that is in no table is a bug, and raises. The machines of a consumer are
+coupled only through what they ask of each other: a position waits for an answer, an answer needs a connection.
+"""
+
+TAIL = """
+## From the original design
+
+Kafka's *Consumer Rewrite Design* drew the consumer as one machine. Its states are ours as follows; those about groups
+come with group membership.
+
+| original | here |
+|---|---|
+| down | a `Consumer` not polled yet: no I/O has happened |
+| start up and discover coordinator | for assigned partitions: links *connecting* and *negotiating*, metadata asked for |
+| part of a group | no group needed: positions *fetching* |
+| re-discover coordinator | the same for a partition's leader: position *validating*, metadata refreshed |
+| stopped consumption | `close()`, or every partition paused |
+"""
+
+MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
+    ("Position of a partition", "thinconsumer/partitions.py", partitions.PositionState, partitions.TRANSITIONS, {}),
+    ("One connection", "thinconsumer/link/states.py", states.LinkState, states.LINK_TRANSITIONS, states.LINK_IGNORED),
+    ("The way to a node", "thinconsumer/link/states.py", states.RouteState, states.ROUTE_TRANSITIONS, states.ROUTE_IGNORED),
+]
+
+
+def meanings(kind: type[enum.Enum]) -> dict[str, str]:
+    """Return what the comment behind each state says."""
+    return dict(re.findall(r"^\s+(\w+) = .*?#: (.*)$", inspect.getsource(kind), re.MULTILINE))
+
+
+def section(
+    title: str, path: str, kind: type[enum.Enum], moves: Mapping[Any, Mapping[Any, Any]], ignored: Mapping[Any, str]
+) -> str:
+    """Return one machine: its states, its moves, and what it ignores on purpose."""
+    says = meanings(kind)
+    lines = [f"\n## {title}\n", f"`{path}`\n", "| state | meaning |", "|---|---|"]
+    lines += [f"| {state.value} | {says.get(state.name, '')} |" for state in kind]
+    lines += ["\n| in state | on | goes to |", "|---|---|---|"]
+    lines += [f"| {state.value} | {event.value} | {to.value} |" for state in moves for event, to in moves[state].items()]
+    if ignored:
+        lines += ["\n| in state | ignores | because |", "|---|---|---|"]
+        lines += [f"| {state.value} | {event.value} | {why} |" for (state, event), why in ignored.items()]
+    return "\n".join(lines) + "\n"
+
+
+def page() -> str:
+    """Return the whole page."""
+    return HEAD + "".join(section(*machine) for machine in MACHINES) + TAIL
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

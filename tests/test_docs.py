@@ -1,0 +1,55 @@
+"""Pages that are made from the code say what the code says."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import thinconsumer
+
+ROOT = Path(__file__).parent.parent
+
+
+def load(name: str) -> ModuleType:
+    """Import a script of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_states_page_is_what_the_tables_say():
+    """``python docs/generate_states.py`` was run after the last change of a table."""
+    module = load("generate_states")
+    assert module.PAGE.read_text(encoding="utf-8") == module.page()
+
+
+def test_every_state_has_a_meaning():
+    """A state without a comment behind it would leave a hole in the page."""
+    module = load("generate_states")
+    for _, _, kind, moves, _ in module.MACHINES:
+        assert set(module.meanings(kind)) == {state.name for state in kind}
+        assert set(moves) == set(kind)
+
+
+def test_the_errors_page_names_every_error():
+    """docs/errors.md has a row for each public error, and for nothing else."""
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    public = {n for n in thinconsumer.__all__ if isinstance(getattr(thinconsumer, n), type)}
+    assert named == {n for n in public if issubclass(getattr(thinconsumer, n), thinconsumer.KafkaError)}
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("**/*.md")), ids=lambda path: path.name)
+def test_links_between_pages_lead_somewhere(page):
+    """A relative link names a file that is there."""
+    if any(part.startswith(".") for part in page.relative_to(ROOT).parts):
+        return
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
