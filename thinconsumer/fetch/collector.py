@@ -48,6 +48,8 @@ class Handover:
     moves: list[Move] = field(default_factory=list)
     turns: list[Partition] = field(default_factory=list)  #: Partitions that had their turn.
     count: int = 0
+    #: How many of the records have been used: iteration hands them out one by one. None: all.
+    taken: int | None = None
 
 
 class Collector:

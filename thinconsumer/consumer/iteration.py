@@ -1,0 +1,98 @@
+"""One record at a time: what ``for record in consumer`` and ``read_to_end`` are made of.
+
+Owns no position: it hands out what one poll gathered and counts, and the shell settles that count when any other call
+begins. So iterating and polling can be mixed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..calls import Call
+from ..fetch.collector import Handover
+from ..types import ConsumerRecord, TopicPartition
+from .shell import Shell
+
+#: How often connections and deadlines are looked after between two records; seconds.
+DRIVE_EVERY = 0.05
+#: How often to look whether fetching has begun to work, before ``consumer_timeout_ms`` counts; seconds.
+LOOK_EVERY = 0.1
+
+
+class Iteration:
+    """Hands out records one by one."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._handover = Handover()
+        self._records: list[ConsumerRecord[Any, Any]] = []
+        self._drive_at = math.inf
+
+    def next(self) -> ConsumerRecord[Any, Any]:
+        """Return the next record; raise StopIteration after ``consumer_timeout_ms`` without one."""
+        handover = self._handover
+        # Another call has settled what was taken, and perhaps moved: what is left here is no longer ours to give.
+        if handover is not self._shell.handover or handover.taken is None or handover.taken >= handover.count:
+            handover = self._refill()
+        elif self._shell.driver.now() >= self._drive_at:
+            self._drive()
+        taken = handover.taken or 0
+        record = self._records[taken]
+        # The last step, without a call behind it, as in poll.
+        handover.taken = taken + 1
+        return record
+
+    def read_to(self, ends: Mapping[TopicPartition, int], timeout_ms: float | None) -> Iterator[ConsumerRecord[Any, Any]]:
+        """Yield records up to ``ends``; raise ``KafkaTimeoutError`` when the timeout passes without any."""
+        shell = self._shell
+        seconds = shell.patience(timeout_ms)
+        while True:
+            with shell.enter():
+                behind = [p for p in shell.partitions if p.tp in ends and not p.paused]
+                behind = [p for p in behind if not p.has_position or p.cursor.offset < ends[p.tp]]
+                if not behind:
+                    return
+                handover = shell.poll(seconds, shell.config.max_poll_records, ends)
+                if not handover.count:
+                    call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
+                    raise shell.engine.timeout_error(call, seconds)
+            self._begin(handover)
+            while shell.handover is handover and handover.taken is not None and handover.taken < handover.count:
+                yield self.next()
+
+    def _refill(self) -> Handover:
+        with self._shell.enter():
+            handover = self._poll()
+        self._begin(handover)
+        return handover
+
+    def _begin(self, handover: Handover) -> None:
+        self._handover = handover
+        self._records = [record for found in handover.records.values() for record in found]
+        self._drive_at = self._shell.driver.now() + DRIVE_EVERY
+        handover.taken = 0
+        self._shell.handover = handover
+
+    def _poll(self) -> Handover:
+        """Poll until there are records, or ``consumer_timeout_ms`` has passed since fetching has begun to work."""
+        shell = self._shell
+        limit = shell.config.consumer_timeout_ms / 1000
+        answers, now = shell.engine.answers, shell.driver.now
+        began = now()
+        counting = answers.completed > 0
+        while True:
+            seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
+            handover = shell.poll(seconds, shell.config.max_poll_records)
+            if handover.count:
+                return handover
+            if counting and now() >= began + limit:
+                raise StopIteration
+            if not counting and answers.completed:
+                counting, began = True, now()
+
+    def _drive(self) -> None:
+        with self._shell.stay():
+            self._shell.turn(self._shell.driver.now())
+        self._drive_at = self._shell.driver.now() + DRIVE_EVERY

@@ -1,0 +1,207 @@
+"""Engine and driver under one roof: how a call begins, how it waits, how it ends.
+
+Owns the order within a call and what a call promises: bounded, one user at a time, positions moved in the very last
+step. Every decision about brokers, offsets and records is made elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from ..calls import Call
+from ..config import ConsumerConfig, Deserializer
+from ..driver import Driver
+from ..engine import Engine
+from ..errors import (
+    AuthorizationError,
+    ConcurrentAccessError,
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaError,
+    WakeupError,
+)
+from ..fetch.collector import Handover
+from ..net import Guard, SelectorDriver
+from ..records.rows import deserialize
+from ..types import ConsumerRecord, TopicPartition
+
+T = TypeVar("T")
+
+#: How long closing waits for brokers to forget fetch sessions; seconds. A Fetch that is still out delays that answer by
+#: up to fetch_max_wait_ms, and a program that wants to end should not hang for it.
+GOODBYE = 0.2
+
+
+class Shell:
+    """What every public method of the consumer is made of."""
+
+    def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
+        self.config = config
+        self.driver = driver if driver is not None else _driver(config)
+        self.engine = Engine(config, self.driver.random, _deserializer(config))
+        self.partitions = self.engine.partitions
+        self.closed = False
+        #: What the last call handed over: its positions move when the next call begins, see :meth:`enter`.
+        self.handover: Handover | None = None
+        self._guard = Guard()
+        self._raised: KafkaError | None = None
+
+    # -- beginning a call
+
+    def enter(self) -> Guard:
+        """Begin a public call: check that it may run, and first of all move what the last one handed over."""
+        if self.closed:
+            raise IllegalStateError("this consumer is closed")
+        self.driver.check_process()
+        self._settle()
+        return self._guard
+
+    def stay(self) -> Guard:
+        """Begin a call that leaves what was handed over as it is: between two records of an iteration."""
+        return self._guard
+
+    def _settle(self) -> None:
+        handover = self.handover
+        if handover is None:
+            return
+        collector = self.engine.collector
+        collector.settle(handover if handover.taken is None else collector.first(handover, handover.taken))
+        self.handover = None
+
+    # -- stepping and waiting
+
+    def turn(self, deadline: float) -> float:
+        """One round: wait for I/O until ``deadline``, let everything follow from it, return the time."""
+        driver, engine = self.driver, self.engine
+        driver.step(engine, min(deadline, engine.wake_at()))
+        now = driver.now()
+        if engine.step(now, driver.wall_time()):
+            # What was just asked for leaves before anything is decoded: the broker works while we do.
+            driver.step(engine, now)
+        if driver.take_wakeup():
+            raise WakeupError("wakeup() was called")
+        return now
+
+    def poll(self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
+        """Return up to ``limit`` records as soon as there are any; none after ``seconds``."""
+        if not self.partitions:
+            raise IllegalStateError("nothing to read: assign() partitions first")
+        collector = self.engine.collector
+        deadline = self.driver.now() + seconds
+        now = self.turn(self.driver.now())
+        while True:
+            if self._must_raise(may_wait=now < deadline):
+                now = self.turn(deadline)
+                continue
+            handover = collector.gather(limit, ends)
+            if handover.count:
+                return handover
+            if handover.moves:
+                # Control batches, aborted transactions, holes: no records, and the position is past them.
+                collector.settle(handover)
+                continue
+            self._raise_outage(now)
+            if now >= deadline:
+                return handover
+            now = self.turn(deadline)
+
+    def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
+        """Step until the call is settled, or ``settled`` says so; raise its error, or ``KafkaTimeoutError``."""
+        seconds = self.patience(timeout_ms)
+        deadline = self.driver.now() + seconds
+        done = settled or (lambda: call.done)
+        try:
+            now = self.turn(self.driver.now())
+            while not done():
+                self._raise_outage(now)
+                if now >= deadline:
+                    raise self.engine.timeout_error(call, seconds)
+                now = self.turn(deadline)
+        finally:
+            call.abandoned = True
+        return call.result()
+
+    def patience(self, timeout_ms: float | None) -> float:
+        """Return a call's timeout in seconds, ``default_api_timeout_ms`` if it was given none."""
+        return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def _must_raise(self, *, may_wait: bool) -> bool:
+        """Raise what every poll has to raise; return whether to wait for a fresh answer first.
+
+        An ACL may have been granted since the last poll raised: only a new answer tells, and it is on its way.
+        """
+        for error in self.engine.persistent_errors():
+            if may_wait and error is self._raised and isinstance(error, AuthorizationError):
+                return True
+            self._raised = error
+            raise error
+        self._raised = None
+        return False
+
+    def _raise_outage(self, now: float) -> None:
+        outage = self.engine.outage(now)
+        if outage is not None:
+            raise outage
+
+    # -- ending
+
+    def close(self, timeout_ms: float | None) -> None:
+        """End everything; returns within ``timeout_ms``, and soon anyway."""
+        with self._guard:
+            self.closed = True
+            try:
+                self.driver.check_process()
+                limit = GOODBYE if timeout_ms is None else min(to_seconds(timeout_ms), GOODBYE)
+                self._say_goodbye(self.driver.now() + limit)
+            except ConcurrentAccessError:
+                pass  # a forked child: the connections are the parent's to end
+            finally:
+                self.driver.close()
+            for deserializer in (self.config.key_deserializer, self.config.value_deserializer):
+                if deserializer is not None:
+                    deserializer.close()
+
+    def _say_goodbye(self, deadline: float) -> None:
+        engine, driver = self.engine, self.driver
+        waiting = engine.close(driver.now())
+        while waiting and driver.now() < deadline:
+            driver.step(engine, deadline)
+            waiting = engine.closing(driver.now())
+        engine.links.close(driver.now())
+        driver.step(engine, driver.now())
+
+
+def to_seconds(timeout_ms: object) -> float:
+    """Return a user's timeout in seconds.
+
+    Raises:
+        IllegalArgumentError: it is not a number of milliseconds from 0 on.
+    """
+    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)) or not timeout_ms >= 0:
+        raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {timeout_ms!r}")
+    return timeout_ms / 1000
+
+
+def _driver(config: ConsumerConfig) -> Driver:
+    return SelectorDriver(
+        selector=config.selector,
+        resolver=config.resolver,
+        receive_buffer_bytes=config.receive_buffer_bytes,
+        send_buffer_bytes=config.send_buffer_bytes,
+        socket_options=config.socket_options,
+    )
+
+
+def _deserializer(config: ConsumerConfig) -> Any:
+    key, value = config.key_deserializer, config.value_deserializer
+    if key is None and value is None:
+        return None
+    return functools.partial(_deserialize, key, value)
+
+
+def _deserialize(
+    key: Deserializer | None, value: Deserializer | None, tp: TopicPartition, records: list[ConsumerRecord[Any, Any]]
+) -> Any:
+    return deserialize(records, key.call if key else None, value.call if value else None)
