@@ -30,7 +30,7 @@ def api_name(api: type[Message]) -> str:
 
 
 class Negotiation:
-    """One connection's ApiVersions exchange: send :meth:`request` in :attr:`version`, hand its answer to :meth:`take`."""
+    """One ApiVersions exchange: send :meth:`request` in :attr:`version`, hand the answer to :meth:`take`."""
 
     __slots__ = ("version",)
 

@@ -309,9 +309,11 @@ class Route:
     def _words(self, error: KafkaError) -> str:
         """Return the cause without the name it may begin with, which is said already."""
         text = str(error)
-        for prefix in (f"{self.name}: ", f"{self.name} "):
-            if text.startswith(prefix):
-                return text[len(prefix) :]
+        if text.startswith(f"{self.name}: "):
+            return text[len(self.name) + 2 :]
+        if text.startswith(f"{self.name} ("):
+            address, _, words = text[len(self.name) + 2 :].partition("): ")
+            return f"{words} ({address})"
         return text
 
     # -- inside: the queue
