@@ -43,7 +43,8 @@ class Backoff:
         # 2.0 ** 1100 overflows a float: past sixty doublings every sane maximum has been reached.
         grown = self.initial * self.multiplier ** min(attempts - 1, 60)
         spread = 1.0 + self.jitter * (2.0 * random.random() - 1.0)
-        return min(grown, self.maximum) * spread
+        # The maximum is cut after the jitter (KIP-580), so that it is one.
+        return min(min(grown, self.maximum) * spread, self.maximum)
 
 
 @dataclass(slots=True)

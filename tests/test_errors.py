@@ -1,0 +1,135 @@
+"""Errors keep everything they say across pickling and copying, and stand where except clauses look for them."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+
+import pytest
+
+from thinconsumer import errors
+from thinconsumer.errors import (
+    BrokerResponseError,
+    ConcurrentAccessError,
+    CorruptRecordError,
+    DeserializationError,
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaConfigurationError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    NoBrokersAvailable,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RecordError,
+    UnsupportedCodecError,
+    WakeupError,
+)
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import to_error
+
+TP = TopicPartition("orders", 3)
+BROKER = {"code": 29, "name": "X", "retriable": True, "api": "Fetch", "node_id": 7, "partition": TP}
+
+
+def out_of_range() -> OffsetOutOfRangeError:
+    """Return an error whose numbers were set after it was made, as the reset does."""
+    error = OffsetOutOfRangeError("outside", code=1, name="OFFSET_OUT_OF_RANGE", partition=TP)
+    error.position, error.log_start, error.log_end = 5, 10, 20
+    return error
+
+
+#: One of every class; a class without a row here fails a test below.
+SAMPLES: list[KafkaError] = [
+    KafkaError("m"),
+    IllegalStateError("m"),
+    ConcurrentAccessError("m"),
+    IllegalArgumentError("m"),
+    KafkaConfigurationError("m"),
+    WakeupError("m"),
+    KafkaTimeoutError("m"),
+    KafkaConnectionError("m", host="h", port=9092, node_id=4),
+    NoBrokersAvailable("m", {"h:9092": "refused"}),
+    KafkaProtocolError("m"),
+    NoOffsetForPartitionError([TP, TopicPartition("a", 0)]),
+    LogTruncationError(TP, 100, 90),
+    LogTruncationError(TP, 100, None),
+    RecordError("m", TP, 5, 6),
+    CorruptRecordError("m", TP, 5, 16),
+    UnsupportedCodecError("m", TP, 5, 16, codec="snappy", extra="thinconsumer[snappy]"),
+    DeserializationError(
+        "m", TP, 5, 6, field="value", key=b"k", value=b"\xff", headers=[("h", None)], timestamp=12
+    ),
+    out_of_range(),
+    *[
+        cls("m", **BROKER)
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, BrokerResponseError) and cls is not OffsetOutOfRangeError
+    ],
+]
+
+
+def test_every_class_of_the_tree_has_a_sample_and_is_exported():
+    classes = {cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, KafkaError)}
+    assert {type(sample) for sample in SAMPLES} == classes
+    assert {cls.__name__ for cls in classes} == set(errors.__all__)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_pickling_keeps_class_message_and_every_attribute(sample, protocol):
+    """Without help, exceptions with more arguments than their message cannot cross to another process."""
+    twin = pickle.loads(pickle.dumps(sample, protocol))
+    assert type(twin) is type(sample)
+    assert str(twin) == str(sample)
+    assert twin.args == sample.args
+    assert vars(twin) == vars(sample)
+    assert twin.retriable == sample.retriable
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
+def test_copies_say_the_same(sample):
+    twin = copy.deepcopy(sample)
+    assert (type(twin), str(twin), vars(twin)) == (type(sample), str(sample), vars(sample))
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (KafkaTimeoutError("m"), TimeoutError),
+        (KafkaConnectionError("m"), ConnectionError),
+        (NoBrokersAvailable("m", {}), ConnectionError),
+        (IllegalArgumentError("m"), ValueError),
+        (KafkaConfigurationError("m"), ValueError),
+    ],
+)
+def test_generic_except_clauses_catch_what_they_expect(error, builtin):
+    assert isinstance(error, builtin) and isinstance(error, KafkaError)
+
+
+def test_wakeup_is_no_interrupt_and_no_timeout():
+    """A retry loop around TimeoutError or OSError must not swallow the request to stop."""
+    assert not isinstance(WakeupError("m"), (OSError, InterruptedError))
+
+
+def test_messages_name_partitions_offsets_and_what_to_do():
+    assert "orders-3, zebra-0" in str(NoOffsetForPartitionError([TopicPartition("zebra", 0), TP]))
+    truncated = str(LogTruncationError(TP, 100, 90))
+    assert "orders-3" in truncated and "100" in truncated and "90" in truncated and "seek" in truncated
+    assert "unknown offset" in str(LogTruncationError(TP, 100, None))
+
+
+def test_retriable_is_the_brokers_verdict_not_the_class():
+    assert to_error(6).retriable and not to_error(29).retriable
+    assert KafkaTimeoutError("m").retriable and not IllegalStateError("m").retriable
+
+
+def test_an_argument_of_no_brokers_available_is_copied():
+    causes = {"h:1": "refused"}
+    error = NoBrokersAvailable("m", causes)
+    causes.clear()
+    assert error.causes == {"h:1": "refused"}

@@ -1,0 +1,89 @@
+"""Backoff grows, is capped and spreads; a Retry sends only when nothing is out and the wait is over."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.timers import NEVER, Backoff, Retry
+
+
+class Fixed:
+    """Randomness that always says the same."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def random(self) -> float:
+        return self.value
+
+    def randrange(self, stop: int, /) -> int:
+        return 0
+
+
+MIDDLE = Fixed(0.5)  # exactly between the two ends of the spread
+
+
+def test_each_failure_doubles_the_wait_up_to_the_maximum():
+    backoff = Backoff(0.1, 1.0)
+    waits = [backoff.delay(attempts, MIDDLE) for attempts in range(7)]
+    assert waits == pytest.approx([0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+
+
+def test_jitter_spreads_by_a_fifth_both_ways_so_that_clients_do_not_come_back_together():
+    backoff = Backoff(0.1, 1.0)
+    assert backoff.delay(1, Fixed(0.0)) == pytest.approx(0.08)
+    assert backoff.delay(1, Fixed(1.0)) == pytest.approx(0.12)
+
+
+def test_the_maximum_is_a_maximum_also_with_jitter():
+    """KIP-580: min(maximum, grown * jitter), so that the option means what it says."""
+    assert Backoff(0.1, 1.0).delay(50, Fixed(0.999)) == 1.0
+    assert Backoff(0.1, 1.0).delay(50, Fixed(0.0)) == pytest.approx(0.8)
+
+
+def test_a_first_wait_above_the_maximum_is_cut_to_it():
+    assert Backoff(5.0, 1.0).delay(1, MIDDLE) == pytest.approx(1.0)
+
+
+@settings(deadline=None, max_examples=100)
+@given(attempts=st.integers(-5, 10**9), initial=st.floats(0, 10), maximum=st.floats(0, 100), seed=st.integers())
+def test_no_number_of_failures_overflows_or_waits_for_ever(attempts, initial, maximum, seed):
+    delay = Backoff(initial, maximum).delay(attempts, random.Random(seed))
+    assert 0 <= delay <= maximum
+    assert math.isfinite(delay)
+
+
+def test_the_same_seed_waits_exactly_as_long():
+    waits = [[Backoff(0.1, 1.0).delay(n, rng) for n in range(9)] for rng in (random.Random(7), random.Random(7))]
+    assert waits[0] == waits[1]
+
+
+def test_a_new_retry_may_send_at_once():
+    assert Retry(Backoff(0.1, 1.0), MIDDLE).may_send(-1e9)
+
+
+def test_nothing_is_sent_twice_while_an_answer_is_awaited():
+    retry = Retry(Backoff(0.1, 1.0), MIDDLE)
+    retry.sent()
+    assert not retry.may_send(1e9)
+    assert retry.wake_at() == NEVER
+
+
+def test_failures_in_a_row_wait_longer_and_one_success_forgives_them():
+    retry = Retry(Backoff(0.1, 1.0), MIDDLE)
+    for expected in (0.1, 0.2, 0.4):
+        retry.sent()
+        retry.failed(100.0)
+        assert retry.wake_at() == pytest.approx(100.0 + expected)
+        assert not retry.may_send(100.0 + expected - 0.001)
+        assert retry.may_send(retry.wake_at())
+    retry.sent()
+    retry.succeeded()
+    assert retry.may_send(0.0)
+    retry.failed(100.0)
+    assert retry.wake_at() == pytest.approx(100.1)
