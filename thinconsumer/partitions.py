@@ -209,6 +209,10 @@ class Partition:
         self.move(PositionEvent.COMMITTED_MISSING)
         self.cursor = Cursor(-1)
 
+    def rewind(self) -> None:
+        """Give up what is buffered and under way, to be fetched again from the position."""
+        self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
+
     def _forgive(self) -> None:
         self.failures = 0
         self.blocked_until = 0.0

@@ -1,0 +1,282 @@
+"""Positions: every (state, event) pair, what replaces a cursor and what keeps it, and when a partition may be read."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from thinconsumer.errors import IllegalStateError, KafkaError
+from thinconsumer.partitions import TRANSITIONS, Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
+from thinconsumer.timers import NEVER
+from thinconsumer.types import TopicPartition
+
+S = PositionState
+E = PositionEvent
+A, B, C = (TopicPartition("t", n) for n in range(3))
+
+#: What each event does, told the other way round than in the code: where it is legal, and where it leads.
+LEGAL: dict[PositionEvent, dict[PositionState, PositionState]] = {
+    E.CALLBACK_DONE: {S.AWAITING_CALLBACK: S.AWAITING_COMMITTED},
+    E.COMMITTED_FOUND: {S.AWAITING_COMMITTED: S.VALIDATING},
+    E.COMMITTED_MISSING: {S.AWAITING_COMMITTED: S.AWAITING_RESET},
+    E.SEEK: dict.fromkeys(S, S.FETCHING),
+    E.SEEK_VALIDATED: dict.fromkeys(S, S.VALIDATING),
+    E.RESET_ASKED: dict.fromkeys(S, S.AWAITING_RESET),
+    E.RESET_FOUND: {S.AWAITING_RESET: S.FETCHING},
+    E.LEADER_CHANGED: dict.fromkeys((S.AWAITING_RESET, S.VALIDATING, S.FETCHING), S.VALIDATING),
+    E.VALIDATED: {S.VALIDATING: S.FETCHING},
+    E.TRUNCATED: {S.VALIDATING: S.FETCHING},
+}
+PAIRS = list(itertools.product(S, E))
+
+
+def fetching(tp: TopicPartition = A, offset: int = 10, epoch: int = 3) -> Partition:
+    """Return a partition that is being read."""
+    partition = Partition(tp, S.AWAITING_RESET)
+    partition.place(E.RESET_FOUND, offset, epoch)
+    return partition
+
+
+# -- the machine
+
+
+@pytest.mark.parametrize(("state", "event"), PAIRS, ids=lambda member: member.name)
+def test_every_pair_of_state_and_event_moves_as_told_or_raises_naming_both(state, event):
+    partition = Partition(A, state)
+    target = LEGAL[event].get(state)
+    if target is not None:
+        partition.move(event)
+        assert partition.state is target
+    else:
+        with pytest.raises(IllegalStateError) as caught:
+            partition.move(event)
+        assert repr(state.value) in str(caught.value) and repr(event.value) in str(caught.value)
+        assert partition.state is state, "an illegal move must leave things as they are"
+
+
+def test_every_state_can_be_reached_and_left_for_reading():
+    """No dead end: from any state there is a way to FETCHING, and from the beginning to any state."""
+    reach = {S.AWAITING_CALLBACK}
+    while True:
+        more = reach | {target for state in reach for target in TRANSITIONS[state].values()}
+        if more == reach:
+            break
+        reach = more
+    assert reach == set(S)
+    for state in S:
+        assert S.FETCHING in TRANSITIONS[state].values() or any(
+            S.FETCHING in TRANSITIONS[target].values() for target in TRANSITIONS[state].values()
+        )
+
+
+@pytest.mark.parametrize("state", S)
+def test_the_user_can_seek_and_reset_in_any_state(state):
+    for event in (E.SEEK, E.SEEK_VALIDATED, E.RESET_ASKED):
+        Partition(A, state).move(event)
+
+
+# -- cursors
+
+
+@pytest.mark.parametrize("event", [E.SEEK, E.SEEK_VALIDATED])
+def test_place_puts_a_new_cursor_even_for_the_same_offset(event):
+    """An answer for the time before the seek is stale although it carries the very offset sought."""
+    partition = fetching(offset=10)
+    old = partition.cursor
+    partition.place(event, 10, 3)
+    assert partition.cursor is not old
+    assert (partition.cursor.offset, partition.cursor.fetch_offset) == (10, 10)
+    assert (partition.cursor.epoch, partition.cursor.fetch_epoch) == (3, 3)
+
+
+def test_place_clears_what_the_old_position_had_gathered():
+    partition = fetching()
+    partition.ask_reset(Reset(Reset.LATEST, "x"), out_of_range=10)
+    partition.error, partition.failures, partition.blocked_until = KafkaError("m"), 4, NEVER
+    partition.place(E.SEEK, 20)
+    assert partition.error is None and partition.reset is None and partition.out_of_range is None
+    assert partition.may_fetch(0.0)
+    assert partition.failures == 0
+
+
+def test_a_place_that_is_illegal_changes_nothing():
+    partition = Partition(A, S.AWAITING_COMMITTED)
+    before = partition.cursor
+    with pytest.raises(IllegalStateError):
+        partition.place(E.VALIDATED, 5)
+    assert partition.cursor is before and partition.state is S.AWAITING_COMMITTED
+
+
+def test_ask_reset_forgets_the_position():
+    partition = fetching(offset=10)
+    old = partition.cursor
+    reset = Reset(Reset.EARLIEST, "seek_to_beginning")
+    partition.ask_reset(reset)
+    assert partition.cursor is not old and partition.cursor.offset == -1
+    assert partition.reset is reset and partition.out_of_range is None
+    assert not partition.has_position
+
+
+def test_out_of_range_keeps_the_position_but_not_the_cursor():
+    """Whether the log expired or was truncated is decided by comparing the position with both ends."""
+    partition = fetching(offset=10, epoch=3)
+    old = partition.cursor
+    partition.ask_reset(None, out_of_range=10)
+    assert partition.cursor is not old
+    assert (partition.cursor.offset, partition.cursor.epoch) == (10, 3)
+    assert partition.out_of_range == 10
+
+
+def test_a_second_reset_replaces_the_first_with_its_cursor():
+    partition = fetching()
+    partition.ask_reset(Reset(Reset.EARLIEST, "first"))
+    first = partition.cursor
+    partition.ask_reset(Reset(Reset.LATEST, "second"))
+    assert partition.cursor is not first
+    assert partition.reset is not None and partition.reset.reason == "second"
+
+
+def test_a_missing_committed_offset_goes_by_policy():
+    partition = Partition(A, S.AWAITING_COMMITTED)
+    old = partition.cursor
+    partition.missing_committed()
+    assert partition.state is S.AWAITING_RESET and partition.reset is None and partition.cursor is not old
+
+
+def test_validation_that_succeeds_keeps_the_cursor():
+    """Nothing has moved: what is buffered and under way stays good."""
+    partition = fetching()
+    cursor = partition.cursor
+    partition.move(E.LEADER_CHANGED)
+    partition.move(E.VALIDATED)
+    assert partition.cursor is cursor
+
+
+def test_rewinding_fetches_again_what_was_not_handed_out():
+    """What is under way and buffered is given up; position, epoch and whatever blocks the partition stay."""
+    partition = fetching(offset=10, epoch=3)
+    old = partition.cursor
+    old.fetch_offset, old.fetch_epoch = 500, 4
+    partition.blocked_until = 7.0
+    partition.rewind()
+    assert partition.cursor is not old and partition.state is S.FETCHING
+    cursor = partition.cursor
+    assert (cursor.offset, cursor.epoch, cursor.fetch_offset, cursor.fetch_epoch) == (10, 3, 10, 3)
+    assert partition.blocked_until == 7.0
+
+
+# -- flags
+
+
+@pytest.mark.parametrize("state", S)
+@pytest.mark.parametrize("flag", [None, "paused", "pending_revocation"])
+def test_only_a_fetching_partition_without_flags_is_handed_out_and_fetched(state, flag):
+    partition = Partition(A, state)
+    if flag:
+        setattr(partition, flag, True)
+    assert partition.may_hand_out is (state is S.FETCHING and flag is None)
+    assert partition.may_fetch(0.0) is partition.may_hand_out
+
+
+@pytest.mark.parametrize("flag", ["paused", "pending_revocation"])
+@pytest.mark.parametrize(("state", "event"), PAIRS, ids=lambda member: member.name)
+def test_flags_do_not_change_which_moves_are_legal(state, event, flag):
+    partition = Partition(A, state)
+    setattr(partition, flag, True)
+    if state in LEGAL[event]:
+        partition.move(event)
+        assert getattr(partition, flag) is True, "moving must not resume a paused partition"
+    else:
+        with pytest.raises(IllegalStateError):
+            partition.move(event)
+
+
+def test_a_blocked_partition_is_handed_out_but_not_asked_for():
+    partition = fetching()
+    partition.blocked_until = 5.0
+    assert partition.may_hand_out
+    assert not partition.may_fetch(4.999) and partition.may_fetch(5.0)
+
+
+@pytest.mark.parametrize("state", S)
+def test_a_position_can_be_told_while_fetching_and_validating(state):
+    assert Partition(A, state).has_position is (state in (S.FETCHING, S.VALIDATING))
+
+
+def test_reprs_say_where_and_what():
+    partition = fetching(offset=10)
+    partition.paused = True
+    assert repr(partition) == "<Partition t-0 fetching paused Cursor(10, epoch=3, fetch_offset=10)>"
+    assert repr(Cursor(-1)) == "Cursor(-1, epoch=-1, fetch_offset=-1)"
+
+
+# -- the set of them
+
+
+def test_assign_keeps_those_that_stay_position_flags_and_cursor():
+    """Pain F8: pause is kept for what is retained, cleared for what was gone in between."""
+    partitions = Partitions()
+    partitions.assign([A, B])
+    kept = partitions.require(A)
+    kept.place(E.RESET_FOUND, 5)
+    kept.paused = True
+    cursor = kept.cursor
+    partitions.require(B).paused = True
+    partitions.assign([C, A])
+    assert partitions.require(A) is kept and kept.cursor is cursor and kept.paused
+    assert partitions.get(B) is None
+    assert [p.tp for p in partitions] == [C, A]
+    partitions.assign([A, B])
+    assert not partitions.require(B).paused
+
+
+def test_what_comes_back_is_not_what_went():
+    """An answer under way from before must not fit the partition that was assigned again."""
+    partitions = Partitions()
+    partitions.assign([A])
+    first = partitions.require(A)
+    partitions.assign([])
+    partitions.assign([A])
+    assert partitions.require(A) is not first and partitions.require(A).cursor is not first.cursor
+
+
+def test_assign_takes_each_partition_once_and_counts_changes():
+    partitions = Partitions()
+    partitions.assign([A, A, B])
+    assert len(partitions) == 2 and partitions.generation == 1
+    partitions.assign(iter([A, B]))
+    assert partitions.generation == 2
+    assert partitions.tps() == {A, B} and partitions.topics() == {"t"}
+    assert A in partitions and C not in partitions
+
+
+@pytest.mark.parametrize(("group", "state"), [(False, S.AWAITING_RESET), (True, S.AWAITING_COMMITTED)])
+def test_groups_begin_with_what_was_committed(group, state):
+    partitions = Partitions(group=group)
+    partitions.assign([A])
+    assert partitions.require(A).state is state
+
+
+def test_require_says_what_is_assigned_but_no_novel():
+    partitions = Partitions()
+    with pytest.raises(IllegalStateError, match=r"t-0 is not assigned.*nothing"):
+        partitions.require(A)
+    partitions.assign(TopicPartition("many", n) for n in range(1000))
+    with pytest.raises(IllegalStateError) as caught:
+        partitions.require(A)
+    assert "many-0" in str(caught.value) and len(str(caught.value)) < 300
+
+
+def test_in_state_leaves_out_the_blocked_and_wake_at_says_when_they_come_back():
+    partitions = Partitions()
+    partitions.assign([A, B, C])
+    a, b, c = partitions
+    a.blocked_until, b.blocked_until, c.blocked_until = 3.0, 2.0, NEVER
+    everyone = lambda partition: True  # noqa: E731
+    assert partitions.in_state(S.AWAITING_RESET, 0.0) == []
+    assert partitions.wake_at(everyone, 0.0) == 2.0
+    assert partitions.in_state(S.AWAITING_RESET, 2.0) == [b]
+    assert partitions.wake_at(everyone, 2.0) == 3.0, "what is free already gives no time to wake at"
+    assert partitions.wake_at(lambda partition: partition is c, 0.0) == NEVER
+    assert partitions.wake_at(lambda partition: partition.state is S.FETCHING, 0.0) == NEVER
