@@ -111,10 +111,19 @@ def test_fields_are_kafkas(message: type[Message]) -> None:
 
 def test_ignorable_and_defaults_hold_outside_their_versions_too(message: type[Message]) -> None:
     """A field is judged by them just when the version does not have it."""
-    ours = {name: (wire.ignorable, our_default(wire)) for name, wire in wire_fields(message)}
-    for field in FACTS["current"][message.__name__]["fields"]:
-        ignorable = str(field.get("ignorable", False)).lower() == "true"
-        assert ours[snake(field["name"])] == (ignorable, kafka_default(field)), field["name"]
+    facts = FACTS["current"][message.__name__]
+    common = {item["name"]: item["fields"] for item in facts.get("commonStructs", ())}
+
+    def compare(struct: type[Struct], fields: list[dict[str, Any]]) -> None:
+        ours = dict(wire_fields(struct))
+        for field in fields:
+            wire = ours[snake(field["name"])]
+            ignorable = str(field.get("ignorable", False)).lower() == "true"
+            assert (wire.ignorable, our_default(wire)) == (ignorable, kafka_default(field)), field["name"]
+            if not isinstance(wire.of, Primitive):
+                compare(wire.of, field.get("fields") or common[field["type"].removeprefix("[]")])
+
+    compare(message, facts["fields"])
 
 
 def test_key_and_flexible_versions_are_kafkas(message: type[Message]) -> None:

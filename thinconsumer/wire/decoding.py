@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import KafkaProtocolError
-from .primitives import Buffer, bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint
+from .primitives import STRING_MAX, Buffer, bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint
 from .schema import Primitive, Struct, WireField, wire_fields
 from .source import COUNT_PREFIX, LENGTH_PREFIX, Source, min_size
 
@@ -164,6 +164,10 @@ class _Decoder:
     def content(self, of: Primitive[Any], target: str, what: str, nullable: bool) -> None:
         """Read a string, bytes or records."""
         length = self.length(LENGTH_PREFIX[of.name])
+        if self.flexible and of.name == "string":
+            # A varint can say more than the two bytes of older versions; Kafka refuses such strings, too.
+            with self.source.block(f"if {length} > {STRING_MAX + 1}:"):
+                self.source.line(f"bad_length({what!r}, {length} - 1, pos)")
         if not nullable:
             self.slice(of, target, what, length)
             return

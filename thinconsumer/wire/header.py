@@ -31,14 +31,13 @@ class RequestHeader(NamedTuple):
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Return header and body of a request, without the size before them."""
-    name = b"" if client_id is None else client_id.encode()
-    length = -1 if client_id is None else len(name)
-    parts: list[bytes | bytearray | memoryview] = []
     try:
-        parts.append(_REQUEST.pack(message.API_KEY, version, correlation_id, length))
-    except struct.error as error:
+        name = b"" if client_id is None else client_id.encode()
+        length = -1 if client_id is None else len(name)
+        fixed = _REQUEST.pack(message.API_KEY, version, correlation_id, length)
+    except (struct.error, UnicodeEncodeError) as error:
         raise IllegalArgumentError(f"header of {type(message).__name__}: {error}") from error
-    parts.append(name)
+    parts: list[bytes | bytearray | memoryview] = [fixed, name]
     if version >= message.FLEXIBLE:
         parts.append(b"\0")
     message.encode_into(parts.append, version)

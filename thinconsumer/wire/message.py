@@ -81,7 +81,7 @@ class Message(Struct):
             encode = _ENCODERS[cls, version] = compile_encoder(cls, version, version >= cls.FLEXIBLE)
         try:
             encode(self, write)
-        except struct.error as error:
+        except (struct.error, UnicodeEncodeError) as error:
             raise IllegalArgumentError(f"{cls.__name__} version {version}: {error}") from error
 
     @classmethod

@@ -17,6 +17,8 @@ Write = Callable[[bytes | bytearray | memoryview], None]
 
 #: Longest string Kafka takes, in bytes of UTF-8.
 STRING_MAX = 32767
+#: Most tagged fields written for one struct: their count is packed as the single byte it always is.
+TAGS_MAX = 127
 
 
 class UnsupportedFieldError(IllegalArgumentError):
@@ -88,6 +90,10 @@ def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
 
 def write_tags(write: Write, known: Mapping[int, bytes], unknown: Mapping[int, bytes]) -> None:
     """Write the tagged fields themselves (their count is written already), in the ascending order KIP-482 asks for."""
+    if len(known) + len(unknown) > TAGS_MAX:
+        raise IllegalArgumentError(
+            f"{len(known) + len(unknown)} tagged fields in one struct; at most {TAGS_MAX} can be sent"
+        )
     clash = known.keys() & unknown.keys()
     if clash:
         raise IllegalArgumentError(f"unknown_tags holds tags that this version declares: {sorted(clash)}")

@@ -1,0 +1,171 @@
+"""Messages to bytes: what is left out, what is refused, and by what name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thinconsumer.errors import IllegalArgumentError
+from thinconsumer.wire import ZERO_UUID, UnsupportedFieldError
+from thinconsumer.wire.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions
+from thinconsumer.wire.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest
+from thinconsumer.wire.list_offsets import ListOffsetsRequest
+from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
+
+
+def fetch_request() -> FetchRequest:
+    partition = FetchPartition(partition=1, current_leader_epoch=7, fetch_offset=2**40, partition_max_bytes=1 << 20)
+    topic = FetchTopic(topic="t", topic_id=b"i" * 16, partitions=[partition])
+    return FetchRequest(max_wait_ms=500, min_bytes=1, isolation_level=1, topics=[topic], rack_id="r")
+
+
+def test_one_object_serves_every_version() -> None:
+    """The caller fills in what it knows; each version takes what it has, and ignores what may be ignored."""
+    for version in range(19):
+        decoded = FetchRequest.decode(fetch_request().encode(version), version)
+        (topic,) = decoded.topics
+        assert (topic.topic, topic.topic_id) == (("t", ZERO_UUID) if version < 13 else ("", b"i" * 16))
+        assert topic.partitions[0].current_leader_epoch == (7 if version >= 9 else -1)
+        assert topic.partitions[0].fetch_offset == 2**40
+        assert decoded.rack_id == ("r" if version >= 11 else "")
+        assert decoded.isolation_level == (1 if version >= 4 else 0)
+
+
+@pytest.mark.parametrize(
+    ("sent", "version", "field"),
+    [
+        (FetchRequest(forgotten_topics_data=[ForgottenTopic()]), 6, "FetchRequest.forgotten_topics_data"),
+        (FetchRequest(replica_id=3), 15, "FetchRequest.replica_id"),
+        (FetchRequest(replica_state=ReplicaState(replica_id=3)), 14, "FetchRequest.replica_state"),
+        (
+            FetchRequest(topics=[FetchTopic(partitions=[FetchPartition(last_fetched_epoch=0)])]),
+            11,
+            "FetchPartition.last_fetched_epoch",
+        ),
+        (HeartbeatRequest(group_instance_id="a"), 2, "HeartbeatRequest.group_instance_id"),
+        (MetadataRequest(allow_auto_topic_creation=False), 3, "MetadataRequest.allow_auto_topic_creation"),
+        (ListOffsetsRequest(isolation_level=1), 1, "ListOffsetsRequest.isolation_level"),
+        (
+            FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(preferred_read_replica=1)])]),
+            10,
+            "PartitionData.preferred_read_replica",
+        ),
+    ],
+)
+def test_what_a_version_cannot_say_and_may_not_drop_is_refused(sent: Any, version: int, field: str) -> None:
+    """Silently reading uncommitted records, or creating a topic, would be worse than an error."""
+    with pytest.raises(UnsupportedFieldError, match=rf"^{field} is set, but version {version} cannot say it$"):
+        sent.encode(version)
+    assert issubclass(UnsupportedFieldError, ValueError)
+
+
+def test_null_is_refused_where_the_version_has_none() -> None:
+    everything = MetadataRequest(topics=None)
+    assert everything.encode(1)
+    with pytest.raises(UnsupportedFieldError, match=r"MetadataRequest\.topics is None, which version 0 cannot say"):
+        everything.encode(0)
+    by_id = MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"i" * 16, name=None)])
+    assert by_id.encode(12)
+    with pytest.raises(UnsupportedFieldError, match=r"MetadataRequestTopic\.name is None"):
+        by_id.encode(9)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        FetchRequest(max_wait_ms=2**31),
+        FetchRequest(max_wait_ms="1"),  # type: ignore[arg-type]
+        FetchRequest(rack_id="x" * 32768),
+        FetchRequest(rack_id="\ud800"),
+        FetchRequest(topics=[FetchTopic(topic_id=b"short" * 4)], unknown_tags=dict.fromkeys(range(50, 200), b"")),
+        FetchRequest(cluster_id="c", unknown_tags={0: b"clash"}),
+    ],
+)
+def test_values_that_do_not_fit_raise_our_own_error(sent: FetchRequest) -> None:
+    with pytest.raises(IllegalArgumentError):
+        sent.encode(17)
+
+
+def test_a_string_of_the_greatest_length_passes() -> None:
+    for version in (11, 12):
+        longest = FetchRequest(rack_id="x" * 32767)
+        assert FetchRequest.decode(longest.encode(version), version) == longest
+    with pytest.raises(IllegalArgumentError):
+        FetchRequest(rack_id="x" * 32768).encode(11)
+
+
+def test_versions_outside_what_is_spoken_are_refused() -> None:
+    for version in (-1, 19):
+        with pytest.raises(IllegalArgumentError, match=f"FetchRequest has versions 0 to 18, not {version}"):
+            FetchRequest().encode(version)
+        with pytest.raises(IllegalArgumentError, match=f"FetchRequest has versions 0 to 18, not {version}"):
+            FetchRequest.decode(b"", version)
+
+
+def test_bytes_of_a_flexible_request_field_by_field() -> None:
+    """KIP-482 by hand: compact lengths are one more than the length, and every struct ends in its count of tags."""
+    request = fetch_request()
+    assert request.encode(17) == b"".join(
+        [
+            b"\0\0\1\xf4",  # max_wait_ms
+            b"\0\0\0\1",  # min_bytes
+            b"\x7f\xff\xff\xff",  # max_bytes
+            b"\1",  # isolation_level
+            b"\0\0\0\0" + b"\xff\xff\xff\xff",  # session_id, session_epoch
+            b"\2" + b"i" * 16,  # one topic, by id
+            b"\2" + b"\0\0\0\1" + b"\0\0\0\7",  # one partition, its current leader epoch
+            b"\0\0\1\0\0\0\0\0" + b"\xff\xff\xff\xff",  # fetch_offset, last_fetched_epoch
+            b"\xff" * 8 + b"\0\x10\0\0",  # log_start_offset, partition_max_bytes
+            b"\0" + b"\0",  # no tagged fields in the partition, nor in the topic
+            b"\1",  # no forgotten topics
+            b"\2r",  # rack_id
+            b"\0",  # no tagged fields
+        ]
+    )
+
+
+def test_bytes_of_an_old_request_field_by_field() -> None:
+    request = JoinGroupRequest(group_id="g", session_timeout_ms=10, member_id="", protocol_type="consumer")
+    assert request.encode(5) == b"".join(
+        [b"\0\1g", b"\0\0\0\n", b"\xff" * 4, b"\0\0", b"\xff\xff", b"\0\x08consumer", b"\0\0\0\0"]
+    )
+
+
+def test_tagged_fields_at_their_defaults_are_not_sent() -> None:
+    """The struct with defaults costs one byte, and is left out also when it was built anew."""
+    plain = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData()])]).encode(12)
+    same = FetchResponse(
+        responses=[FetchableTopicResponse(partitions=[PartitionData(diverging_epoch=EpochEndOffset())])]
+    )
+    assert same.encode(12) == plain
+    partition.diverging_epoch.epoch = 0
+    assert len(same.encode(12)) == len(plain) + 2 + 13  # Tag and length; epoch, offset and the struct's own tags.
+
+
+def test_a_nullable_struct_is_preceded_by_its_presence() -> None:
+    partitions = [TopicPartitions(topic_id=b"i" * 16, partitions=[1])]
+    there = ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=partitions))
+    gone = ConsumerGroupHeartbeatResponse(assignment=None)
+    assert gone.encode(0)[-2:] == b"\xff\0"
+    for message in (there, gone):
+        assert ConsumerGroupHeartbeatResponse.decode(message.encode(0), 0) == message
+
+
+def test_records_are_written_from_any_buffer() -> None:
+    for records in (b"abc", bytearray(b"abc"), memoryview(b"xabc")[1:]):
+        message = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData(records=records)])])
+        (partition,) = FetchResponse.decode(message.encode(4), 4).responses[0].partitions
+        assert partition.records == b"abc"

@@ -1,0 +1,109 @@
+"""The table of error codes, and the exceptions made from it."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from thinconsumer.errors import (
+    AuthorizationError,
+    BrokerResponseError,
+    IllegalArgumentError,
+    OffsetOutOfRangeError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
+
+
+def test_every_code_has_one_row() -> None:
+    assert sorted(BY_CODE) == sorted(Code) == list(range(-1, 137))
+    for code, row in BY_CODE.items():
+        assert (row.code, row.name) == (code, Code(code).name)
+        assert row.text
+        assert not row.text.endswith(".")
+
+
+def test_whoever_refreshes_or_rejoins_says_so_consistently() -> None:
+    for row in BY_CODE.values():
+        assert row.retriable or not row.refresh_metadata, row
+        assert not (row.retriable and row.rejoin), row
+
+
+@pytest.mark.parametrize(
+    ("code", "retriable", "refresh", "rejoin"),
+    [
+        (Code.NOT_LEADER_OR_FOLLOWER, True, True, False),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, True, True, False),
+        (Code.UNKNOWN_TOPIC_ID, True, True, False),
+        (Code.INCONSISTENT_TOPIC_ID, True, True, False),
+        (Code.FENCED_LEADER_EPOCH, True, True, False),
+        (Code.KAFKA_STORAGE_ERROR, True, True, False),
+        (Code.UNKNOWN_LEADER_EPOCH, True, False, False),
+        (Code.OFFSET_NOT_AVAILABLE, True, False, False),
+        (Code.UNSTABLE_OFFSET_COMMIT, True, False, False),
+        (Code.FETCH_SESSION_ID_NOT_FOUND, True, False, False),
+        (Code.NOT_COORDINATOR, True, False, False),
+        (Code.OFFSET_OUT_OF_RANGE, False, False, False),
+        (Code.REBOOTSTRAP_REQUIRED, False, False, False),
+        (Code.FENCED_INSTANCE_ID, False, False, False),
+        (Code.ILLEGAL_GENERATION, False, False, True),
+        (Code.UNKNOWN_MEMBER_ID, False, False, True),
+        (Code.REBALANCE_IN_PROGRESS, False, False, True),
+        (Code.MEMBER_ID_REQUIRED, False, False, True),
+    ],
+)
+def test_verdicts_are_kafkas(code: Code, retriable: bool, refresh: bool, rejoin: bool) -> None:
+    row = BY_CODE[code]
+    assert (row.retriable, row.refresh_metadata, row.rejoin) == (retriable, refresh, rejoin)
+
+
+def test_a_code_nobody_knows_keeps_its_number_and_is_not_remembered() -> None:
+    """A newer broker's code; remembering rows would let a peer fill memory with 65536 of them."""
+    size = len(BY_CODE)
+    row = BY_CODE[9999]
+    assert (row.code, row.name, row.retriable) == (9999, "UNKNOWN_ERROR_9999", False)
+    assert len(BY_CODE) == size
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (1, OffsetOutOfRangeError),
+        (3, UnknownTopicOrPartitionError),
+        (100, UnknownTopicOrPartitionError),
+        (29, TopicAuthorizationFailedError),
+        (53, AuthorizationError),
+        (58, SaslAuthenticationFailedError),
+        (6, BrokerResponseError),
+        (9999, BrokerResponseError),
+    ],
+)
+def test_codes_become_typed_errors(code: int, error: type[BrokerResponseError]) -> None:
+    assert type(to_error(code)) is error
+
+
+def test_an_error_says_who_what_and_where() -> None:
+    error = to_error(6, api="Fetch", node_id=3, partition=TopicPartition("orders", 0), detail="moved to 4")
+    assert str(error) == (
+        "broker 3 answered NOT_LEADER_OR_FOLLOWER to Fetch for orders-0: this broker neither leads the partition nor, "
+        "where that would do, has a replica of it (moved to 4)"
+    )
+    assert (error.code, error.name, error.retriable, error.api, error.node_id) == (
+        6, "NOT_LEADER_OR_FOLLOWER", True, "Fetch", 3,
+    )  # fmt: skip
+    assert error.partition == TopicPartition("orders", 0)
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.code, again.partition) == (str(error), 6, error.partition)
+
+
+def test_an_error_without_details_says_what_it_can() -> None:
+    assert str(to_error(7)) == "broker answered REQUEST_TIMED_OUT: the broker ran out of time for this request"
+
+
+def test_no_error_is_none() -> None:
+    with pytest.raises(IllegalArgumentError):
+        to_error(0)

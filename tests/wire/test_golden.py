@@ -1,0 +1,147 @@
+"""What real brokers said, read and written again byte for byte. ``tests/golden`` tells how it was captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from thinconsumer.wire import Message
+from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from thinconsumer.wire.apis import REQUESTS
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.header import (
+    decode_request_header,
+    decode_response_header,
+    encode_request,
+    encode_response,
+)
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+BY_MODULE = {request.__module__.rsplit(".", 1)[1]: request for request in REQUESTS.values()}
+REFUSED = "api_versions_refused"
+FILES = sorted(path for path in GOLDEN.glob("kafka-*/*.txt") if path.stem != REFUSED)
+
+
+def exchanges(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
+    for line in path.read_text().splitlines():
+        version, request, response = line.split()
+        yield int(version), bytes.fromhex(request), bytes.fromhex(response)
+
+
+def responses(folder: str, api: str, version: int) -> list[Any]:
+    """All captured responses of one API and version, decoded."""
+    request = BY_MODULE[api]
+    found = []
+    for captured, _, frame in exchanges(GOLDEN / folder / f"{api}.txt"):
+        if captured == version:
+            _, start = decode_response_header(frame, request, version)
+            found.append(request.RESPONSE.decode(frame, version, start))
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=[f"{path.parent.name}/{path.stem}" for path in FILES])
+def test_what_brokers_said_survives_a_round_trip(path: Path) -> None:
+    """Decoding loses nothing, and encoding writes what Java writes, tagged fields and compact lengths included."""
+    request = BY_MODULE[path.stem]
+    for version, asked, answered in exchanges(path):
+        header = decode_request_header(asked)
+        assert header[:4] == (request.API_KEY, version, 7, "golden")
+        message: Message = request.decode(asked, version, header.body_offset)
+        assert encode_request(message, version, 7, "golden") == asked
+        correlation_id, start = decode_response_header(answered, request, version)
+        assert correlation_id == 7
+        response = request.RESPONSE.decode(answered, version, start)
+        assert encode_response(response, version, 7) == answered
+
+
+def test_every_version_of_a_broker_is_there() -> None:
+    """4.3.0 says what it offers; for each of these, there is an exchange, or the older broker has one."""
+    (offered,) = responses("kafka-4.3.0", "api_versions", 4)
+    for key in offered.api_keys:
+        request = REQUESTS.get(key.api_key)
+        if request is None:
+            continue
+        name = request.__module__.rsplit(".", 1)[1]
+        captured = {
+            version
+            for folder in ("kafka-4.3.0", "kafka-3.9.1")
+            if (GOLDEN / folder / f"{name}.txt").exists()
+            for version, _, _ in exchanges(GOLDEN / folder / f"{name}.txt")
+        }
+        assert set(range(key.min_version, key.max_version + 1)) <= captured, name
+        assert key.max_version <= request.VERSIONS[1], f"4.3.0 speaks a newer version of {name} than we do"
+
+
+def test_a_refused_version_is_answered_in_version_0() -> None:
+    """ApiVersions alone is answered without common ground: the header is old, the body is version 0."""
+    ((version, _, frame),) = exchanges(GOLDEN / "kafka-4.3.0" / f"{REFUSED}.txt")
+    assert version == 5
+    correlation_id, start = decode_response_header(frame, ApiVersionsRequest, version)
+    response = ApiVersionsResponse.decode(frame, 0, start)
+    assert correlation_id == 7
+    assert response.error_code == Code.UNSUPPORTED_VERSION
+    assert [(key.min_version, key.max_version) for key in response.api_keys if key.api_key == 18] == [(0, 4)]
+
+
+@pytest.mark.parametrize("version", range(19))
+def test_fetch_gives_the_batch_that_was_produced(version: int) -> None:
+    folder = "kafka-4.3.0" if version >= 4 else "kafka-3.9.1"
+    first, outside, missing, *_ = responses(folder, "fetch", version)
+    (partition,) = first.responses[0].partitions
+    assert partition.error_code == Code.NONE
+    assert partition.high_watermark > 3
+    assert bytes(partition.records[16:17]) == (b"\2" if version >= 4 else partition.records[16:17])
+    assert len(partition.records) > 100
+    assert outside.responses[0].partitions[0].error_code == Code.OFFSET_OUT_OF_RANGE
+    unknown = Code.UNKNOWN_TOPIC_ID if version >= 13 else Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert missing.responses[0].partitions[0].error_code == unknown
+
+
+@pytest.mark.parametrize("version", range(14))
+def test_metadata_shows_the_topic_and_what_is_missing(version: int) -> None:
+    some, every, *by_id = responses("kafka-4.3.0", "metadata", version)
+    topics = {topic.name: topic for topic in some.topics}
+    assert len(topics["golden"].partitions) == 2
+    assert topics["golden"].partitions[0].replica_nodes == [1]
+    assert topics["golden"].partitions[0].leader_epoch == (0 if version >= 7 else -1)
+    assert topics["missing"].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert some.brokers[0].rack == ("r1" if version >= 1 else None)
+    assert "__consumer_offsets" in {topic.name for topic in every.topics}
+    for answer in by_id:
+        assert (answer.topics[0].name, answer.topics[0].error_code) == (None, Code.UNKNOWN_TOPIC_ID)
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_list_offsets_finds_the_start(version: int) -> None:
+    (response,) = responses("kafka-4.3.0", "list_offsets", version)
+    found = {partition.partition_index: partition for partition in response.topics[0].partitions}
+    assert (found[0].error_code, found[0].offset) == (Code.NONE, 0)
+    assert found[9].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", range(7))
+def test_find_coordinator_names_the_only_broker(version: int) -> None:
+    (response,) = responses("kafka-4.3.0", "find_coordinator", version)
+    answers = response.coordinators if version >= 4 else [response]
+    assert {(answer.error_code, answer.node_id, answer.host, answer.port) for answer in answers} == {
+        (Code.NONE, 1, "127.0.0.1", 31192)
+    }
+
+
+@pytest.mark.parametrize("version", range(2))
+def test_consumer_group_heartbeat_carries_a_nullable_struct(version: int) -> None:
+    """The assignment is None in the refusal, and there in the welcome."""
+    welcome, refusal = responses("kafka-4.3.0", "consumer_group_heartbeat", version)
+    assert welcome.assignment.topic_partitions[0].partitions == [0, 1]
+    assert refusal.error_code == Code.UNKNOWN_MEMBER_ID
+    assert refusal.assignment is None
+
+
+def test_sasl_says_why_it_refuses_and_how_long_it_lasts() -> None:
+    welcome, refusal = responses("kafka-4.3.0", "sasl_authenticate", 2)
+    assert welcome.session_lifetime_ms > 0
+    assert refusal.error_code == Code.SASL_AUTHENTICATION_FAILED
+    assert refusal.error_message

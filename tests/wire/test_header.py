@@ -1,0 +1,102 @@
+"""Headers, byte by byte, with their two oddities."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.errors import IllegalArgumentError, KafkaProtocolError
+from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from thinconsumer.wire.header import (
+    decode_request_header,
+    decode_response_header,
+    encode_request,
+    encode_response,
+)
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
+
+BODY = HeartbeatRequest(group_id="g")
+
+
+def test_request_header_version_1() -> None:
+    frame = encode_request(BODY, 3, 5, "me")
+    assert frame == b"\0\x0c\0\3\0\0\0\5\0\2me" + BODY.encode(3)
+    assert decode_request_header(frame) == (12, 3, 5, "me", 12)
+
+
+def test_request_header_version_2_keeps_the_old_encoding_of_the_client_id() -> None:
+    """Its tagged fields come after; the name before them is not compact, so that any broker can log it."""
+    frame = encode_request(BODY, 4, 5, "me")
+    assert frame == b"\0\x0c\0\4\0\0\0\5\0\2me\0" + BODY.encode(4)
+    assert decode_request_header(frame) == (12, 4, 5, "me", 13)
+
+
+def test_client_id_may_be_null() -> None:
+    frame = encode_request(BODY, 3, 2**31 - 1, None)
+    assert frame[:10] == b"\0\x0c\0\3\x7f\xff\xff\xff\xff\xff"
+    assert decode_request_header(frame) == (12, 3, 2**31 - 1, None, 10)
+
+
+def test_response_header_versions() -> None:
+    body = HeartbeatResponse(error_code=27)
+    assert encode_response(body, 3, 9) == b"\0\0\0\x09" + body.encode(3)
+    assert encode_response(body, 4, 9) == b"\0\0\0\x09\0" + body.encode(4)
+    assert decode_response_header(encode_response(body, 3, 9), HeartbeatRequest, 3) == (9, 4)
+    assert decode_response_header(encode_response(body, 4, 9), HeartbeatRequest, 4) == (9, 5)
+
+
+def test_api_versions_is_answered_with_the_old_header_in_every_version() -> None:
+    """Its reader does not know yet what the broker speaks."""
+    for version in range(6):
+        frame = encode_response(ApiVersionsResponse(), version, 1)
+        assert frame[4:] == ApiVersionsResponse().encode(version)
+        assert decode_response_header(frame, ApiVersionsRequest, version) == (1, 4)
+
+
+def test_sasl_handshake_is_never_flexible() -> None:
+    frame = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, "c")
+    assert decode_request_header(frame).body_offset == 11
+
+
+def test_unknown_tagged_fields_in_headers_are_skipped() -> None:
+    header = b"\0\x0c\0\4\0\0\0\5\0\2me\2\0\1x\7\0"
+    assert decode_request_header(header + BODY.encode(4)).body_offset == len(header)
+    header = b"\0\0\0\5\1\xac\x02\3xyz"
+    for kind in (bytes, bytearray, memoryview):
+        assert decode_response_header(kind(header + b"\0"), HeartbeatRequest, 4) == (5, len(header))
+
+
+def test_a_request_in_a_version_not_spoken_has_a_readable_header() -> None:
+    """A server must be able to refuse it by correlation id; ApiVersions even gets an answer."""
+    assert decode_request_header(b"\0\x12\0\x63\0\0\0\5\0\2me\0") == (18, 99, 5, "me", 13)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"\0\x0c\0\4\0\0\0\5\0\2me",  # no tagged fields
+        b"\0\x0c\0\4\0\0\0\5\0\2me\1",  # ... or not the one it claims
+        b"\0\x0c\0\4\0\0\0\5\0\2me\xff\xff\xff\xff\x0f",
+        b"\0\x0c\0\4\0\0\0\5\0\3me",  # a client id that is cut off
+        b"\0\x0c\0\4\0\0\0\5\xff\xfe",  # ... of negative length
+        b"\0\x0c\0\4\0\0\0\5\0\2\xff\xff\0",  # ... not UTF-8
+        b"\x7f\x0c\0\4\0\0\0\5\0\2me\0",  # no such API
+        b"\0\x0c\0\4\0\0\0\5\0",
+        b"",
+    ],
+)
+def test_broken_request_headers_are_refused(frame: bytes) -> None:
+    with pytest.raises(KafkaProtocolError):
+        decode_request_header(frame)
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0\0\0", b"\0\0\0\1", b"\0\0\0\1\1\0", b"\0\0\0\1\xff\xff\xff\xff\xff\xff"])
+def test_broken_response_headers_are_refused(frame: bytes) -> None:
+    with pytest.raises(KafkaProtocolError):
+        decode_response_header(frame, HeartbeatRequest, 4)
+
+
+@pytest.mark.parametrize(("correlation_id", "client_id"), [(2**31, "a"), (1, "x" * 32768), (1, "\ud800")])
+def test_headers_that_cannot_be_written_raise_our_own_error(correlation_id: int, client_id: str) -> None:
+    with pytest.raises(IllegalArgumentError):
+        encode_request(BODY, 3, correlation_id, client_id)

@@ -1,0 +1,96 @@
+"""The declaration language itself."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import dataclass, replace
+
+import pytest
+
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from thinconsumer.wire.schema import (
+    NEVER,
+    NO_VERSIONS,
+    ZERO_UUID,
+    Primitive,
+    Struct,
+    Versions,
+    array,
+    float64,
+    int16,
+    parse_versions,
+    string,
+    uint16,
+    uint32,
+    wire_fields,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [("0+", (0, NEVER)), ("3", (3, 3)), ("3-7", (3, 7)), ("none", NO_VERSIONS)],
+)
+def test_versions_are_written_as_kafka_writes_them(text: str, versions: tuple[int, int]) -> None:
+    assert parse_versions(text) == versions
+
+
+def test_versions_contain_their_ends_and_nothing_else() -> None:
+    assert [number for number in range(10) if number in Versions(3, 5)] == [3, 4, 5]
+    assert not any(number in NO_VERSIONS for number in range(-1, 10))
+    assert "3" not in Versions(3, 5)
+
+
+def test_fields_carry_their_declaration() -> None:
+    fields = dict(wire_fields(FetchRequest))
+    assert next(iter(fields)) == "cluster_id"
+    assert "unknown_tags" not in fields
+    assert fields["cluster_id"].tag == 0
+    assert fields["topics"].of is FetchTopic
+    assert fields["topics"].array
+    assert repr(fields["max_wait_ms"].of) == "int32"
+    assert isinstance(fields["max_wait_ms"].of, Primitive)
+
+
+def test_defaults_are_not_shared_between_messages() -> None:
+    one, other = FetchRequest(), FetchRequest()
+    one.topics.append(FetchTopic())
+    one.replica_state.replica_id = 5
+    one.unknown_tags[9] = b""
+    assert other == FetchRequest()
+    assert other.topics == []
+    assert PartitionData().current_leader is not PartitionData().current_leader
+
+
+def test_fields_go_by_name_only() -> None:
+    """A request built by position would go wrong silently when Kafka inserts a field."""
+    with pytest.raises(TypeError):
+        FetchPartition(1, 2)  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        FetchPartition(partitoin=1)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        FetchPartition().partitoin = 1  # type: ignore[attr-defined]
+
+
+def test_messages_compare_copy_and_pickle_by_value() -> None:
+    message = FetchRequest(topics=[FetchTopic(topic="t")], unknown_tags={7: b"x"})
+    assert copy.deepcopy(message) == message
+    assert pickle.loads(pickle.dumps(message)) == message
+    assert replace(message, max_wait_ms=1) != message
+    assert replace(message, unknown_tags={}) != message
+    assert FetchPartition().replica_directory_id == ZERO_UUID
+
+
+def test_every_primitive_can_be_declared() -> None:
+    """Kafka has types that none of today's consumer APIs use."""
+
+    @dataclass(slots=True, kw_only=True)
+    class Odd(Struct):
+        port: int = uint16("0+")
+        size: int = uint32("0+", default=5)
+        ratio: float = float64("0+")
+        names: list[str] | None = array(string, "0+", nullable="1+", default=None)
+        codes: list[int] = array(int16, "0+", tag=3)
+
+    assert Odd() == Odd(port=0, size=5, ratio=0.0, names=None, codes=[])
+    assert [name for name, _ in wire_fields(Odd)] == ["port", "size", "ratio", "names", "codes"]

@@ -1,0 +1,45 @@
+"""The least size of things, which bounds every count."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.wire.api_versions import ApiVersion
+from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from thinconsumer.wire.fetch import PartitionData
+from thinconsumer.wire.metadata import MetadataResponseBroker, MetadataResponsePartition
+from thinconsumer.wire.schema import Primitive, Struct, binary, int64, string, uuid
+from thinconsumer.wire.source import Source, min_size
+
+
+@pytest.mark.parametrize(
+    ("of", "version", "flexible", "size"),
+    [
+        (int64, 0, False, 8),
+        (uuid, 0, True, 16),
+        (string, 0, False, 2),
+        (string, 0, True, 1),
+        (binary, 0, False, 4),
+        (ApiVersion, 0, False, 6),
+        (ApiVersion, 3, True, 7),
+        (MetadataResponseBroker, 0, False, 4 + 2 + 4),
+        (MetadataResponseBroker, 9, True, 4 + 1 + 4 + 1 + 1),
+        (MetadataResponsePartition, 7, False, 2 + 4 + 4 + 4 + 4 + 4 + 4),
+        (PartitionData, 0, False, 4 + 2 + 8 + 4),
+        (PartitionData, 12, True, 4 + 2 + 8 + 8 + 8 + 1 + 4 + 1 + 1),
+        (ConsumerGroupHeartbeatResponse, 0, True, 4 + 2 + 1 + 1 + 4 + 4 + 1 + 1),
+    ],
+)
+def test_least_sizes(of: Primitive[object] | type[Struct], version: int, flexible: bool, size: int) -> None:
+    assert min_size(of, version, flexible) == size
+
+
+def test_the_least_size_is_what_an_empty_one_takes() -> None:
+    """Else a count that is right would be refused, or a wrong one believed."""
+    assert len(ConsumerGroupHeartbeatResponse().encode(0)) == min_size(ConsumerGroupHeartbeatResponse, 0, True)
+
+
+def test_a_run_is_packed_once_however_often_it_occurs() -> None:
+    source = Source("def f():", {}, "pack")
+    assert source.packer("ih") == source.packer("ih") == (source.packer("ih")[0], 6)
+    assert source.packer("ihq")[0] != source.packer("ih")[0]
