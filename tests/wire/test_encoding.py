@@ -147,9 +147,8 @@ def test_bytes_of_an_old_request_field_by_field() -> None:
 def test_tagged_fields_at_their_defaults_are_not_sent() -> None:
     """The struct with defaults costs one byte, and is left out also when it was built anew."""
     plain = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData()])]).encode(12)
-    same = FetchResponse(
-        responses=[FetchableTopicResponse(partitions=[PartitionData(diverging_epoch=EpochEndOffset())])]
-    )
+    partition = PartitionData(diverging_epoch=EpochEndOffset())
+    same = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
     assert same.encode(12) == plain
     partition.diverging_epoch.epoch = 0
     assert len(same.encode(12)) == len(plain) + 2 + 13  # Tag and length; epoch, offset and the struct's own tags.
