@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import selectors
 import socket
 import ssl
@@ -17,6 +18,7 @@ import trustme
 
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.net import SelectorDriver
+from thinconsumer.net.connection import Connection
 
 SELECTORS = [
     getattr(selectors, name)
@@ -172,6 +174,30 @@ class World:
         stream = self.dial(listener, stream)
         self.run(lambda: stream.made)
         return stream, self.accept(listener)
+
+    def _fd_of(self, stream):
+        (fd,) = [key.fd for key in self.selector.get_map().values() if getattr(key.data, "stream", None) is stream]
+        return fd
+
+    def await_bytes(self, stream, count):
+        """Wait until the kernel holds that many bytes for the stream: even loopback may take a while."""
+        fd = self._fd_of(stream)
+        with socket.socket(fileno=os.dup(fd)) as copy, selectors.DefaultSelector() as selector:
+            selector.register(copy, selectors.EVENT_READ)
+            while True:
+                assert selector.select(PATIENCE), "nothing arrived"
+                if len(copy.recv(count, socket.MSG_PEEK)) >= count:
+                    return
+
+    def await_reset(self, stream):
+        """Wait until the kernel knows that the stream's connection is broken."""
+        poll = select.poll()
+        poll.register(self._fd_of(stream), 0)
+        assert poll.poll(PATIENCE * 1000), "no reset arrived"
+
+    def interest(self):
+        """Return what each connection is watched for, without the wake-up socket."""
+        return [key.events for key in self.selector.get_map().values() if isinstance(key.data, Connection)]
 
     def close(self):
         self.driver.close()

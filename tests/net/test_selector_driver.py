@@ -66,7 +66,7 @@ def test_what_connection_made_queues_goes_out_in_the_same_step(world):
 def test_what_received_bytes_make_another_stream_say_goes_out_in_the_same_step(world):
     """A response read on one connection may be what another's next request waited for."""
     first, first_peer = world.connect()
-    second, second_peer = world.connect()
+    second, _ = world.connect()
     first.on_call = lambda name: second.outgoing.append(b"next") if name == "received" else None
     first_peer.sendall(b"x")
     world.run(lambda: first.received)
@@ -87,6 +87,7 @@ def test_step_with_a_past_deadline_polls_io_without_waiting(world):
     assert world.driver.step(world.orders, world.driver.now() - 100) is False
     assert world.driver.step(world.orders, -math.inf) is False
     peer.sendall(b"x")
+    world.await_bytes(stream, 1)
     assert world.driver.step(world.orders, world.driver.now() - 100) is True
     assert stream.received == b"x"
 
@@ -156,6 +157,7 @@ def test_hangup_closes_at_once_and_says_nothing_more(world, count_fds):
     stream, peer = world.connect()
     before = count_fds()
     peer.sendall(b"never heard")
+    world.await_bytes(stream, 11)
     world.hang_up(stream)
     world.step()
     assert count_fds() == before - 1
@@ -175,9 +177,10 @@ def test_a_stream_hung_up_in_the_middle_of_a_batch_hears_nothing_more(world):
 
     for stream in streams:
         stream.on_call = lambda name, stream=stream: hang_up_the_others(stream)
-    for _, peer in pairs:
+    for stream, peer in pairs:
         peer.sendall(b"x")
-    world.step(1)
+        world.await_bytes(stream, 1)
+    world.step()
     world.settle()
     assert sorted(len(stream.received) for stream in streams) == [0, 0, 0, 0, 1]
 
@@ -187,6 +190,7 @@ def test_a_stream_that_hangs_itself_up_hears_no_second_piece(world, make_stream)
     stream, peer = world.connect(stream=make_stream(buffer_bytes=1))
     stream.on_call = lambda name: world.hang_up(stream)
     peer.sendall(b"bad!")
+    world.await_bytes(stream, 4)
     world.run(lambda: stream.received)
     world.settle()
     assert stream.received == b"b"
@@ -208,11 +212,12 @@ def test_descriptors_reused_within_a_batch_keep_their_events_apart(world):
 
     first.on_call = lambda name: replace(first, second)
     second.on_call = lambda name: replace(second, first)
-    first_peer.sendall(b"x")
-    second_peer.sendall(b"x")
+    for stream, peer in ((first, first_peer), (second, second_peer)):
+        peer.sendall(b"x")
+        world.await_bytes(stream, 1)
     world.run(lambda: fresh)
     world.run(lambda: all(stream.made for stream in fresh))
-    for stream in fresh:
+    for _ in fresh:
         world.accept(listener).sendall(b"y")
     world.run(lambda: all(stream.received == b"y" for stream in fresh))
 
@@ -417,7 +422,7 @@ def test_fileno_without_epoll_or_kqueue_says_so(name):
 def test_close_frees_everything_and_calls_nobody(selector_class, make_world, count_fds):
     before = count_fds()
     world = make_world(selector_class)
-    stream, peer = world.connect()
+    stream, _ = world.connect()
     dialling = world.dial(world.listen())
     world.step()
     calls = list(stream.calls), list(dialling.calls)

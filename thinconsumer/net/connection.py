@@ -19,9 +19,9 @@ from typing import Protocol
 
 from ..driver import Dial
 from ..errors import IllegalStateError, KafkaConnectionError
+from . import words
 from .transport import Transport, TransportFactory
 from .watch import Watch
-from .words import connection_error
 
 #: What a non-blocking connect says when it is under way. Elsewhere than on Windows EWOULDBLOCK is a failure: no port.
 _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
@@ -53,9 +53,9 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.CLOSED: frozenset(),
 }
 _DOING = {
-    State.CONNECTING: "while connecting",
-    State.HANDSHAKING: "during the handshake",
-    State.OPEN: "while connected",
+    State.CONNECTING: words.CONNECTING,
+    State.HANDSHAKING: words.HANDSHAKING,
+    State.OPEN: words.CONNECTED,
 }
 
 
@@ -231,6 +231,10 @@ class Connection:
         transport = self._transport
         if transport is None or self.state is not State.OPEN:
             return
+        if transport.failed_send_ends_reading and not self._send_blocked and self.stream.data_to_send():
+            self._receive(transport)
+            if self.state is not State.OPEN:
+                return
         sends = SENDS_PER_STEP
         while (chunks := self.stream.data_to_send()) and sends > 0 and not self._send_blocked:
             sends -= 1
@@ -264,7 +268,7 @@ class Connection:
     # Getting out
 
     def _fail(self, error: BaseException) -> None:
-        self._end(connection_error(self._dial.host, self._dial.address, _DOING[self.state], error))
+        self._end(words.connection_error(self._dial.host, self._dial.address, _DOING[self.state], error))
 
     def _end(self, error: KafkaConnectionError | None) -> None:
         self._close(goodbye=error is None)

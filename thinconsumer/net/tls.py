@@ -51,6 +51,8 @@ class TlsTransport:
     write_needs = EVENT_WRITE
     read_needs = EVENT_READ
     short_read_ends = False
+    #: OpenSSL reads nothing more after a failed write, not even what the kernel still holds: the peer's last words.
+    failed_send_ends_reading = True
 
     def __init__(self, tls: TlsSocket) -> None:
         self._tls = tls
@@ -73,7 +75,8 @@ class TlsTransport:
         """Receive decrypted bytes.
 
         A peer that disappears without close_notify looks like one that closed in order, as it does on plain TCP: Kafka
-        frames carry their length, so nothing cut short is taken for whole.
+        frames carry their length, so nothing cut short is taken for whole. (Python's ssl does not tell a reset from
+        an end either.)
         """
         try:
             size = self._tls.recv_into(buffer)

@@ -32,6 +32,8 @@ class Transport(Protocol):
     write_needs: int
     #: Whether a receive that does not fill its buffer has emptied the socket. Under TLS it only ends a record.
     short_read_ends: bool
+    #: Whether what has arrived is lost when a send fails, and must therefore be read before each send.
+    failed_send_ends_reading: bool
 
     def handshake(self) -> bool:
         """Go on with the handshake; return whether it is done."""
@@ -56,7 +58,7 @@ class Transport(Protocol):
         """Say goodbye, if the protocol has a word for it, without waiting; then free the descriptor. Never raises."""
 
     def abandon(self) -> None:
-        """Free the descriptor without a word to the peer: for a broken connection, or another process's. Never raises."""
+        """Free the descriptor without a word: the connection is broken, or another process's. Never raises."""
 
 
 #: Wraps a socket that has just been connected (non-blocking). ``host`` is the name that the certificate must have.
@@ -82,6 +84,7 @@ class PlainTransport:
     read_needs = EVENT_READ
     write_needs = EVENT_WRITE
     short_read_ends = True
+    failed_send_ends_reading = False
 
     def __init__(self, sock: socket.socket, host: str = "") -> None:
         self._sock = sock

@@ -1,12 +1,13 @@
 """What went wrong on a socket, in words: the one place where ``OSError`` turns into ``KafkaConnectionError``.
 
-Owns the two tables (the system's error numbers, OpenSSL's reasons). It imports neither ``socket`` nor ``ssl``: a TLS
-error is known by the attributes that ``ssl.SSLError`` has, so that a plain connection never pays for loading OpenSSL.
+Owns the two tables (the system's error numbers, OpenSSL's reasons). It does not import ``ssl``, so that a plain
+connection never pays for loading OpenSSL: where there is a TLS error, somebody else has.
 """
 
 from __future__ import annotations
 
 import errno
+import sys
 
 from ..driver import Address
 from ..errors import KafkaConnectionError
@@ -57,14 +58,23 @@ _TLS = {
     "ALERT_CERTIFICATE_EXPIRED": "our certificate has expired, says the peer",
     "ALERT_CERTIFICATE_REVOKED": "our certificate is revoked, says the peer",
     "ALERT_HANDSHAKE_FAILURE": "the peer refused the TLS handshake (no common cipher, or it requires a certificate)",
-    "UNEXPECTED_EOF_WHILE_READING": "the peer closed the connection (is it a PLAINTEXT listener?)",
+    "UNEXPECTED_EOF_WHILE_READING": "the peer has closed the connection",
 }
 _SSL_ERROR_EOF = 8  # ssl.SSL_ERROR_EOF
+
+#: What a connection was doing.
+CONNECTING = "while connecting"
+HANDSHAKING = "during the handshake"
+CONNECTED = "while connected"
+
+#: A broker's PLAINTEXT listener takes a TLS greeting for a request of 369 MB, and hangs up without a word.
+_CUT_SHORT = {_SYSTEM[errno.ECONNRESET], _SYSTEM[errno.EPIPE], _TLS["UNEXPECTED_EOF_WHILE_READING"]}
 
 
 def describe(error: BaseException) -> str:
     """Return what went wrong in words for a human."""
-    if isinstance(error, OSError) and hasattr(error, "reason"):
+    ssl = sys.modules.get("ssl")
+    if isinstance(error, OSError) and ssl is not None and isinstance(error, ssl.SSLError):
         return _describe_tls(error)
     number = error.errno if isinstance(error, OSError) else None
     if number in _SYSTEM:
@@ -89,9 +99,12 @@ def _describe_tls(error: OSError) -> str:
 
 def connection_error(host: str, address: Address, doing: str, error: BaseException) -> KafkaConnectionError:
     """Return the error of one connection: where (name and address), what, and while ``doing`` what."""
+    words = describe(error)
+    if doing == HANDSHAKING and words in _CUT_SHORT:
+        words += " (is it a PLAINTEXT listener?)"
     port = address.sockaddr[1]
     numeric = str(address)
     where = numeric if host in ("", address.sockaddr[0]) else f"{host}:{port} ({numeric})"
-    result = KafkaConnectionError(f"{where}: {describe(error)}, {doing}", host=host, port=port)
+    result = KafkaConnectionError(f"{where}: {words}, {doing}", host=host, port=port)
     result.__cause__ = error
     return result

@@ -1,0 +1,611 @@
+"""TLS through the transport seam: nothing in the driver knows about it, and no byte waits inside OpenSSL.
+
+The peer is an ``ssl`` object without a socket, so that each test decides which bytes travel when.
+"""
+
+import random
+import select
+import selectors
+import socket
+import ssl
+import struct
+import time
+
+import pytest
+import trustme
+
+from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.net.connection import RECEIVES_PER_STEP
+from thinconsumer.net.tls import RECORD_BYTES, TlsTransport, tls_transport
+from thinconsumer.net.transport import PlainTransport, Transport
+
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class TlsPeer:
+    """A TLS server that lets go of its bytes only when told to."""
+
+    def __init__(self, raw, context):
+        raw.setblocking(False)
+        self.raw = raw
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.held = bytearray()
+        self.shaken = False
+        self.heard_goodbye = False
+
+    def take(self):
+        """Take what has arrived on the wire, and go on with the handshake as far as it goes."""
+        try:
+            while data := self.raw.recv(1 << 16):
+                self._incoming.write(data)
+            self._incoming.write_eof()
+        except (BlockingIOError, ConnectionResetError):
+            pass
+        try:
+            if not self.shaken:
+                self.tls.do_handshake()
+                self.shaken = True
+        except ssl.SSLError:
+            pass  # More is needed, or it failed and an alert is to be sent.
+        self._hold()
+
+    def _hold(self):
+        self.held += self._outgoing.read()
+
+    def give(self, count=None):
+        """Put the next bytes on the wire, all by default; return how many."""
+        count = given = len(self.held) if count is None else count
+        while count:
+            try:
+                sent = self.raw.send(self.held[:count])
+            except (BrokenPipeError, ConnectionResetError):
+                break
+            del self.held[:sent]
+            count -= sent
+        return given
+
+    def write(self, *records):
+        """Hold these records for giving."""
+        for record in records:
+            self.tls.write(record)
+        self._hold()
+
+    def read(self):
+        """Return what the client sent, as far as it has arrived."""
+        self.take()
+        result = bytearray()
+        try:
+            while data := self.tls.read(1 << 16):
+                result += data
+            self.heard_goodbye = True
+        except ssl.SSLWantReadError:
+            pass
+        return bytes(result)
+
+    def hear(self, count):
+        """Return that many bytes of what the client sent, or what came before its close_notify."""
+        result = self.read()
+        while len(result) < count and not self.heard_goodbye:
+            assert select.select([self.raw], [], [], 10)[0], "the client sent nothing more"
+            result += self.read()
+        return result
+
+    def say_goodbye(self):
+        try:
+            self.tls.unwrap()
+        except ssl.SSLWantReadError:
+            pass
+        self._hold()
+
+
+@pytest.fixture
+def tls_world(make_world, selector_class, client_context):
+    return make_world(selector_class, transport=tls_transport(client_context))
+
+
+@pytest.fixture
+def connect(tls_world, server_context):
+    """Return what makes a connected stream and its peer."""
+
+    def connect(stream=None, context=server_context, host="localhost"):
+        listener = tls_world.listen()
+        stream = tls_world.dial(listener, stream, host)
+        tls_world.step()
+        peer = TlsPeer(tls_world.accept(listener), context)
+        shake(tls_world, stream, peer)
+        tls_world.settle()
+        return stream, peer
+
+    return connect
+
+
+def shake(world, stream, peer):
+    """Go on until the client has a result."""
+
+    def going_on():
+        peer.take()
+        peer.give()
+        return (stream.made and peer.shaken) or stream.lost
+
+    world.run(going_on)
+
+
+def fail_to_connect(world, context, host="localhost"):
+    """Return the error of a handshake that must fail."""
+    listener = world.listen()
+    stream = world.dial(listener, host=host)
+    world.step()
+    peer = TlsPeer(world.accept(listener), context)
+
+    def going_on():
+        peer.take()
+        peer.give()
+        return stream.lost
+
+    world.run(going_on)
+    assert stream.calls == ["lost"]
+    assert isinstance(stream.error, KafkaConnectionError)
+    return str(stream.error)
+
+
+def deliver(world, peer, stream):
+    """Put everything on the wire and wait until it is in the client's kernel."""
+    world.await_bytes(stream, peer.give())
+
+
+# Bytes
+
+
+def test_bytes_go_both_ways(tls_world, connect):
+    stream, peer = connect()
+    assert stream.calls == ["made"]
+    stream.outgoing.extend([b"one ", b"two"])
+    tls_world.step()
+    assert peer.hear(7) == b"one two"
+    peer.write(b"three")
+    deliver(tls_world, peer, stream)
+    tls_world.step(1)
+    assert stream.received == b"three"
+
+
+def test_pain_H1_pending_bytes_do_not_wait_for_the_socket(tls_world, connect, make_stream):
+    """One record fills the buffer many times: the socket is empty after the first read, the TLS object is not."""
+    stream, peer = connect(make_stream(buffer_bytes=100))
+    record = random.Random(1).randbytes(RECORD_BYTES)
+    peer.write(record)
+    deliver(tls_world, peer, stream)
+    tls_world.step(1)
+    assert len(stream.sizes) > RECEIVES_PER_STEP
+    assert stream.received == record
+
+
+def test_pain_H1_records_of_one_byte(tls_world, connect):
+    stream, peer = connect()
+    peer.write(*[bytes([n % 256]) for n in range(500)])
+    deliver(tls_world, peer, stream)
+    tls_world.settle()
+    assert stream.received == bytes(n % 256 for n in range(500))
+    assert len(stream.sizes) == 500
+
+
+def test_pain_H1_records_of_16_kb_are_read_until_there_are_none(tls_world, connect, make_stream):
+    """A read that ends with its record says nothing about the next one: no trip to the selector for each."""
+    stream, peer = connect(make_stream(buffer_bytes=1_000_000))
+    data = random.Random(2).randbytes(RECORD_BYTES * 4)
+    peer.write(data)
+    returns = tls_world.selector.returns
+    deliver(tls_world, peer, stream)
+    tls_world.step(1)
+    assert stream.received == data
+    assert tls_world.selector.returns == returns + 1
+
+
+def test_a_record_that_trickles_in_costs_one_look_per_byte_and_no_spin(tls_world, connect):
+    stream, peer = connect()
+    peer.write(b"slow")
+    returns, wire = tls_world.selector.returns, len(peer.held)
+    for _ in range(wire - 1):
+        peer.give(1)
+        assert tls_world.step(1) is False
+    assert stream.received == b""
+    peer.give(1)
+    assert tls_world.step(1) is True
+    assert stream.received == b"slow"
+    assert tls_world.selector.returns - returns == wire
+
+
+def test_a_firehose_over_tls_is_bounded_too(tls_world, connect, make_stream):
+    stream, peer = connect(make_stream(buffer_bytes=16))
+    peer.write(*[b"x"] * (3 * RECEIVES_PER_STEP))
+    deliver(tls_world, peer, stream)
+    tls_world.step(1)
+    assert len(stream.received) == RECEIVES_PER_STEP
+    tls_world.settle()
+    assert len(stream.received) == 3 * RECEIVES_PER_STEP
+
+
+def test_bytes_that_come_with_the_last_handshake_message_are_read_at_once(tls_world, server_context):
+    """They may be inside the TLS object already, where no selector sees them."""
+    listener = tls_world.listen()
+    stream = tls_world.dial(listener)
+    tls_world.step()
+    peer = TlsPeer(tls_world.accept(listener), server_context)
+    tls_world.run(lambda: peer.take() or peer.held)
+    peer.give()
+    tls_world.run(lambda: stream.made)
+    peer.take()
+    assert peer.shaken
+    peer.write(b"first words")
+    deliver(tls_world, peer, stream)
+    tls_world.step(1)
+    assert stream.received == b"first words"
+
+
+def test_a_large_upload_survives_partial_writes(make_world, selector_class, client_context, server_context):
+    """OpenSSL wants an unfinished write repeated with the very same bytes, whatever was queued behind them since."""
+    world = make_world(selector_class, transport=tls_transport(client_context), send_buffer_bytes=20_000)
+    listener = world.listen()
+    stream = world.dial(listener)
+    world.step()
+    peer = TlsPeer(world.accept(listener), server_context)
+    shake(world, stream, peer)
+    rng = random.Random(3)
+    expected, got = bytearray(), bytearray()
+    for _ in range(60):
+        chunk = rng.randbytes(rng.choice([1, 100, 20_000, 70_000]))
+        expected += chunk
+        stream.outgoing.append(chunk)
+        world.step()
+        if rng.random() < 0.2:
+            got += peer.read()
+
+    def all_there():
+        nonlocal got
+        got += peer.read()
+        return len(got) >= len(expected)
+
+    world.run(all_there)
+    world.settle()
+    assert got == expected
+    assert world.interest() == [READ]
+
+
+# Ends
+
+
+def test_pain_H1_close_notify_in_the_middle_of_a_frame(tls_world, connect):
+    stream, peer = connect()
+    peer.write(b"\0\0\1\0half a fra")
+    peer.say_goodbye()
+    peer.give()
+    tls_world.run(lambda: stream.lost)
+    assert stream.calls == ["made", "received", "lost"]
+    assert stream.received == b"\0\0\1\0half a fra"
+    assert stream.error is None
+
+
+def test_a_peer_that_vanishes_looks_as_it_does_without_tls(tls_world, connect):
+    stream, peer = connect()
+    peer.raw.close()
+    tls_world.run(lambda: stream.lost)
+    assert stream.error is None
+
+
+def test_last_words_are_heard_when_sending_fails_first(tls_world, connect):
+    """A wrong password over SASL_SSL: the reason stands in the last record before the end."""
+    stream, peer = connect()
+    peer.write(b"error 58")
+    deliver(tls_world, peer, stream)
+    peer.raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.raw.close()
+    tls_world.await_reset(stream)
+    stream.outgoing.append(b"next request")
+    tls_world.step()
+    assert stream.calls == ["made", "received", "lost"]
+    assert stream.received == b"error 58"
+
+
+def test_hanging_up_says_goodbye(tls_world, connect):
+    stream, peer = connect()
+    tls_world.hang_up(stream)
+    tls_world.step()
+    assert peer.hear(1) == b""
+    assert peer.heard_goodbye
+    assert stream.calls == ["made"]
+
+
+def test_garbage_fails_that_connection_only(tls_world, connect):
+    stream, peer = connect()
+    other, other_peer = connect()
+    peer.raw.send(b"\x17\x03\x03\x00\x20" + bytes(32))
+    tls_world.run(lambda: stream.lost)
+    assert "TLS error" in str(stream.error)
+    other_peer.write(b"fine")
+    other_peer.give()
+    tls_world.run(lambda: other.received == b"fine")
+
+
+# Handshakes
+
+
+def test_pain_H1_a_slow_handshake_byte_by_byte(tls_world, server_context):
+    listener = tls_world.listen()
+    stream = tls_world.dial(listener)
+    stream.outgoing.append(b"queued")
+    tls_world.step()
+    peer = TlsPeer(tls_world.accept(listener), server_context)
+    tls_world.run(lambda: peer.take() or peer.held)
+    while not stream.made:
+        peer.give(1)
+        tls_world.step(1)
+    assert stream.calls[0] == "made"
+    assert peer.hear(6) == b"queued"
+
+
+def test_pain_C3_a_stalled_handshake_with_a_queued_request_costs_no_cpu(tls_world):
+    listener = tls_world.listen()
+    stream = tls_world.dial(listener)
+    stream.outgoing.append(b"queued")
+    tls_world.run(lambda: tls_world.interest() == [READ])
+    returns, cpu = tls_world.selector.returns, time.process_time()
+    tls_world.step(0.2)
+    assert tls_world.selector.returns == returns + 1
+    assert time.process_time() - cpu < 0.05
+    assert stream.calls == []
+
+
+def test_pain_H2_a_certificate_nobody_vouches_for(tls_world):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    error = fail_to_connect(tls_world, context)
+    assert "certificate verify failed" in error
+    assert error.endswith("during the handshake")
+
+
+def test_pain_H2_a_certificate_for_another_name(tls_world, server_context):
+    error = fail_to_connect(tls_world, server_context, host="broker.example")
+    assert "certificate verify failed: Hostname mismatch" in error
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost."])
+def test_the_root_s_dot_is_no_part_of_a_certificate_s_name(connect, host):
+    stream, _ = connect(host=host)
+    assert stream.made
+
+
+def test_a_numeric_host_is_checked_as_an_address(tls_world, connect, authority):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    stream, _ = connect(context=context, host="127.0.0.1")
+    assert stream.made
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x0a\0\0\0\0\0\x23"])
+def test_pain_H2_a_peer_that_does_not_speak_tls(tls_world, answer):
+    listener = tls_world.listen()
+    stream = tls_world.dial(listener)
+    tls_world.step()
+    tls_world.accept(listener).sendall(answer)
+    tls_world.run(lambda: stream.lost)
+    assert "the peer does not speak TLS" in str(stream.error)
+
+
+def test_pain_H2_a_plaintext_broker_hangs_up_on_a_client_hello(tls_world):
+    """It takes the greeting for a request of 369 MB."""
+    listener = tls_world.listen()
+    stream = tls_world.dial(listener)
+    tls_world.step()
+    peer = tls_world.accept(listener)
+    tls_world.step()
+    assert peer.recv(1 << 16)[:3] == b"\x16\x03\x01"
+    peer.close()
+    tls_world.run(lambda: stream.lost)
+    assert "is it a PLAINTEXT listener?" in str(stream.error)
+
+
+def test_a_missing_client_certificate_shows_after_the_handshake(tls_world, connect, authority):
+    """TLS 1.3: the client is done before the server has looked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    authority.configure_trust(context)
+    authority.issue_cert("localhost").configure_cert(context)
+    listener = tls_world.listen()
+    stream = tls_world.dial(listener)
+    tls_world.step()
+    peer = TlsPeer(tls_world.accept(listener), context)
+
+    def going_on():
+        peer.take()
+        peer.give()
+        return stream.lost
+
+    tls_world.run(going_on)
+    assert stream.calls == ["made", "lost"]
+    assert "requires a client certificate" in str(stream.error)
+
+
+def test_no_version_in_common(make_world, server_context, authority):
+    old = ssl.create_default_context()
+    authority.configure_trust(old)
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    new = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    new.minimum_version = ssl.TLSVersion.TLSv1_3
+    authority.issue_cert("localhost").configure_cert(new)
+    world = make_world(transport=tls_transport(old))
+    assert "no TLS version is spoken by both sides" in fail_to_connect(world, new)
+
+
+def test_tls_1_2_works_too(connect, tls_world, authority):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    authority.issue_cert("localhost").configure_cert(context)
+    stream, peer = connect(context=context)
+    peer.write(b"old")
+    peer.give()
+    tls_world.run(lambda: stream.received == b"old")
+
+
+def test_failed_and_ended_connections_leak_nothing(tls_world, server_context, count_fds):
+    listener = tls_world.listen()
+    tls_world.step()
+    before = count_fds()
+    for turn in range(60):
+        stream = tls_world.dial(listener, host="localhost" if turn % 2 else "wrong.example")
+        tls_world.step()
+        raw, _ = listener.accept()
+        peer = TlsPeer(raw, server_context)
+
+        def going_on(peer=peer, stream=stream):
+            peer.take()
+            peer.give()
+            return stream.made or stream.lost
+
+        tls_world.run(going_on)
+        raw.close()
+        tls_world.run(lambda stream=stream: stream.lost)
+        assert count_fds() == before
+
+
+# Calls that want the other direction. TLS 1.3 has no renegotiation, so OpenSSL is played here.
+
+
+class MoodyTls:
+    """A TLS socket that wants something else first, as often as it is told to."""
+
+    def __init__(self, sock):
+        self.plain = PlainTransport(sock)
+        self.moods = {"handshake": [], "recv": [], "send": []}
+        self.offered = []
+
+    def _mood(self, call):
+        if self.moods[call]:
+            raise self.moods[call].pop(0)
+
+    def do_handshake(self):
+        self._mood("handshake")
+
+    def recv_into(self, buffer):
+        self._mood("recv")
+        size = self.plain.recv_into(buffer)
+        if size is None:
+            raise ssl.SSLWantReadError
+        return size
+
+    def send(self, data):
+        self.offered.append(bytes(data))
+        self._mood("send")
+        return self.plain.send([data])
+
+    def pending(self):
+        return 0
+
+    def unwrap(self):
+        raise ssl.SSLWantReadError
+
+    def close(self):
+        self.plain.close()
+
+
+@pytest.fixture
+def moody(make_world, selector_class):
+    """Return a world, a stream, its peer and the TLS object between them."""
+    made = []
+
+    def transport(sock, host):
+        made.append(MoodyTls(sock))
+        return TlsTransport(made[0])
+
+    world = make_world(selector_class, transport=transport)
+    stream, peer = world.connect()
+    return world, stream, peer, made[0]
+
+
+def test_want_write_while_reading(moody):
+    """The peer waits for our bytes: waiting to read would be waiting for ever."""
+    world, stream, peer, tls = moody
+    tls.moods["recv"] = [ssl.SSLWantWriteError()]
+    peer.sendall(b"answer")
+    world.step(1)
+    assert stream.received == b""
+    assert world.interest() == [WRITE]
+    world.step(1)
+    assert stream.received == b"answer"
+    assert world.interest() == [READ]
+
+
+def test_want_write_while_reading_does_not_read_before_the_socket_is_writable(moody):
+    world, stream, peer, tls = moody
+    filler = tls.plain
+    while filler.send([bytes(65536)]) is not None:
+        pass
+    tls.moods["recv"] = [ssl.SSLWantWriteError()]
+    peer.sendall(b"answer")
+    world.step(1)
+    returns = world.selector.returns
+    world.step(0.1)
+    assert world.selector.returns == returns + 1, "it must wait, not spin"
+    assert stream.received == b""
+    peer.setblocking(False)
+    while not stream.received:
+        try:
+            peer.recv(1 << 20)
+        except BlockingIOError:
+            pass
+        world.step(0.01)
+    assert stream.received == b"answer"
+
+
+def test_want_read_while_writing(moody):
+    """The socket is writable all the time: write interest would spin until the peer's bytes come."""
+    world, stream, peer, tls = moody
+    tls.moods["send"] = [ssl.SSLWantReadError()]
+    stream.outgoing.append(b"request")
+    world.step()
+    assert world.interest() == [READ]
+    returns = world.selector.returns
+    world.step(0.1)
+    assert world.selector.returns == returns + 1, "it must wait, not spin"
+
+    stream.outgoing.append(b" and more")
+    peer.sendall(b"key update")
+    world.step(1)
+    assert stream.received == b"key update"
+    assert tls.offered == [b"request", b"request", b" and more"], "an unfinished write is repeated as it was"
+    assert peer.recv(100) == b"request and more"
+    assert world.interest() == [READ]
+
+
+def test_handshake_bytes_wait_for_a_writable_socket(make_world, selector_class):
+    made = []
+
+    def transport(sock, host):
+        made.append(MoodyTls(sock))
+        made[0].moods["handshake"] = [ssl.SSLWantWriteError(), ssl.SSLWantReadError(), ssl.SSLWantWriteError()]
+        return TlsTransport(made[0])
+
+    world = make_world(selector_class, transport=transport)
+    listener = world.listen()
+    stream = world.dial(listener)
+    world.step(1)
+    peer = world.accept(listener)
+    assert world.interest() == [WRITE]
+    world.step(1)
+    assert world.interest() == [READ]
+    returns = world.selector.returns
+    world.step(0.05)
+    assert world.selector.returns == returns + 1
+    peer.sendall(b"server hello")
+    world.step(1)
+    assert world.interest() == [WRITE]
+    assert stream.calls == []
+    world.step(1)
+    assert stream.calls == ["made", "received"]
+    assert world.interest() == [READ]
+
+
+def test_it_is_a_transport():
+    transport: Transport = TlsTransport(MoodyTls(socket.socket()))
+    transport.close()
+    transport.abandon()

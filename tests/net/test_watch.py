@@ -1,0 +1,115 @@
+"""What the kinds of selectors do differently, and what must not show."""
+
+import io
+import math
+import selectors
+import socket
+
+import pytest
+
+from thinconsumer.net.watch import LONGEST_WAIT, Watch
+
+
+@pytest.fixture
+def pair():
+    left, right = socket.socketpair()
+    with left, right:
+        yield left, right
+
+
+@pytest.fixture
+def watch(selector_class):
+    watch = Watch(selector_class)
+    yield watch
+    watch.close()
+
+
+class Remembers(selectors.DefaultSelector):
+    """Notes what it was asked, and does not wait."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def select(self, timeout=None):
+        self.calls.append(timeout)
+        return []
+
+    def modify(self, fileobj, events, data=None):
+        self.calls.append(events)
+        return super().modify(fileobj, events, data)
+
+
+def test_events_come_with_their_owner(watch, pair):
+    left, right = pair
+    watch.set(left.fileno(), selectors.EVENT_READ | selectors.EVENT_WRITE, "owner")
+    assert watch.wait(0) == [("owner", selectors.EVENT_WRITE)]
+    right.send(b"x")
+    assert watch.wait(0) == [("owner", selectors.EVENT_READ | selectors.EVENT_WRITE)]
+    watch.set(left.fileno(), selectors.EVENT_READ, "owner")
+    assert watch.wait(0) == [("owner", selectors.EVENT_READ)]
+    watch.forget(left.fileno())
+    assert watch.wait(0) == []
+
+
+def test_a_mask_that_is_set_already_costs_no_system_call(pair):
+    selector = Remembers()
+    watch = Watch(selector)
+    watch.set(pair[0].fileno(), selectors.EVENT_READ, "owner")
+    watch.set(pair[0].fileno(), selectors.EVENT_READ, "owner")
+    assert selector.calls == []
+    watch.close()
+
+
+def test_forgetting_a_stranger_or_a_closed_descriptor_is_nothing(watch):
+    watch.forget(12345)
+    left, right = socket.socketpair()
+    fd = left.fileno()
+    watch.set(fd, selectors.EVENT_READ, "owner")
+    left.close()
+    right.close()
+    watch.forget(fd)
+    assert watch.wait(0) == []
+
+
+def test_a_registration_that_was_interrupted_half_way_is_forgotten_too(selector_class, pair):
+    """The selector has it, the watch does not know: its descriptor's successor must not inherit its owner."""
+    selector = selector_class()
+    watch = Watch(selector)
+    selector.register(pair[0].fileno(), selectors.EVENT_READ, "old")
+    watch.forget(pair[0].fileno())
+    watch.set(pair[0].fileno(), selectors.EVENT_WRITE, "new")
+    assert watch.wait(0) == [("new", selectors.EVENT_WRITE)]
+    watch.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "asked"), [(-5.0, 0.0), (-math.inf, 0.0), (0.25, 0.25), (1e300, LONGEST_WAIT), (math.inf, LONGEST_WAIT)]
+)
+def test_waits_are_cut_to_what_every_selector_takes(seconds, asked):
+    selector = Remembers()
+    watch = Watch(selector)
+    watch.wait(seconds)
+    assert selector.calls == [asked]
+    watch.close()
+
+
+def test_the_longest_wait_is_one_that_the_selector_takes(watch, pair):
+    watch.set(pair[0].fileno(), selectors.EVENT_WRITE, "owner")
+    assert watch.wait(math.inf) == [("owner", selectors.EVENT_WRITE)]
+
+
+def test_an_instance_is_used_as_it_is():
+    selector = selectors.DefaultSelector()
+    watch = Watch(selector)
+    if hasattr(selector, "fileno"):
+        assert watch.fileno() == selector.fileno()
+    watch.close()
+    assert selector.get_map() is None
+
+
+def test_a_selector_without_a_descriptor_says_so():
+    watch = Watch(selectors.SelectSelector)
+    with pytest.raises(io.UnsupportedOperation, match="SelectSelector has no descriptor"):
+        watch.fileno()
+    watch.close()
