@@ -82,8 +82,8 @@ def _size(data: object) -> int:
 
 
 class _RecordType(type):
-    """Lets ``ConsumerRecord(...)`` take fields. Were that a ``__new__``, then ``type.__call__`` on a finished row, which
-    is the decoder's way in, would take half as long again."""
+    """Lets ``ConsumerRecord(...)`` take fields. Were that a ``__new__``, the decoder's own way in, ``type.__call__``
+    on a finished row, would take half as long again."""
 
     def __call__(
         cls,

@@ -231,9 +231,7 @@ class Batch:
         )
 
 
-def split(
-    view: memoryview, partition: TopicPartition = NOWHERE
-) -> tuple[list[Batch], CorruptRecordError | None]:
+def split(view: memoryview, partition: TopicPartition = NOWHERE) -> tuple[list[Batch], CorruptRecordError | None]:
     """The batches in a partition's bytes of a Fetch response, by their headers alone, and what stopped the walk.
 
     The second value is None, or an error to raise once the batches before it have been used up: a header that cannot
@@ -253,22 +251,21 @@ def split(
             stop = pos + LOG_OVERHEAD + length
             if magic != 2 or length < 49 or stop > end or last_offset_delta < 0 or not 0 <= base_offset < OFFSET_MAX:
                 break
-            batches.append(
-                Batch(
-                    view[pos:stop], base_offset, base_offset + last_offset_delta + 1, leader_epoch, 2, crc, attributes,
-                    base_timestamp, max_timestamp, producer_id, producer_epoch, count,
-                )  # fmt: skip
-            )
+            batch = Batch(
+                view[pos:stop], base_offset, base_offset + last_offset_delta + 1, leader_epoch, 2, crc, attributes,
+                base_timestamp, max_timestamp, producer_id, producer_epoch, count,
+            )  # fmt: skip
+            batches.append(batch)
             pos = stop
         if end - pos < LOG_OVERHEAD:
             return batches, None
-        batch, problem = _not_plain(view, pos)
+        other, problem = _not_plain(view, pos)
         if problem:
             return batches, _bad_header(view, pos, batches, partition, problem)
-        if batch is None:
+        if other is None:
             return batches, None
-        batches.append(batch)
-        pos += batch.size
+        batches.append(other)
+        pos += other.size
 
 
 def _not_plain(view: memoryview, pos: int) -> tuple[Batch | None, str]:
@@ -293,7 +290,9 @@ def _not_plain(view: memoryview, pos: int) -> tuple[Batch | None, str]:
         return None, f"impossible offsets, beginning with {offset}"
     _, _, crc, _, attributes = LEGACY_HEADER.unpack_from(view, pos)
     timestamp = TIMESTAMP.unpack_from(view, pos + LEGACY_HEADER.size)[0] if magic else -1
-    batch = Batch(view[pos : pos + size], offset, offset + 1, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, 1)
+    batch = Batch(
+        view[pos : pos + size], offset, offset + 1, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, 1
+    )
     return batch, ""
 
 

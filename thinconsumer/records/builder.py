@@ -14,8 +14,16 @@ from typing import NamedTuple
 import crc32c as _crc32c
 
 from . import compression
-from .batch import CONTROL, CRC_COVERS_FROM, HEADER, HEADER_SIZE, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL
-from .batch import ControlType
+from .batch import (
+    CONTROL,
+    CRC_COVERS_FROM,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    ControlType,
+)
 from .columns import Header
 
 __all__ = ["NewRecord", "build_batch", "build_legacy", "build_marker", "encode_record", "restamp", "write_varint"]
@@ -198,9 +206,7 @@ def build_legacy(
     return _message(magic, base_offset + delta, codec | stamped, timestamp, None, packed)
 
 
-def _message(
-    magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None
-) -> bytes:
+def _message(magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
     covered = bytes((magic, attributes)) + (_INT64.pack(timestamp) if magic else b"") + b"".join(
         _INT32.pack(-1) if data is None else _INT32.pack(len(data)) + data for data in (key, value)
     )  # fmt: skip

@@ -7,6 +7,7 @@ longer than they need be, any negative length for null) is tolerated.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from .runs import Found, Header, read_headers, run
@@ -148,9 +149,11 @@ def _offsets(batch: Batch, deltas: list[int]) -> Sequence[int]:
         offsets: Sequence[int] = range(base + deltas[0], base + deltas[0] + count)
     else:
         offsets = [base + delta for delta in deltas]
-        for before, after in zip(offsets, offsets[1:]):
+        for before, after in pairwise(offsets):
             if after <= before:
                 raise Malformed(f"a record at offset {after} behind one at {before}")
     if offsets[0] < base or offsets[-1] >= batch.next_offset:
-        raise Malformed(f"records at offsets {offsets[0]} to {offsets[-1]} in a batch of {base} to {batch.next_offset - 1}")
+        raise Malformed(
+            f"records at offsets {offsets[0]} to {offsets[-1]} in a batch of {base} to {batch.next_offset - 1}"
+        )
     return offsets

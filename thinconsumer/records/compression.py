@@ -1,7 +1,7 @@
 """Codecs: names and ids, which package serves each, and bounded compression and decompression.
 
 Knows nothing of batches, partitions or offsets: :mod:`.batch` adds those to the errors raised here. Formats follow
-Kafka's ``common/compress``: gzip members, snappy raw (librdkafka) or in xerial's framing (Java and everybody else), lz4
+Kafka's ``common/compress``: gzip members, snappy raw (librdkafka) or in xerial's framing (Java and the others), lz4
 frames (KIP-57, with the wrong header checksum of Kafka 0.8 and 0.9 in message format 0), zstd frames (KIP-110).
 
 What a frame says about its size is not believed. Everything stops at ``limit`` bytes, and where the format itself bounds
@@ -31,13 +31,14 @@ __all__ = [
     "decompress",
 ]
 
-#: One batch may become this large. Brokers bound only the compressed size (``max.message.bytes``, 1 MB by default), and
-#: Java's consumer nothing, because it inflates piece by piece; we inflate a batch at once. librdkafka refuses what grows
-#: over ``receive.message.max.bytes``, 100 MB by default. Producers bound the *uncompressed* size of a batch and of a
-#: record (``max.request.size``, 1 MB by default), so honest data stays far below.
+#: One batch may become this large. Brokers bound only the compressed size (``max.message.bytes``, 1 MB by default),
+#: and Java's consumer nothing, because it inflates piece by piece; we inflate a batch at once. librdkafka refuses zstd
+#: that grows over ``receive.message.max.bytes``, 100 MB by default. Producers bound the *uncompressed* size of a batch
+#: and of a record (``max.request.size``, 1 MB by default), so honest data stays far below.
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = 16
 XERIAL_BLOCK = 32 * 1024
 #: zstd frames seldom say how large they are: room enough for a 64 kB batch at the first attempt.
 ZSTD_FIRST_TRY = 128 * 1024
@@ -117,7 +118,7 @@ def _load_snappy() -> _Functions:
         length = raw_length(data)
         if length > room:
             raise _too_large(limit)
-        if length > 64 * len(data):  # a copy of 64 bytes takes at least two; a larger claim is a lie not to allocate for
+        if length > 64 * len(data):  # a copy of 64 bytes takes two at least: do not allocate for a lie
             raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}")
         return bytes(raw(data))
 
@@ -138,12 +139,12 @@ def _load_snappy() -> _Functions:
 
 
 def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], bytes], limit: int) -> list[bytes]:
-    """The blocks of a xerial stream. Version and compatibility are not looked at: Redpanda writes them little-endian."""
+    """The blocks of a xerial stream. Its version is not looked at: Redpanda writes it little-endian."""
     parts: list[bytes] = []
-    room, pos, end = limit, 16, len(data)
+    room, pos, end = limit, XERIAL_HEADER, len(data)
     while pos < end:
         if data[pos : pos + 8] == XERIAL_MAGIC:  # streams may be concatenated
-            pos += 16
+            pos += XERIAL_HEADER
             continue
         if end - pos < 4:
             raise CodecError("xerial stream is cut off")
@@ -154,6 +155,8 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
         parts.append(block(data[pos : pos + length], room, limit))
         room -= len(parts[-1])
         pos += length
+    if pos > end:
+        raise CodecError("xerial stream is cut off")
     return parts
 
 
@@ -261,7 +264,9 @@ _CODECS: dict[int, _Row] = {
 def _functions(codec: int) -> _Functions:
     row = _CODECS.get(codec)
     if row is None:
-        raise MissingCodecError(f"compression codec {codec} is not known to this version", f"codec {codec}", "thinconsumer")
+        raise MissingCodecError(
+            f"compression codec {codec} is not known to this version", f"codec {codec}", "thinconsumer"
+        )
     try:
         functions = row.load()
         return functions._replace(errors=(*functions.errors, MemoryError, OverflowError))

@@ -1,13 +1,15 @@
 """The messages of formats 0 and 1, plain or inside a compressed one, as columns.
 
-Follows Kafka's ``AbstractLegacyRecordBatch``: inner offsets are absolute in format 0 and relative in format 1, where the
-wrapper's offset is its last message's; a wrapper with log-append time overrides the inner timestamps.
+Follows Kafka's ``AbstractLegacyRecordBatch``: inner offsets are absolute in format 0 and relative in format 1, where
+the wrapper's offset is its last message's; a wrapper with log-append time overrides the inner timestamps.
 """
 
 from __future__ import annotations
 
 import zlib
-from struct import Struct, error as StructError
+from itertools import pairwise
+from struct import Struct
+from struct import error as StructError
 from typing import TYPE_CHECKING
 
 from . import compression
@@ -37,7 +39,7 @@ def decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
     except StructError:
         raise Malformed("it ends inside a message") from None
     offsets = found.offsets
-    if any(after <= before for before, after in zip(offsets, offsets[1:])) or offsets[0] < 0:
+    if any(after <= before for before, after in pairwise(offsets)) or offsets[0] < 0:
         raise Malformed("the offsets inside it do not ascend")
     if offsets[-1] >= batch.next_offset:
         raise Malformed(f"a message at offset {offsets[-1]} in a wrapper that ends at {batch.next_offset - 1}")

@@ -45,7 +45,7 @@ def deserialize(
     key_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], K] | None,
     value_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], V] | None,
 ) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
-    """Put keys and values through ``fn(topic, headers, data)``; None leaves that side as bytes; null is not asked about.
+    """Put keys and values through ``fn(topic, headers, data)``; None leaves that side as bytes, and null stays null.
 
     Stops at the first record whose deserializer raises. The records before it come back with the error to raise once
     they have been used up.
@@ -61,7 +61,7 @@ def deserialize(
             field = "value"
             if value_fn is not None and record.value is not None:
                 value = value_fn(record.topic, record.headers, record.value)
-        except Exception as exc:
+        except Exception as exc:  # noqa: BLE001  # user code: whatever it raises is theirs to see, with the record
             return out, _failed(record, field, exc)
         out.append(record.with_key_value(key, value))  # type: ignore[arg-type]
     return out, None

@@ -13,8 +13,10 @@ byte from there.
 
 from __future__ import annotations
 
+import re
 from functools import cache, lru_cache
-from struct import Struct, error as StructError
+from struct import Struct
+from struct import error as StructError
 from typing import Any
 
 from .varints import LENGTH_TABLES, NOT_HERE, NUMBER_TABLES, WIDTHS_MAX, Malformed, raw_offsets, varint
@@ -212,13 +214,15 @@ def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, found
     return value
 
 
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _names: dict[bytes, str] = {}
 NAMES_MAX = 1024
 
 
 def _name(raw: bytes) -> str:
     """A header's name, which is mostly one of a few. Not UTF-8 shows U+FFFD, as in Java: brokers do not check."""
-    name = raw.decode("utf-8", "replace")
+    # An encoded surrogate is one U+FFFD in Java and one per byte in Python.
+    name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
     if len(_names) < NAMES_MAX and len(raw) < 64:
         _names[raw] = name
     return name

@@ -1,0 +1,223 @@
+"""Codecs: whole, cut, broken, lying about their size, and missing."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import sys
+import zlib
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.records import compression
+from thinconsumer.records.compression import Codec, CodecError, MissingCodecError, compress, decompress
+
+CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
+TEXT = b"".join(b"record %d of a batch that repeats itself; " % number for number in range(500))
+NOISE = bytes(range(256)) * 300
+
+
+def unpack(codec, data, limit=compression.DECOMPRESSED_BYTES_MAX, **more):
+    return decompress(codec, memoryview(data), limit, **more)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, NOISE, b"\0" * 3_000_000], ids=["empty", "byte", "text", "noise", "zeros"])
+def test_round_trip(codec, data):
+    assert unpack(codec, compress(codec, data)) == data
+
+
+@given(st.sampled_from(CODECS), st.lists(st.binary(max_size=40), max_size=40).map(b"".join))
+@settings(max_examples=40)
+def test_round_trip_of_anything(codec, data):
+    assert unpack(codec, compress(codec, data)) == data
+
+
+def xerial(data: bytes, version: bytes = b"\0\0\0\1\0\0\0\1") -> bytes:
+    packed = bytes(cramjam.snappy.compress_raw(data))
+    return compression.XERIAL_MAGIC + version + len(packed).to_bytes(4, "big") + packed
+
+
+#: As other writers have it. The name says who writes it so.
+FOREIGN = {
+    "gzip, two members": (Codec.GZIP, gzip.compress(TEXT[:99]) + gzip.compress(TEXT[99:])),
+    "snappy, raw: librdkafka": (Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))),
+    "snappy, xerial: Java": (Codec.SNAPPY, xerial(TEXT)),
+    "snappy, xerial, little-endian: Redpanda": (Codec.SNAPPY, xerial(TEXT, b"\1\0\0\0\1\0\0\0")),
+    "snappy, two xerial streams": (Codec.SNAPPY, xerial(TEXT[:99]) + xerial(TEXT[99:])),
+    "lz4, content size": (Codec.LZ4, lz4.frame.compress(TEXT, store_size=True)),
+    "lz4, block checksums": (Codec.LZ4, lz4.frame.compress(TEXT, block_checksum=True, store_size=False)),
+    "lz4, linked blocks": (Codec.LZ4, lz4.frame.compress(TEXT, block_linked=True)),
+    "lz4, content checksum": (Codec.LZ4, lz4.frame.compress(TEXT, content_checksum=True)),
+    "zstd, with content size": (Codec.ZSTD, zstandard.ZstdCompressor(write_content_size=True).compress(TEXT)),
+    "zstd, without: Java, librdkafka, brokers": (
+        Codec.ZSTD, zstandard.ZstdCompressor(write_content_size=False).compress(TEXT),
+    ),
+    "zstd, level 19, streamed": (Codec.ZSTD, zstandard.ZstdCompressor(level=19).compressobj().compress(b"")),
+    "zstd, two frames": (Codec.ZSTD, zstandard.compress(TEXT[:99]) + zstandard.compress(TEXT[99:])),
+}  # fmt: skip
+_STREAM = zstandard.ZstdCompressor(level=19).compressobj()
+FOREIGN["zstd, level 19, streamed"] = (Codec.ZSTD, _STREAM.compress(TEXT) + _STREAM.flush())
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_reads_what_others_write(name):
+    codec, data = FOREIGN[name]
+    assert unpack(codec, data) == TEXT
+
+
+def test_zstd_with_a_window_of_8_megabytes():
+    """Level 19 looks back that far, and an old batch refers to it."""
+    params = zstandard.ZstdCompressionParameters.from_level(19, window_log=23)
+    stream = zstandard.ZstdCompressor(compression_params=params).compressobj()
+    data = NOISE[:70_000] * 130
+    assert unpack(Codec.ZSTD, stream.compress(data) + stream.flush()) == data
+
+
+#: Between two streams or blocks there is no telling that something is missing.
+BORDERS = {
+    "gzip, two members": {len(gzip.compress(TEXT[:99]))},
+    "snappy, xerial: Java": {16},
+    "snappy, xerial, little-endian: Redpanda": {16},
+    "snappy, two xerial streams": {16, len(xerial(TEXT[:99])), len(xerial(TEXT[:99])) + 16},
+    "zstd, two frames": {len(zstandard.compress(TEXT[:99]))},
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_cut_anywhere_is_a_codec_error(name):
+    codec, data = FOREIGN[name]
+    sizes = itertools.chain(range(min(len(data), 300)), range(max(0, len(data) - 30), len(data)))
+    readable = set()
+    for size in sizes:
+        try:
+            assert TEXT.startswith(unpack(codec, data[:size])), size
+        except CodecError:
+            continue
+        readable.add(size)
+    assert readable <= BORDERS.get(name, set())
+
+
+@given(st.sampled_from(sorted(FOREIGN)), st.integers(0, 400), st.integers(1, 255))
+@settings(max_examples=200)
+def test_broken_bytes_give_codec_errors_only(name, place, change):
+    codec, data = FOREIGN[name]
+    broken = bytearray(data)
+    broken[place % len(data)] ^= change
+    try:
+        unpack(codec, bytes(broken), 1_000_000)
+    except CodecError:
+        pass
+
+
+@given(st.sampled_from(CODECS), st.binary(max_size=60))
+@settings(max_examples=200)
+def test_nonsense_gives_codec_errors_only(codec, data):
+    try:
+        unpack(codec, data, 1_000_000)
+    except CodecError:
+        pass
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bomb_stops_at_the_limit(codec):
+    """A megabyte of zeros comes as a kilobyte or less; the limit is what it may become."""
+    bomb = compress(codec, b"\0" * 1_000_000)
+    assert len(unpack(codec, bomb, 1_000_000)) == 1_000_000
+    with pytest.raises(CodecError, match="more than 999999 bytes"):
+        unpack(codec, bomb, 999_999)
+
+
+def test_zstd_bomb_of_many_small_blocks_stops_early():
+    """Four bytes can stand for 128 kB: 100 MB come as 10 kB and must not be there before they are counted."""
+    stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
+    bomb = stream.compress(b"\0" * 100_000_000) + stream.flush()
+    with pytest.raises(CodecError, match="more than 2000000 bytes"):
+        unpack(Codec.ZSTD, bomb, 2_000_000)
+
+
+LIES = {
+    "lz4 content size": (Codec.LZ4, lambda: _lz4_claiming(2**62)),
+    "zstd content size": (Codec.ZSTD, lambda: b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little") + b"\x01\0\0"),
+    "snappy length": (Codec.SNAPPY, lambda: b"\xff\xff\xff\x7f" + b"\0a"),
+    "xerial block length": (Codec.SNAPPY, lambda: compression.XERIAL_MAGIC + bytes(8) + b"\x7f\xff\xff\xff" + b"\0a"),
+    "xerial block of no length": (Codec.SNAPPY, lambda: compression.XERIAL_MAGIC + bytes(8) + bytes(40)),
+    "xerial block of negative length": (Codec.SNAPPY, lambda: compression.XERIAL_MAGIC + bytes(8) + b"\xff" * 40),
+}
+
+
+def _lz4_claiming(size: int) -> bytes:
+    frame = bytearray(lz4.frame.compress(TEXT, store_size=True))
+    frame[6:14] = size.to_bytes(8, "little")
+    return compression._patch_lz4_checksum(bytes(frame), broken=False)
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_claimed_sizes_are_not_believed(name):
+    codec, make = LIES[name]
+    with pytest.raises(CodecError):
+        unpack(codec, make())
+
+
+@pytest.mark.parametrize("store_size", [True, False])
+def test_wrong_lz4_header_checksum_of_old_java(store_size):
+    """Kafka 0.8 and 0.9 hashed the magic number too; format 0 keeps such frames, and right ones of other clients."""
+    right = lz4.frame.compress(TEXT, store_size=store_size)
+    wrong = compression._patch_lz4_checksum(right, broken=True)
+    assert wrong != right
+    assert unpack(Codec.LZ4, wrong, magic=0) == unpack(Codec.LZ4, right, magic=0) == TEXT
+    with pytest.raises(CodecError):
+        unpack(Codec.LZ4, wrong, magic=1)
+    assert compression._patch_lz4_checksum(wrong, broken=False) == right
+
+
+def test_what_we_write_in_format_0_has_the_wrong_checksum_old_java_wants():
+    assert compress(Codec.LZ4, TEXT, magic=0) == compression._patch_lz4_checksum(compress(Codec.LZ4, TEXT), broken=True)
+
+
+@pytest.mark.parametrize(
+    ("codec", "hidden", "extra"),
+    [
+        (Codec.SNAPPY, ["cramjam"], "thinconsumer[snappy]"),
+        (Codec.LZ4, ["lz4.frame"], "lz4"),
+        (Codec.ZSTD, ["zstandard", "compression.zstd"], "zstandard"),
+    ],
+)
+def test_pain_G4_missing_package_names_codec_and_extra(monkeypatch, codec, hidden, extra):
+    for name in hidden:
+        monkeypatch.setitem(sys.modules, name, None)
+    compression._functions.cache_clear()
+    try:
+        with pytest.raises(MissingCodecError) as caught:
+            unpack(codec, b"")
+        assert (caught.value.codec, caught.value.extra) == (codec.name.lower(), extra)
+        assert f"pip install '{extra}'" in str(caught.value)
+        assert compression.available()[codec.name.lower()].startswith("missing")
+        monkeypatch.undo()
+        assert unpack(codec, compress(codec, TEXT)) == TEXT, "installed meanwhile, as in a notebook"
+    finally:
+        compression._functions.cache_clear()
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codec_is_told_from_a_broken_one(codec):
+    with pytest.raises(MissingCodecError, match=f"codec {codec}"):
+        unpack(codec, b"")
+
+
+def test_standard_library_zstd_interface():
+    """Python 3.14's decompressor has the shape of zlib's; until it is here, zlib's stands in for it."""
+    data = gzip.compress(TEXT) + gzip.compress(b"more")
+    inflate = compression._inflate
+    assert inflate(lambda: zlib.decompressobj(31), memoryview(data), 10**6, "cut") == TEXT + b"more"
+    with pytest.raises(CodecError, match="cut"):
+        inflate(lambda: zlib.decompressobj(31), memoryview(data[:-1]), 10**6, "cut")
+
+
+def test_available_names_every_codec():
+    assert set(compression.available()) == {codec.name.lower() for codec in Codec}

@@ -1,0 +1,125 @@
+"""Rows: what users hold, and deserializers."""
+
+from __future__ import annotations
+
+import pickle
+from typing import get_args
+
+import pytest
+from kafka.consumer.fetcher import ConsumerRecord as Theirs
+
+from thinconsumer.errors import DeserializationError
+from thinconsumer.records import rows
+from thinconsumer.records.columns import Columns
+from thinconsumer.types import ConsumerRecord, TopicPartition
+
+HEADERS = (("trace", b"\x01"), ("tenant", None))
+
+
+def record(key: object = b"key", value: object = b"value", headers: object = HEADERS, **more: object) -> ConsumerRecord:
+    return ConsumerRecord("t", 1, 7, 42, 1_700_000_000_000, 0, key, value, headers, **more)
+
+
+@pytest.fixture
+def built() -> list[ConsumerRecord]:
+    columns = Columns(range(10, 13), [1, 2, 3], [b"a", None, b""], [None, b"x", b"yy"], [(), HEADERS, ()])
+    return rows.build("t", 4, 9, 1, columns)
+
+
+def test_rows_have_every_field_kafka_python_names(built):
+    for name in Theirs._fields:
+        assert hasattr(built[0], name)
+    first, second, third = built
+    assert type(first) is ConsumerRecord
+    assert (first.topic, first.partition, first.leader_epoch, first.offset) == ("t", 4, 9, 10)
+    assert (second.timestamp, second.timestamp_type, second.checksum) == (2, 1, None)
+    assert [r.key for r in built] == [b"a", None, b""]
+    assert [r.value for r in built] == [None, b"x", b"yy"]
+    assert [r.headers for r in built] == [(), HEADERS, ()]
+    assert (third.serialized_key_size, third.serialized_value_size, third.serialized_header_size) == (0, 2, -1)
+    assert (first.serialized_value_size, second.serialized_key_size) == (-1, -1)
+    assert second.serialized_header_size == len("trace") + 1 + len("tenant")
+
+
+@pytest.mark.parametrize(("start", "offsets"), [(0, [10, 11, 12]), (10, [10, 11, 12]), (11, [11, 12]), (13, []), (99, [])])
+def test_rows_begin_at_the_position(start, offsets):
+    """A fetch from the middle of a batch gets all of it; what lies before the position was delivered already."""
+    columns = Columns([10, 11, 12], [0] * 3, [None] * 3, [b"v"] * 3, [()] * 3)
+    assert [r.offset for r in rows.build("t", 0, 0, 0, columns, start)] == offsets
+
+
+def test_record_is_true_and_says_what_it_is():
+    assert record(None, None, ())
+    assert repr(record()) == (
+        "ConsumerRecord(topic='t', partition=1, leader_epoch=7, offset=42, timestamp=1700000000000, timestamp_type=0, "
+        "key=b'key', value=b'value', headers=(('trace', b'\\x01'), ('tenant', None)))"
+    )
+
+
+def test_record_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        record().value = b""  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        record().note = b""  # type: ignore[attr-defined]
+
+
+def test_record_takes_fields_by_kafka_pythons_names():
+    """So that users' tests can make one."""
+    theirs = Theirs("t", 1, 7, 42, 1, 0, "k", "v", [("h", b"1")], None, 3, 5, 2)
+    ours = ConsumerRecord(**theirs._asdict())
+    for name in set(Theirs._fields) - {"headers"}:
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert ours.headers == (("h", b"1"),)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("one", [record(), record().with_key_value("k", {"v": 1})], ids=["raw", "deserialized"])
+def test_record_survives_pickling(one, protocol):
+    again = pickle.loads(pickle.dumps(one, protocol))
+    assert type(again) is ConsumerRecord
+    assert again == one
+    assert again.serialized_value_size == one.serialized_value_size == 5
+
+
+def test_deserialized_record_still_knows_its_raw_sizes():
+    changed = record().with_key_value("k", None)
+    assert (changed.key, changed.value, changed.headers, changed.offset) == ("k", None, HEADERS, 42)
+    assert (changed.serialized_key_size, changed.serialized_value_size) == (3, 5)
+    twice = changed.with_key_value(1, b"many more bytes")
+    assert (twice.serialized_key_size, twice.serialized_value_size) == (3, 5)
+    assert record(None, None).with_key_value(0, 0).serialized_key_size == -1
+
+
+def test_record_is_generic_for_type_checkers():
+    assert get_args(ConsumerRecord[str, bytes]) == (str, bytes)
+
+
+def test_deserializers_get_topic_and_headers_and_no_nulls(built):
+    seen = []
+
+    def value_of(topic, headers, data):
+        seen.append((topic, headers, data))
+        return data.decode()
+
+    done, error = rows.deserialize(built, None, value_of)
+    assert error is None
+    assert [r.value for r in done] == [None, "x", "yy"]
+    assert [r.key for r in done] == [b"a", None, b""]
+    assert seen == [("t", HEADERS, b"x"), ("t", (), b"yy")]
+
+
+@pytest.mark.parametrize(("field", "offset"), [("key", 12), ("value", 11)])
+def test_failing_deserializer_keeps_the_records_before_it_and_the_bytes(built, field, offset):
+    def fails(topic, headers, data):
+        if data in (b"", b"x"):
+            raise ZeroDivisionError("no")
+        return data
+
+    functions = (fails, None) if field == "key" else (None, fails)
+    done, error = rows.deserialize(built, *functions)
+    assert [r.offset for r in done] == list(range(10, offset))
+    assert isinstance(error, DeserializationError)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert (error.field, error.partition) == (field, TopicPartition("t", 4))
+    assert (error.offset, error.next_offset, error.timestamp) == (offset, offset + 1, offset - 9)
+    assert (error.key, error.value, tuple(error.headers)) == built[offset - 10][6:9]
