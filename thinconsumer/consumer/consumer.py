@@ -290,6 +290,15 @@ class Consumer(Generic[K, V]):
             tps = self._partitions.tps() if partitions is None else [_topic_partition(tp) for tp in partitions]
             return {tp: self._lag(tp) for tp in tps}
 
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
+        """Wait until a broker has named the cluster; with ``refresh``, ask again even if one has.
+
+        Never needed: other calls do it when they must. Useful at start-up, to fail early.
+        """
+        with self._shell.enter():
+            if refresh or not self._engine.metadata.nodes:
+                self._shell.wait(self._engine.metadata.inquire([], "bootstrap()"), timeout_ms)
+
     def bootstrap_connected(self) -> bool:
         """Return whether any broker can be talked to right now. No I/O."""
         with self._shell.enter():
