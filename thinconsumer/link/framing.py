@@ -54,7 +54,7 @@ class Frames:
     @property
     def partial(self) -> bool:
         """Whether a frame has begun to arrive and is not complete."""
-        return self._filled > 0
+        return self._body is not None or self._filled > 0
 
     def buffer(self) -> memoryview:
         """Return where the next bytes go; never empty."""

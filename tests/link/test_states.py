@@ -1,0 +1,109 @@
+"""The two tables: total, reachable, and every pair does what its row says."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from thinconsumer.errors import IllegalStateError, KafkaConnectionError
+from thinconsumer.link.states import (
+    LINK_IGNORED,
+    LINK_TRANSITIONS,
+    ROUTE_IGNORED,
+    ROUTE_TRANSITIONS,
+    LinkEvent,
+    LinkState,
+    RouteEvent,
+    RouteState,
+    next_state,
+)
+from thinconsumer.wire.metadata import MetadataRequest
+
+MACHINES = [
+    pytest.param(LinkState, LinkEvent, LINK_TRANSITIONS, LINK_IGNORED, LinkState.CONNECTING, id="link"),
+    pytest.param(RouteState, RouteEvent, ROUTE_TRANSITIONS, ROUTE_IGNORED, RouteState.DISCONNECTED, id="route"),
+]
+
+
+@pytest.mark.parametrize(("states", "events", "transitions", "ignored", "first"), MACHINES)
+def test_tables_name_every_state_and_reach_it(states, events, transitions, ignored, first):
+    assert set(transitions) == set(states)
+    reached, todo = set(), {first}
+    while todo:
+        reached.add(state := todo.pop())
+        todo |= set(transitions[state].values()) - reached
+    assert reached == set(states)
+    assert {event for row in transitions.values() for event in row} == set(events)
+
+
+@pytest.mark.parametrize(("states", "events", "transitions", "ignored", "first"), MACHINES)
+def test_no_pair_is_both_a_move_and_ignored_and_each_has_a_reason(states, events, transitions, ignored, first):
+    for (state, event), why in ignored.items():
+        assert event not in transitions[state]
+        assert len(why.split()) > 3
+
+
+@pytest.mark.parametrize(("states", "events", "transitions", "ignored", "first"), MACHINES)
+def test_every_other_pair_raises_and_names_both(states, events, transitions, ignored, first):
+    for state, event in itertools.product(states, events):
+        if event in transitions[state]:
+            assert next_state(transitions, ignored, state, event, "x") is transitions[state][event]
+        elif (state, event) in ignored:
+            assert next_state(transitions, ignored, state, event, "x") is None
+        else:
+            with pytest.raises(IllegalStateError) as caught:
+                next_state(transitions, ignored, state, event, "x")
+            assert event.value in str(caught.value)
+            assert state.value in str(caught.value)
+
+
+#: How the outside causes each event. NEGOTIATED and AUTHENTICATED are the link's own conclusions.
+CAUSES = {
+    LinkEvent.CONNECTION_MADE: lambda bench: bench.link.connection_made(bench.now),
+    LinkEvent.RECEIVED: lambda bench: (bench.link.get_buffer(), bench.link.buffer_updated(1, bench.now)),
+    LinkEvent.SENT: lambda bench: bench.link.data_sent(0, bench.now),
+    LinkEvent.CLOSE: lambda bench: bench.link.close(None),
+    LinkEvent.HUNG_UP: lambda bench: bench.link.hung_up(),
+    LinkEvent.CONNECTION_LOST: lambda bench: bench.link.connection_lost(KafkaConnectionError("x"), bench.now),
+}
+
+
+class Endless:
+    """A login that never comes to an end, to stay in AUTHENTICATING."""
+
+    def next_request(self, answer, now):
+        return MetadataRequest()
+
+
+def in_state(bench, state):
+    """Return a bench whose link is in a state, also the one that is passed through at once without a login."""
+    if state is LinkState.AUTHENTICATING:
+        made = bench(new_login=lambda host: Endless())
+        made.link.connection_made(0.0)
+        made.reply(made.api_versions())
+        return made
+    return bench().reach(state)
+
+
+@pytest.mark.parametrize("event", CAUSES, ids=lambda event: event.name)
+@pytest.mark.parametrize("state", LinkState, ids=lambda state: state.name)
+def test_every_state_and_event_of_a_link(bench, state, event):
+    """A legal event moves the link, an ignored one leaves everything as it is, any other raises."""
+    made = in_state(bench, state)
+    link = made.link
+    assert link.state is state
+    hangups = len(made.hangups)
+    if event in LINK_TRANSITIONS[state]:
+        CAUSES[event](made)
+        assert link.state is LINK_TRANSITIONS[state][event]
+        assert (len(made.hangups) > hangups) is (event is LinkEvent.CLOSE)
+    elif (state, event) in LINK_IGNORED:
+        CAUSES[event](made)
+        assert link.state is state
+        assert len(made.hangups) == hangups
+        assert len(link.data_to_send()) == 0
+    else:
+        with pytest.raises(IllegalStateError):
+            CAUSES[event](made)
+        assert link.state is state
