@@ -27,7 +27,9 @@ def unpack(codec, data, limit=compression.DECOMPRESSED_BYTES_MAX, **more):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("data", [b"", b"x", TEXT, NOISE, b"\0" * 3_000_000], ids=["empty", "byte", "text", "noise", "zeros"])
+@pytest.mark.parametrize(
+    "data", [b"", b"x", TEXT, NOISE, b"\0" * 3_000_000], ids=["empty", "byte", "text", "noise", "zeros"]
+)
 def test_round_trip(codec, data):
     assert unpack(codec, compress(codec, data)) == data
 
@@ -162,6 +164,15 @@ def test_claimed_sizes_are_not_believed(name):
     codec, make = LIES[name]
     with pytest.raises(CodecError):
         unpack(codec, make())
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_does_not_spoil_the_next_batch(name):
+    """An lz4 decompressor used again remembers the size that the broken frame claimed, and refuses good ones."""
+    codec, make = LIES[name]
+    with pytest.raises(CodecError):
+        unpack(codec, make())
+    assert unpack(codec, compress(codec, TEXT)) == TEXT
 
 
 @pytest.mark.parametrize("store_size", [True, False])

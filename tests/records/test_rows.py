@@ -41,7 +41,9 @@ def test_rows_have_every_field_kafka_python_names(built):
     assert second.serialized_header_size == len("trace") + 1 + len("tenant")
 
 
-@pytest.mark.parametrize(("start", "offsets"), [(0, [10, 11, 12]), (10, [10, 11, 12]), (11, [11, 12]), (13, []), (99, [])])
+@pytest.mark.parametrize(
+    ("start", "offsets"), [(0, [10, 11, 12]), (10, [10, 11, 12]), (11, [11, 12]), (13, []), (99, [])]
+)
 def test_rows_begin_at_the_position(start, offsets):
     """A fetch from the middle of a batch gets all of it; what lies before the position was delivered already."""
     columns = Columns([10, 11, 12], [0] * 3, [None] * 3, [b"v"] * 3, [()] * 3)

@@ -18,7 +18,9 @@ from thinconsumer.records.varints import (
     varlong,
 )
 
-EDGES = sorted({sign * (2**bits + add) for bits in (0, 6, 7, 13, 14, 20, 21, 27, 28, 30) for add in (-1, 0, 1) for sign in (1, -1)})
+EDGES = sorted(
+    {sign * (2**bits + add) for bits in (0, 6, 7, 13, 14, 20, 21, 27, 28, 30) for add in (-1, 0, 1) for sign in (1, -1)}
+)
 
 
 def encoded(number: int) -> bytes:

@@ -2,10 +2,10 @@
 
 Knows nothing of batches, partitions or offsets: :mod:`.batch` adds those to the errors raised here. Formats follow
 Kafka's ``common/compress``: gzip members, snappy raw (librdkafka) or in xerial's framing (Java and the others), lz4
-frames (KIP-57, with the wrong header checksum of Kafka 0.8 and 0.9 in message format 0), zstd frames (KIP-110).
+frames (KIP-57; with the wrong header checksum of Kafka 0.8 and 0.9 in message format 0), zstd frames (KIP-110).
 
-What a frame says about its size is not believed. Everything stops at ``limit`` bytes, and where the format itself bounds
-what n bytes can become (gzip 1032 times, lz4 255, snappy 64 at most), nothing is allocated for a claim beyond that.
+What a frame says about its size is not believed. Everything stops at ``limit`` bytes, and where the format itself
+bounds what n bytes can become (lz4 255 times, snappy 64), nothing is allocated for a claim beyond that.
 """
 
 from __future__ import annotations
@@ -162,19 +162,15 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
 
 def _load_lz4() -> _Functions:
     frame = import_module("lz4.frame")
-    stream = frame.LZ4FrameDecompressor()  # reused: making one costs as much as inflating a small batch
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        try:
-            stream.reset()
-            # Given the exact size, the package would allocate what the frame claims; so it is told the limit instead,
-            # and no more than lz4 can make of these bytes.
-            plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
-        finally:
-            ended = stream.eof
+        # A new one each time: used again, it fails the frame after one that lied about its size (and is no faster).
+        stream = frame.LZ4FrameDecompressor()
+        # Without a bound the package would allocate what the frame claims: so no more than lz4 can make of these bytes.
+        plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
         if len(plain) > limit:
             raise _too_large(limit)
-        if not ended:
+        if not stream.eof:
             raise CodecError("lz4 frame is cut off")
         return plain
 

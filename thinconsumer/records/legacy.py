@@ -41,7 +41,7 @@ def decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
     offsets = found.offsets
     if any(after <= before for before, after in pairwise(offsets)) or offsets[0] < 0:
         raise Malformed("the offsets inside it do not ascend")
-    if offsets[-1] >= batch.next_offset:
+    if offsets[-1] >= batch.next_offset and batch.base_offset:
         raise Malformed(f"a message at offset {offsets[-1]} in a wrapper that ends at {batch.next_offset - 1}")
     return found
 
@@ -58,7 +58,8 @@ def _decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
     data = compression.decompress(codec, memoryview(value), limit, magic=batch.magic)
     found = _messages(memoryview(data), check_crcs)
     offsets = found.offsets
-    if batch.magic == 1:
+    # In a produce request a wrapper may say 0, whatever is inside; a log's wrappers have been given their offset.
+    if batch.magic == 1 and batch.base_offset:
         shift = batch.base_offset - offsets[-1]
         if shift < 0:
             raise Malformed(f"its last message has the relative offset {offsets[-1]}, above its own")

@@ -1,0 +1,232 @@
+"""Walking headers, checksums, control batches, and what decoding a whole batch promises."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+
+import pytest
+
+from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError
+from thinconsumer.records import batch as module
+from thinconsumer.records.batch import HEADER_SIZE, ControlType, info, split
+from thinconsumer.records.builder import NewRecord, build_batch, build_legacy, build_marker
+from thinconsumer.records.compression import Codec
+from thinconsumer.types import TopicPartition
+
+TP = TopicPartition("orders", 3)
+RECORDS = [NewRecord(b"value %d" % n, b"key", [("h", b"1")], 1000 + n) for n in range(5)]
+PLAIN = build_batch(RECORDS, base_offset=100, leader_epoch=7, producer_id=9, producer_epoch=1, base_sequence=0)
+OLD = build_legacy([record._replace(headers=()) for record in RECORDS], magic=1, base_offset=105)
+
+
+def walk(data: bytes):
+    return split(memoryview(data), TP)
+
+
+def test_header_fields_of_format_2(only):
+    batch = only(
+        build_batch(
+            RECORDS, base_offset=100, codec=Codec.LZ4, leader_epoch=7, producer_id=9, producer_epoch=1,
+            transactional=True, last_offset_delta=8, log_append_time=5000,
+        )
+    )  # fmt: skip
+    assert (batch.base_offset, batch.next_offset, batch.leader_epoch, batch.magic) == (100, 109, 7, 2)
+    assert (batch.codec, batch.is_control, batch.is_transactional, batch.timestamp_type) == (Codec.LZ4, False, True, 1)
+    assert (batch.producer_id, batch.producer_epoch, batch.count, batch.max_timestamp) == (9, 1, 5, 5000)
+    assert batch.size == len(batch.view)
+    assert "100..108" in repr(batch)
+    assert "transactional" in repr(batch)
+
+
+@pytest.mark.parametrize(("magic", "kind"), [(0, -1), (1, 0)])
+def test_header_fields_of_old_formats(only, magic, kind):
+    batch = only(build_legacy(RECORDS[:1], magic=magic, base_offset=41))
+    assert (batch.base_offset, batch.next_offset, batch.leader_epoch, batch.magic) == (41, 42, -1, magic)
+    assert (batch.codec, batch.is_control, batch.is_transactional, batch.timestamp_type) == (0, False, False, kind)
+    assert (batch.producer_id, batch.count) == (-1, 1)
+
+
+def test_formats_may_follow_one_another():
+    """A log that began long ago."""
+    batches, error = walk(OLD + PLAIN + OLD)
+    assert error is None
+    assert [b.magic for b in batches] == [1] * 5 + [2] + [1] * 5
+    assert b"".join(b.view for b in batches) == OLD + PLAIN + OLD
+
+
+@pytest.mark.parametrize("last", [PLAIN, OLD[: len(OLD) // 5]], ids=["format 2", "format 1"])
+def test_a_batch_cut_off_at_the_end_is_ignored(last):
+    for size in range(len(last)):
+        batches, error = walk(PLAIN + last[:size])
+        assert error is None, size
+        assert len(batches) == 1, size
+
+
+@pytest.mark.parametrize("size", [13, 40, 61, 100])
+def test_filler_of_a_down_converting_broker_is_ignored(size):
+    """It fills the promised size with a batch at offset -1 that says to be longer than what is left."""
+    filler = (struct.pack(">qi", -1, size) + bytes(size))[:size]
+    batches, error = walk(OLD + filler)
+    assert (len(batches), error) == (5, None)
+
+
+def broken(place: int, value: bytes) -> bytes:
+    return PLAIN[:place] + value + PLAIN[place + len(value) :]
+
+
+BAD_HEADERS = {
+    "length 0": broken(8, struct.pack(">i", 0)),
+    "negative length": broken(8, struct.pack(">i", -1)),
+    "least negative length": broken(8, struct.pack(">i", -(2**31))),
+    "length below its own header": broken(8, struct.pack(">i", 48)),
+    "magic 3": broken(16, b"\3"),
+    "magic -1": broken(16, b"\xff"),
+    "negative last offset delta": broken(23, struct.pack(">i", -1)),
+    "negative base offset": broken(0, struct.pack(">q", -2)),
+    "base offset that overflows": broken(0, struct.pack(">q", 2**63 - 1)),
+    "old format too short for a timestamp": struct.pack(">qiIbb", 100, 21, 0, 1, 0) + bytes(40),
+}
+
+
+@pytest.mark.parametrize("name", BAD_HEADERS)
+def test_bad_header_says_where_and_keeps_what_came_before(name):
+    first = build_batch(RECORDS, base_offset=90)
+    batches, error = walk(first + BAD_HEADERS[name] + PLAIN)
+    assert [b.base_offset for b in batches] == [90]
+    assert isinstance(error, CorruptRecordError)
+    assert error.partition == TP
+    assert error.offset in (95, 100)
+    assert error.next_offset > error.offset
+    assert f"byte {len(first)} of" in str(error)
+
+
+def test_bad_magic_leads_to_the_batch_behind_it():
+    """A format of the future has a length where all have had it: what follows can still be read."""
+    _, error = walk(BAD_HEADERS["magic 3"] + build_batch(RECORDS, base_offset=120))
+    assert (error.offset, error.next_offset) == (100, 120)
+
+
+def test_walking_reads_headers_only():
+    """The next fetch leaves before anything is checked or decoded: rubbish inside is found later."""
+    batches, error = walk(PLAIN[:HEADER_SIZE] + bytes(len(PLAIN) - HEADER_SIZE))
+    assert error is None
+    with pytest.raises(CorruptRecordError):
+        batches[0].decode(*TP)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_whole_batch_to_rows(only, contents, codec):
+    batch = only(build_batch(RECORDS, base_offset=100, codec=codec, leader_epoch=7))
+    rows = batch.decode(*TP)
+    assert [r.offset for r in rows] == [100, 101, 102, 103, 104]
+    assert contents(rows) == contents(RECORDS)
+    assert {(r.topic, r.partition, r.leader_epoch, r.timestamp_type) for r in rows} == {("orders", 3, 7, 0)}
+    assert [r.offset for r in batch.decode(*TP, start=103)] == [103, 104]
+
+
+def test_every_flipped_bit_is_noticed(only):
+    """All but the fields that brokers set after the checksum was made: base offset, length, leader epoch, magic."""
+    for place in range(17, len(PLAIN)):
+        for bit in range(8):
+            data = bytearray(PLAIN)
+            data[place] ^= 1 << bit
+            batches, error = walk(bytes(data))
+            if error is None:
+                with pytest.raises(CorruptRecordError) as caught:
+                    batches[0].decode(*TP)
+                assert caught.value.offset == 100
+
+
+@pytest.mark.parametrize(
+    "data", [PLAIN, build_batch(RECORDS, base_offset=100, codec=Codec.GZIP)], ids=["plain", "gzip"]
+)
+def test_unchecked_flipped_bits_give_typed_errors_only(data):
+    """With check_crcs off a broken batch may yield wrong records, but no other exception and nothing out of order."""
+    for place in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            batches, error = walk(bytes(changed))
+            assert error is None or error.next_offset > error.offset
+            for batch in batches:
+                try:
+                    rows = batch.decode(*TP, False)
+                except (CorruptRecordError, UnsupportedCodecError) as exc:
+                    assert exc.next_offset > exc.offset
+                else:
+                    offsets = [r.offset for r in rows]
+                    assert offsets == sorted(set(offsets))
+                    assert all(batch.base_offset <= offset < batch.next_offset for offset in offsets)
+
+
+def test_corrupt_batch_says_where_and_what_next(only):
+    with pytest.raises(CorruptRecordError, match="orders-3, offsets 100 to 104: its checksum.*seek to 105") as caught:
+        only(PLAIN[:-1] + b"\x77").decode(*TP)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.partition, error.offset, error.next_offset) == (TP, 100, 105)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codec_says_where(only, codec):
+    data = bytearray(PLAIN)
+    data[22] |= codec
+    with pytest.raises(UnsupportedCodecError, match=f"orders-3.*codec {codec}") as caught:
+        only(bytes(data)).decode(*TP, False)
+    assert (caught.value.partition, caught.value.offset, caught.value.next_offset) == (TP, 100, 105)
+
+
+def test_pain_G4_missing_package_names_codec_partition_offset_and_extra(only, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cramjam", None)
+    data = build_batch(RECORDS, base_offset=100, codec=Codec.GZIP)
+    data = data[:22] + b"\2" + data[23:]
+    module.compression._functions.cache_clear()
+    with pytest.raises(UnsupportedCodecError, match="orders-3.*offsets 100 to 104.*thinconsumer\\[snappy\\]") as caught:
+        only(data).decode(*TP, False)
+    module.compression._functions.cache_clear()
+    assert (caught.value.codec, caught.value.extra, caught.value.next_offset) == ("snappy", "thinconsumer[snappy]", 105)
+
+
+def test_bomb_is_a_corrupt_batch(only):
+    bomb = only(build_batch([NewRecord(b"\0" * 5_000_000)], codec=Codec.ZSTD))
+    assert bomb.size < 1000
+    with pytest.raises(CorruptRecordError, match="more than 1000000 bytes"):
+        bomb.decode(*TP, decompressed_bytes_max=1_000_000)
+
+
+@pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
+def test_control_batch_yields_its_marker_and_no_records(only, kind):
+    batch = only(build_marker(kind, producer_id=5, base_offset=8))
+    assert batch.is_control
+    assert (batch.control_type(), batch.producer_id, batch.next_offset) == (kind, 5, 9)
+    assert batch.decode(*TP) == []
+
+
+def control(key):
+    return build_batch([NewRecord(b"\0" * 6, key)], control=True, producer_id=1)
+
+
+def test_control_type_of_other_batches(only):
+    assert only(PLAIN).control_type() is None
+    assert only(build_batch([], control=True)).control_type() is None
+    assert only(control(b"\0\0\0\x02")).control_type() is ControlType.UNKNOWN, "KRaft's leader change"
+    assert only(control(b"\0\x05\0\x01more")).control_type() is ControlType.COMMIT, "a version of the future"
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
+def test_control_batch_without_a_marker_is_corrupt(only, key):
+    with pytest.raises(CorruptRecordError, match="control record"):
+        only(control(key)).control_type(*TP)
+
+
+def test_pain_F5_empty_batch_moves_the_position(only):
+    """Compaction keeps a batch's header when all its records are gone."""
+    batch = only(build_batch([], base_offset=50, last_offset_delta=9))
+    assert batch.decode(*TP) == []
+    assert batch.next_offset == 60
+
+
+def test_pain_G1_info_names_the_checksum_and_every_codec():
+    found = info()
+    assert found["crc32c"].startswith("native")
+    assert {"gzip", "snappy", "lz4", "zstd"} <= set(found)
