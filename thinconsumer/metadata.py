@@ -57,6 +57,9 @@ class Topic:
     #: Partitions there were when this topic id was first seen; those that come later are new (KIP-253's concern: what
     #: was written to them before anybody noticed them).
     first_seen: frozenset[int] | None = None
+    #: Highest leader epoch seen of each partition. Outlives ``partitions``: one answer of a broker that has not heard
+    #: of the topic yet must not open the door for an old leader.
+    epochs: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -78,6 +81,7 @@ class Metadata:
         self._retry = Retry(self._backoff, random)
         self._wanted: frozenset[str] = frozenset()
         self._reason: str | None = None
+        self._demanded = False  #: Whether the refresh under way has a reason other than age.
         self._expires_at = -NEVER
         self._failing_since: float | None = None
         self._inquiries: list[Inquiry] = []
@@ -120,13 +124,15 @@ class Metadata:
     def want(self, topics: Iterable[str]) -> None:
         """Keep these topics known from now on. One not known yet is asked for at once."""
         wanted = frozenset(topics)
-        if wanted - self._wanted and any(name not in self.topics for name in wanted):
-            self._demand("topics not known yet")
-        for name in self._wanted - wanted:
-            # Forget errors of what nobody wants any more; ids and epochs stay, so that a topic that is wanted again
-            # is not taken for a new one and its epochs still cannot go back.
+        if wanted == self._wanted:
+            return
+        for name in wanted ^ self._wanted:
+            # Errors of before, of what nobody wanted or wants any more, say nothing about now. Ids and epochs stay, so
+            # that a topic that is wanted again is not taken for a new one and its epochs still cannot go back.
             if (topic := self.topics.get(name)) is not None:
                 topic.error = None
+        if any(name not in self.topics or not self.topics[name].partitions for name in wanted - self._wanted):
+            self._demand("topics not known yet")
         self._wanted = wanted
 
     def request_update(self, why: str) -> None:
@@ -153,6 +159,7 @@ class Metadata:
         if leader not in self.nodes:
             return False
         topic.partitions[tp.partition] = info._replace(leader=leader, leader_epoch=epoch)
+        topic.epochs[tp.partition] = epoch
         self.version += 1
         return True
 
@@ -163,8 +170,8 @@ class Metadata:
         requests = []
         if self._refresh_due(now):
             self._retry.sent()
-            # Nothing wanted yet: ask for no topics, which still names the brokers.
-            requests.append(self._request(sorted(self._wanted), now, None))
+            self._demanded = self._reason is not None
+            requests.append(self._request(None, now, None))
             self._reason = None
         self._inquiries = [inquiry for inquiry in self._inquiries if not inquiry.call.over]
         for inquiry in self._inquiries:
@@ -198,17 +205,16 @@ class Metadata:
                 inquiry.call.last_error = error
             return
         self._failing_since = None
-        self._take(response, answer.version)
+        changed = self._take(response, answer.version)
         if inquiry is None:
-            self._after_refresh(now)
+            self._after_refresh(changed, now)
         else:
-            retry.succeeded()
             self._settle(inquiry, response, now)
 
     # -- inside
 
     def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
-        """Have the engine start from the bootstrap servers again, when told to or after too long a silence (KIP-1102)."""
+        """Have the engine start from the bootstrap servers again: told to, or after too long a silence (KIP-1102)."""
         if self._failing_since is None:
             self._failing_since = now
         if self._settings.metadata_recovery_strategy != "rebootstrap":
@@ -231,10 +237,11 @@ class Metadata:
         return self._reason is not None or now >= self._expires_at
 
     def _request(self, topics: Iterable[str] | None, now: float, inquiry: Inquiry | None) -> Request:
-        names = None if topics is None else list(topics)
         create = inquiry is None and self._settings.allow_auto_create_topics
 
         def build(version: int) -> Message:
+            # A refresh asks for what is wanted when it is written: that may be long after it was asked for.
+            names = sorted(self._wanted) if inquiry is None else topics
             wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
             if wanted is None and version == 0:
                 wanted = []  # how version 0 says "all"
@@ -244,25 +251,32 @@ class Metadata:
         deadline = now + self._settings.request_timeout_ms / 1000
         return Request(ASKER, MetadataRequest, ANY_NODE, build, deadline, inquiry)
 
-    def _after_refresh(self, now: float) -> None:
+    def _after_refresh(self, changed: bool, now: float) -> None:
         self._expires_at = now + self._settings.metadata_max_age_ms / 1000
         if any(self._incomplete(name) for name in self._wanted):
             # Asked again ever more slowly; succeeded() would ask as fast as the broker answers.
             self._retry.failed(now)
             self._reason = self._reason or "a wanted topic is missing or has a partition without a leader"
-        else:
-            # A pause even after success: several errors that one refresh answers must not cause several refreshes.
-            self._retry.succeeded()
-            self._retry.not_before = now + self._backoff.initial
+            return
+        # A pause even after success: several errors that one refresh answers must not cause several refreshes. And a
+        # longer one after each answer that told nothing new, or a partition that does not exist would be asked about
+        # for ever at full pace (KIP-580 has this rule, too).
+        attempts = self._retry.attempts + 1 if self._demanded and not changed else 0
+        self._retry.succeeded()
+        self._retry.attempts = attempts
+        self._retry.not_before = now + self._backoff.delay(max(1, attempts), self._random)
 
     def _incomplete(self, name: str) -> bool:
         topic = self.topics.get(name)
-        return topic is None or topic.error is not None or any(p.leader < 0 for p in topic.partitions.values())
+        if topic is None or topic.error is not None or not topic.partitions:
+            return True
+        return any(p.leader not in self.nodes for p in topic.partitions.values())
 
     def _settle(self, inquiry: Inquiry, response: MetadataResponse, now: float) -> None:
         found: dict[str, Topic] = {}
         for raw in response.topics:
-            if raw.error_code and BY_CODE[raw.error_code].retriable and raw.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+            passing = BY_CODE[raw.error_code].retriable and raw.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION
+            if passing:
                 inquiry.call.last_error = to_error(raw.error_code, api="Metadata", detail=raw.name or "")
                 inquiry.retry.failed(now)
                 return
@@ -271,9 +285,12 @@ class Metadata:
                     found[raw.name] = self.topics[raw.name]
             elif inquiry.topics is not None:
                 inquiry.call.fail(_topic_error(raw))
+        inquiry.retry.succeeded()
         inquiry.call.succeed(found)
 
-    def _take(self, response: MetadataResponse, version: int) -> None:
+    def _take(self, response: MetadataResponse, version: int) -> bool:
+        """Believe what may be believed; return whether that is anything new."""
+        before = self.nodes, [self._known(raw.name) for raw in response.topics]
         # An answer without brokers is a broker that has not caught up; believing it would strand the client.
         if response.brokers:
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
@@ -283,10 +300,15 @@ class Metadata:
                 self._take_topic(raw, raw.name, version)
         self._names = {t.topic_id: t.name for t in self.topics.values() if t.topic_id != ZERO_UUID}
         self.version += 1
+        return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
+
+    def _known(self, name: str | None) -> tuple[object, ...] | None:
+        topic = self.topics.get(name) if name is not None else None
+        return None if topic is None else (topic.topic_id, getattr(topic.error, "code", None), dict(topic.partitions))
 
     def _take_topic(self, raw: MetadataResponseTopic, name: str, version: int) -> None:
         known = self.topics.get(name)
-        if raw.error_code and raw.error_code != Code.LEADER_NOT_AVAILABLE:
+        if raw.error_code and (raw.error_code != Code.LEADER_NOT_AVAILABLE or not raw.partitions):
             self._take_topic_error(raw, name, known)
             return
         if known is None or (raw.topic_id != ZERO_UUID and known.topic_id not in (raw.topic_id, ZERO_UUID)):
@@ -297,10 +319,9 @@ class Metadata:
         known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
         known.internal = raw.is_internal
         known.error = None
-        old = known.partitions
         known.partitions = {
             p.partition_index: _newer(
-                old.get(p.partition_index),
+                known,
                 PartitionInfo(
                     name,
                     p.partition_index,
@@ -320,20 +341,28 @@ class Metadata:
     def _take_topic_error(self, raw: MetadataResponseTopic, name: str, known: Topic | None) -> None:
         topic = known if known is not None else self.topics.setdefault(name, Topic(name))
         error = _topic_error(raw)
-        if name in self._wanted and type(topic.error) is not type(error):
+        if name in self._wanted and getattr(topic.error, "code", None) != raw.error_code:
             log.warning("topic %s: %s", name, error)  # once per change, not once per refresh (KAFKA: F7)
         topic.error = error
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             # Gone, but its id is kept: if it comes back with another one, that is a new topic.
             topic.partitions = {}
+            if topic.topic_id == ZERO_UUID:
+                # Without ids this is all there is to tell a topic that is created again, whose epochs begin anew.
+                topic.epochs = {}
+                topic.first_seen = None
 
 
-def _newer(old: PartitionInfo | None, new: PartitionInfo) -> PartitionInfo:
-    """Return which of the two to believe: brokers catch up at their own pace, and one may answer with the past."""
-    if old is None or new.leader_epoch < 0 or new.leader_epoch >= old.leader_epoch:
+def _newer(topic: Topic, new: PartitionInfo) -> PartitionInfo:
+    """Return what to believe of one partition: brokers catch up at their own pace, and one may answer with the past."""
+    seen = topic.epochs.get(new.partition, -1)
+    if new.leader_epoch < 0:
         return new
-    log.debug("%s-%s: ignoring epoch %s, knowing %s", *new[:2], new.leader_epoch, old.leader_epoch)
-    return old
+    if new.leader_epoch >= seen:
+        topic.epochs[new.partition] = new.leader_epoch
+        return new
+    log.debug("%s-%s: ignoring epoch %s, knowing %s", *new[:2], new.leader_epoch, seen)
+    return topic.partitions.get(new.partition) or new._replace(leader=-1, leader_epoch=seen)
 
 
 def _topic_error(raw: MetadataResponseTopic) -> KafkaError:
