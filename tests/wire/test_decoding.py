@@ -20,6 +20,8 @@ from thinconsumer.wire.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from thinconsumer.wire.find_coordinator import FindCoordinatorResponse
+from thinconsumer.wire.list_groups import ListGroupsResponse
 from thinconsumer.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from thinconsumer.wire.primitives import uvarint
 
@@ -119,6 +121,20 @@ def test_null_where_there_is_none_is_refused() -> None:
         ApiVersionsResponse.decode(struct.pack(">hi", 0, -1), 0)
     with pytest.raises(KafkaProtocolError, match="api_keys .* claims -1 elements"):
         ApiVersionsResponse.decode(b"\0\0\0" + bytes(5), 3)
+
+
+@pytest.mark.parametrize("length", [-1, -2, -32768, 3, 32767])
+def test_a_length_the_frame_cannot_hold_is_named(length: int) -> None:
+    """Also a negative one: it must neither read as null where there is none nor move the reader back."""
+    with pytest.raises(
+        KafkaProtocolError, match=f"ListGroupsResponse version 0: ListedGroup.group_id .* {length} bytes"
+    ):
+        ListGroupsResponse.decode(struct.pack(">hih2s", 0, 1, length, b"ab"), 0)
+
+
+def test_a_negative_length_other_than_null_is_refused() -> None:
+    with pytest.raises(KafkaProtocolError, match="error_message .* claims -2 bytes"):
+        FindCoordinatorResponse.decode(struct.pack(">ihh8x", 0, 0, -2), 1)
 
 
 def test_a_string_longer_than_kafkas_is_refused() -> None:

@@ -78,6 +78,8 @@ def test_a_request_in_a_version_not_spoken_has_a_readable_header() -> None:
         b"\0\x0c\0\4\0\0\0\5\0\2me\1",  # ... or not the one it claims
         b"\0\x0c\0\4\0\0\0\5\0\2me\xff\xff\xff\xff\x0f",
         b"\0\x0c\0\4\0\0\0\5\0\3me",  # a client id that is cut off
+        b"\0\x0c\0\3\0\0\0\5\0\3me",  # ... in a header without tagged fields, too
+        b"\0\x0c\0\3\0\0\0\5\xff\xfe",
         b"\0\x0c\0\4\0\0\0\5\xff\xfe",  # ... of negative length
         b"\0\x0c\0\4\0\0\0\5\0\2\xff\xff\0",  # ... not UTF-8
         b"\x7f\x0c\0\4\0\0\0\5\0\2me\0",  # no such API

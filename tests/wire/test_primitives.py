@@ -62,3 +62,10 @@ def test_tags_that_cannot_be_told_apart_are_refused() -> None:
         write_tags(lambda part: None, {2: b""}, {2: b""})
     with pytest.raises(IllegalArgumentError, match="128 tagged fields"):
         write_tags(lambda part: None, {}, dict.fromkeys(range(128), b""))
+
+
+def test_tags_the_buffer_cannot_hold_are_refused_before_they_are_read() -> None:
+    with pytest.raises(KafkaProtocolError, match="tagged fields at byte 1 claims 2 elements"):
+        read_tags(b"\2\1\0\2", 1, 2)
+    with pytest.raises(KafkaProtocolError, match="tagged field 7 at byte 3 claims 2 bytes"):
+        read_tags(b"\1\7\2x", 1, 1)
