@@ -126,9 +126,7 @@ def test_null_where_there_is_none_is_refused() -> None:
 @pytest.mark.parametrize("length", [-1, -2, -32768, 3, 32767])
 def test_a_length_the_frame_cannot_hold_is_named(length: int) -> None:
     """Also a negative one: it must neither read as null where there is none nor move the reader back."""
-    with pytest.raises(
-        KafkaProtocolError, match=f"ListGroupsResponse version 0: ListedGroup.group_id .* {length} bytes"
-    ):
+    with pytest.raises(KafkaProtocolError, match=f"ListedGroup.group_id at byte 8 claims {length} bytes"):
         ListGroupsResponse.decode(struct.pack(">hih2s", 0, 1, length, b"ab"), 0)
 
 
