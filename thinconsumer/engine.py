@@ -61,6 +61,7 @@ class Engine:
         self._now = 0.0
         self._generation = (-1, -1)
         self._goodbyes = 0
+        self._closing = False
         self._metadata_seen = -1
 
     # -- stepping
@@ -80,6 +81,8 @@ class Engine:
 
     def wake_at(self) -> float:
         """Return when to step again even if nothing arrives."""
+        if self._closing:
+            return self.links.wake_at()  # the managers want nothing any more, and nobody would give it to them
         now = self._now
         return min(
             self.links.wake_at(),
@@ -164,6 +167,7 @@ class Engine:
 
     def close(self, now: float) -> bool:
         """Ask brokers to forget the fetch sessions; returns whether :meth:`closing` has anything to wait for."""
+        self._closing = True
         self._goodbyes = 0
         for request in self.planner.close(now):
             # Never worth dialling for: brokers forget by themselves, only later.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Any, TypeVar
 
 from ..calls import Call
@@ -34,6 +35,32 @@ T = TypeVar("T")
 GOODBYE = 0.2
 
 
+class Entry:
+    """The beginning and end of a public call, as a context manager. What begins it runs inside the guard.
+
+    Without that a call from a second thread would move positions under the first one's feet before it is refused.
+    """
+
+    __slots__ = ("_begin", "_guard")
+
+    def __init__(self, guard: Guard, begin: Callable[[], None]) -> None:
+        self._guard = guard
+        self._begin = begin
+
+    def __enter__(self) -> None:
+        self._guard.__enter__()
+        try:
+            self._begin()
+        except BaseException:
+            self._guard.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._guard.__exit__(kind, error, trace)
+
+
 class Shell:
     """What every public method of the consumer is made of."""
 
@@ -46,21 +73,24 @@ class Shell:
         #: What the last call handed over: its positions move when the next call begins, see :meth:`enter`.
         self.handover: Handover | None = None
         self._guard = Guard()
+        self._entry = Entry(self._guard, self._begin)
         self._raised: KafkaError | None = None
 
     # -- beginning a call
 
-    def enter(self) -> Guard:
+    def enter(self) -> Entry:
         """Begin a public call: check that it may run, and first of all move what the last one handed over."""
-        if self.closed:
-            raise IllegalStateError("this consumer is closed")
-        self.driver.check_process()
-        self._settle()
-        return self._guard
+        return self._entry
 
     def stay(self) -> Guard:
         """Begin a call that leaves what was handed over as it is: between two records of an iteration."""
         return self._guard
+
+    def _begin(self) -> None:
+        if self.closed:
+            raise IllegalStateError("this consumer is closed")
+        self.driver.check_process()
+        self._settle()
 
     def _settle(self) -> None:
         handover = self.handover
@@ -100,7 +130,9 @@ class Shell:
                 return handover
             if handover.moves:
                 # Control batches, aborted transactions, holes: no records, and the position is past them.
-                collector.settle(handover)
+                # Noted first, as a poll's result is: one that is interrupted halfway is finished by the next call.
+                self.handover = handover
+                self._settle()
                 continue
             self._raise_outage(now)
             if now >= deadline:
@@ -149,11 +181,12 @@ class Shell:
 
     def close(self, timeout_ms: float | None) -> None:
         """End everything; returns within ``timeout_ms``, and soon anyway."""
+        limit = GOODBYE if timeout_ms is None else min(to_seconds(timeout_ms), GOODBYE)
         with self._guard:
             self.closed = True
+            self.handover = None  # an iteration ends here, too
             try:
                 self.driver.check_process()
-                limit = GOODBYE if timeout_ms is None else min(to_seconds(timeout_ms), GOODBYE)
                 self._say_goodbye(self.driver.now() + limit)
             except ConcurrentAccessError:
                 pass  # a forked child: the connections are the parent's to end

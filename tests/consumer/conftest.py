@@ -1,0 +1,122 @@
+"""A consumer on a scripted cluster in memory: nothing here takes real time, and each run is the same."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.testing import Network, ScriptedCluster
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+
+T0 = TopicPartition("t", 0)
+
+
+class World:
+    """A cluster, and consumers on it. What was read is told by value: ``b"0:7"`` is what offset 7 of partition 0 holds."""
+
+    def __init__(self, node_ids=(1,), topics=None, *, network=None, **about):
+        self.network = network or Network()
+        self.cluster = ScriptedCluster(node_ids, {"t": 1} if topics is None else topics, network=self.network, **about)
+        self.clock = self.cluster.clock
+        self.consumers = []
+        self.may_complain = False
+
+    def consumer(self, *assigned, **options):
+        """Return a consumer that starts at the beginning, assigned to what is named (default: t-0)."""
+        options = {"bootstrap_servers": self.cluster.bootstrap_servers, "auto_offset_reset": "earliest", **options}
+        consumer = Consumer(driver=self.cluster.driver(), **options)
+        self.consumers.append(consumer)
+        consumer.assign([TopicPartition(*tp) for tp in assigned] or [T0])
+        return consumer
+
+    def append(self, count, partition=0, topic="t"):
+        """Append a batch of ``count`` records that say where they are; return its first offset."""
+        first = self.cluster.partition(topic, partition).end_offset
+        values = [b"%d:%d" % (partition, offset) for offset in range(first, first + count)]
+        return self.cluster.topics.append_values(TopicPartition(topic, partition), values)
+
+    def requests(self, api, node_id=None):
+        """Return every request of one API that reached any broker (or that one), in order of time."""
+        brokers = [b for b in self.cluster.brokers.values() if node_id in (None, b.node_id)]
+        found = [received for broker in brokers for received in broker.requests if received.api is api]
+        return sorted(found, key=lambda received: received.at)
+
+    def fetches(self, node_id=None):
+        """Return every Fetch message."""
+        return [received.message for received in self.requests(FetchRequest, node_id)]
+
+    def elapsed(self, call):
+        """Return how much virtual time a call took, in seconds, and what it returned."""
+        before = self.clock.now()
+        result = call()
+        return self.clock.now() - before, result
+
+    def finish(self):
+        for consumer in self.consumers:
+            consumer.close()
+        # Without a group nothing ever looks for a coordinator, and no broker met anything it does not speak.
+        assert self.requests(FindCoordinatorRequest) == []
+        assert self.may_complain or self.cluster.complaints == []
+
+
+@pytest.fixture
+def world():
+    """Return a function that makes worlds; consumers are closed at the end."""
+    made = []
+
+    def make(*args, **about):
+        made.append(World(*args, **about))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.finish()
+
+
+def offsets_of(found):
+    """Return what one poll returned as offsets by partition number; holds each record to its own story."""
+    for tp, records in found.items():
+        assert records, f"{tp} is there without a record"
+        for record in records:
+            assert (record.topic, record.partition) == tp
+            if isinstance(record.value, bytes) and record.value.count(b":") == 1:
+                assert record.value == b"%d:%d" % (record.partition, record.offset)
+    return {tp.partition: [record.offset for record in records] for tp, records in found.items()}
+
+
+@pytest.fixture
+def offsets():
+    """Return :func:`offsets_of`."""
+    return offsets_of
+
+
+@pytest.fixture
+def read():
+    """Return a function that polls until ``count`` records came, and returns the offsets of partition ``partition``."""
+
+    def read_offsets(consumer, count, *, timeout_ms=60_000, polls=1000, **how):
+        found = {}
+        for _ in range(polls):
+            if sum(map(len, found.values())) >= count:
+                break
+            polled = offsets_of(consumer.poll(timeout_ms, **how))
+            assert polled, f"nothing within {timeout_ms} ms after {found}"
+            for number, some in polled.items():
+                found.setdefault(number, []).extend(some)
+        return found
+
+    return read_offsets
+
+
+@pytest.fixture
+def lines(caplog):
+    """Return a function: the log lines of the package so far, at INFO and above."""
+    caplog.set_level(logging.DEBUG, "thinconsumer")
+
+    def at_least(level=logging.INFO):
+        return [r.getMessage() for r in caplog.records if r.levelno >= level and r.name.startswith("thinconsumer")]
+
+    return at_least
