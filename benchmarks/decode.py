@@ -55,7 +55,9 @@ def documents(rng: random.Random, count: int) -> Iterator[NewRecord]:
             "order": index,
             "customer": key.decode(),
             "amount": rng.randrange(10**6) / 100,
-            "lines": [{"sku": rng.choice(("apple", "pear", "quince")), "n": rng.randrange(9)} for _ in range(rng.randrange(4))],
+            "lines": [
+                {"sku": rng.choice(("apple", "pear", "quince")), "n": rng.randrange(9)} for _ in range(rng.randrange(4))
+            ],
         }
         yield NewRecord(None if index % 20 == 7 else json.dumps(document).encode(), key, headers, now)
 
@@ -151,10 +153,11 @@ def main() -> None:
                     for runner, run in runners.items():
                         taken[runner].append(seconds(run, data) / count * 1e9)
                 medians = {runner: statistics.median(times) for runner, times in taken.items()}
-                ratios = "".join(
-                    f"{medians[peer] / medians['thinconsumer']:8.1f}" for peer in list(runners)[2:]
+                ratios = "".join(f"{medians[peer] / medians['thinconsumer']:8.1f}" for peer in list(runners)[2:])
+                print(
+                    f"{name:34}" + "".join(f"{taken_ns:14.0f}" for taken_ns in medians.values()) + "   " + ratios,
+                    flush=True,
                 )
-                print(f"{name:34}" + "".join(f"{taken_ns:14.0f}" for taken_ns in medians.values()) + "   " + ratios, flush=True)
 
 
 if __name__ == "__main__":

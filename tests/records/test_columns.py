@@ -229,3 +229,24 @@ def test_bytes_that_only_look_like_the_record_before_do_not_fool_the_fast_reader
     for step in range(60, 70):
         records = [NewRecord(inner * (1 + n % 3), b"\0\1"[: n % 3], timestamp=NOW + step * n // 3) for n in range(150)]
         same(only(build_batch(records)), records)
+
+
+HEADER_SHAPES = {
+    "one of one size": lambda n: [("trace", bytes([n]) * 16)],
+    "two of one size": lambda n: [("trace", bytes([n]) * 16), ("kind", bytes([n, n]))],
+    "three, one null": lambda n: [("trace", bytes([n]) * 16), ("tenant", None), ("kind", bytes([n]))],
+    "one null": lambda n: [("tenant", None if n % 3 else b"")],
+    "a name that changes": lambda n: [("trace" if n % 3 else "tracy", bytes([n]) * 16)],
+    "sizes that change": lambda n: [("trace", bytes([n]) * (n % 5))],
+    "the same size, cut elsewhere": lambda n: [("n" * (1 + n % 2), bytes([n]) * (9 - n % 2))],
+    "the same size, more or fewer": lambda n: [("a", b"12345")] if n % 4 < 2 else [("a", b"1"), ("b", b"2")],
+    "values that hold headers": lambda n: [("a", b"\2\2a\2b" if n % 4 < 2 else b"\2\2a\2c"), ("b", bytes([n]))],
+}
+
+
+@pytest.mark.parametrize("name", HEADER_SHAPES)
+@pytest.mark.parametrize("key", [None, 12])
+def test_headers_of_neighbours(only, name, key):
+    """Their layout is taken from the record before; what only looks like it must be read anew."""
+    records = [r._replace(headers=HEADER_SHAPES[name](n % 250)) for n, r in enumerate(run(120, key=key))]
+    same(only(build_batch(records)), records)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from .runs import Found, Header, read_headers, run
+from .headers import Header, read_headers
+from .runs import Found, run
 from .varints import NOT_HERE, Malformed, varint, varlong
 
 if TYPE_CHECKING:

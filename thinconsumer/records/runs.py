@@ -13,17 +13,15 @@ byte from there.
 
 from __future__ import annotations
 
-import re
 from functools import cache, lru_cache
 from struct import Struct
 from struct import error as StructError
 from typing import Any
 
+from .headers import Header, HeaderReader
 from .varints import LENGTH_TABLES, NOT_HERE, NUMBER_TABLES, WIDTHS_MAX, Malformed, raw_offsets, varint
 
-__all__ = ["Found", "Header", "read_headers", "run"]
-
-Header = tuple[str, "bytes | None"]
+__all__ = ["Found", "run"]
 
 _LENGTH_1, _LENGTH_2 = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _FORMAT = {1: "B", 2: "H"}
@@ -46,7 +44,7 @@ ALIKE_MIN = 6
 class Found:
     """Columns in the making."""
 
-    __slots__ = ("block", "block_headers", "deltas", "headers", "keys", "offsets", "values")
+    __slots__ = ("deltas", "header_reader", "headers", "keys", "offsets", "values")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []  #: Relative to the batch's.
@@ -54,8 +52,7 @@ class Found:
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
         self.headers: dict[int, tuple[Header, ...]] = {}  #: By the record's place; most have none.
-        self.block = b""  #: The last headers as bytes, which often come again in the next record.
-        self.block_headers: tuple[Header, ...] = ()
+        self.header_reader = HeaderReader()
 
 
 def run(data: bytes, pos: int, count: int, found: Found) -> int:
@@ -206,68 +203,8 @@ def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, found
             raise Malformed("a value beyond its record")
         value = None if length < 0 else data[start:stop]
     if stop + 1 != end or data[stop]:
-        block = data[stop:end]
-        if block != found.block:
-            found.block_headers = read_headers(block)
-            found.block = block
-        found.headers[len(found.values)] = found.block_headers
+        found.headers[len(found.values)] = found.header_reader.read(data, stop, end)
     return value
-
-
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-_names: dict[bytes, str] = {}
-NAMES_MAX = 1024
-
-
-def _name(raw: bytes) -> str:
-    """A header's name, which is mostly one of a few. Not UTF-8 shows U+FFFD, as in Java: brokers do not check."""
-    # An encoded surrogate is one U+FFFD in Java and one per byte in Python.
-    name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
-    if len(_names) < NAMES_MAX and len(raw) < 64:
-        _names[raw] = name
-    return name
-
-
-def read_headers(block: bytes) -> tuple[Header, ...]:
-    """The headers in ``block``, which is the end of a record from the number of headers on.
-
-    Raises: Malformed, IndexError.
-    """
-    number, pos, end = block[0], 1, len(block)
-    if number > 127 or number & 1:
-        number, pos = varint(block, 0)
-        number *= 2
-    found: list[Header] = []
-    while pos < end:
-        length = _LENGTH_1[block[pos]]
-        start = pos + 1
-        if length == NOT_HERE:
-            length, start = _name_length(block, pos)
-        pos = start + length
-        raw = block[start:pos]
-        name = _names.get(raw)
-        if name is None:
-            name = _name(raw)
-        length = _LENGTH_1[block[pos]]
-        start = pos + 1
-        if length == NOT_HERE:
-            length, start = varint(block, pos)
-            if length < 0:
-                found.append((name, None))
-                pos = start
-                continue
-        pos = start + length
-        found.append((name, block[start:pos]))
-    if pos != end or 2 * len(found) != number:
-        raise Malformed(f"{number // 2} headers claimed, {len(found)} found, which end {pos - end} bytes off")
-    return tuple(found)
-
-
-def _name_length(block: bytes, pos: int) -> tuple[int, int]:
-    length, start = varint(block, pos)
-    if length < 0:
-        raise Malformed("a header without a name")
-    return length, start
 
 
 @lru_cache(maxsize=128)

@@ -1,0 +1,141 @@
+"""The headers of records of format 2 (KIP-82).
+
+Traced and typed topics carry the same headers on every record, values of the same size included. So the headers before
+are tried first: the same bytes, else the same layout, which one ``struct`` call takes apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from struct import Struct
+
+from .varints import LENGTH_TABLES, NOT_HERE, Malformed, varint
+
+__all__ = ["Header", "HeaderReader", "read_headers"]
+
+Header = tuple[str, "bytes | None"]
+
+_LENGTH_1 = LENGTH_TABLES[1]
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_names: dict[bytes, str] = {}
+NAMES_MAX = 1024
+
+
+def _name(raw: bytes) -> str:
+    """A header's name, which is mostly one of a few. Not UTF-8 shows U+FFFD, as in Java: brokers do not check."""
+    # An encoded surrogate is one U+FFFD in Java and one per byte in Python.
+    name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
+    if len(_names) < NAMES_MAX and len(raw) < 64:
+        _names[raw] = name
+    return name
+
+
+def read_headers(block: bytes) -> tuple[Header, ...]:
+    """The headers in ``block``, which is the end of a record from the number of headers on.
+
+    Raises: Malformed, IndexError.
+    """
+    number, pos, end = block[0], 1, len(block)
+    if number > 127 or number & 1:
+        number, pos = varint(block, 0)
+        number *= 2
+    found: list[Header] = []
+    while pos < end:
+        length = _LENGTH_1[block[pos]]
+        start = pos + 1
+        if length == NOT_HERE:
+            length, start = _name_length(block, pos)
+        pos = start + length
+        raw = block[start:pos]
+        name = _names.get(raw)
+        if name is None:
+            name = _name(raw)
+        length = _LENGTH_1[block[pos]]
+        start = pos + 1
+        if length == NOT_HERE:
+            length, start = varint(block, pos)
+            if length < 0:
+                found.append((name, None))
+                pos = start
+                continue
+        pos = start + length
+        found.append((name, block[start:pos]))
+    if pos != end or 2 * len(found) != number:
+        raise Malformed(f"{number // 2} headers claimed, {len(found)} found, which end {pos - end} bytes off")
+    return tuple(found)
+
+
+def _name_length(block: bytes, pos: int) -> tuple[int, int]:
+    length, start = varint(block, pos)
+    if length < 0:
+        raise Malformed("a header without a name")
+    return length, start
+
+
+#: What reads headers that differ in their values' bytes only (alternately what is the same in all, and a value); what
+#: is the same; their names; which values are null. A plain tuple, because taking that apart is quickest.
+Layout = tuple[Callable[[bytes, int], tuple[bytes, ...]], tuple[bytes, ...], tuple[str, ...], tuple[int, ...]]
+
+
+def _layout(block: bytes) -> Layout:
+    """The layout of a block that :func:`read_headers` has read."""
+    number, pos = varint(block, 0)
+    form, before = "", 0
+    names: list[str] = []
+    nulls: list[int] = []
+    for place in range(number):
+        length, start = varint(block, pos)
+        names.append(_name(block[start : start + length]))
+        length, pos = varint(block, start + length)
+        if length < 0:
+            nulls.append(place)
+            length = 0
+        form += f"{pos - before}s{length}s"
+        pos += length
+        before = pos
+    unpack = Struct(form).unpack_from
+    return unpack, unpack(block)[::2], tuple(names), tuple(nulls)
+
+
+class HeaderReader:
+    """Reads the headers of the records of one batch, one record after the other."""
+
+    __slots__ = ("_block", "_headers", "_layouts", "_tries")
+
+    #: So many layouts are looked at per batch before its headers are taken for irregular.
+    TRIES = 6
+
+    def __init__(self) -> None:
+        self._block = b""
+        self._headers: tuple[Header, ...] = ()
+        self._layouts: dict[int, Layout] = {}
+        self._tries = self.TRIES
+
+    def read(self, data: bytes, start: int, end: int) -> tuple[Header, ...]:
+        """The headers in ``data[start:end]``.
+
+        Raises: Malformed, IndexError.
+        """
+        layout = self._layouts.get(end - start)
+        if layout is not None:
+            unpack, same, names, nulls = layout
+            parts = unpack(data, start)
+            if parts[::2] == same:
+                if len(names) == 1 and not nulls:  # zip() costs as much as all the rest
+                    return ((names[0], parts[1]),)
+                if len(names) == 2 and not nulls:
+                    return ((names[0], parts[1]), (names[1], parts[3]))
+                values: list[bytes | None] = list(parts[1::2])
+                for place in nulls:
+                    values[place] = None
+                return tuple(zip(names, values))
+        block = data[start:end]
+        if block != self._block:
+            size = len(self._block)
+            self._headers = read_headers(block)
+            self._block = block
+            if size == len(block) and self._tries:
+                self._tries -= 1
+                self._layouts[size] = _layout(block)
+        return self._headers
