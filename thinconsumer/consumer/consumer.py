@@ -36,18 +36,8 @@ class Consumer(Generic[K, V]):
         KafkaConfigurationError: an option is unknown, wrong, or contradicts another; all problems at once.
     """
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # the first that fits is taken, and the last one fits everything
 
-        @overload
-        def __init__(self: Consumer[Raw, Raw], *topics: str, **options: Any) -> None: ...
-        @overload
-        def __init__(
-            self: Consumer[Raw, V], *topics: str, value_deserializer: Callable[[Any], V], **options: Any
-        ) -> None: ...
-        @overload
-        def __init__(
-            self: Consumer[K, Raw], *topics: str, key_deserializer: Callable[[Any], K], **options: Any
-        ) -> None: ...
         @overload
         def __init__(
             self: Consumer[K, V],
@@ -56,6 +46,16 @@ class Consumer(Generic[K, V]):
             value_deserializer: Callable[[Any], V],
             **options: Any,
         ) -> None: ...
+        @overload
+        def __init__(
+            self: Consumer[K, Raw], *topics: str, key_deserializer: Callable[[Any], K], **options: Any
+        ) -> None: ...
+        @overload
+        def __init__(
+            self: Consumer[Raw, V], *topics: str, value_deserializer: Callable[[Any], V], **options: Any
+        ) -> None: ...
+        @overload
+        def __init__(self: Consumer[Raw, Raw], *topics: str, **options: Any) -> None: ...
 
     def __init__(self, *topics: str, driver: Driver | None = None, **options: Any) -> None:
         self._set_up(ConsumerConfig.from_options(**options), driver, topics)
