@@ -1,0 +1,235 @@
+"""Topics of a cluster, made and changed through kafka-python, and the waiting that real clusters need.
+
+Owns administration over the network: all it knows of a cluster is where to bootstrap. Clients are made per call, since
+one that outlives a broker's death keeps connections and backoffs that have nothing to do with the test.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from . import processes
+from .jars import tools_class_path
+from .metadata import Partition, Picture, ask
+
+T = TypeVar("T")
+READ_ALL = Path(__file__).with_name("ReadAll.java")
+
+
+class Record(NamedTuple):
+    """A record as some reader saw it, in a form that compares with what others saw."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def wait_for(condition: Callable[[], T], seconds: float, what: str) -> T:
+    """Return the condition's first true value; raise ``TimeoutError`` naming ``what`` after that long."""
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds} s")
+        time.sleep(0.05)
+    return value
+
+
+class Administration:
+    """What can be done to a cluster from outside."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+
+    # -- topics
+
+    def create_topic(
+        self, name: str, partitions: int = 1, replication: int = -1, config: Mapping[str, object] | None = None
+    ) -> str:
+        """Create a topic, wait until every broker names its leaders, and return its name.
+
+        ``replication`` -1 is the cluster's default: 3 with three brokers.
+        """
+        options: dict[str, Any] = {"num_partitions": partitions, "replication_factor": replication}
+        if config:
+            options["configs"] = {key: str(value) for key, value in config.items()}
+        self._administer(lambda admin: admin.create_topics({name: options}), done_if="TopicAlreadyExistsError")
+        self.wait_for_partitions(name, partitions)
+        return name
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Let the topic have this many partitions in total."""
+        self._administer(lambda admin: admin.create_partitions({name: partitions}), done_if="InvalidPartitionsError")
+        self.wait_for_partitions(name, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete the topic and wait until no broker knows it any more."""
+        self._administer(lambda admin: admin.delete_topics([name]), done_if="UnknownTopicOrPartitionError")
+        wait_for(lambda: not any(name in each.topics for each in self._pictures(name)), 10, f"deletion of {name}")
+
+    def delete_records(self, topic: str, partition: int, before_offset: int) -> None:
+        """Move the partition's beginning up to ``before_offset``."""
+        from kafka import TopicPartition
+
+        self._administer(lambda admin: admin.delete_records({TopicPartition(topic, partition): before_offset}))
+
+    def set_topic_config(self, name: str, config: Mapping[str, object]) -> None:
+        """Change options of a topic."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        values = {key: str(value) for key, value in config.items()}
+        self._administer(
+            lambda admin: admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs=values)])
+        )
+
+    # -- asking
+
+    def describe(self, name: str) -> dict[int, Partition]:
+        """Return what the first broker that answers says of each partition; {} if it knows no such topic."""
+        return next(iter(self._pictures(name))).topics.get(name, {})
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Return the node that leads the partition; -1 while none does."""
+        return self.describe(topic)[partition].leader
+
+    def in_sync(self, topic: str, partition: int = 0) -> set[int]:
+        """Return the nodes that are in sync."""
+        return set(self.describe(topic)[partition].in_sync)
+
+    def nodes(self) -> set[int]:
+        """Return the nodes that take part now, as the first broker that answers sees it."""
+        return set(next(iter(self._pictures())).nodes)
+
+    def wait_for_leader(self, topic: str, partition: int = 0, *, other_than: int = -1, seconds: float = 30) -> int:
+        """Wait until the partition is led, by another node than that one, and return who leads it."""
+
+        def found() -> int | None:
+            leader = self.leader(topic, partition)
+            return leader if leader not in (-1, other_than) else None
+
+        return wait_for(found, seconds, f"a leader of {topic}-{partition} other than {other_than}")
+
+    def wait_in_sync(self, topic: str, partition: int = 0, *, replicas: int = 3, seconds: float = 60) -> None:
+        """Wait until that many replicas are in sync."""
+        wait_for(
+            lambda: len(self.in_sync(topic, partition)) >= replicas,
+            seconds,
+            f"{replicas} replicas of {topic}-{partition} in sync",
+        )
+
+    def wait_for_partitions(self, name: str, partitions: int, seconds: float = 15) -> None:
+        """Wait until every broker that answers knows that many partitions and who leads them: news takes its time."""
+
+        def known_to(picture: Picture) -> bool:
+            found = picture.topics.get(name, {})
+            return len(found) == partitions and all(each.leader >= 0 and each.error == 0 for each in found.values())
+
+        wait_for(
+            lambda: all(known_to(picture) for picture in self._pictures(name)),
+            seconds,
+            f"{partitions} led partitions of {name}",
+        )
+
+    # -- Java
+
+    def java_tool(self, tool: str, *arguments: str, seconds: float = 60) -> str:
+        """Run one of Kafka's tools, ``org.apache.kafka.tools.TopicCommand`` for instance, and return what it prints.
+
+        ``--bootstrap-server`` is added.
+        """
+        options = ["-Xmx512m", "-XX:+UseSerialGC", "-cp", tools_class_path(), tool]
+        return processes.run([*options, *arguments, "--bootstrap-server", self.bootstrap], seconds)
+
+    def java_records(self, topic: str, isolation_level: str = "read_uncommitted", seconds: float = 120) -> list[Record]:
+        """Return what Kafka's own consumer reads of the topic, from the beginnings to the ends of now, by partition."""
+        options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", tools_class_path(), str(READ_ALL)]
+        printed = processes.run([*options, self.bootstrap, isolation_level, topic], seconds)
+        records = [_record(line.split(" ")) for line in printed.splitlines()]
+        return sorted(records, key=lambda record: record[:2])
+
+    # -- inside
+
+    def _pictures(self, *topics: str) -> Iterator[Picture]:
+        """Yield the picture of each broker that answers; raise if none does. A paused one costs a second."""
+        errors = []
+        answered = False
+        for server in self.bootstrap.split(","):
+            host, _, port = server.rpartition(":")
+            try:
+                picture = ask(host, int(port), *topics, seconds=1)
+            except OSError as error:
+                errors.append(f"{server}: {error}")
+                continue
+            answered = True
+            yield picture
+        if not answered:
+            raise ConnectionError(f"no broker answers: {'; '.join(errors)}")
+
+    def _administer(self, do: Callable[[Any], Any], *, done_if: str = "", seconds: float = 30) -> None:
+        """Let an admin client of kafka-python do it, again while the broker it picked is not there.
+
+        ``done_if`` is the error by which a second attempt learns that the first one did work.
+        """
+        from kafka import errors
+
+        deadline = time.monotonic() + seconds
+        attempt = 0
+        while True:
+            try:
+                with self.admin() as admin:
+                    do(admin)
+                return
+            except errors.KafkaError as error:
+                attempt += 1
+                if attempt > 1 and type(error).__name__ == done_if:
+                    return
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+
+    @contextlib.contextmanager
+    def admin(self) -> Iterator[Any]:
+        """An admin client of kafka-python for as long as the block runs."""
+        from kafka.admin import KafkaAdminClient
+
+        client = KafkaAdminClient.__new__(KafkaAdminClient)
+        with quiet_kafka_python():
+            try:
+                client.__init__(
+                    bootstrap_servers=self.bootstrap.split(","), request_timeout_ms=15000, reconnect_backoff_max_ms=200
+                )
+                yield client
+            finally:
+                # Its constructor connects; when that fails it leaves a thread and sockets, which close() ignores.
+                client._closed = False
+                client.close()
+
+
+def _record(words: list[str]) -> Record:
+    numbers, (key, value, *headers) = words[:4], map(_bytes, words[4:])
+    names = [(name or b"").decode() for name in headers[::2]]
+    return Record(*map(int, numbers), key, value, tuple(zip(names, headers[1::2], strict=True)))
+
+
+def _bytes(word: str) -> bytes | None:
+    return None if word == "-" else base64.b64decode(word[1:])
+
+
+@contextlib.contextmanager
+def quiet_kafka_python() -> Iterator[None]:
+    """Keep kafka-python's complaints about brokers that were just killed out of every test's output."""
+    logger = logging.getLogger("kafka")
+    level, logger.level = logger.level, logging.CRITICAL
+    try:
+        yield
+    finally:
+        logger.level = level

@@ -1,0 +1,104 @@
+"""Kafka's jars, by Maven, kept in a cache folder outside the checkout; and the Java that runs them.
+
+Owns downloading and class paths. Knows nothing of brokers. The cache is ``$THINCONSUMER_CACHE`` or
+``~/.cache/thinconsumer``; a version is downloaded once per machine, in a few seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+#: What every test runs on unless it says otherwise, and an old one with ZooKeeper, old versions and old formats.
+CURRENT, OLD = "4.3.0", "2.8.2"
+#: The command line tools of this version talk to every broker from 2.1 on, so one class path serves all clusters.
+TOOLS = "4.3.0"
+LOG4J2 = (
+    "org.apache.logging.log4j:log4j-core:2.24.3",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
+)
+
+
+class NoJars(Exception):
+    """Kafka cannot be run from its jars here; the message says what is missing."""
+
+
+def cache_folder() -> Path:
+    """Return where downloads are kept."""
+    if named := os.environ.get("THINCONSUMER_CACHE"):
+        return Path(named).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "thinconsumer"
+
+
+def java() -> str:
+    """Return the java to run."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else None
+    found = found or shutil.which("java")
+    if found is None:
+        raise NoJars("there is no java on the PATH (Java 17 or newer runs Kafka 4)")
+    return found
+
+
+def class_path(version: str) -> str:
+    """Return the class path with a broker of this version, and the tools if they are of the same one."""
+    return f"{_folder(version, _artifacts(version))}/*"
+
+
+def tools_class_path() -> str:
+    """Return the class path with the command line tools."""
+    return class_path(TOOLS)
+
+
+def is_legacy(version: str) -> bool:
+    """Return whether brokers of this version need ZooKeeper."""
+    return int(version.split(".")[0]) < 3
+
+
+def _artifacts(version: str) -> tuple[str, ...]:
+    broker = f"org.apache.kafka:kafka_2.13:{version}"
+    if is_legacy(version):
+        return (broker, "org.slf4j:slf4j-reload4j:1.7.36")  # ZooKeeper comes along
+    if version == TOOLS:
+        return (broker, f"org.apache.kafka:kafka-tools:{version}", *LOG4J2)
+    return (broker, *LOG4J2)
+
+
+def _folder(version: str, artifacts: tuple[str, ...]) -> Path:
+    # The artifacts are in the name, so that whoever changes them need not empty every machine's cache.
+    folder = cache_folder() / "jars" / f"kafka-{version}-{hashlib.sha256(repr(artifacts).encode()).hexdigest()[:8]}"
+    if folder.is_dir():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise NoJars(f"Kafka {version} is not in {folder}, and there is no mvn on the PATH to download it")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as name:
+        work = Path(name)
+        (work / "pom.xml").write_text(_pom(artifacts), encoding="utf-8")
+        command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work / 'jars'}"]
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode:
+            raise NoJars(f"Maven could not download Kafka {version}: {(done.stdout + done.stderr)[-2000:]}")
+        try:
+            # Whole or not at all: another run may be downloading the same, or be interrupted.
+            (work / "jars").rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    return folder
+
+
+def _pom(artifacts: tuple[str, ...]) -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
+        for group, artifact, version in (artifact.split(":") for artifact in artifacts)
+    )
+    return (
+        "<project><modelVersion>4.0.0</modelVersion><groupId>thinconsumer</groupId><artifactId>jars</artifactId>"
+        f"<version>1</version><dependencies>{dependencies}</dependencies></project>\n"
+    )

@@ -1,0 +1,129 @@
+"""What is written into a cluster's folder: properties of brokers, controllers and ZooKeeper, and of their logging.
+
+Owns configuration as text. Starts nothing. Brokers listen on 127.0.0.1 only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+from collections.abc import Mapping
+
+HOST = "127.0.0.1"
+#: Below the range that systems hand out to outgoing connections: a broker that is down must find its port free again.
+PORTS = range(20000, 32000)
+
+LOG4J2 = """\
+<Configuration status="ERROR">
+  <Appenders><Console name="out"><PatternLayout pattern="%d{ISO8601} %p %c{1} %m%n"/></Console></Appenders>
+  <Loggers><Root level="INFO"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+"""
+LOG4J1 = """\
+log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %c{1} %m%n
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports that nobody listens on right now."""
+    found: list[int] = []
+    with contextlib.ExitStack() as held:
+        for port in random.sample(PORTS, len(PORTS)):
+            listener = held.enter_context(socket.socket())
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                listener.bind((HOST, port))
+            except OSError:
+                continue
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise RuntimeError(f"no {count} free ports in {PORTS}")
+
+
+def text(properties: Mapping[str, object]) -> str:
+    """Return a .properties file."""
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def common(brokers: int) -> dict[str, object]:
+    """What all brokers of a cluster of this size are told, of every version."""
+    replication = min(brokers, 3)
+    in_sync = max(1, replication - 1)
+    return {
+        "auto.create.topics.enable": "false",
+        "default.replication.factor": replication,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replication,
+        "transaction.state.log.replication.factor": replication,
+        "transaction.state.log.min.isr": in_sync,
+        # The defaults, 50 each, are a second of work for a small machine.
+        "offsets.topic.num.partitions": 4,
+        "transaction.state.log.num.partitions": 4,
+        "group.initial.rebalance.delay.ms": 0,
+        "group.min.session.timeout.ms": 1000,
+        "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        "replica.lag.time.max.ms": 5000,
+        # Tests wait for compaction and retention, which otherwise look every 15 s and 5 min.
+        "log.cleaner.backoff.ms": 200,
+        "log.cleaner.dedupe.buffer.size": 16 << 20,
+        "log.retention.check.interval.ms": 1000,
+        "log.segment.delete.delay.ms": 0,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+    }
+
+
+def kraft(node: int, ports: Mapping[int, int], voters: Mapping[int, int], folder: str) -> dict[str, object]:
+    """Broker and controller in one process, as ``node`` of a KRaft cluster; ``ports`` and ``voters`` by node."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": node,
+        "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{port}" for voter, port in voters.items()),
+        "listeners": f"PLAINTEXT://{HOST}:{ports[node]},CONTROLLER://{HOST}:{voters[node]}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{ports[node]}",
+        "controller.listener.names": "CONTROLLER",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "broker.rack": f"r{node}",
+        "log.dirs": folder,
+        **common(len(ports)),
+        # How fast a dead or paused broker loses its leaderships: the default, 9 s, makes failover tests slow.
+        "broker.session.timeout.ms": 3000,
+        "broker.heartbeat.interval.ms": 500,
+        "log.initial.task.delay.ms": 500,
+    }
+
+
+def zookeeper(port: int, folder: str) -> dict[str, object]:
+    """A ZooKeeper of one."""
+    return {
+        "dataDir": folder,
+        "clientPort": port,
+        "clientPortAddress": HOST,
+        "admin.enableServer": "false",
+        "maxClientCnxns": 0,
+        "tickTime": 1000,
+    }
+
+
+def with_zookeeper(node: int, ports: Mapping[int, int], zookeeper_port: int, folder: str) -> dict[str, object]:
+    """A broker of the time of ZooKeeper.
+
+    The inter-broker version stays at the broker's own. It has to be at least as new as any topic's option
+    ``message.format.version``, so topics that keep sets v0 (0.9.0) and v1 (0.10.2) live beside others.
+    """
+    return {
+        "broker.id": node,
+        "listeners": f"PLAINTEXT://{HOST}:{ports[node]}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{ports[node]}",
+        "broker.rack": f"r{node}",
+        "zookeeper.connect": f"{HOST}:{zookeeper_port}",
+        "zookeeper.session.timeout.ms": 4000,
+        "log.dirs": folder,
+        **common(len(ports)),
+    }

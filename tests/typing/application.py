@@ -1,0 +1,86 @@
+"""A sample application for the type checker: what users write, with the types they may count on. It is never run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from thinconsumer import (
+    Consumer,
+    ConsumerRecord,
+    KafkaError,
+    OffsetAndTimestamp,
+    RecordError,
+    TopicPartition,
+)
+
+
+@dataclass
+class Order:
+    """What this application makes of a value."""
+
+    number: int
+    amount: float
+
+
+def to_order(data: bytes) -> Order:
+    """Decode a value."""
+    fields = json.loads(data)
+    return Order(int(fields["number"]), float(fields["amount"]))
+
+
+def to_text(data: bytes) -> str:
+    """Decode a key."""
+    return data.decode()
+
+
+def raw() -> int:
+    """Without deserializers keys and values are bytes, or None."""
+    total = 0
+    tp = TopicPartition("orders", 0)
+    with Consumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest") as consumer:
+        consumer.assign([tp])
+        polled: dict[TopicPartition, list[ConsumerRecord[bytes | None, bytes | None]]] = consumer.poll(
+            timeout_ms=1000, max_records=500
+        )
+        for records in polled.values():
+            for record in records:
+                value: bytes | None = record.value
+                total += len(value) if value is not None else 0
+        position: int = consumer.position(tp)
+        lag: dict[TopicPartition, int | None] = consumer.lag()
+        return total + position + sum(behind or 0 for behind in lag.values())
+
+
+def decoded() -> float:
+    """Deserializers say what keys and values are."""
+    total = 0.0
+    consumer = Consumer(
+        bootstrap_servers=["a:9092", "b:9092"],
+        key_deserializer=to_text,
+        value_deserializer=to_order,
+        client_id="billing",
+    )
+    try:
+        consumer.assign([TopicPartition("orders", 0)])
+        for record in consumer:
+            order: Order = record.value
+            key: str = record.key
+            total += order.amount + len(key)
+    except RecordError as error:
+        consumer.skip(error)
+    except KafkaError:
+        raise
+    finally:
+        consumer.close(timeout_ms=1000)
+    return total
+
+
+def asking(consumer: Consumer[bytes | None, bytes | None]) -> list[int]:
+    """Questions have answers with types."""
+    tp = TopicPartition("orders", 0)
+    found: dict[TopicPartition, OffsetAndTimestamp | None] = consumer.offsets_for_times({tp: 1_700_000_000_000})
+    first = found[tp]
+    partitions: set[int] | None = consumer.partitions_for_topic("orders")
+    ends: dict[TopicPartition, int] = consumer.end_offsets([tp])
+    return [first.offset if first is not None else -1, *(partitions or ()), *ends.values()]
