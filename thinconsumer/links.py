@@ -322,14 +322,14 @@ class Links:
         candidates = self._candidates()
         able = [route for route in candidates if route.link is not None and route.link.can_send(now)]
         lively = [route for route in able if not _silent(route, now)]
-        if not lively and any(not route.ready and not route.failures for route in candidates):
+        if not lively and any(not route.ready and not route.unreachable for route in candidates):
             return None  # better dial one that may be well
         return min(lively or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
 
     def _candidates(self) -> list[Route]:
         """Return the routes that may serve any request: of all nodes, and of bootstrap servers when those fail."""
         routes = [self._route(Target(node_id)) for node_id in self._nodes]
-        if not routes or (self._rebootstraps and all(route.failures for route in routes)):
+        if not routes or (self._rebootstraps and all(route.unreachable for route in routes)):
             for host, port in self._servers:
                 if (host, port) not in self._bootstrap:
                     self._bootstrap[host, port] = Route(self._shared, host, port)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.driver import Address
+from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.link.link import Link, LinkSettings
 from thinconsumer.link.request import Request, Target
+from thinconsumer.link.route import Route, Shared
 from thinconsumer.link.states import LinkState
+from thinconsumer.timers import Backoff
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
 from thinconsumer.wire.header import decode_request_header, encode_response
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 
+V4 = Address(2, ("10.0.0.1", 9092))
+REFUSED = KafkaConnectionError("kafka:9092 (10.0.0.1:9092): connection refused, while connecting")  # as net words it
 RANGES = {1: (4, 18), 2: (1, 11), 3: (0, 13), 18: (0, 5)}
 
 
@@ -131,6 +136,97 @@ def requests_in(data):
     return headers
 
 
+class NoJitter:
+    """Always the middle."""
+
+    def random(self):
+        return 0.5
+
+    def randrange(self, stop):
+        return 0
+
+
+class Road:
+    """One route; the test is driver, resolver and broker."""
+
+    def __init__(self, host="kafka", new_login=None, rng=None, in_flight=5):
+        settings = LinkSettings("me", 10_000_000, in_flight, 540.0, new_login)
+        backoff, setup = Backoff(0.05, 1.0), Backoff(10.0, 30.0)
+        self.shared = Shared(settings, backoff, setup, rng or NoJitter())
+        self.route = Route(self.shared, host, 9092, 1)
+        self.now = 0.0
+        self.heard = []
+
+    def step(self, seconds=0.0, **more):
+        self.now += seconds
+        self.route.step(self.now, self.now, **more)
+
+    def send(self, allowance=30.0, **more):
+        request = Request("test", MetadataRequest, Target(1), lambda v: MetadataRequest(), self.now + allowance, **more)
+        self.route.send(request, self.now)
+        return request
+
+    def resolve(self, *addresses, error=""):
+        """Answer the one lookup there is."""
+        resolve = self.shared.book.take_command()
+        assert (resolve.host, resolve.port) == (self.route.host, 9092)
+        self.shared.book.resolved(resolve.host, resolve.port, addresses, error)
+        self.step()
+
+    def dialled(self):
+        """Return the addresses dialled since this was last asked."""
+        commands, self.shared.commands = self.shared.commands, []
+        for command in commands:
+            if isinstance(command, Hangup):
+                command.stream.hung_up()
+        return [command.address for command in commands if isinstance(command, Dial)]
+
+    def fail(self, error=REFUSED):
+        """Let the connection attempt under way fail."""
+        self.route.link.connection_lost(error, self.now)
+        self.step()
+
+    def reach(self):
+        """Make the connection that is under way ready."""
+        self.route.link.connection_made(self.now)
+        keys = [ApiVersion(api_key=3, min_version=0, max_version=13)]
+        self.reply(ApiVersionsResponse(api_keys=keys))
+        self.step()
+        assert self.route.ready
+
+    def connect(self):
+        """Do all it takes."""
+        self.step(wanted=True)
+        self.resolve(V4)
+        self.reach()
+        self.dialled()
+        return self
+
+    def hear(self):
+        """Take what was written."""
+        data = b"".join(self.route.link.data_to_send())
+        if data:
+            self.route.link.data_sent(len(data), self.now)
+        self.heard += requests_in(data)
+        return self.heard
+
+    def reply(self, message):
+        """Answer the oldest request."""
+        self.hear()
+        header = self.heard.pop(0)
+        data = framed(encode_response(message, header.api_version, header.correlation_id))
+        self.route.link.get_buffer()[: len(data)] = data
+        self.route.link.buffer_updated(len(data), self.now)
+
+    def answer_to(self, request):
+        (answer,) = [answer for answer in self.shared.answers if answer.request is request]
+        return answer
+
+    @property
+    def unanswered(self):
+        return not self.shared.answers
+
+
 @pytest.fixture(scope="session")
 def bench():
     """Return the class of workbenches."""
@@ -153,3 +249,15 @@ def metadata():
 def make_frame():
     """Return what puts a size before a frame."""
     return framed
+
+
+@pytest.fixture(scope="session")
+def make_road():
+    """Return the class of roads."""
+    return Road
+
+
+@pytest.fixture
+def road():
+    """A route to which nothing has happened."""
+    return Road()

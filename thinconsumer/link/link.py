@@ -353,6 +353,8 @@ class Link:
         self._answer(Answer(item.request, self.node_id, item.version, response, size=len(frame)))
 
     def _take_own(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
+        # Each step of it gets the whole time: a caller who looks in once a minute would else never get through.
+        self._setup_deadline = now + self._setup_timeout
         if self.state is LinkState.NEGOTIATING:
             self._in_flight.popleft()
             response, ranges = self._negotiation.take(frame, body)

@@ -65,6 +65,7 @@ class Route:
         self.state = RouteState.DISCONNECTED
         self.link: Link | None = None
         self.failures = 0  #: Attempts that failed, or connections that broke, since it was last ready.
+        self.unreachable = False  #: Whether the last attempt failed, at all addresses.
         self.cause = ""  #: Why the last one did, in words; empty while it works.
         self.started_at = -NEVER  #: When the last attempt began.
         self.login_error: AuthorizationError | None = None  #: Of the last attempt; the owner takes it.
@@ -172,6 +173,7 @@ class Route:
         """The node has another address now: the connection ends, the queue goes there."""
         self.close(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
         self.host, self.port = host, port
+        self.unreachable = False
         self.failures = 0
         self.cause = ""
 
@@ -262,6 +264,7 @@ class Route:
             log.info("%s: reached again after %d failures", self.name, self.failures)
         self._shared.book.worked(self.host, self.port, link.address)
         self._ready_noted = True
+        self.unreachable = False
         self.failures = 0
         self.cause = ""
         self._addresses.clear()
@@ -287,11 +290,12 @@ class Route:
             self._shared.book.failed(self.host, self.port)
             self._look_up(now)
         else:
-            self._shared.book.failed(self.host, self.port)
             self._fail(self.cause, now)
 
     def _fail(self, cause: str, now: float, error: KafkaError | None = None) -> None:
         self._addresses.clear()
+        self.unreachable = True
+        self._shared.book.failed(self.host, self.port)
         self._back_off(cause, now)
         self._move(RouteEvent.FAILED)
         self.refuse(

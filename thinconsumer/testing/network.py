@@ -55,6 +55,7 @@ class Network:
         self._paused: set[Place] = set()
         self._held: dict[Place, list[Callable[[], None]]] = defaultdict(list)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._moment: float | None = None  #: Of the event that is happening, while one is.
         self._numbers = itertools.count()
         self._hosts = itertools.count(1)
 
@@ -108,7 +109,7 @@ class Network:
             self._paused.discard(place)
             self._black_holes.discard(place)
             for callback in self._held.pop(place, []):
-                self.call_at(self.clock.now(), callback)
+                self.call_at(self.now(), callback)
 
     # -- for the driver
 
@@ -133,7 +134,7 @@ class Network:
             else:
                 callback()
 
-        self.call_at(self.clock.now() + self.latency, arrive)
+        self.call_at(self.now() + self.latency, arrive)
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
         """Call back at a moment; those of the same moment in the order they were asked for."""
@@ -143,15 +144,21 @@ class Network:
         """Return when the next thing happens."""
         return self._events[0][0] if self._events else None
 
+    def now(self) -> float:
+        """Return the time as peers see it: while the clock jumps ahead, they go on at their own pace."""
+        return self.clock.now() if self._moment is None else self._moment
+
     def run_due(self) -> bool:
-        """Let everything happen whose time has come when this is called; return whether there was anything."""
-        now = self.clock.now()
-        due = []
-        while self._events and self._events[0][0] <= now:
-            due.append(heapq.heappop(self._events)[2])
-        for callback in due:
-            callback()
-        return bool(due)
+        """Let everything happen whose time has come, and what follows from it; return whether there was anything."""
+        happened = False
+        try:
+            while self._events and self._events[0][0] <= self.clock.now():
+                self._moment, _, callback = heapq.heappop(self._events)
+                happened = True
+                callback()
+        finally:
+            self._moment = None
+        return happened
 
     # -- inside
 
@@ -205,7 +212,7 @@ class MemoryConnection:
             self._lose("connection refused (nothing listens there), while connecting")
             return
         self._conversation = peer.connection_made(self)
-        self.stream.connection_made(self.now())
+        self.stream.connection_made(self._network.clock.now())
         self._driver.called()
 
     def flush(self) -> None:
@@ -214,7 +221,7 @@ class MemoryConnection:
             return
         data = b"".join(self.stream.data_to_send())[: self._network.send_limit]
         if data:
-            self.stream.data_sent(len(data), self.now())
+            self.stream.data_sent(len(data), self._network.clock.now())
             self._network.deliver(self.place, lambda: self._to_peer(data))
 
     def hang_up(self) -> None:
@@ -227,7 +234,7 @@ class MemoryConnection:
 
     def now(self) -> float:
         """Return monotonic seconds."""
-        return self._network.clock.now()
+        return self._network.now()
 
     def send(self, data: bytes) -> None:
         """Send bytes to the client."""
@@ -261,7 +268,7 @@ class MemoryConnection:
             size = min(len(buffer), len(left), self._network.chunk or len(left))
             buffer[:size] = left[:size]
             left = left[size:]
-            self.stream.buffer_updated(size, self.now())
+            self.stream.buffer_updated(size, self._network.clock.now())
             self._driver.called()
 
     def _lose(self, words: str | None) -> None:
@@ -270,7 +277,7 @@ class MemoryConnection:
         self._over()
         where = str(self.address) if self.host == self.place[0] else f"{self.host}:{self.place[1]} ({self.address})"
         error = None if words is None else KafkaConnectionError(f"{where}: {words}", host=self.host, port=self.place[1])
-        self.stream.connection_lost(error, self.now())
+        self.stream.connection_lost(error, self._network.clock.now())
         self._driver.called()
 
     def _over(self) -> None:
