@@ -27,6 +27,11 @@ SELECTORS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let those who have the time ask for the long forms."""
+    parser.addoption("--soak", action="store_true", help="run tests marked soak for their stated length")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse to run on the checkout when the wheel was promised: every result would be about other code."""
     spec = importlib.util.find_spec("thinconsumer")
@@ -35,6 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(
             f"the wheel was to be tested, but thinconsumer comes from {place}: run pytest, not python -m"
         )
+
+
+@pytest.fixture
+def soak_seconds(request: pytest.FixtureRequest) -> float:
+    """How long a test marked ``soak(seconds)`` shall go on: that long with ``--soak``, else a minute at most."""
+    marker = request.node.get_closest_marker("soak")
+    stated = float(marker.args[0])
+    return stated if request.config.getoption("--soak") else min(stated, 60.0)
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 def producer(bootstrap: str, **options: Any) -> Producer:
     """Return a librdkafka producer; option names with underscores for dots."""
     settings = {name.replace("_", "."): setting for name, setting in options.items()}
-    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, **settings})
+    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 2, "log_level": 0, **settings})
 
 
 def message(n: int, chance: random.Random) -> dict[str, Any]:
