@@ -183,7 +183,7 @@ class _Decoder:
             source.line(f"bad_length({what!r}, end - pos, pos)")
         cut = "buf[pos:end]"
         if of.name == "string":
-            cut = f"str({cut}, 'utf-8')" if self.view else f"{cut}.decode()"
+            cut = f"{cut}.tobytes().decode()" if self.view else f"{cut}.decode()"
         elif of.name == "bytes" and self.view:
             cut = f"bytes({cut})"
         source.line(f"{target} = {cut}")

@@ -21,8 +21,11 @@ from .primitives import (
     uvarint,
     write_tags,
 )
-from .schema import Primitive, Struct, WireField, wire_fields
+from .schema import NO_VERSIONS, Primitive, Struct, WireField, string, wire_fields
 from .source import COUNT_PREFIX, LENGTH_PREFIX, Source
+
+#: Stands for an element of a list: those are never null, whatever the list itself may be.
+ELEMENT = WireField(string, False, NO_VERSIONS, NO_VERSIONS, -1, False, None)
 
 #: ``encode(message, write)`` hands over the message's bytes in order.
 Encode = Callable[[Any, Write], None]
@@ -123,37 +126,30 @@ class _Encoder:
         self.flush()
         self.source.line(f"{self.write}(UVARINTS[{name}] if {name} < {len(UVARINTS)} else uvarint({name}))")
 
-    def null(self, wire: WireField, name: str, length: str, what: str) -> bool:
-        """Open the case that a nullable field is None; return whether an ``else`` has to follow."""
-        if wire.nullable.last < 0:
-            return False
-        with self.source.block(f"if {name} is None:"):
-            if self.version in wire.nullable:
-                self.source.line(f"{length} = {0 if self.flexible else -1}")
-            else:
-                self.source.line(f"null_refused({what!r}, {self.version})")
-        return True
+    def measure(self, wire: WireField, name: str, length: str, what: str, lines: list[str]) -> None:
+        """Compute a length or count by ``lines``, or what stands for None where the field has a null."""
+        if self.flexible:
+            lines.append(f"{length} += 1")
+        if wire.nullable.last >= 0:
+            with self.source.block(f"if {name} is None:"):
+                if self.version in wire.nullable:
+                    self.source.line(f"{length} = {0 if self.flexible else -1}")
+                else:
+                    self.source.line(f"null_refused({what!r}, {self.version})")
+            with self.source.block("else:"):
+                self.source.lines(lines)
+        else:
+            self.source.lines(lines)
 
     def content(self, of: Primitive[Any], wire: WireField, name: str, what: str) -> None:
         """Write a string, bytes or records."""
         source = self.source
         length = source.fresh("n")
-        measure = [f"{length} = len({name})"]
+        lines = [f"{length} = len({name})"]
         if of.name == "string":
-            measure = [
-                f"{name} = {name}.encode()",
-                f"{length} = len({name})",
-                f"if {length} > {STRING_MAX}: string_too_long({what!r}, {length})",
-            ]
-        if self.flexible:
-            measure.append(f"{length} += 1")
-        if not wire.array and self.null(wire, name, length, what):
-            with source.block("else:"):
-                for line in measure:
-                    source.line(line)
-        else:
-            for line in measure:
-                source.line(line)
+            lines.insert(0, f"{name} = {name}.encode()")
+            lines.append(f"if {length} > {STRING_MAX}: string_too_long({what!r}, {length})")
+        self.measure(wire, name, length, what, lines)
         self.length(LENGTH_PREFIX[of.name], length)
         with source.block(f"if {length} > {1 if self.flexible else 0}:"):
             source.line(f"{self.write}({name})")
@@ -161,12 +157,7 @@ class _Encoder:
     def array(self, wire: WireField, name: str, what: str) -> None:
         source = self.source
         count = source.fresh("n")
-        measure = f"{count} = len({name}){' + 1' if self.flexible else ''}"
-        if self.null(wire, name, count, what):
-            with source.block("else:"):
-                source.line(measure)
-        else:
-            source.line(measure)
+        self.measure(wire, name, count, what, [f"{count} = len({name})"])
         self.length(COUNT_PREFIX, count)
         if isinstance(wire.of, Primitive) and wire.of.code:
             with source.block(f"if {name}:"):
@@ -175,7 +166,7 @@ class _Encoder:
         element = source.fresh("e")
         with source.block(f"for {element} in {name}{' or ()' if wire.nullable.last >= 0 else ''}:"):
             if isinstance(wire.of, Primitive):
-                self.content(wire.of, wire, element, what)
+                self.content(wire.of, ELEMENT, element, what)
             else:
                 self.structure(wire.of, element)
 

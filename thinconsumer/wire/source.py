@@ -7,7 +7,7 @@ and numbers from declarations get into the source, never anything from the netwo
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,6 +50,11 @@ class Source:
     def line(self, text: str) -> None:
         """Add one line at the present depth."""
         self._lines.append("    " * self._depth + text)
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Add several lines at the present depth."""
+        for text in texts:
+            self.line(text)
 
     def first(self, text: str) -> None:
         """Add one line before all others."""
