@@ -48,6 +48,7 @@ class Session:
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
+    turn: int = 0  #: Requests made so far: which partition comes first in the next one.
     held: dict[TopicPartition, Wanted] = field(default_factory=dict)
 
     def plan(self, wanted: Mapping[TopicPartition, Wanted], *, sessions: bool, uses_ids: bool) -> Plan:
@@ -63,8 +64,13 @@ class Session:
             self.held = dict(wanted)
             return Plan(self.session_id, INITIAL_EPOCH, wanted, {})
         held = self.held
-        # A topic that came back under a new id is another topic to the broker: forget the old one by its old id.
-        forget = {tp: old for tp, old in held.items() if tp not in wanted or wanted[tp].topic_id != old.topic_id}
+        # A topic that came back under a new id is another topic to the broker: forget the old one by its old id. Not by
+        # name: brokers add before they forget, so that would remove the new one.
+        forget = {
+            tp: old
+            for tp, old in held.items()
+            if tp not in wanted or (uses_ids and wanted[tp].topic_id != old.topic_id)
+        }
         send = {tp: new for tp, new in wanted.items() if held.get(tp) != new}
         self.held = dict(wanted)
         return Plan(self.session_id, self.epoch, send, forget)

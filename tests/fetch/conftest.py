@@ -1,0 +1,305 @@
+"""What the tests of reading share: all managers without links, a clock turned by hand, and answers as bytes."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from thinconsumer.config import ConsumerConfig
+from thinconsumer.fetch import lookups, planner, validation
+from thinconsumer.fetch.answers import Answers
+from thinconsumer.fetch.buffer import Buffer
+from thinconsumer.fetch.collector import Collector
+from thinconsumer.fetch.lookups import Lookups
+from thinconsumer.fetch.planner import Planner
+from thinconsumer.fetch.resets import Resets
+from thinconsumer.fetch.validation import Validation
+from thinconsumer.link.request import ANY_NODE, Answer, Request
+from thinconsumer.metadata import Metadata
+from thinconsumer.partitions import Partition, Partitions, PositionEvent
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire import ZERO_UUID, Message
+from thinconsumer.wire.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
+from thinconsumer.wire.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from thinconsumer.wire.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from thinconsumer.wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+
+#: What an answer holds besides records.
+OVERHEAD = 200
+
+
+def tp(number: int, topic: str = "t") -> TopicPartition:
+    """Return a partition of the topic most tests use."""
+    return TopicPartition(topic, number)
+
+
+def batch(base: int, count: int = 1, *, epoch: int = 5, size: int = 1, **more: Any) -> bytes:
+    """Return ``count`` records from offset ``base`` on; their values begin with their offset."""
+    records = [NewRecord(str(base + n).encode().ljust(size, b".")) for n in range(count)]
+    return build_batch(records, base_offset=base, leader_epoch=epoch, **more)
+
+
+def frame(message: Message, version: int) -> tuple[Any, int]:
+    """Return a message as it comes out of a frame, and the frame's size."""
+    data = message.encode(version)
+    return type(message).decode(memoryview(data), version), len(data)
+
+
+class World:
+    """Everything of reading, with node ids for brokers and a hand on the clock."""
+
+    def __init__(self, deserialize: Any = None, **options: Any) -> None:
+        self.config = config = ConsumerConfig.from_options(**options)
+        self.random = random.Random(7)
+        self.now = 1000.0
+        self.wall_time = 1_700_000_000.0
+        self.partitions = Partitions()
+        self.metadata = Metadata(config, self.random)
+        self.buffer = Buffer()
+        self.lookups = Lookups(config, self.metadata, self.random)
+        self.resets = Resets(
+            config.auto_offset_reset, config.new_partition_offset_reset, self.partitions, self.metadata, self.lookups
+        )
+        self.validation = Validation(config, config.auto_offset_reset, self.partitions, self.metadata, self.random)
+        self.planner = Planner(config, self.partitions, self.metadata, self.buffer, self.random)
+        self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, self.random)
+        self.collector = Collector(config, self.partitions, self.buffer, deserialize)
+
+    # -- the cluster
+
+    def cluster(
+        self,
+        leaders: dict[TopicPartition, tuple[int, int]],
+        *,
+        nodes: tuple[int, ...] = (1, 2, 3),
+        ids: dict[str, bytes] | None = None,
+        errors: dict[str, int] | None = None,
+        version: int = 12,
+    ) -> None:
+        """Have metadata learn (leader, epoch) of partitions. Topic ids are made of the name, unless given."""
+        topics: dict[str, MetadataResponseTopic] = {}
+        for where, (leader, epoch) in leaders.items():
+            topic_id = (ids or {}).get(where.topic, where.topic.encode().ljust(16, b"_"))
+            topic = topics.setdefault(where.topic, MetadataResponseTopic(name=where.topic, topic_id=topic_id))
+            topic.partitions.append(
+                MetadataResponsePartition(partition_index=where.partition, leader_id=leader, leader_epoch=epoch)
+            )
+        for name, code in (errors or {}).items():
+            topics[name] = MetadataResponseTopic(name=name, error_code=code)
+        brokers = [MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092) for n in nodes]
+        response = MetadataResponse(brokers=brokers, topics=list(topics.values()))
+        self.metadata.want({where.topic for where in leaders} | set(errors or {}))
+        request = Request("metadata", MetadataRequest, ANY_NODE, lambda v: MetadataRequest(), self.now + 30)
+        self.metadata.handle(Answer(request, 1, version, frame(response, version)[0]), self.now)
+
+    def assign(self, offsets: dict[TopicPartition, int], *, epoch: int = -1) -> list[Partition]:
+        """Assign partitions that are being read from these offsets on."""
+        self.partitions.assign(offsets)
+        for partition in self.partitions:
+            partition.place(PositionEvent.SEEK, offsets[partition.tp], epoch)
+        self.validation.step(self.now)
+        return list(self.partitions)
+
+    def simple(self, *positions: int, leader: int = 1, epoch: int = 5, **more: Any) -> list[Partition]:
+        """One topic, one leader, and partitions that are read from these positions on."""
+        self.cluster({tp(n): (leader, epoch) for n in range(len(positions))}, **more)
+        return self.assign({tp(n): position for n, position in enumerate(positions)}, epoch=epoch)
+
+    # -- fetching
+
+    def fetches(self, version: int = 17) -> dict[int, Sent]:
+        """Return the Fetch of each node that is due one, written."""
+        return {request.target.node_id: Sent(self, request, version) for request in self.planner.step(self.now)}
+
+    def fetch(self, version: int = 17) -> Sent:
+        """Return the one Fetch that is due."""
+        [sent] = self.fetches(version).values()
+        return sent
+
+    def receive(self, data: dict[TopicPartition, Any], version: int = 17, **more: Any) -> Answer:
+        """Fetch once, and take what ``data`` says: batches as bytes, or fields of ``PartitionData``."""
+        return self.fetch(version).answer(data, **more)
+
+    # -- the other questions
+
+    def look_ups(self, version: int = 9) -> list[Sent]:
+        """Return what is asked with ListOffsets."""
+        self.resets.step(self.now, self.wall_time)
+        return [Sent(self, request, version) for request in self.lookups.step(self.now)]
+
+    def validations(self, version: int = 4) -> list[Sent]:
+        """Return what is asked with OffsetForLeaderEpoch."""
+        return [Sent(self, request, version) for request in self.validation.step(self.now)]
+
+    def reset_all(self, ends: dict[TopicPartition, tuple[int, int]]) -> None:
+        """Answer all lookups from these logs' (start, end) until none is left."""
+        for _ in range(10):
+            for sent in self.look_ups():
+                sent.offsets({(w, t): ends[w][0] if t == -2 else ends[w][1] for w, t in sent.timestamps()})
+
+
+class Sent:
+    """A request as the broker reads it."""
+
+    def __init__(self, world: World, request: Request, version: int) -> None:
+        highest = request.api.VERSIONS[1] if request.max_version is None else request.max_version()
+        self.world = world
+        self.request = request
+        self.version = min(version, highest)
+        self.node_id = request.target.node_id
+        assert self.version >= request.min_version
+        self.message: Any = frame(request.build(self.version), self.version)[0]
+
+    def fail(self, error: Exception) -> None:
+        """The connection failed."""
+        self._hand_in(Answer(self.request, self.node_id, self.version, error=error))
+
+    def _hand_in(self, answer: Answer) -> Answer:
+        world = self.world
+        handlers = {
+            planner.ASKER: world.answers.handle,
+            lookups.ASKER: world.lookups.handle,
+            validation.ASKER: world.validation.handle,
+        }
+        handlers[self.request.asker](answer, world.now)
+        return answer
+
+    def _reply(self, response: Message) -> Answer:
+        decoded, size = frame(response, self.version)
+        return self._hand_in(Answer(self.request, self.node_id, self.version, decoded, size=size))
+
+    # -- Fetch
+
+    def asked(self) -> dict[TopicPartition, Any]:
+        """Return what a Fetch mentions, by partition."""
+        assert isinstance(self.message, FetchRequest)
+        return {TopicPartition(self._name(t), p.partition): p for t in self.message.topics for p in t.partitions}
+
+    def forgotten(self) -> set[TopicPartition]:
+        """Return what a Fetch has the broker forget."""
+        return {TopicPartition(self._name(t), p) for t in self.message.forgotten_topics_data for p in t.partitions}
+
+    def _name(self, topic: Any) -> str:
+        return topic.topic or topic.topic_id.rstrip(b"_").decode()
+
+    def answer(
+        self,
+        data: dict[TopicPartition, Any] | None = None,
+        *,
+        session_id: int = 77,
+        error_code: int = 0,
+        endpoints: dict[int, str] | None = None,
+    ) -> Answer:
+        """Answer a Fetch."""
+        topics: dict[str, FetchableTopicResponse] = {}
+        for where, fields in (data or {}).items():
+            fields = {"records": fields} if isinstance(fields, (bytes, bytearray)) else dict(fields)
+            fields.setdefault("high_watermark", 1000)
+            if "aborted" in fields:
+                fields["aborted_transactions"] = [
+                    AbortedTransaction(producer_id=p, first_offset=o) for p, o in fields.pop("aborted")
+                ]
+            if "leader" in fields:
+                leader, epoch = fields.pop("leader")
+                fields["current_leader"] = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+            topic_id = self.world.metadata.topic_id(where.topic)
+            if topic_id == ZERO_UUID:
+                topic_id = where.topic.encode().ljust(16, b"_")
+            topic = topics.setdefault(where.topic, FetchableTopicResponse(topic=where.topic, topic_id=topic_id))
+            topic.partitions.append(PartitionData(partition_index=where.partition, **fields))
+        response = FetchResponse(
+            error_code=error_code,
+            session_id=session_id if self.version >= 7 else 0,
+            responses=list(topics.values()),
+        )
+        if endpoints:
+            response.node_endpoints = [NodeEndpoint(node_id=n, host=h, port=9092) for n, h in endpoints.items()]
+        return self._reply(response)
+
+    # -- ListOffsets
+
+    def timestamps(self) -> list[tuple[TopicPartition, int]]:
+        """Return what is looked up."""
+        assert isinstance(self.message, ListOffsetsRequest)
+        return [
+            (TopicPartition(t.name, p.partition_index), p.timestamp) for t in self.message.topics for p in t.partitions
+        ]
+
+    def offsets(self, found: dict[Any, Any], *, epoch: int = 5) -> Answer:
+        """Answer a lookup: offsets, or negative numbers' error codes as ``{"error_code": ...}``."""
+        response = ListOffsetsResponse()
+        for where, timestamp in self.timestamps():
+            fields = found.get((where, timestamp), found.get(where))
+            if fields is None:
+                continue
+            if not isinstance(fields, dict):
+                fields = {"offset": fields, "timestamp": 123, "leader_epoch": epoch}
+            part = ListOffsetsPartitionResponse(partition_index=where.partition, **fields)
+            response.topics.append(ListOffsetsTopicResponse(name=where.topic, partitions=[part]))
+        return self._reply(response)
+
+    # -- OffsetForLeaderEpoch
+
+    def epochs(self) -> dict[TopicPartition, tuple[int, int]]:
+        """Return (current leader epoch, epoch asked about) by partition."""
+        assert isinstance(self.message, OffsetForLeaderEpochRequest)
+        return {
+            TopicPartition(t.topic, p.partition): (p.current_leader_epoch, p.leader_epoch)
+            for t in self.message.topics
+            for p in t.partitions
+        }
+
+    def epoch_ends(self, found: dict[TopicPartition, Any]) -> Answer:
+        """Answer with (epoch, end offset), or an error code."""
+        response = OffsetForLeaderEpochResponse()
+        for where, fields in found.items():
+            code, epoch, end = (fields, -1, -1) if isinstance(fields, int) else (0, *fields)
+            part = EpochEndOffset(partition=where.partition, error_code=code, leader_epoch=epoch, end_offset=end)
+            response.topics.append(OffsetForLeaderTopicResult(topic=where.topic, partitions=[part]))
+        return self._reply(response)
+
+
+@pytest.fixture
+def make():
+    """Return the constructor of worlds; options as keywords."""
+    return World
+
+
+@pytest.fixture
+def world():
+    """Return a world with default options."""
+    return World()
+
+
+@pytest.fixture(scope="session")
+def help():  # noqa: A001
+    """Return small builders: ``tp``, ``batch``, ``OVERHEAD``."""
+    return SimpleNamespace(tp=tp, batch=batch, OVERHEAD=OVERHEAD)

@@ -1,0 +1,208 @@
+"""Fetch sessions: whatever changes, the broker's side of the session holds exactly what is wanted (KIP-227)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Plan, Session, Wanted
+from thinconsumer.timers import Backoff, Retry
+from thinconsumer.types import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+ID, OTHER = b"1" * 16, b"2" * 16
+
+
+def session(incremental: bool = True) -> Session:
+    """Return a session that has not said anything yet."""
+    return Session(Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
+
+
+def wanted(offset: int = 0, *, max_bytes: int = 100, epoch: int = 1, topic_id: bytes = ID) -> Wanted:
+    """Return what one partition is asked for."""
+    return Wanted(offset, max_bytes, epoch, topic_id)
+
+
+class Broker:
+    """The broker's side, after KIP-227 and Kafka's FetchSession: adds before it forgets, knows names or ids."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[int, dict[object, tuple[TopicPartition, Wanted]]] = {}
+        self.epochs: dict[int, int] = {}
+        self.ids: dict[int, bool] = {}
+        self.next_id = 1
+        self.closed: list[int] = []
+
+    def key(self, tp: TopicPartition, want: Wanted, uses_ids: bool) -> object:
+        return (want.topic_id, tp.partition) if uses_ids else tp
+
+    def fetch(
+        self, plan: Plan, *, uses_ids: bool, full: bool
+    ) -> tuple[int, dict[object, tuple[TopicPartition, Wanted]]]:
+        """Return the session id answered and what is fetched."""
+        if plan.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if self.sessions.pop(plan.session_id, None) is not None:
+                self.closed.append(plan.session_id)
+            assert not plan.forget
+            fetched = {self.key(tp, want, uses_ids): (tp, want) for tp, want in plan.send.items()}
+            if plan.epoch == FINAL_EPOCH or full or not fetched:
+                return NO_SESSION, fetched
+            self.next_id += 1
+            self.sessions[self.next_id], self.epochs[self.next_id] = dict(fetched), 1
+            self.ids[self.next_id] = uses_ids
+            return self.next_id, fetched
+        assert plan.session_id in self.sessions, "FETCH_SESSION_ID_NOT_FOUND"
+        assert plan.epoch == self.epochs[plan.session_id], "INVALID_FETCH_SESSION_EPOCH"
+        assert self.ids[plan.session_id] is uses_ids, "FETCH_SESSION_TOPIC_ID_ERROR"
+        held = self.sessions[plan.session_id]
+        for tp, want in plan.send.items():
+            held[self.key(tp, want, uses_ids)] = (tp, want)
+        for tp, old in plan.forget.items():
+            held.pop(self.key(tp, old, uses_ids), None)
+        if not held:
+            del self.sessions[plan.session_id]
+            return NO_SESSION, {}
+        self.epochs[plan.session_id] += 1
+        return plan.session_id, dict(held)
+
+    def evict(self) -> None:
+        """Forget every session, as a restart does."""
+        self.sessions.clear()
+
+
+WANTED = st.dictionaries(
+    st.builds(TopicPartition, st.sampled_from(["t", "u"]), st.integers(0, 2)),
+    st.builds(Wanted, st.integers(0, 2), st.sampled_from([100, 200]), st.integers(1, 2), st.just(b"")),
+    max_size=6,
+)
+STEPS = st.lists(
+    st.tuples(
+        WANTED,
+        st.fixed_dictionaries({"t": st.sampled_from([ID, OTHER]), "u": st.just(b"u" * 16)}),
+        st.booleans(),  # whether names or ids are used
+        st.sampled_from(["ok"] * 6 + ["full", "old", "evicted", "lost", "unsent"]),
+    ),
+    max_size=15,
+)
+
+
+@settings(deadline=None, max_examples=120)
+@given(steps=STEPS)
+def test_the_broker_fetches_exactly_what_is_wanted(steps):
+    """Whatever is wanted next, under names or ids, through full caches, restarts and lost connections."""
+    ours, broker = session(), Broker()
+    for wants, ids, uses_ids, what in steps:
+        wants = {tp: want._replace(topic_id=ids[tp.topic]) for tp, want in wants.items()}
+        if what == "evicted" and ours.session_id in broker.sessions:
+            broker.evict()
+            ours.plan(wants, sessions=True, uses_ids=uses_ids)
+            ours.reset()  # FETCH_SESSION_ID_NOT_FOUND
+        plan = ours.plan(wants, sessions=what != "old", uses_ids=uses_ids and what != "old")
+        if what == "unsent":
+            ours.reset(keep_id=True)
+            continue
+        session_id, fetched = broker.fetch(plan, uses_ids=uses_ids and what != "old", full=what == "full")
+        if what == "lost":
+            ours.reset(keep_id=True)
+            continue
+        assert dict(fetched.values()) == wants
+        assert len(fetched) == len(wants), "nothing of before is left in the session"
+        ours.answered(session_id)
+        assert len(broker.sessions) <= 1 + sum(s[3] in ("lost", "old") for s in steps)
+
+
+def say(ours: Session, wants: Mapping[TopicPartition, Wanted], **more: bool) -> Plan:
+    """Return the plan of a session that may use sessions and ids."""
+    return ours.plan(wants, sessions=more.get("sessions", True), uses_ids=more.get("uses_ids", True))
+
+
+def test_only_what_changed_is_said():
+    ours = session()
+    assert say(ours, {A: wanted(), B: wanted()}) == Plan(0, 0, {A: wanted(), B: wanted()}, {})
+    ours.answered(9)
+    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 1, {A: wanted(5)}, {})
+    ours.answered(9)
+    assert say(ours, {A: wanted(5), B: wanted()}) == Plan(9, 2, {}, {})
+    ours.answered(9)
+    assert say(ours, {B: wanted()}) == Plan(9, 3, {}, {A: wanted(5)})
+
+
+@pytest.mark.parametrize(
+    "change", [wanted(1), wanted(max_bytes=7), wanted(epoch=2)], ids=["offset", "max bytes", "leader epoch"]
+)
+def test_whatever_changes_is_said_again_without_forgetting(change):
+    ours = session()
+    say(ours, {A: wanted()})
+    ours.answered(9)
+    assert say(ours, {A: change}) == Plan(9, 1, {A: change}, {})
+
+
+def test_a_topic_id_that_changes_is_forgotten_by_the_old_one():
+    ours = session()
+    say(ours, {A: wanted()})
+    ours.answered(9)
+    assert say(ours, {A: wanted(topic_id=OTHER)}) == Plan(9, 1, {A: wanted(topic_id=OTHER)}, {A: wanted()})
+
+
+def test_under_names_a_topic_id_that_changes_must_not_forget_the_name():
+    """Brokers add first and forget then: the partition would never be fetched again."""
+    ours = session()
+    say(ours, {A: wanted()}, uses_ids=False)
+    ours.answered(9)
+    assert say(ours, {A: wanted(topic_id=OTHER)}, uses_ids=False).forget == {}
+
+
+def test_changing_between_names_and_ids_closes_the_session_and_opens_another():
+    ours = session()
+    for uses_ids, expected in ((False, (0, 0)), (True, (9, 0)), (True, (10, 1)), (False, (10, 0))):
+        plan = say(ours, {A: wanted()}, uses_ids=uses_ids)
+        assert (plan.session_id, plan.epoch) == expected
+        ours.answered(9 if expected == (0, 0) else 10)
+
+
+def test_epochs_go_round_past_the_ones_with_a_meaning():
+    ours = session()
+    say(ours, {A: wanted()})
+    ours.answered(9)
+    ours.epoch = 2**31 - 1
+    assert say(ours, {A: wanted()}).epoch == 2**31 - 1
+    ours.answered(9)
+    assert say(ours, {A: wanted()}) == Plan(9, 1, {}, {})
+
+
+def test_a_broker_without_room_for_sessions_gets_everything_every_time():
+    ours = session()
+    for _ in range(3):
+        assert say(ours, {A: wanted()}) == Plan(NO_SESSION, INITIAL_EPOCH, {A: wanted()}, {})
+        ours.answered(NO_SESSION)
+
+
+@pytest.mark.parametrize(("incremental", "sessions"), [(False, True), (True, False)], ids=["off", "old broker"])
+def test_without_sessions_every_request_stands_alone(incremental, sessions):
+    ours = session(incremental)
+    for _ in range(2):
+        assert say(ours, {A: wanted()}, sessions=sessions) == Plan(NO_SESSION, FINAL_EPOCH, {A: wanted()}, {})
+        ours.answered(NO_SESSION)
+
+
+@pytest.mark.parametrize("keep_id", [True, False])
+def test_starting_over_says_everything_and_closes_the_old_session_if_told_to(keep_id):
+    ours = session()
+    say(ours, {A: wanted()})
+    ours.answered(9)
+    ours.reset(keep_id=keep_id)
+    assert say(ours, {A: wanted()}) == Plan(9 if keep_id else 0, INITIAL_EPOCH, {A: wanted()}, {})
+
+
+def test_a_session_that_the_broker_replaced_goes_on_from_epoch_one():
+    ours = session()
+    say(ours, {A: wanted()})
+    ours.answered(9)
+    ours.reset(keep_id=True)
+    say(ours, {A: wanted()})
+    ours.answered(10)
+    assert say(ours, {A: wanted()}) == Plan(10, 1, {}, {})
