@@ -58,23 +58,21 @@ def decode(batch: Batch, data: bytes) -> Columns:
 def _decode(batch: Batch, data: bytes, count: int) -> Columns:
     found = Found()
     pos = _read_fast(data, count, found)
-    if _taken_in(found):
+    in_a_row = found.offsets == list(range(count))
+    if NOT_HERE in found.deltas or (not in_a_row and NOT_HERE in found.offsets):
+        # A run believed bytes that only looked alike: what it read as a timestamp or an offset was of another width.
         found = Found()
         pos = _read(data, 0, count, found)
+        in_a_row = False
     if pos != len(data):
         raise Malformed(f"{len(data) - pos} bytes after its {count} records")
     headers: list[tuple[Header, ...]] = [()] * count
     for place, some in found.headers.items():
         headers[place] = some
-    return Columns(_offsets(batch, found.offsets), _timestamps(batch, found.deltas), found.keys, found.values, headers)
-
-
-def _taken_in(found: Found) -> bool:
-    """Whether a run believed bytes that only looked alike: what it read as timestamp or offset was of another width."""
-    deltas, offsets = found.deltas, found.offsets
-    if deltas and deltas.count(deltas[0]) != len(deltas) and NOT_HERE in deltas:
-        return True
-    return NOT_HERE in deltas[:1] or (offsets != list(range(len(offsets))) and NOT_HERE in offsets)
+    base = batch.base_offset
+    offsets = range(base, base + count) if in_a_row else [base + delta for delta in found.offsets]
+    _check_offsets(batch, offsets, in_a_row)
+    return Columns(offsets, _timestamps(batch, found.deltas), found.keys, found.values, headers)
 
 
 def _read_fast(data: bytes, count: int, found: Found) -> int:
@@ -141,20 +139,12 @@ def _timestamps(batch: Batch, deltas: list[int]) -> Sequence[int]:
     return stamps
 
 
-def _offsets(batch: Batch, deltas: list[int]) -> Sequence[int]:
+def _check_offsets(batch: Batch, offsets: Sequence[int], in_a_row: bool) -> None:
     """Refuse records outside their batch or out of order: they would be delivered twice, or move a position back."""
-    count, base = len(deltas), batch.base_offset
-    if not count:
-        return ()
-    if deltas[-1] - deltas[0] == count - 1 and deltas == list(range(deltas[0], deltas[0] + count)):
-        offsets: Sequence[int] = range(base + deltas[0], base + deltas[0] + count)
-    else:
-        offsets = [base + delta for delta in deltas]
+    if not in_a_row:
         for before, after in pairwise(offsets):
             if after <= before:
                 raise Malformed(f"a record at offset {after} behind one at {before}")
-    if offsets[0] < base or offsets[-1] >= batch.next_offset:
-        raise Malformed(
-            f"records at offsets {offsets[0]} to {offsets[-1]} in a batch of {base} to {batch.next_offset - 1}"
-        )
-    return offsets
+    first, end = batch.base_offset, batch.next_offset
+    if offsets and (offsets[0] < first or offsets[-1] >= end):
+        raise Malformed(f"records at offsets {offsets[0]} to {offsets[-1]} in a batch of {first} to {end - 1}")
