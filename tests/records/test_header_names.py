@@ -1,0 +1,28 @@
+"""Header names that are no UTF-8: as many U+FFFD as Java shows, which a dump by the Java consumer told."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.records.batch import split
+from thinconsumer.records.builder import NewRecord, build_batch
+
+#: What stands in the batch, and what Java makes of it.
+NAMES = {
+    b"\xed\xa0\x80.": "\ufffd.",  # an encoded surrogate is one mistake in Java, three in Python
+    b"\xed\xbf\xbf.": "\ufffd.",
+    b"\xed\xa0..": "\ufffd..",
+    b"\xed\x9f\xbf.": "\ud7ff.",  # the last character before them is none
+    b"A\xffB\xfe": "A\ufffdB\ufffd",
+    b"\xf0\x9f\x98.": "\ufffd.",
+    b"\xc0\x80..": "\ufffd\ufffd..",
+    b"\xe2\x82..": "\ufffd..",
+}
+
+
+@pytest.mark.parametrize("raw", NAMES)
+def test_names_that_are_not_utf8_look_as_in_java(raw):
+    plain = build_batch([NewRecord(b"v", b"k", [("NAME", b"1"), ("NAME", None)])])
+    batches, _ = split(memoryview(plain.replace(b"NAME", raw)))
+    (record,) = batches[0].decode("t", 0, check_crcs=False)
+    assert record.headers == ((NAMES[raw], b"1"), (NAMES[raw], None))
