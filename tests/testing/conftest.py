@@ -1,0 +1,155 @@
+"""An endpoint that does what a test tells it, and streams that record what they are told."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+import pytest
+
+from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.testing import MemoryDriver, Network
+from thinconsumer.wire.header import decode_response_header, encode_request
+
+
+class RecordingStream:
+    """Takes every byte and notes every call."""
+
+    def __init__(self, buffer_bytes=4096):
+        self.calls = []
+        self.received = bytearray()
+        self.sizes = []
+        self.lost = []
+        self.outgoing = deque()
+        self._buffer = memoryview(bytearray(buffer_bytes))
+
+    def connection_made(self, now):
+        self.calls.append(("made", now))
+
+    def get_buffer(self):
+        return self._buffer
+
+    def buffer_updated(self, size, now):
+        self.received += self._buffer[:size]
+        self.sizes.append(size)
+        self.calls.append(("received", now))
+
+    def connection_lost(self, error, now):
+        self.lost.append(error)
+        self.calls.append(("lost", now))
+
+    def data_to_send(self):
+        return tuple(self.outgoing)
+
+    def data_sent(self, size, now):
+        while size:
+            chunk = self.outgoing.popleft()
+            if len(chunk) > size:
+                self.outgoing.appendleft(chunk[size:])
+                break
+            size -= len(chunk)
+
+
+class Orders:
+    """An endpoint that orders what it is told to."""
+
+    def __init__(self):
+        self.commands = []
+        self.answers = []
+        self.wakes_at = math.inf
+
+    def take_commands(self):
+        commands, self.commands = self.commands, []
+        return commands
+
+    def resolved(self, host, port, addresses, error, now):
+        self.answers.append((host, port, [str(address) for address in addresses], error))
+
+    def wake_at(self):
+        return self.wakes_at
+
+
+class Stage:
+    """A driver in memory, its network, and a bare endpoint."""
+
+    def __init__(self, network=None, **options):
+        self.network = network or Network(**options)
+        self.driver = MemoryDriver(self.network)
+        self.orders = Orders()
+        self.began = self.driver.now()
+
+    @property
+    def passed(self):
+        return self.driver.now() - self.began
+
+    def dial(self, ip="10.0.0.1", port=9092, host="kafka"):
+        stream = RecordingStream()
+        self.orders.commands.append(Dial(stream, host, Address(2, (ip, port))))
+        return stream
+
+    def connect(self, *where):
+        stream = self.dial(*where)
+        self.run(0.01)
+        assert stream.calls[0][0] == "made"
+        return stream
+
+    def hang_up(self, stream):
+        self.orders.commands.append(Hangup(stream))
+
+    def run(self, seconds):
+        self.driver.run(self.orders, seconds)
+
+
+class Client:
+    """Sends single requests to a scripted broker and decodes its answers, with nothing between."""
+
+    def __init__(self, stage, stream):
+        self.stage = stage
+        self.stream = stream
+        self.sent = []
+
+    def send(self, message, version):
+        data = encode_request(message, version, len(self.sent), "me")
+        self.sent.append((type(message), version))
+        self.stream.outgoing.append(len(data).to_bytes(4, "big") + data)
+
+    def answers(self):
+        """Return the answers so far, decoded."""
+        out, data = [], bytes(self.stream.received)
+        while data:
+            stop = 4 + int.from_bytes(data[:4], "big")
+            frame, data = data[4:stop], data[stop:]
+            api, version = self.sent[len(out)]
+            correlation_id, body = decode_response_header(frame, api, version)
+            assert correlation_id == len(out)
+            out.append(api.RESPONSE.decode(frame, version, body))
+        return out
+
+    def ask(self, message, version, seconds=0.01):
+        """Send, wait, return the newest answer."""
+        self.send(message, version)
+        self.stage.run(seconds)
+        return self.answers()[len(self.sent) - 1]
+
+
+@pytest.fixture
+def make_stage():
+    """Return the class of stages."""
+    return Stage
+
+
+@pytest.fixture
+def stage():
+    """A stage with the usual network."""
+    return Stage()
+
+
+@pytest.fixture
+def call():
+    """Return what connects a client to a broker that listens on a stage."""
+
+    def make(stage, broker):
+        ip = stage.network.names[broker.host][0]
+        return Client(stage, stage.connect(ip, broker.port))
+
+    return make

@@ -1,0 +1,25 @@
+"""The virtual clock: passes when told to, never backwards, and its calendar can jump."""
+
+from thinconsumer.testing import VirtualClock
+
+
+def test_time_passes_only_when_told_to():
+    clock = VirtualClock(now=5.0, wall_time=100.0)
+    assert (clock.now(), clock.wall_time()) == (5.0, 100.0)
+    clock.advance(2.5)
+    assert (clock.now(), clock.wall_time()) == (7.5, 102.5)
+
+
+def test_time_does_not_go_back():
+    clock = VirtualClock(now=5.0)
+    clock.advance_to(3.0)
+    assert clock.now() == 5.0
+    clock.advance_to(9.0)
+    assert clock.now() == 9.0
+
+
+def test_the_calendar_may_jump_without_time_passing():
+    clock = VirtualClock(now=5.0, wall_time=100.0)
+    clock.set_wall_time(50.0)
+    clock.advance(1.0)
+    assert (clock.now(), clock.wall_time()) == (6.0, 51.0)

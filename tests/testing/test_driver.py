@@ -1,0 +1,127 @@
+"""The driver in memory keeps the driver's contract, and jumps instead of waiting."""
+
+from __future__ import annotations
+
+import io
+import math
+
+import pytest
+
+from thinconsumer.driver import Driver, Resolve
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.testing import MemoryDriver, ScriptedPeer, VirtualClock
+
+HERE = ("10.0.0.1", 9092)
+
+
+def test_it_is_a_driver():
+    driver: Driver = MemoryDriver()
+    driver.check_process()
+    with pytest.raises(io.UnsupportedOperation):
+        driver.fileno()
+    assert driver.wall_time() > driver.now()
+
+
+def test_nothing_to_do_jumps_to_the_deadline(stage):
+    assert not stage.driver.step(stage.orders, stage.began + 3600.0)
+    assert stage.passed == 3600.0
+
+
+def test_it_wakes_when_the_endpoint_wants(stage):
+    stage.orders.wakes_at = stage.began + 7.0
+    assert not stage.driver.step(stage.orders, math.inf)
+    assert stage.passed == 7.0
+
+
+def test_it_returns_after_the_first_batch(stage):
+    stage.network.listen(*HERE, ScriptedPeer())
+    stage.dial()
+    assert stage.driver.step(stage.orders, stage.began + 10.0)
+    assert stage.passed == pytest.approx(stage.network.latency)
+
+
+def test_a_deadline_in_the_past_only_looks(stage):
+    stage.network.listen(*HERE, ScriptedPeer())
+    stream = stage.dial()
+    assert not stage.driver.step(stage.orders, stage.began)
+    assert (stage.passed, stream.calls) == (0.0, [])
+
+
+def test_waiting_for_what_can_never_happen_fails(stage):
+    with pytest.raises(AssertionError, match="can never happen"):
+        stage.driver.step(stage.orders, math.inf)
+
+
+def test_lookups_are_answered_within_the_step(stage):
+    stage.network.names["kafka"] = ["10.0.0.1", "10.0.0.2"]
+    stage.orders.commands.append(Resolve("kafka", 9092))
+    assert stage.driver.step(stage.orders, stage.began)
+    assert stage.orders.answers == [("kafka", 9092, ["10.0.0.1:9092", "10.0.0.2:9092"], "")]
+
+
+def test_orders_are_obeyed_right_after_each_call(stage):
+    """As over sockets: a stream that has had enough hears nothing more, not even the rest of the same bytes."""
+    stage.network.chunk = 1
+    stage.network.listen(*HERE, ScriptedPeer(on_connect=b"hello"))
+    stream = stage.dial()
+    updated = stream.buffer_updated
+
+    def buffer_updated(size, now):
+        updated(size, now)
+        if len(stream.received) == 2:
+            stage.hang_up(stream)
+
+    stream.buffer_updated = buffer_updated
+    stage.run(0.1)
+    assert stream.received == b"he"
+    assert stage.driver.streams == []
+
+
+def test_dialling_twice_is_a_bug(stage):
+    stage.network.listen(*HERE, ScriptedPeer())
+    stage.dial()
+    stage.orders.commands *= 2
+    with pytest.raises(IllegalStateError):
+        stage.driver.step(stage.orders, stage.began)
+
+
+def test_an_endpoint_that_orders_without_end_is_found(stage):
+    class Endless:
+        def take_commands(self):
+            return [Resolve("x", 1)]
+
+        def resolved(self, *answer):
+            pass
+
+        def wake_at(self):
+            return math.inf
+
+    with pytest.raises(AssertionError, match="rounds of commands"):
+        stage.driver.step(Endless(), stage.began)
+
+
+def test_wakeup_ends_the_next_step_early_and_is_told_once(stage):
+    stage.driver.wakeup()
+    assert not stage.driver.step(stage.orders, stage.began + 10.0)
+    assert stage.passed == 0.0
+    assert stage.driver.take_wakeup()
+    assert not stage.driver.take_wakeup()
+    stage.driver.step(stage.orders, stage.began + 10.0)
+    assert stage.passed == 10.0
+
+
+def test_closing_hangs_up_everywhere(stage):
+    stage.network.listen(*HERE, ScriptedPeer())
+    stream = stage.connect()
+    stage.driver.close()
+    assert stage.driver.streams == []
+    assert stream.lost == []
+    with pytest.raises(IllegalStateError):
+        stage.driver.step(stage.orders, stage.began)
+
+
+def test_the_same_seed_draws_the_same_lots():
+    draws = [[MemoryDriver(seed=seed).random.random() for _ in range(3)] for seed in (1, 1, 2)]
+    assert draws[0] == draws[1] != draws[2]
+    clock = VirtualClock()
+    assert MemoryDriver().now() == clock.now()

@@ -1,0 +1,29 @@
+"""The simplest peers: fixed bytes."""
+
+from thinconsumer.testing import ScriptedPeer
+
+
+def test_a_scripted_peer_recites(stage):
+    peer = ScriptedPeer(b"one", b"two", on_connect=b"hello", then_close=True)
+    stage.network.listen("10.0.0.1", 9092, peer)
+    stream = stage.connect()
+    assert stream.received == b"hello"
+    stream.outgoing.append(b"a")
+    stage.run(0.01)
+    assert stream.received == b"helloone"
+    assert stream.lost == []
+    stream.outgoing.append(b"b")
+    stage.run(0.01)
+    assert stream.received == b"helloonetwo"
+    assert stream.lost == [None]
+    assert peer.received == b"ab"
+
+
+def test_without_a_script_it_listens_in_silence(stage):
+    peer = ScriptedPeer()
+    stage.network.listen("10.0.0.1", 9092, peer)
+    stream = stage.connect()
+    stream.outgoing.append(b"anybody?")
+    stage.run(1.0)
+    assert (stream.received, stream.lost) == (b"", [])
+    assert peer.received == b"anybody?"
