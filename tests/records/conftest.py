@@ -7,8 +7,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import strategies as st
 
-from thinconsumer.records.batch import Batch, split
+from thinconsumer.records import columns
+from thinconsumer.records.batch import HEADER_SIZE, Batch, split
 from thinconsumer.records.builder import NewRecord
+from thinconsumer.records.runs import Found
+
+NOW = 1_700_000_000_000
 
 #: Around these, varints change their width, and with it the way a record is read.
 SIZES = [0, 1, 2, 20, 55, 56, 57, 58, 62, 63, 64, 65, 100, 127, 128, 300]
@@ -17,7 +21,7 @@ MAYBE_BYTES = (
     st.none() | st.sampled_from(SIZES).map(lambda size: (bytes(range(256)) * 2)[:size]) | st.binary(max_size=9)
 )
 HEADERS = st.lists(st.tuples(st.text(max_size=5), MAYBE_BYTES), max_size=3)
-STAMPS = st.sampled_from(TIMES).map(lambda delta: 1_700_000_000_000 + delta)
+STAMPS = st.sampled_from(TIMES).map(lambda delta: NOW + delta)
 RECORD = st.builds(NewRecord, MAYBE_BYTES, MAYBE_BYTES, HEADERS, STAMPS, st.none())
 #: Neighbours are mostly alike, as they are in life.
 STRETCH = st.tuples(RECORD, st.integers(1, 30)).map(lambda pair: [pair[0]] * pair[1])
@@ -47,3 +51,38 @@ def record_lists() -> st.SearchStrategy[list[NewRecord]]:
 def contents() -> Callable[[object], list[tuple[object, ...]]]:
     """What records of ours, or of another client, hold, in a form to compare."""
     return lambda records: [(r.key, r.value, tuple(r.headers), r.timestamp) for r in records]  # type: ignore[attr-defined]
+
+
+@pytest.fixture(scope="session")
+def some() -> Callable[..., list[NewRecord]]:
+    """So many records; sizes (None for null) and steps in milliseconds may be functions of the record's number."""
+
+    def make(count, value=100, key=None, step=0, headers=()):
+        return [
+            NewRecord(
+                None if value is None else bytes([n % 251]) * (value(n) if callable(value) else value),
+                None if key is None else bytes([n % 250]) * (key(n) if callable(key) else key),
+                headers,
+                NOW + (step(n) if callable(step) else step * n),
+            )
+            for n in range(count)
+        ]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def same() -> Callable[[Batch, list[NewRecord]], None]:
+    """Checks that the fast reader and the careful one, which reads byte by byte, agree with what was written."""
+
+    def check(batch: Batch, records: list[NewRecord]) -> None:
+        fast, slow = batch.columns(), Found()
+        columns._read(bytes(batch.view[HEADER_SIZE:]), 0, batch.count, slow)
+        assert list(fast.keys) == slow.keys == [r.key for r in records]
+        assert list(fast.values) == slow.values == [r.value for r in records]
+        assert list(fast.headers) == [tuple(r.headers) for r in records]
+        assert {place: some for place, some in enumerate(fast.headers) if some} == slow.headers
+        assert list(fast.timestamps) == [r.timestamp for r in records]
+        assert [offset - batch.base_offset for offset in fast.offsets] == slow.offsets
+
+    return check
