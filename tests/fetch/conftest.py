@@ -300,6 +300,6 @@ def world():
 
 
 @pytest.fixture(scope="session")
-def help():  # noqa: A001
+def kit():
     """Return small builders: ``tp``, ``batch``, ``OVERHEAD``."""
     return SimpleNamespace(tp=tp, batch=batch, OVERHEAD=OVERHEAD)

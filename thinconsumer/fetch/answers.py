@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ..errors import CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from ..link.request import Answer
@@ -87,11 +88,12 @@ class Answers:
     # -- whole answers that failed
 
     def _failed(self, asked: Asked, error: KafkaError | None, now: float) -> None:
-        asked.session.reset()
+        # The broker may still remember the session: have it closed with the next request, or they pile up there.
+        asked.session.reset(keep_id=True)
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
-        for partition, _ in asked.cursors.values():
+        for partition in self._partitions:  # not only those asked for: the request may never have been written
             if partition.preferred_replica == asked.node_id:
                 partition.preferred_replica = -1  # back to the leader at once, or a dead follower stops the partition
 
@@ -99,14 +101,14 @@ class Answers:
         error = to_error(code, api="Fetch", node_id=asked.node_id)
         if code in SESSION_ERRORS:
             log.info("fetch session %s of node %s ended: %s", asked.session.session_id, asked.node_id, error)
-            asked.session.reset(keep_id=code == Code.FETCH_SESSION_TOPIC_ID_ERROR)
+            asked.session.reset(keep_id=code != Code.FETCH_SESSION_ID_NOT_FOUND)
             if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or asked.epoch == 0:
                 asked.session.retry.failed(now)  # a fresh session was refused: not again at once
                 self._metadata.request_update(str(error))
             else:
                 asked.session.retry.succeeded()
             return
-        asked.session.reset()
+        asked.session.reset(keep_id=True)
         asked.session.retry.failed(now)
         if verdict(code) is Verdict.RAISE:
             for partition, cursor in asked.cursors.values():
@@ -117,7 +119,9 @@ class Answers:
 
     # -- partitions
 
-    def _each(self, asked: Asked, responses: list[FetchableTopicResponse]) -> Iterator[tuple[TopicPartition, PartitionData]]:
+    def _each(
+        self, asked: Asked, responses: list[FetchableTopicResponse]
+    ) -> Iterator[tuple[TopicPartition, PartitionData]]:
         for topic in responses:
             name = topic.topic or asked.names.get(topic.topic_id)
             for data in topic.partitions:
@@ -133,17 +137,16 @@ class Answers:
         tp = partition.tp
         what = verdict(data.error_code)
         if what is Verdict.RANGE:
-            self._out_of_range(asked, partition)
+            self._out_of_range(asked, partition, now)
             return
         error = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
         log.debug("fetching %s-%s from node %s: %s", *tp, asked.node_id, error)
-        asked.session.held.pop(tp, None)
+        # The session still holds the partition at the broker: it is forgotten there as soon as it is not wanted.
         partition.preferred_replica = -1
         hint = data.current_leader
         if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
             return  # the new leader is known already (KIP-951): nothing to wait for
-        partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._random)
+        self._pause(partition, now)
         if what is Verdict.REFRESH:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         elif what is Verdict.RAISE:
@@ -151,7 +154,11 @@ class Answers:
                 error.topics = (tp.topic,)
             partition.error = error
 
-    def _out_of_range(self, asked: Asked, partition: Partition) -> None:
+    def _pause(self, partition: Partition, now: float) -> None:
+        partition.failures += 1
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._random)
+
+    def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
         info = self._metadata.leader(partition.tp)
         if info is not None and asked.node_id != info.leader:
             # A follower may lag behind, or have deleted earlier than the leader: only the leader's word counts.
@@ -159,24 +166,48 @@ class Answers:
                      partition.cursor.fetch_offset)
             partition.preferred_replica = -1
             return
+        if partition.cursor.offset != partition.cursor.fetch_offset:
+            # What was received before is good and comes first; deciding now would drop it, or jump over it.
+            self._pause(partition, now)
+            return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
 
     def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:
         partition.failures = 0
         partition.error = None
-        partition.high_watermark = data.high_watermark
+        if data.high_watermark >= 0:
+            partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else None
         if data.log_start_offset >= 0:
             partition.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != asked.node_id:
-            partition.preferred_replica = data.preferred_read_replica
-            partition.preferred_until = now + self._settings.metadata_max_age_ms / 1000
+            self._prefer(partition, data.preferred_read_replica, now)
         if data.records:
-            self._take_records(partition, data, memoryview(data.records), frame)
+            self._take_records(partition, data, memoryview(data.records), frame, now)
 
-    def _take_records(self, partition: Partition, data: PartitionData, records: memoryview, frame: Frame) -> None:
+    def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
+        if node_id in self._metadata.nodes:
+            partition.preferred_replica = node_id
+            partition.preferred_until = now + self._settings.metadata_max_age_ms / 1000
+        else:
+            # The leader goes on answering at once, without records, until it can be followed: no reason to ask at once.
+            self._pause(partition, now)
+            self._metadata.request_update(f"node {node_id} is preferred for {partition.tp}, but not known")
+
+    def _take_records(
+        self, partition: Partition, data: PartitionData, records: memoryview, frame: Frame, now: float
+    ) -> None:
         cursor = partition.cursor
         batches, broken = split(records, partition.tp)
+        if not batches and broken is None:
+            # Brokers send one whole batch whatever the limits (KIP-74). As in Java: raise, and ask again.
+            partition.error = CorruptRecordError(
+                f"{partition.tp.topic}-{partition.tp.partition}: {len(records)} bytes without a whole batch, "
+                f"at offset {cursor.fetch_offset}",
+                partition.tp, cursor.fetch_offset, cursor.fetch_offset + 1,
+            )
+            self._pause(partition, now)
+            return
         # What lies below was received before: a node asked earlier, or the front of a batch we are in the middle of.
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         if not _ascending(batches):
@@ -197,10 +228,7 @@ class Answers:
         if batches:
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
-        if broken is not None:
-            # Asking again would bring the same bytes: wait for the user's seek.
-            partition.blocked_until = float("inf")
 
 
 def _ascending(batches: list[Batch]) -> bool:
-    return all(a.next_offset <= b.base_offset for a, b in zip(batches, batches[1:]))
+    return all(a.next_offset <= b.base_offset for a, b in pairwise(batches))

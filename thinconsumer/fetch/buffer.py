@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..partitions import Cursor, Partition
+from ..partitions import Cursor, Partition, PositionState
 
 if TYPE_CHECKING:
     from ..errors import RecordError
@@ -43,7 +43,19 @@ class Fetched:
     has come, so that an exception between two statements can neither skip a batch nor repeat one.
     """
 
-    __slots__ = ("aborted", "batches", "chunk", "chunks", "cursor", "error", "frame", "partition", "record", "size", "start")
+    __slots__ = (
+        "aborted",
+        "batches",
+        "chunk",
+        "chunks",
+        "cursor",
+        "error",
+        "frame",
+        "partition",
+        "record",
+        "size",
+        "start",
+    )
 
     def __init__(
         self,
@@ -85,6 +97,8 @@ class Buffer:
         self._queues: dict[Partition, deque[Fetched]] = {}
         self._turns: deque[Partition] = deque()
         self.pinned = 0  #: Bytes of all frames with an unused slice.
+        self.starving = False  #: Something would be fetched, but for want of room.
+        self.freed = False  #: Something was let go of since :class:`~.planner.Planner` looked last.
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -131,6 +145,32 @@ class Buffer:
         queue = self._queues.get(partition)
         return sum(fetched.size for fetched in queue) if queue else 0
 
+    def broken(self, partition: Partition) -> bool:
+        """Whether what was fetched last ends in something that cannot be read: asking on would bring the same."""
+        queue = self._queues.get(partition)
+        return bool(queue) and queue[-1].error is not None  # type: ignore[index]
+
+    def break_off(self, fetched: Fetched, error: RecordError) -> None:
+        """Nothing behind ``error`` can be handed over before a seek: keep the error, let go of the bytes."""
+        fetched.error = error
+        del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
+        queue = self._queues[fetched.partition]
+        while queue[-1] is not fetched:
+            self._release(queue.pop())
+        self._release(fetched)
+        fetched.frame = Frame(0, users=1)
+        fetched.size = 0
+
+    def make_room(self) -> None:
+        """Give up what one partition holds, when nothing can be handed over now and others starve for its memory.
+
+        Without this, paused partitions could keep all the others from being read for ever.
+        """
+        holders = [p for p in self._turns if p.state is PositionState.FETCHING]
+        for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
+            partition.rewind()
+            self.head(partition)
+
     def has_ready(self) -> bool:
         """Whether anything could be handed over now."""
         return any(partition.may_hand_out and self.head(partition) for partition in list(self._turns))
@@ -146,6 +186,7 @@ class Buffer:
                 self.head(partition)
 
     def _release(self, fetched: Fetched) -> None:
+        self.freed = True
         fetched.frame.users -= 1
         if fetched.frame.users == 0:
             self.pinned -= fetched.frame.size

@@ -12,9 +12,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
-from ..errors import RecordError
+from ..errors import DeserializationError, RecordError
 from ..partitions import Partition, Partitions
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
@@ -38,6 +38,7 @@ class Move(NamedTuple):
     record: int
     offset: int
     epoch: int
+    begin: tuple[int, int]  #: Where in ``fetched`` it starts: chunk and record.
 
 
 @dataclass(slots=True)
@@ -75,11 +76,13 @@ class Collector:
         for partition in self._buffer.turns():
             if handover.count >= max_records:
                 break
-            if not partition.may_hand_out:
+            if not partition.may_hand_out or self._partitions.get(partition.tp) is not partition:
                 self._buffer.head(partition)  # lets go of what has become stale
                 continue
             end = ends.get(partition.tp, -1) if ends is not None else None
             self._gather_from(partition, max_records, end, handover)
+        if self._buffer.starving and not handover.moves:
+            self._buffer.make_room()
         return handover
 
     def first(self, handover: Handover, count: int) -> Handover:
@@ -87,15 +90,17 @@ class Collector:
         part = Handover()
         for move in handover.moves:
             if part.count + move.adds > count:
-                part.moves.append(self._partial(move.fetched, count - part.count))
-                break
+                if count > part.count and (move.fetched.chunk, move.fetched.record) == move.begin:
+                    part.moves.append(self._partial(move.fetched, count - part.count))
+                break  # else it has been settled already: what was interrupted there is being repeated
             part.moves.append(move)
             part.count += move.adds
+        part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
         return part
 
     def settle(self, handover: Handover) -> None:
         """Move the positions. Repeating it changes nothing, so an interrupted one is simply repeated."""
-        for fetched, _, chunk, record, offset, epoch in handover.moves:
+        for fetched, _, chunk, record, offset, epoch, _ in handover.moves:
             for done in range(fetched.chunk, chunk):
                 # Lets go of the memory of what was handed over; its place in the list keeps the count.
                 fetched.chunks[done] = None
@@ -112,10 +117,19 @@ class Collector:
 
     def _raise_overdue(self) -> None:
         overdue, self._overdue = self._overdue, None
-        if overdue is not None and overdue.fresh and overdue.partition.may_hand_out:
+        if overdue is None or overdue is not self._buffer.head(overdue.partition):
+            return
+        if overdue.partition.may_hand_out and self._partitions.get(overdue.partition.tp) is overdue.partition:
             error = self._error_at(overdue)
             if error is not None:
-                raise error
+                self._raise(overdue, error)
+
+    def _raise(self, fetched: Fetched, error: RecordError) -> NoReturn:
+        if not isinstance(error, DeserializationError):
+            self._buffer.break_off(fetched, error)
+        # Whoever comes next is not held up by this one: its turn is over.
+        self._buffer.rotate(fetched.partition)
+        raise error
 
     def _gather_from(self, partition: Partition, max_records: int, end: int | None, handover: Handover) -> None:
         found: Records = []
@@ -126,9 +140,7 @@ class Collector:
             error = self._drain(fetched, max_records - handover.count - len(found), end, found, handover)
             if error is not None:
                 if not found and not handover.count and not handover.moves:
-                    # Whoever comes next is not held up by this one: its turn is over.
-                    self._buffer.rotate(partition)
-                    raise error
+                    self._raise(fetched, error)
                 self._overdue = fetched
                 break
             if handover.count + len(found) >= max_records:
@@ -149,7 +161,7 @@ class Collector:
         while room > 0 and index < len(fetched.batches):
             if end is not None and offset >= end:
                 break
-            chunk = self._chunk(fetched, index)
+            chunk = self._chunk(fetched, index, record)
             stop = min(len(chunk.records), record + room)
             if end is not None and chunk.next_offset > end:
                 stop = min(stop, bisect_left(chunk.records, end, key=_offset_of))
@@ -159,35 +171,46 @@ class Collector:
                 room -= stop - record
                 record = stop
             if stop < len(chunk.records):
+                if end is not None and chunk.records[stop].offset >= end:
+                    offset = end  # compaction left nothing in between: this is as far as it goes
                 break
             if chunk.error is not None:
-                error = chunk.error
+                if end is not None and chunk.error.offset >= end:
+                    offset = end
+                else:
+                    error = chunk.error
                 break
             # Past the batch's last offset, records or not: compaction leaves holes, control batches yield none.
             offset, epoch = max(offset, chunk.next_offset), chunk.epoch
             index, record = index + 1, 0
-        if error is None and room > 0 and index >= len(fetched.batches):
+        if error is None and room > 0 and index >= len(fetched.batches) and (end is None or offset < end):
             error = fetched.error
-        if (index, record) != (fetched.chunk, fetched.record):
-            handover.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch))
+        begin = fetched.chunk, fetched.record
+        if (index, record) != begin or offset > fetched.cursor.offset:
+            handover.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch, begin))
         return error
 
     def _partial(self, fetched: Fetched, count: int) -> Move:
         """Return the move that hands over ``count`` records of what ``fetched`` holds decoded."""
         handover = Handover()
         self._drain(fetched, count, None, [], handover)
-        return handover.moves[0] if handover.moves else Move(
-            fetched, 0, fetched.chunk, fetched.record, fetched.cursor.offset, fetched.cursor.epoch
-        )
+        return handover.moves[0]
 
     def _error_at(self, fetched: Fetched) -> RecordError | None:
         """Return the error that stands exactly where the handing over of ``fetched`` has come to."""
         if fetched.chunk >= len(fetched.batches):
             return fetched.error
-        chunk = self._chunk(fetched, fetched.chunk)
+        chunk = self._chunk(fetched, fetched.chunk, fetched.record)
         return chunk.error if fetched.record >= len(chunk.records) else None
 
-    def _chunk(self, fetched: Fetched, index: int) -> Chunk:
+    def _chunk(self, fetched: Fetched, index: int, record: int) -> Chunk:
+        if index < len(fetched.chunks):
+            known = fetched.chunks[index]
+            assert known is not None
+            if isinstance(known.error, DeserializationError) and record >= len(known.records):
+                # What the deserializer depends on (a schema registry, say) may have come back.
+                fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
+            return known
         while index >= len(fetched.chunks):
             chunk = self._decode(fetched, len(fetched.chunks))
             # The one statement that says a batch has been decoded.
@@ -195,6 +218,14 @@ class Collector:
         found = fetched.chunks[index]
         assert found is not None
         return found
+
+    def _deserialize_rest(self, fetched: Fetched, index: int, known: Chunk) -> Chunk:
+        batch = fetched.batches[index]
+        assert batch is not None and self._deserialize is not None
+        tp = fetched.partition.tp
+        raw = batch.decode(tp.topic, tp.partition, self._check_crcs, start=fetched.start)
+        records, failure = self._deserialize(tp, raw[len(known.records) :])
+        return Chunk(known.records + records, known.next_offset, known.epoch, failure)
 
     def _decode(self, fetched: Fetched, index: int) -> Chunk:
         batch = fetched.batches[index]

@@ -8,7 +8,7 @@ After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..link.request import Request, Target
@@ -59,7 +59,6 @@ class Planner:
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._sessions: dict[int, Session] = {}
-        self._turn = 0
         self._now = 0.0
 
     # -- the manager
@@ -67,6 +66,7 @@ class Planner:
     def step(self, now: float) -> list[Request]:
         """Return a Fetch for each node that has none outstanding and partitions to ask for."""
         self._now = now
+        self._buffer.starving = self._buffer.freed = False
         if not self._partitions or self._busy_everywhere():
             return []
         requests = []
@@ -77,14 +77,19 @@ class Planner:
                 continue
             session.reserved = self._allowance(len(wanted), len(by_node))
             if session.reserved <= 0:
+                session.reserved = 0
+                self._buffer.starving = True
                 continue
             session.retry.sent()
             requests.append(self._request(node_id, session, now))
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends; what answers and handing over set free is noticed without a clock."""
-        waits = [s.retry.not_before for s in self._sessions.values() if not s.retry.in_flight and s.retry.not_before > now]
+        """Return when a backoff ends, or now if there may be room for what was left out in the last step."""
+        if self._buffer.freed:
+            return now
+        idle = [session.retry for session in self._sessions.values() if not session.retry.in_flight]
+        waits = [retry.not_before for retry in idle if retry.not_before > now]
         blocked = self._partitions.wake_at(lambda p: p.state is PositionState.FETCHING, now)
         return min([blocked, *waits], default=NEVER)
 
@@ -102,13 +107,14 @@ class Planner:
                 def build(version: int, session_id: int = session.session_id) -> Message:
                     return FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
 
-                requests.append(self._wrap(node_id, build, now, Asked(node_id, session, epoch=FINAL_EPOCH), self._highest))
+                asked = Asked(node_id, session, epoch=FINAL_EPOCH)
+                requests.append(self._wrap(node_id, build, now, asked, self._highest))
         return requests
 
     # -- who is asked for what
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
-        """Return the partitions to ask of one node, in this turn's order."""
+        """Return the partitions to ask of one node."""
         return self._by_node(now).get(node_id, [])
 
     def node_for(self, partition: Partition, now: float) -> int | None:
@@ -124,8 +130,9 @@ class Planner:
         fetchable = [p for p in self._partitions if p.may_fetch(now)]
         share = self._settings.max_buffered_bytes // max(1, len(fetchable))
         by_node: dict[int, list[Partition]] = {}
-        for partition in self._rotated(fetchable):
-            if self._buffer.held(partition) >= share:
+        for partition in fetchable:
+            self._buffer.head(partition)  # what is stale must not count: after a seek nothing would be asked
+            if self._buffer.held(partition) >= share or self._buffer.broken(partition):
                 continue
             node_id = self.node_for(partition, now)
             if node_id is None:
@@ -134,13 +141,6 @@ class Planner:
             else:
                 by_node.setdefault(node_id, []).append(partition)
         return by_node
-
-    def _rotated(self, partitions: list[Partition]) -> Iterator[Partition]:
-        # Brokers fill an answer in the order of the request: always the same order would starve its end (KAFKA-3932).
-        if partitions:
-            self._turn = (self._turn + 1) % len(partitions)
-            yield from partitions[self._turn :]
-            yield from partitions[: self._turn]
 
     def _busy_everywhere(self) -> bool:
         """Whether every node of the cluster has its Fetch outstanding, which is how most steps find it."""
@@ -153,7 +153,7 @@ class Planner:
         """Return how many bytes one answer may bring; 0 for "not now"."""
         settings = self._settings
         wish = min(settings.fetch_max_bytes, partitions * settings.max_partition_fetch_bytes)
-        # Each node gets its part, or the first one asked would reserve everything and the others wait for its long poll.
+        # Each node gets its part, or the first one asked would reserve everything and the others wait for its poll.
         fair = min(wish, max(1, settings.max_buffered_bytes // (nodes * ANSWERS_IN_BUFFER)))
         used = self._buffer.pinned + sum(session.reserved for session in self._sessions.values())
         free = min(fair, settings.max_buffered_bytes - used)
@@ -192,10 +192,11 @@ class Planner:
     def _build(self, asked: Asked, version: int) -> Message:
         wanted: dict[TopicPartition, Wanted] = {}
         asked.cursors.clear()
-        for partition in self.wanted(asked.node_id, self._now):
+        session = asked.session
+        for partition in _rotated(self.wanted(asked.node_id, self._now), session.turn):
             wanted[partition.tp] = self._want(partition)
             asked.cursors[partition.tp] = (partition, partition.cursor)
-        session = asked.session
+        session.turn += 1
         plan = session.plan(wanted, sessions=version >= SESSIONS_SINCE, uses_ids=version > NAMES_UNTIL)
         asked.names = {w.topic_id: tp.topic for tp, w in session.held.items() if w.topic_id != ZERO_UUID}
         asked.epoch = plan.epoch
@@ -241,6 +242,10 @@ class Planner:
         )
 
 
+def _rotated(partitions: list[Partition], turn: int) -> list[Partition]:
+    # Brokers fill an answer in the order of the request: always the same order would starve its end (KAFKA-3932).
+    start = turn % len(partitions) if partitions else 0
+    return partitions[start:] + partitions[:start]
 
 
 def is_goodbye(request: Request) -> bool:

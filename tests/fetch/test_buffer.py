@@ -1,0 +1,190 @@
+"""The buffer counts whole frames until their last slice is gone, and lets go of what nobody can use any more."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.errors import CorruptRecordError
+from thinconsumer.fetch.buffer import Buffer, Fetched, Frame
+from thinconsumer.partitions import Partition, PositionEvent, PositionState, Reset
+from thinconsumer.types import TopicPartition
+
+
+class Stub:
+    """A batch that is only counted."""
+
+    size = 10
+
+
+def partition(number: int = 0) -> Partition:
+    """Return a partition that is being read from 0."""
+    found = Partition(TopicPartition("t", number), PositionState.AWAITING_RESET)
+    found.place(PositionEvent.RESET_FOUND, 0)
+    return found
+
+
+def fetched(of: Partition, frame: Frame, batches: int = 1, **more: object) -> Fetched:
+    """Return what one response held for one partition."""
+    return Fetched(of, [Stub() for _ in range(batches)], frame, 10 * batches, **more)  # type: ignore[misc, arg-type]
+
+
+def drain(buffer: Buffer, of: Partition) -> None:
+    """Note the partition's oldest as handed over."""
+    head = buffer.head(of)
+    assert head is not None
+    head.chunk = len(head.batches)
+    buffer.head(of)
+
+
+def broken() -> CorruptRecordError:
+    """Return what stands where nothing can be read."""
+    return CorruptRecordError("m", TopicPartition("t", 0), 5, 6)
+
+
+def test_a_frame_counts_whole_and_once_until_its_last_slice_is_gone():
+    buffer, frame = Buffer(), Frame(1000)
+    a, b = partition(0), partition(1)
+    buffer.add(fetched(a, frame))
+    buffer.add(fetched(b, frame))
+    assert buffer.pinned == 1000 and (buffer.held(a), buffer.held(b)) == (10, 10)
+    drain(buffer, a)
+    assert buffer.pinned == 1000 and buffer.held(a) == 0
+    drain(buffer, b)
+    assert buffer.pinned == 0 and not buffer
+
+
+def test_what_was_fetched_for_a_position_that_is_no_more_goes():
+    buffer = Buffer()
+    a = partition()
+    buffer.add(fetched(a, Frame(100)))
+    a.place(PositionEvent.SEEK, 0)
+    new = fetched(a, Frame(7))
+    buffer.add(new)
+    assert buffer.head(a) is new
+    assert buffer.pinned == 7
+
+
+def test_an_error_at_the_end_is_not_drained_with_the_batches():
+    buffer = Buffer()
+    a = partition()
+    buffer.add(fetched(a, Frame(100), error=broken()))
+    assert buffer.broken(a)
+    drain(buffer, a)
+    head = buffer.head(a)
+    assert head is not None and head.error is not None and buffer.pinned == 100
+
+
+def test_an_error_needs_no_memory_once_everything_before_it_is_handed_over():
+    """Otherwise a few broken partitions would pin whole responses and keep the others from being read."""
+    buffer = Buffer()
+    a, b = partition(0), partition(1)
+    shared, error = Frame(100), broken()
+    first, second = fetched(a, shared, 3), fetched(a, Frame(50))
+    for each in (first, second, fetched(b, shared)):
+        buffer.add(each)
+    first.chunks, first.chunk = [None], 1
+    buffer.break_off(first, error)
+    assert buffer.head(a) is first and first.error is error and len(first.batches) == 1
+    assert buffer.pinned == 100 and buffer.held(a) == 0 and buffer.broken(a)
+    drain(buffer, b)
+    assert buffer.pinned == 0
+    a.place(PositionEvent.SEEK, 6)
+    assert buffer.head(a) is None and not buffer.broken(a)
+    assert buffer.pinned == 0
+
+
+def test_nothing_is_held_for_a_stranger():
+    buffer, a = Buffer(), partition()
+    assert buffer.head(a) is None and buffer.held(a) == 0 and not buffer.queue(a) and not buffer.broken(a)
+    buffer.rotate(a)
+    assert buffer.turns() == []
+
+
+def test_partitions_take_turns():
+    buffer = Buffer()
+    a, b, c = (partition(n) for n in range(3))
+    for each in (a, b, c, a):
+        buffer.add(fetched(each, Frame(1)))
+    assert buffer.turns() == [a, b, c]
+    buffer.rotate(a)
+    assert buffer.turns() == [b, c, a]
+    buffer.rotate(c)
+    assert buffer.turns() == [b, a, c]
+
+
+@pytest.mark.parametrize("state", ["paused", "resetting", "validating", "revoking"])
+def test_ready_is_only_what_may_be_handed_out(state):
+    buffer, a = Buffer(), partition()
+    buffer.add(fetched(a, Frame(1)))
+    assert buffer.has_ready()
+    if state == "paused":
+        a.paused = True
+    elif state == "resetting":
+        a.ask_reset(Reset(Reset.LATEST, "x"))
+    elif state == "validating":
+        a.move(PositionEvent.LEADER_CHANGED)
+    else:
+        a.pending_revocation = True
+    assert not buffer.has_ready()
+
+
+def test_sweeping_drops_partitions_that_are_gone_and_positions_that_are_no_more():
+    buffer = Buffer()
+    a, b, c = (partition(n) for n in range(3))
+    for each in (a, b, c):
+        buffer.add(fetched(each, Frame(100)))
+    c.place(PositionEvent.SEEK, 9)
+    buffer.sweep({a, c})
+    assert buffer.turns() == [a] and buffer.pinned == 100 and buffer.freed
+
+
+def test_room_is_made_by_rewinding_a_paused_partition_first_and_one_at_a_time():
+    buffer = Buffer()
+    reading, paused, validating = (partition(n) for n in range(3))
+    for each in (reading, paused, validating):
+        buffer.add(fetched(each, Frame(100)))
+        each.cursor.fetch_offset = 50
+    paused.paused = True
+    validating.move(PositionEvent.LEADER_CHANGED)
+    buffer.freed = False
+    buffer.make_room()
+    assert buffer.pinned == 200 and buffer.freed
+    assert paused.cursor.fetch_offset == 0 and reading.cursor.fetch_offset == 50
+    buffer.make_room()
+    buffer.make_room()
+    assert buffer.pinned == 100, "what is being validated keeps its cursor"
+    assert validating.cursor.fetch_offset == 50
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=st.integers(0, 10**6))
+def test_the_count_is_what_is_held_whatever_happens(seed):
+    rng = random.Random(seed)
+    buffer = Buffer()
+    partitions = [partition(n) for n in range(4)]
+    for _ in range(60):
+        some = rng.choice(partitions)
+        what = rng.randrange(7)
+        if what < 2:
+            frame = Frame(rng.randrange(1, 1000))
+            for each in rng.sample(partitions, rng.randrange(1, 5)):
+                buffer.add(fetched(each, frame))
+        elif what == 2 and buffer.head(some):
+            drain(buffer, some)
+        elif what == 3:
+            some.place(PositionEvent.SEEK, 0)
+        elif what == 4:
+            buffer.sweep(set(rng.sample(partitions, 2)))
+        elif what == 5 and (head := buffer.head(some)):
+            buffer.break_off(head, broken())
+        elif what == 6:
+            buffer.make_room()
+        frames = {id(f.frame): f.frame for each in partitions for f in buffer.queue(each)}
+        assert buffer.pinned == sum(frame.size for frame in frames.values())
+        assert set(buffer.turns()) == {each for each in partitions if buffer.queue(each)}
+    buffer.sweep(set())
+    assert buffer.pinned == 0 and not buffer

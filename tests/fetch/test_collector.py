@@ -1,0 +1,534 @@
+"""Handing over: what comes out, where positions go, and that nothing is lost or repeated wherever it is interrupted."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
+from thinconsumer.fetch.collector import Collector, Handover
+from thinconsumer.partitions import PositionEvent, Reset
+from thinconsumer.records.batch import Batch, ControlType
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.records.rows import deserialize
+
+BIG = 10**6
+
+
+def offsets(handover: Handover) -> list[int]:
+    """Return the offsets of all records, in order."""
+    return [record.offset for records in handover.records.values() for record in records]
+
+
+def take(world, max_records: int = BIG, **more) -> list[int]:
+    """Gather and settle; return the offsets."""
+    handover = world.collector.gather(max_records, **more)
+    world.collector.settle(handover)
+    return offsets(handover)
+
+
+def corrupted(data: bytes) -> bytes:
+    """Return a batch whose checksum does not fit."""
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Return the base offsets of the batches that were decoded, as it happens."""
+    seen: list[int] = []
+    original = Batch.decode
+
+    def spy(self, *args, **more):
+        seen.append(self.base_offset)
+        return original(self, *args, **more)
+
+    monkeypatch.setattr(Batch, "decode", spy)
+    return seen
+
+
+# -- what comes out
+
+
+def test_positions_move_only_when_settled(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 5)})
+    handover = world.collector.gather(BIG)
+    assert offsets(handover) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
+    assert offsets(world.collector.gather(BIG)) == [0, 1, 2, 3, 4], "not settled: the same again"
+    world.collector.settle(handover)
+    assert (a.cursor.offset, a.cursor.epoch) == (5, 5)
+    assert take(world) == [] and world.buffer.pinned == 0
+
+
+def test_settling_again_changes_nothing(world, kit):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 9)})
+    handover = world.collector.gather(3)
+    for _ in range(3):
+        world.collector.settle(handover)
+        assert (a.cursor.offset, b.cursor.offset) == (3, 0)
+    assert take(world) == [*range(9), 3]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 7, 100])
+def test_max_records_cuts_inside_batches_and_across_them(world, kit, limit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 1) + kit.batch(5, 5)})
+    got = []
+    while more := take(world, limit):
+        assert len(more) <= limit
+        got += more
+    assert got == list(range(10)) and a.cursor.offset == 10 and world.buffer.pinned == 0
+
+
+def test_records_below_the_position_are_left_out_of_the_first_batch(world, kit):
+    """Brokers send whole batches, from where their producer began them."""
+    [a] = world.simple(3)
+    world.receive({a.tp: kit.batch(0, 5)})
+    assert take(world) == [3, 4]
+
+
+def test_decoding_is_lazy(world, kit, decoded):
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(n * 10, 10) for n in range(50))})
+    assert decoded == []
+    assert len(take(world, 10)) == 10 and decoded == [0]
+    assert len(take(world, 5)) == 5 and decoded == [0, 10]
+    assert len(take(world, 5)) == 5 and decoded == [0, 10], "the rest of a decoded batch is kept"
+    assert len(take(world, 25)) == 25 and decoded == [0, 10, 20, 30, 40]
+
+
+def test_pain_F5_positions_go_past_what_yields_no_records(world, kit):
+    """Compaction's holes, control batches, empty batches, aborted ones: read past, and never asked for again."""
+    [a] = world.simple(0)
+    hole = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=5, last_offset_delta=9)
+    empty = build_batch([], base_offset=10, leader_epoch=5, last_offset_delta=4)
+    marker = build_marker(ControlType.COMMIT, producer_id=1, base_offset=15, leader_epoch=6)
+    world.receive({a.tp: hole + empty + marker})
+    assert take(world) == [0]
+    assert (a.cursor.offset, a.cursor.epoch, a.cursor.fetch_offset) == (16, 6, 16)
+
+
+def test_only_empty_batches_are_a_move_without_records(world):
+    [a] = world.simple(0)
+    world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
+    handover = world.collector.gather(BIG)
+    assert handover.count == 0 and handover.records == {} and handover.moves
+    world.collector.settle(handover)
+    assert a.cursor.offset == 1 and world.buffer.pinned == 0
+
+
+def test_pain_F5_read_committed_with_aborted_transactions_in_any_order(make, kit):
+    """Brokers list them by their markers: the transaction that began first may come last."""
+    world = make(isolation_level="read_committed")
+    [a] = world.simple(0)
+
+    def txn(base: int, producer: int) -> bytes:
+        return kit.batch(base, 2, producer_id=producer, transactional=True)
+
+    def end(base: int, producer: int, kind: ControlType = ControlType.ABORT) -> bytes:
+        return build_marker(kind, producer_id=producer, base_offset=base, leader_epoch=5)
+
+    log = txn(0, 1) + txn(2, 2) + kit.batch(4, 2) + txn(6, 3) + end(8, 2) + txn(9, 2) + end(11, 1)
+    log += end(12, 2, ControlType.COMMIT) + end(13, 3, ControlType.COMMIT) + end(14, 4)
+    world.receive({a.tp: {"records": log, "aborted": [(2, 2), (1, 0)], "last_stable_offset": 15}})
+    assert take(world) == [4, 5, 6, 7, 9, 10]
+    assert a.cursor.offset == 15
+
+
+def test_an_abort_marker_whose_transaction_began_before_the_fetch(make, kit):
+    world = make(isolation_level="read_committed")
+    [a] = world.simple(10)
+    log = kit.batch(10, 2, producer_id=1, transactional=True)
+    log += build_marker(ControlType.ABORT, producer_id=1, base_offset=12) + kit.batch(13, 1)
+    world.receive({a.tp: {"records": log, "aborted": [(1, 3)]}})
+    assert take(world) == [13]
+
+
+# -- turns
+
+
+def test_pain_G3_a_hot_partition_does_not_starve_the_others(world, kit):
+    parts = world.simple(0, 0, 0)
+    world.receive({p.tp: kit.batch(0, 300 if n == 0 else 30) for n, p in enumerate(parts)})
+    counts = [0, 0, 0]
+    for _ in range(6):
+        for tp, records in world.collector.gather(10).records.items():
+            counts[tp.partition] += len(records)
+        world.collector.settle(world.collector.gather(10))
+    assert counts == [20, 20, 20]
+
+
+def test_pain_G3_nor_while_iterating(world, kit):
+    """Iteration settles a part of what was gathered; that is a turn, too."""
+    parts = world.simple(0, 0, 0)
+    world.receive({p.tp: kit.batch(0, 100) for p in parts})
+    seen = []
+    for _ in range(6):
+        handover = world.collector.gather(10)
+        seen.append(next(iter(handover.records)).partition)
+        world.collector.settle(world.collector.first(handover, 10))
+    assert seen == [0, 1, 2, 0, 1, 2]
+
+
+def test_one_poll_fills_up_from_several_partitions(world, kit):
+    parts = world.simple(0, 0, 0)
+    world.receive({p.tp: kit.batch(0, 4) for p in parts})
+    handover = world.collector.gather(10)
+    assert {tp.partition: len(records) for tp, records in handover.records.items()} == {0: 4, 1: 4, 2: 2}
+
+
+@pytest.mark.parametrize("flag", ["paused", "pending_revocation"])
+def test_what_may_not_be_handed_out_is_kept(world, kit, flag):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 2), b.tp: kit.batch(0, 3)})
+    setattr(a, flag, True)
+    assert take(world) == [0, 1, 2] and a.cursor.offset == 0
+    setattr(a, flag, False)
+    assert take(world) == [0, 1]
+
+
+def test_seeking_drops_what_was_fetched_and_its_memory(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 5)})
+    a.place(PositionEvent.SEEK, 2)
+    assert take(world) == [] and world.buffer.pinned == 0
+    world.receive({a.tp: kit.batch(0, 5)})
+    assert take(world) == [2, 3, 4]
+
+
+def test_a_reset_lets_go_of_the_memory_at_once(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 5)})
+    a.ask_reset(Reset(Reset.LATEST, "x"))
+    take(world)
+    assert world.buffer.pinned == 0
+
+
+# -- ends
+
+
+def test_reading_to_an_end_stops_there_and_keeps_the_rest(world, kit):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 4) + kit.batch(4, 4), b.tp: kit.batch(0, 4)})
+    assert take(world, ends={a.tp: 6}) == [0, 1, 2, 3, 4, 5]
+    assert (a.cursor.offset, b.cursor.offset) == (6, 0)
+    assert take(world, ends={a.tp: 6}) == []
+    assert sorted(take(world)) == [0, 1, 2, 3, 6, 7]
+
+
+def test_an_end_that_compaction_has_left_in_a_hole_is_reached(world, kit):
+    """Without this, reading to the end would wait for a record that cannot come."""
+    [a] = world.simple(3)
+    world.receive({a.tp: kit.batch(20, 3)})
+    assert take(world, ends={a.tp: 10}) == [] and a.cursor.offset == 10
+    assert world.collector.gather(BIG, {a.tp: 10}).moves == []
+    assert take(world) == [20, 21, 22]
+
+
+@pytest.mark.parametrize("kind", ["corrupt", "poison", "header"])
+def test_an_error_behind_the_end_does_not_concern_who_reads_to_the_end(make, kit, kind):
+    world = make(deserialize=poison({5}) if kind == "poison" else None)
+    [a] = world.simple(0)
+    bad = {"corrupt": corrupted(kit.batch(5, 2)), "poison": kit.batch(5, 2), "header": bytes(8) + b"\0\0\0\1" * 20}
+    world.receive({a.tp: kit.batch(0, 5) + bad[kind]})
+    assert take(world, ends={a.tp: 5}) == [0, 1, 2, 3, 4]
+    assert take(world, ends={a.tp: 5}) == []
+    with pytest.raises(RecordError):
+        world.collector.gather(BIG)
+
+
+# -- the first part of a handover
+
+
+def random_world(make, kit, seed: int):
+    """Return a world with three partitions and two frames of batches in each, control batches among them."""
+    rng = random.Random(seed)
+    world = make(deserialize=(lambda tp, records: (records, None)) if seed % 2 else None)
+    parts = world.simple(0, 0, 0)
+    for _ in range(2):
+        data = {}
+        for part in parts:
+            log, at = b"", part.cursor.fetch_offset
+            for _ in range(rng.randrange(1, 5)):
+                count = rng.randrange(0, 5)
+                if count:
+                    log += kit.batch(at, count)
+                else:
+                    log += build_marker(ControlType.COMMIT, producer_id=1, base_offset=at, leader_epoch=5)
+                at += max(1, count)
+            data[part.tp] = log
+        world.receive(data)
+    return world
+
+
+def everything(world, step: int = 7) -> list[tuple[int, int]]:
+    """Read all there is, in portions; return (partition, offset) in the order delivered."""
+    got = []
+    while (handover := world.collector.gather(step)).moves:
+        got += [(tp.partition, r.offset) for tp, records in handover.records.items() for r in records]
+        world.collector.settle(handover)
+    assert world.buffer.pinned == 0
+    return got
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_first_part_of_a_handover_is_exactly_the_records_that_were_taken(make, kit, seed):
+    """Iteration counts what the user took, and settles that: the rest comes again, nothing else does."""
+    expected = sorted(everything(random_world(make, kit, seed)))
+    rng = random.Random(seed)
+    world = random_world(make, kit, seed)
+    got = []
+    while (handover := world.collector.gather(rng.randrange(1, 12))).moves:
+        flat = [(tp.partition, r.offset) for tp, records in handover.records.items() for r in records]
+        count = rng.randrange(len(flat) + 1)
+        got += flat[:count]
+        part = world.collector.first(handover, count)
+        if count == len(flat):
+            assert [move[:6] for move in part.moves] == [move[:6] for move in handover.moves]
+        world.collector.settle(part)
+        if rng.random() < 0.3:  # interrupted right after, and so repeated
+            world.collector.settle(world.collector.first(handover, count))
+        if not flat:
+            world.collector.settle(handover)
+    assert sorted(got) == expected
+    assert [p.cursor.offset for p in world.partitions] == [p.cursor.fetch_offset for p in world.partitions]
+
+
+# -- interruptions
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt the n-th time something happens."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("where", ["decoding", "after decoding", "key of a record", "between records"])
+def test_pain_J_an_interrupt_anywhere_in_gathering_loses_and_repeats_nothing(make, kit, where, monkeypatch):
+    tick = Interrupter(0)
+
+    def each(topic, headers, data):
+        tick()
+        return data
+
+    original = Batch.decode
+
+    def interrupted(self, *args, **more):
+        if where == "decoding":
+            tick()
+        records = original(self, *args, **more)
+        if where == "after decoding":
+            tick()
+        return records
+
+    monkeypatch.setattr(Batch, "decode", interrupted)
+    per_record = None if "decoding" in where else each
+
+    def convert(tp, records):
+        return deserialize(records, None, per_record)
+
+    at = 0
+    while True:
+        at += 1
+        world = make(deserialize=convert if per_record else None, isolation_level="read_committed")
+        [a, b] = world.simple(0, 2)
+        log = kit.batch(0, 2, producer_id=1, transactional=True)
+        log += build_marker(ControlType.ABORT, producer_id=1, base_offset=2) + kit.batch(3, 3) + kit.batch(6, 2)
+        world.receive({a.tp: {"records": log, "aborted": [(1, 0)]}, b.tp: kit.batch(0, 5)})
+        tick.left = at
+        got: list[tuple[int, int]] = []
+        interrupts = 0
+        while True:
+            try:
+                handover = world.collector.gather(3)
+            except KeyboardInterrupt:
+                interrupts += 1
+                continue
+            if not handover.moves:
+                break
+            got += [(tp.partition, r.offset) for tp, records in handover.records.items() for r in records]
+            world.collector.settle(handover)
+        assert sorted(got) == [(0, n) for n in range(3, 8)] + [(1, n) for n in range(2, 5)]
+        assert (a.cursor.offset, b.cursor.offset, world.buffer.pinned) == (8, 5, 0)
+        if not interrupts:
+            assert at > 2
+            break
+
+
+# -- errors in the middle
+
+
+def poison(bad: set[int]):
+    """Return a deserializer that cannot do these offsets, and counts what it was asked for."""
+
+    def convert(tp, records):
+        def value(topic, headers, data):
+            offset = int(data.rstrip(b"."))
+            seen.append(offset)
+            if offset in bad:
+                raise ValueError(f"poison at {offset}")
+            return data
+
+        return deserialize(records, None, value)
+
+    seen: list[int] = []
+    convert.seen = seen
+    return convert
+
+
+def bad_log(kit, kind: str, at: int) -> bytes:
+    """Return five good records, and then something bad at offset 5."""
+    if kind == "corrupt":
+        return kit.batch(0, 5) + corrupted(kit.batch(5, 5)) + kit.batch(10, 5)
+    if kind == "header":
+        return kit.batch(0, 5) + kit.batch(5, 1)[:8] + b"\0\0\0\1" * 20
+    return kit.batch(0, 10) + kit.batch(10, 5)
+
+
+@pytest.mark.parametrize("kind", ["corrupt", "header", "poison"])
+def test_pain_C7_good_records_first_then_the_error_and_others_go_on(make, kit, kind):
+    world = make(deserialize=poison({5}) if kind == "poison" else None)
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: bad_log(kit, kind, 5), b.tp: kit.batch(100, 3) + kit.batch(103, 20)})
+    assert take(world, 9) == [0, 1, 2, 3, 4, 100, 101, 102, 103], "as far as it goes"
+    assert a.cursor.offset == 5
+    got: list[int] = []
+    seen: list[object] = []
+    for _ in range(10):
+        try:
+            got += take(world, 10)
+            seen.append(len(got))
+        except RecordError as error:
+            assert error.partition == a.tp and error.offset == 5
+            assert kind == "header" or error.next_offset == {"corrupt": 10, "poison": 6}[kind]
+            seen.append("error")
+    assert got == list(range(104, 123)), "the other partition is not held up, and each record comes once"
+    assert seen[0] == "error", "due before anything else"
+    assert seen[-4:] == ["error"] * 4, "and every time nothing else is there"
+    a.place(PositionEvent.SEEK, 10)
+    assert take(world) == [] and world.buffer.pinned == 0
+
+
+def test_an_error_without_good_records_before_it_is_raised_at_once(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: corrupted(kit.batch(0, 5))})
+    for _ in range(3):
+        with pytest.raises(CorruptRecordError, match="t-0"):
+            world.collector.gather(BIG)
+    assert a.cursor.offset == 0
+
+
+def test_an_error_behind_records_of_another_partition_does_not_hold_them_back(world, kit):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 2), b.tp: corrupted(kit.batch(0, 5))})
+    assert take(world) == [0, 1]
+    with pytest.raises(CorruptRecordError):
+        world.collector.gather(BIG)
+
+
+def test_a_corrupt_partition_pins_no_memory_while_it_waits_for_a_seek(world, kit):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: corrupted(kit.batch(0, 5)) + kit.batch(5, 100), b.tp: kit.batch(0, 1)})
+    with pytest.raises(CorruptRecordError):
+        world.collector.gather(BIG)
+    assert take(world) == [0]
+    assert world.buffer.pinned == 0
+    with pytest.raises(CorruptRecordError):
+        world.collector.gather(BIG)
+
+
+def test_the_error_of_a_partition_that_is_gone_moved_or_paused_meanwhile_is_not_raised(world, kit):
+    for what in ("gone", "moved", "paused"):
+        a, _ = world.simple(0, 0)
+        world.receive({a.tp: kit.batch(0, 1) + corrupted(kit.batch(1, 5))})
+        assert take(world) == [0]
+        if what == "gone":
+            world.partitions.assign([kit.tp(1)])
+        elif what == "moved":
+            a.place(PositionEvent.SEEK, 50)
+        else:
+            a.paused = True
+        assert take(world) == []
+        world.buffer.sweep(set())
+
+
+def test_an_error_is_due_again_when_what_came_before_it_was_not_settled(world, kit):
+    """poll(update_offsets=False) returned the good ones: they come again, and the error after them."""
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 1) + corrupted(kit.batch(1, 5))})
+    for _ in range(2):
+        assert offsets(world.collector.gather(BIG)) == [0]
+    assert take(world) == [0]
+    with pytest.raises(CorruptRecordError):
+        world.collector.gather(BIG)
+
+
+def test_a_deserializer_that_recovers_goes_on_where_it_failed(make, kit):
+    """A schema registry that was down: Java tries again, too. Nothing is deserialized twice but the record itself."""
+    bad = {3}
+    convert = poison(bad)
+    world = make(deserialize=convert)
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 6)})
+    assert take(world) == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(DeserializationError, match="offset 3"):
+            world.collector.gather(BIG)
+    bad.clear()
+    assert take(world) == [3, 4, 5]
+    assert convert.seen == [0, 1, 2, 3, 3, 3, 3, 4, 5][: len(convert.seen)]
+    assert world.buffer.pinned == 0
+
+
+def test_a_deserialization_error_carries_the_raw_record(make):
+    world = make(deserialize=lambda tp, records: deserialize(records, None, lambda t, h, data: data.decode("ascii")))
+    [a] = world.simple(0)
+    record = NewRecord(b"\xff", b"key", headers=[("h", b"1")], timestamp=77)
+    world.receive({a.tp: build_batch([record], base_offset=0)})
+    with pytest.raises(DeserializationError) as caught:
+        world.collector.gather(BIG)
+    error = caught.value
+    assert (error.field, error.key, error.value, error.headers, error.timestamp) == (
+        "value", b"key", b"\xff", [("h", b"1")], 77,
+    )  # fmt: skip
+
+
+# -- memory for those that starve
+
+
+def test_paused_partitions_give_way_when_others_starve_for_their_memory(make, kit):
+    """Without it, a few paused partitions would keep all the others from being read for ever."""
+    world = make(max_buffered_bytes=65536, fetch_max_bytes=65536, max_partition_fetch_bytes=65536)
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 3, size=30000)})
+    a.paused = True
+    assert world.fetches() == {}, "no room for anything"
+    assert world.planner.wake_at(world.now) > world.now
+    assert take(world) == [] and a.cursor.fetch_offset == 0
+    assert world.planner.wake_at(world.now) == world.now, "there is room now"
+    sent = world.fetch()
+    assert sent.forgotten() == {a.tp} and set(sent.request.context.cursors) == {b.tp}
+
+
+def test_paused_partitions_keep_what_they_have_as_long_as_nobody_starves(world, kit):
+    a, _ = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 3)})
+    a.paused = True
+    world.fetches()
+    take(world)
+    a.paused = False
+    assert take(world) == [0, 1, 2]
+
+
+def test_a_collector_without_anything_hands_over_nothing(world):
+    world.simple(0)
+    handover = Collector(world.config, world.partitions, world.buffer, None).gather(5)
+    assert handover == Handover()
