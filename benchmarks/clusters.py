@@ -1,0 +1,43 @@
+"""The broker that benchmarks run on: a given one, or one of our own for as long as the run takes.
+
+Owns the way from ``--bootstrap`` to a cluster. The runner itself is the tests' one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests" / "real"))
+if importlib.util.find_spec("thinconsumer") is None:
+    sys.path.append(str(ROOT))  # not installed: the checkout
+
+from realkafka import Administration, new_cluster  # noqa: E402
+
+
+@contextlib.contextmanager
+def broker(bootstrap: str | None) -> Iterator[Administration]:
+    """Yield the given cluster, or start a broker with a heap and a compiler as in production."""
+    if bootstrap:
+        yield Administration(bootstrap)
+        return
+    with new_cluster(heap="1g", quick=False) as cluster:
+        yield cluster
+
+
+def unique(stem: str) -> str:
+    """Return a topic name that was not used before."""
+    return f"benchmark-{stem}-{os.getpid()}-{int(time.time())}"
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for readers: they find the same library as we do."""
+    import thinconsumer
+
+    return {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}

@@ -1,0 +1,184 @@
+"""Read the same topics with every client in turns, and print a table: ``python benchmarks/compare.py``.
+
+Figures of different machines, or of one machine at different times, say nothing. So all readers run in one go, each in
+a fresh process, one after the other, and that several times over; ratios are of medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from clusters import ROOT, broker, environment, unique
+from floor import batch_sizes
+from readers import READERS
+from topics import TOPICS, Topic, write
+
+JAVA = "java"
+OURS = "thinconsumer"
+Result = dict[str, float]
+
+
+def main() -> None:
+    """Write the topics, run the rounds, print and store what came out."""
+    arguments = parse()
+    topics = [topic for topic in TOPICS if topic.name in arguments.topics]
+    results: dict[str, dict[str, list[Result]]] = {topic.name: {} for topic in topics}
+    shapes = {}
+    with broker(arguments.bootstrap) as cluster:
+        names = {topic.name: unique(topic.name) for topic in topics}
+        for topic in topics:
+            name = names[topic.name]
+            cluster.create_topic(name, topic.partitions, 1, {"compression.type": "producer"})
+            say(f"writing {arguments.records:,} records: {topic.what}")
+            write(cluster.bootstrap, topic, name, arguments.records)
+            shapes[topic.name] = check_batches(topic, *batch_sizes(cluster.bootstrap, name, topic.partitions))
+        for number in range(arguments.rounds):
+            for topic in topics:
+                turn = number % len(arguments.readers)
+                for reader in arguments.readers[turn:] + arguments.readers[:turn]:
+                    result = run(reader, cluster, names[topic.name], topic.partitions, arguments.records)
+                    results[topic.name].setdefault(reader, []).append(result)
+                    say(f"round {number + 1}, {topic.name}, {reader}: {result['per_second'] / 1e3:,.0f} krec/s")
+        for name in names.values():
+            cluster.delete_topic(name)
+    print(report(topics, results, shapes, arguments))
+    store(arguments, results, shapes)
+
+
+def parse() -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", help="a cluster of one broker; without it one is started")
+    parser.add_argument("--records", type=int, default=2_000_000, help="per topic (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5)
+    every = [*READERS, JAVA]
+    parser.add_argument("--readers", type=lambda text: text.split(","), default=every, help=f"of {', '.join(every)}")
+    names = [topic.name for topic in TOPICS]
+    parser.add_argument("--topics", type=lambda text: text.split(","), default=names, help=f"of {', '.join(names)}")
+    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / f"{int(time.time())}.json")
+    arguments = parser.parse_args()
+    if unknown := {*arguments.readers, *arguments.topics} - {*every, *names}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    return arguments
+
+
+def check_batches(topic: Topic, records: int, size: int) -> dict[str, int]:
+    """Return a topic's median batch, and complain if it is not what the table claims."""
+    if not 0.7 * topic.batch_bytes <= size <= 1.1 * topic.batch_bytes:
+        say(f"NOT AS STATED: batches of {topic.name} have {size} bytes, not {topic.batch_bytes}")
+    return {"batch_records": records, "batch_bytes": size}
+
+
+def run(reader: str, cluster: Any, topic: str, partitions: int, count: int) -> Result:
+    """Run one reader to the end of the topic in a process of its own."""
+    if reader == JAVA:
+        return run_java(cluster, topic, count)
+    command = [sys.executable, ROOT / "benchmarks" / "readers.py", reader, cluster.bootstrap, topic]
+    done = subprocess.run(
+        [*map(str, command), str(partitions), str(count)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{reader} on {topic}: {done.stderr[-3000:]}")
+    result: Result = json.loads(done.stdout)
+    if result["records"] != count:
+        say(f"{reader} read {result['records']} of {count} records")
+    return result
+
+
+def run_java(cluster: Any, topic: str, count: int) -> Result:
+    """Run Kafka's own ConsumerPerformance; its CPU includes Java's start, and it joins a group first."""
+    before = os.times()
+    tool = "org.apache.kafka.tools.ConsumerPerformance"
+    printed = cluster.java_tool(tool, "--topic", topic, "--num-records", str(count), "--timeout", "60000", seconds=300)
+    after = os.times()
+    cells = [cell.strip() for cell in printed.strip().splitlines()[-1].split(",")]
+    megabytes, records, whole, fetching = (float(cells[at]) for at in (2, 4, 5, 9))
+    cpu = after.children_user + after.children_system - before.children_user - before.children_system
+    return {
+        "records": int(records),
+        "bytes": megabytes * (1 << 20),
+        "per_second": fetching,
+        "per_second_whole": whole,
+        "cpu_per_million": cpu / records * 1e6,
+        "peak_mb": float("nan"),
+    }
+
+
+def report(topics: list[Topic], results: dict[str, dict[str, list[Result]]], shapes: Any, arguments: Any) -> str:
+    """Return the tables as Markdown."""
+    lines = [
+        f"{arguments.records:,} records, {arguments.rounds} rounds, {os.cpu_count()} cores, {platform.platform()},",
+        f"Python {platform.python_version()}; {versions()}.",
+        "Medians (minimum to maximum). *rate*: from the first records handed over; *whole*: connecting included.",
+    ]
+    for topic in topics:
+        shape = shapes[topic.name]
+        lines += [
+            "",
+            f"**{topic.name}**: {topic.what} (on the log: {shape['batch_records']} records a batch)",
+            "",
+            "| reader | rate, krec/s | whole, krec/s | CPU s per M records | peak MB | ours is |",
+            "|---|---|---|---|---|---|",
+        ]
+        found = results[topic.name]
+        ours = median(each["per_second"] for each in found[OURS]) if OURS in found else None
+        lines += [row(reader, rounds, ours) for reader, rounds in found.items()]
+    return "\n".join(lines)
+
+
+def row(reader: str, rounds: list[Result], ours: float | None) -> str:
+    """Return one line of the table."""
+
+    def spread(name: str, unit: float, digits: int) -> str:
+        values = [each[name] / unit for each in rounds]
+        return f"{median(values):,.{digits}f} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
+
+    rate = median(each["per_second"] for each in rounds)
+    peak = median(each["peak_mb"] for each in rounds)
+    cells = [
+        reader,
+        spread("per_second", 1e3, 0),
+        spread("per_second_whole", 1e3, 0),
+        spread("cpu_per_million", 1, 2),
+        "-" if peak != peak else f"{peak:.0f}",
+        "-" if ours is None or reader == OURS else f"{ours / rate:.2f}x",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def versions() -> str:
+    """Return which clients were compared."""
+    names = ("kafka-python", "aiokafka", "confluent-kafka")
+    return ", ".join(f"{name} {metadata.version(name)}" for name in names)
+
+
+def store(arguments: argparse.Namespace, results: Any, shapes: Any) -> None:
+    """Write everything that was measured as JSON."""
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    what = {"records": arguments.records, "rounds": arguments.rounds, "versions": versions(), "batches": shapes}
+    arguments.json.write_text(json.dumps({**what, "results": results}, indent=1), encoding="utf-8")
+    say(f"all figures: {arguments.json}")
+
+
+def say(line: str) -> None:
+    """Tell whoever waits."""
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""One reader, in a process of its own: ``python readers.py READER BOOTSTRAP TOPIC PARTITIONS RECORDS`` prints JSON.
+
+Every reader reads the whole topic by assignment, up to 5,000 records at a time, and touches every value: their lengths
+are added up. Loops are written out, not shared, so that no reader pays for an abstraction over all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+MAX_RECORDS = 5000
+TUNED = {
+    "queued.min.messages": 1_000_000,
+    "queued.max.messages.kbytes": 1_048_576,
+    "fetch.queue.backoff.ms": 1,
+    "check.crcs": True,  # the others check
+}
+
+
+class Meter:
+    """Times and CPU from building the client on; imports are not counted."""
+
+    def __init__(self) -> None:
+        self.cpu = -sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+        self.started = time.perf_counter()
+        self.first_at = 0.0
+        self.first_records = 0
+
+    def first(self, records: int) -> None:
+        """Say that the first records are there; only the first call counts."""
+        if not self.first_at:
+            self.first_at = time.perf_counter()
+            self.first_records = records
+
+    def result(self, records: int, size: int) -> dict[str, float]:
+        """Return what was measured."""
+        ended = time.perf_counter()
+        cpu = self.cpu + sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+        return {
+            "records": records,
+            "bytes": size,
+            "per_second": (records - self.first_records) / max(ended - self.first_at, 1e-9),
+            "per_second_whole": records / (ended - self.started),
+            "cpu_per_million": cpu / records * 1e6,
+            "peak_mb": peak_mb(),
+        }
+
+
+def peak_mb() -> float:
+    """Return this process's peak memory; ru_maxrss would be the parent's where that is larger."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024 / 1e6
+
+
+def thinconsumer(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Read with this library, default settings."""
+    from thinconsumer import Consumer, TopicPartition
+
+    meter = Meter()
+    records = size = 0
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
+        while records < count:
+            for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
+                meter.first(len(polled))
+                records += len(polled)
+                for record in polled:
+                    value = record.value
+                    if value is not None:
+                        size += len(value)
+        return meter.result(records, size)
+
+
+def kafka_python(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Read with kafka-python, default settings."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    meter = Meter()
+    records = size = 0
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
+    while records < count:
+        for polled in consumer.poll(timeout_ms=1000, max_records=MAX_RECORDS).values():
+            meter.first(len(polled))
+            records += len(polled)
+            for record in polled:
+                value = record.value
+                if value is not None:
+                    size += len(value)
+    result = meter.result(records, size)
+    consumer.close()
+    return result
+
+
+def aiokafka(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Read with aiokafka, default settings, by ``getmany``."""
+    from aiokafka import AIOKafkaConsumer, TopicPartition
+
+    async def read() -> dict[str, float]:
+        meter = Meter()
+        records = size = 0
+        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+        await consumer.start()
+        consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
+        while records < count:
+            for polled in (await consumer.getmany(timeout_ms=1000, max_records=MAX_RECORDS)).values():
+                meter.first(len(polled))
+                records += len(polled)
+                for record in polled:
+                    value = record.value
+                    if value is not None:
+                        size += len(value)
+        result = meter.result(records, size)
+        await consumer.stop()
+        return result
+
+    return asyncio.run(read())
+
+
+def confluent(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Read with confluent-kafka, default settings, by ``consume``."""
+    return _confluent(bootstrap, topic, partitions, count, {})
+
+
+def confluent_tuned(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Read with confluent-kafka and queues that do not stall it."""
+    return _confluent(bootstrap, topic, partitions, count, TUNED)
+
+
+def _confluent(bootstrap: str, topic: str, partitions: int, count: int, more: dict[str, object]) -> dict[str, float]:
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+    meter = Meter()
+    records = size = 0
+    settings = {"bootstrap.servers": bootstrap, "group.id": "benchmark", "enable.auto.commit": False, **more}
+    consumer = Consumer(settings)
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
+    while records < count:
+        polled = consumer.consume(MAX_RECORDS, 1.0)
+        if polled:
+            meter.first(len(polled))
+        records += len(polled)
+        for record in polled:
+            value = record.value()
+            if value is not None:
+                size += len(value)
+    result = meter.result(records, size)
+    consumer.close()
+    return result
+
+
+def floor(bootstrap: str, topic: str, partitions: int, count: int) -> dict[str, float]:
+    """Receive, check and decompress; decode nothing."""
+    from floor import Floor, unpack
+
+    meter = Meter()
+    records = size = 0
+    reader = Floor(bootstrap, topic, partitions)
+    reader.send()
+    while records < count:
+        batches = list(reader.batches(reader.receive()))
+        reader.send()
+        for batch in batches:
+            inside, length = unpack(batch)
+            meter.first(inside)
+            records += inside
+            size += length
+    result = meter.result(records, size)
+    reader.close()
+    return result
+
+
+READERS: dict[str, Callable[[str, str, int, int], dict[str, float]]] = {
+    "thinconsumer": thinconsumer,
+    "kafka-python": kafka_python,
+    "aiokafka": aiokafka,
+    "confluent-kafka": confluent,
+    "confluent-kafka tuned": confluent_tuned,
+    "floor": floor,
+}
+
+
+def main() -> None:
+    """Run one reader and print what it measured."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    name, bootstrap, topic, partitions, count = sys.argv[1:]
+    print(json.dumps(READERS[name](bootstrap, topic, int(partitions), int(count))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""What the benchmarks read: topics of known content and batch size, written with confluent-kafka, which is fast.
+
+Owns the contents. ``floor`` checks on the log that batches came out as the table says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Message = tuple[bytes | None, bytes | None, list[tuple[str, bytes]] | None]
+NAMES = ("anna", "béla", "chloé", "dmitri", "emeka", "fatima", "günter", "hana")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic to read. ``batch_bytes`` is what the producer is told, before compression."""
+
+    name: str
+    what: str
+    partitions: int
+    codec: str
+    batch_bytes: int
+    content: str
+
+
+TOPICS = (
+    Topic("plain", "100 B constant, 1 partition, uncompressed, 16 kB batches", 1, "none", 16384, "constant"),
+    Topic("lz4", "100 B constant, 6 partitions, lz4, 16 kB batches", 6, "lz4", 16384, "constant"),
+    Topic(
+        "json16",
+        "JSON 50-150 B, keys, some headers and nulls, 6 partitions, lz4, 16 kB batches",
+        6,
+        "lz4",
+        16384,
+        "json",
+    ),
+    Topic(
+        "json64",
+        "JSON 50-150 B, keys, some headers and nulls, 6 partitions, lz4, 64 kB batches",
+        6,
+        "lz4",
+        65536,
+        "json",
+    ),
+    Topic("json16-plain", "the same, 1 partition, uncompressed, 16 kB batches", 1, "none", 16384, "json"),
+)
+
+
+def constant(count: int) -> Iterator[Message]:
+    """Yield the same 100 bytes, again and again."""
+    return itertools.repeat((b"x" * 100, None, None), count)
+
+
+def json_like(count: int) -> Iterator[Message]:
+    """Yield what services write: JSON of changing size, keys of 20 bytes; one in 20 has headers, one in 50 is null."""
+    chance = random.Random(1)
+    # Making two million of them would take longer than all readers together: a pool, too large to compress away.
+    pool = [_message(chance, number) for number in range(20_000)]
+    for number in range(count):
+        yield pool[(number * 7919) % len(pool)]
+
+
+def _message(chance: random.Random, number: int) -> Message:
+    key = f"customer-{chance.randrange(10**11):011d}".encode()
+    headers = [("trace", chance.randbytes(16)), ("source", b"till")] if chance.random() < 0.05 else None
+    if chance.random() < 0.02:
+        return None, key, headers
+    order = {"id": number, "name": chance.choice(NAMES), "paid": round(chance.uniform(1, 500), 2), "note": ""}
+    bare = len(json.dumps(order))
+    order["note"] = "".join(chance.choices("abcdefghij klmnop", k=max(0, chance.randint(50, 150) - bare)))
+    return json.dumps(order).encode(), key, headers
+
+
+CONTENTS = {"constant": constant, "json": json_like}
+
+
+def write(bootstrap: str, topic: Topic, name: str, count: int) -> None:
+    """Write ``count`` records to the topic ``name``, in turns to each partition."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "compression.type": topic.codec,
+            "batch.size": topic.batch_bytes,
+            "batch.num.messages": 100_000,
+            "linger.ms": 100,  # long enough that only full batches leave
+            "queue.buffering.max.messages": 2_000_000,
+            "queue.buffering.max.kbytes": 262_144,
+            "enable.idempotence": True,  # otherwise five requests in flight may come out of order
+        }
+    )
+    produce, poll = producer.produce, producer.poll
+    numbers = itertools.cycle(range(topic.partitions))
+    for done, (value, key, headers) in enumerate(CONTENTS[topic.content](count)):
+        more: dict[str, Any] = {"headers": headers} if headers else {}
+        while True:
+            try:
+                produce(name, value, key, next(numbers), **more)
+                break
+            except BufferError:
+                poll(0.1)
+        if done % 10_000 == 0:
+            poll(0)
+    if left := producer.flush(120):
+        raise RuntimeError(f"{left} records of {name} not delivered")
