@@ -127,7 +127,7 @@ def kafka_python_producer(bootstrap: str, codec: str = "none", **options: Any) -
         try:
             yield producer
         finally:
-            producer.close(timeout=5)
+            producer.close(timeout=60)  # its thread closes the sockets, and has to get that far
 
 
 def with_kafka_python(
