@@ -1,0 +1,394 @@
+"""What is asked of whom: one Fetch per node, everybody's share, the hard cap, and never a busy loop."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING, is_goodbye
+from thinconsumer.fetch.sessions import FINAL_EPOCH
+from thinconsumer.link.request import Answer
+from thinconsumer.partitions import PositionEvent
+from thinconsumer.timers import NEVER
+from thinconsumer.wire import ZERO_UUID
+from thinconsumer.wire.fetch import FetchResponse
+
+
+def take_all(world) -> int:
+    """Hand everything over; return how many records that were."""
+    count = 0
+    while (handover := world.collector.gather(10**6)).moves:
+        count += handover.count
+        world.collector.settle(handover)
+    return count
+
+
+# -- who is asked
+
+
+def test_one_fetch_per_leader_and_none_while_one_is_out(world, kit):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 5), kit.tp(2): (1, 5)})
+    world.assign({kit.tp(n): 10 + n for n in range(3)})
+    sent = world.fetches()
+    assert {node: set(s.asked()) for node, s in sent.items()} == {1: {kit.tp(0), kit.tp(2)}, 2: {kit.tp(1)}}
+    assert all(s.request.asker == ASKER for s in sent.values())
+    assert world.fetches() == {} and world.planner.wake_at(world.now) == NEVER
+    sent[2].answer({})
+    assert set(world.fetches()) == {2}
+
+
+def test_what_a_request_says(make, kit):
+    world = make(
+        client_rack="r1", isolation_level="read_committed", fetch_max_wait_ms=321, fetch_min_bytes=7,
+        max_partition_fetch_bytes=4321,
+    )  # fmt: skip
+    world.cluster({kit.tp(0): (1, 5)})
+    world.assign({kit.tp(0): 10})
+    sent = world.fetch()
+    message = sent.message
+    assert (message.max_wait_ms, message.min_bytes, message.isolation_level, message.rack_id) == (321, 7, 1, "r1")
+    [asked] = sent.asked().values()
+    assert (asked.fetch_offset, asked.partition_max_bytes, asked.current_leader_epoch) == (10, 4321, 5)
+    assert message.max_bytes == 4321, "no more than the partitions may bring"
+    assert sent.request.deadline == world.now + 30
+
+
+def test_pain_B6_a_partition_without_a_leader_does_not_stop_the_others(world, kit):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (-1, 6)})
+    world.assign({kit.tp(0): 0, kit.tp(1): 0})
+    assert set(world.fetch().asked()) == {kit.tp(0)}
+    assert world.metadata.wake_at(world.now) < world.now + 1, "and its leader is asked for"
+
+
+def test_a_node_that_is_down_does_not_stop_the_others(world, kit):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 5)})
+    world.assign({kit.tp(0): 0, kit.tp(1): 0})
+    world.fetches()[1].fail(KafkaConnectionError("refused"))
+    assert world.fetches() == {}, "node 1 backs off, node 2 is busy"
+    at = world.planner.wake_at(world.now)
+    assert world.now + 0.08 <= at <= world.now + 0.12
+    world.now = at
+    assert set(world.fetches()) == {1}
+
+
+@pytest.mark.parametrize("state", ["paused", "revoking", "validating", "resetting", "blocked", "broken", "full"])
+def test_who_is_left_out(make, kit, state):
+    world = make(max_buffered_bytes=2**20, max_partition_fetch_bytes=1000)
+    a, b = world.simple(0, 0)
+    if state == "broken":
+        world.receive({a.tp: bytes(100)})
+    elif state == "full":
+        world.receive({a.tp: kit.batch(0, 2, size=300_000)})
+    else:
+        world.receive({})
+    if state == "paused":
+        a.paused = True
+    elif state == "revoking":
+        a.pending_revocation = True
+    elif state == "validating":
+        a.move(PositionEvent.LEADER_CHANGED)
+    elif state == "resetting":
+        a.ask_reset(None)
+    elif state == "blocked":
+        a.blocked_until = world.now + 5
+        assert world.planner.wake_at(world.now) == a.blocked_until
+    sent = world.fetch()
+    assert set(sent.request.context.cursors) == {b.tp}
+    assert sent.forgotten() == {a.tp}, "or the session would go on fetching it"
+
+
+def test_everything_is_decided_when_the_message_is_written(world, kit):
+    """A connection may take its time; meanwhile the user seeks, pauses and assigns."""
+    a, b, c = world.simple(0, 0, 0)
+    [request] = world.planner.step(world.now)
+    a.place(PositionEvent.SEEK, 50)
+    b.paused = True
+    world.partitions.assign([a.tp, b.tp])
+    world.planner.step(world.now)
+    message = request.build(12)
+    assert [(p.partition, p.fetch_offset) for p in message.topics[0].partitions] == [(0, 50)]
+    assert set(request.context.cursors) == {a.tp} and request.context.cursors[a.tp] == (a, a.cursor)
+
+
+def test_nothing_assigned_nothing_asked(world):
+    assert world.fetches() == {} and world.planner.wake_at(world.now) == NEVER
+
+
+# -- versions and topic ids
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_every_version_fetches_and_is_understood(world, kit, version):
+    [a] = world.simple(0)
+    for turn in range(3):
+        sent = world.fetch(version)
+        assert sent.version == version
+        sent.answer({a.tp: kit.batch(turn * 2, 2)})
+    assert take_all(world) == 6
+    session = sent.request.context.session
+    assert session.session_id == (77 if version >= 7 else 0)
+    assert sent.message.session_epoch == (2 if version >= 7 else -1)
+
+
+def test_topics_are_named_while_any_id_is_unknown(world, kit):
+    other = kit.tp(0, "other")
+    world.cluster({kit.tp(0): (1, 5), other: (1, 5)}, ids={"other": ZERO_UUID})
+    world.assign({kit.tp(0): 0, other: 0})
+    sent = world.fetch()
+    assert sent.version == 12
+    sent.answer({})
+    world.cluster({kit.tp(0): (1, 5), other: (1, 5)})
+    sent = world.fetch()
+    assert sent.version == 17
+    assert (sent.message.session_id, sent.message.session_epoch) == (77, 0), "changing over opens another session"
+    assert set(sent.asked()) == {kit.tp(0), other}
+
+
+def test_sessions_can_be_switched_off(make, kit):
+    world = make(enable_incremental_fetch_sessions=False)
+    [a] = world.simple(0)
+    for _ in range(2):
+        sent = world.fetch()
+        assert (sent.message.session_id, sent.message.session_epoch) == (0, FINAL_EPOCH)
+        assert set(sent.asked()) == {a.tp}
+        sent.answer({}, session_id=0)
+
+
+# -- the nearest replica (KIP-392)
+
+
+def test_pain_G5_the_preferred_replica_is_asked_until_it_expires(make, kit):
+    world = make(metadata_max_age_ms=5000)
+    [a] = world.simple(0, leader=1)
+    world.receive({a.tp: {"preferred_read_replica": 2}})
+    sent = world.fetch()
+    assert sent.node_id == 2
+    sent.answer({a.tp: kit.batch(0, 1)})
+    assert a.preferred_replica == 2, "the follower's -1 keeps it"
+    world.now += 5
+    sent = world.fetch()
+    assert sent.node_id == 1 and sent.forgotten() == set()
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_pain_G5_a_dead_replica_is_given_up_for_the_leader_at_once(world, written):
+    """Also when the connection never came about, so that the request was never written."""
+    a, b = world.simple(0, 0, leader=1)
+    world.receive({p.tp: {"preferred_read_replica": 2} for p in (a, b)})
+    if written:
+        world.fetch().fail(KafkaConnectionError("gone"))
+    else:
+        [request] = world.planner.step(world.now)
+        world.answers.handle(Answer(request, 2, error=KafkaConnectionError("refused")), world.now)
+    sent = world.fetch()
+    assert sent.node_id == 1 and set(sent.request.context.cursors) == {a.tp, b.tp}
+
+
+def test_pain_G5_a_replica_that_metadata_does_not_know_is_no_busy_loop(world):
+    """The leader answers at once, without records, as long as it wants another node to be asked."""
+    [a] = world.simple(0, leader=1)
+    world.receive({a.tp: {"preferred_read_replica": 9}})
+    assert world.fetches() == {}
+    assert world.planner.wake_at(world.now) > world.now + 0.05
+    assert world.metadata.wake_at(world.now) < world.now + 1
+
+
+def test_pain_G5_a_replica_that_leaves_the_cluster_is_given_up(world):
+    [a] = world.simple(0, leader=1)
+    world.receive({a.tp: {"preferred_read_replica": 2}})
+    world.cluster({a.tp: (1, 5)}, nodes=(1, 3))
+    assert world.fetch().node_id == 1
+
+
+# -- shares
+
+
+@pytest.mark.parametrize("sessions", [True, False])
+@pytest.mark.parametrize("count", [2, 3, 4, 10])
+def test_pain_G3_under_a_tight_budget_every_partition_gets_its_share(make, kit, count, sessions):
+    """KAFKA-3932: brokers fill answers in the order of the request."""
+    world = make(fetch_max_bytes=1000, enable_incremental_fetch_sessions=sessions)
+    parts = world.simple(*[0] * count)
+    for _ in range(count * 5):
+        sent = world.fetch()
+        # A broker without room for sessions, or a client without: the request's order is what counts.
+        first, asked = next(iter(sent.asked().items()))
+        sent.answer({first: kit.batch(asked.fetch_offset, 1, size=900)}, session_id=0)
+        take_all(world)
+    assert [p.cursor.offset for p in parts] == [5] * count
+
+
+def test_pain_G3_turns_are_kept_however_often_the_engine_looks(make, kit):
+    """The engine steps its managers several times in between: that must not turn the order back."""
+    world = make(fetch_max_bytes=1000)
+    world.simple(0, 0)
+    firsts = [0, 0]
+    for turn in range(20):
+        [request] = world.planner.step(world.now)
+        for _ in range(turn % 3):
+            world.planner.step(world.now)
+        firsts[request.build(17).topics[0].partitions[0].partition] += 1
+        world.answers.handle(Answer(request, 1, 17, FetchResponse()), world.now)
+    assert firsts == [10, 10]
+
+
+class Log:
+    """A broker with endless logs, and batches of any size."""
+
+    def __init__(self, rng: random.Random, batch, small: int, large: int) -> None:
+        self.rng, self.batch, self.small, self.large = rng, batch, small, large
+        self.session: dict = {}
+        self.largest = 0
+
+    def answer(self, sent) -> None:
+        """Answer as Kafka does: up to max_bytes, but at least one batch."""
+        if sent.message.session_epoch == 0:
+            self.session = {}
+        self.session.update(sent.asked())
+        for tp in sent.forgotten():
+            self.session.pop(tp, None)
+        left, data = sent.message.max_bytes, {}
+        for tp, asked in self.session.items():
+            size = self.large if self.rng.random() < 0.05 else self.rng.randrange(1, self.small)
+            made = self.batch(asked.fetch_offset, 1, size=size)
+            if data and len(made) > min(left, asked.partition_max_bytes):
+                continue
+            self.largest = max(self.largest, len(made))
+            data[tp] = made
+            left -= len(made)
+            if left <= 0:
+                break
+        for tp in data:
+            self.session[tp] = self.session.pop(tp)
+        sent.answer(data)
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_pain_G2_what_is_buffered_and_reserved_stays_below_the_cap(make, kit, nodes, seed):
+    """But for one batch per broker, since brokers send at least one. And everybody gets something."""
+    rng = random.Random(seed)
+    cap = 200_000
+    world = make(max_buffered_bytes=cap, fetch_max_bytes=100_000, max_partition_fetch_bytes=20_000)
+    world.cluster({kit.tp(n): (n % nodes + 1, 5) for n in range(50)})
+    parts = world.assign({kit.tp(n): 0 for n in range(50)})
+    logs = {node: Log(rng, kit.batch, 9_000, 60_000) for node in range(1, nodes + 1)}
+    out: dict = {}
+    delivered = 0
+    for _ in range(400):
+        out.update(world.fetches())
+        reserved = sum(s.request.context.session.reserved for s in out.values())
+        slack = sum(log.largest for log in logs.values()) + nodes * 50 * kit.OVERHEAD
+        assert world.buffer.pinned + reserved <= cap + slack
+        assert all(s.message.max_bytes > 0 for s in out.values())
+        if out and rng.random() < 0.8:
+            sent = out.pop(rng.choice(list(out)))
+            logs[sent.node_id].answer(sent)
+        if rng.random() < 0.5:
+            handover = world.collector.gather(rng.randrange(1, 20))
+            delivered += handover.count
+            world.collector.settle(handover)
+    assert delivered > 300
+    assert min(p.cursor.fetch_offset for p in parts) > 0
+    for sent in out.values():
+        logs[sent.node_id].answer(sent)
+    take_all(world)
+    assert world.buffer.pinned == 0
+    world.fetches()
+
+
+def test_small_leftovers_of_the_buffer_are_not_worth_a_request(make, kit):
+    world = make(max_buffered_bytes=400_000, fetch_max_bytes=400_000, max_partition_fetch_bytes=400_000)
+    a, _ = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 5, size=70_000)})
+    assert 400_000 - world.buffer.pinned < LEAST_WORTH_ASKING
+    assert world.fetches() == {}, "and nothing is spun on meanwhile"
+    assert world.planner.wake_at(world.now) == NEVER
+    take_all(world)
+    assert world.planner.wake_at(world.now) == world.now
+    assert world.fetch().message.max_bytes == 100_000
+    assert world.planner.wake_at(world.now) == NEVER
+
+
+def test_a_seek_asks_at_once_although_the_buffer_was_full_of_the_old(make, kit):
+    world = make(max_buffered_bytes=100_000, max_partition_fetch_bytes=100_000)
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 3, size=60_000)})
+    assert world.fetches() == {}
+    a.place(PositionEvent.SEEK, 500)
+    assert world.fetch().asked()[a.tp].fetch_offset == 500
+
+
+def test_a_seek_past_what_is_broken_asks_at_once(world):
+    [a] = world.simple(0)
+    world.receive({a.tp: bytes(100)})
+    assert world.fetches() == {}
+    a.place(PositionEvent.SEEK, 500)
+    assert world.fetch().asked()[a.tp].fetch_offset == 500
+
+
+def test_pausing_keeps_the_buffer_and_forgets_the_partition(world, kit):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 3)})
+    a.paused = True
+    sent = world.fetch()
+    assert sent.forgotten() == {a.tp}
+    sent.answer({})
+    a.paused = False
+    assert take_all(world) == 3
+    assert world.fetch().asked()[a.tp].fetch_offset == 3
+
+
+# -- closing
+
+
+def test_closing_ends_the_sessions_there_are(world, kit):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 5)})
+    world.assign({kit.tp(0): 0, kit.tp(1): 0})
+    sent = world.fetches()
+    sent[1].answer({}, session_id=41)
+    [goodbye] = world.planner.close(world.now)
+    assert is_goodbye(goodbye) and not is_goodbye(sent[1].request)
+    message = goodbye.build(17)
+    assert goodbye.target.node_id == 1
+    assert (message.session_id, message.session_epoch, message.max_wait_ms) == (41, FINAL_EPOCH, 0)
+    assert message.topics == [] and message.forgotten_topics_data == []
+
+
+# -- never busy
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_stepping_when_told_to_is_no_busy_loop(make, kit, seed):
+    rng = random.Random(seed)
+    world = make(max_buffered_bytes=100_000)
+    parts = world.simple(*[0] * 6)
+    out: dict = {}
+    for _ in range(300):
+        some = rng.choice(parts)
+        what = rng.randrange(8)
+        if what == 0:
+            some.paused = not some.paused
+        elif what == 1 and out:
+            out.popitem()[1].fail(KafkaConnectionError("lost"))
+        elif what == 2 and out:
+            out.popitem()[1].answer({some.tp: {"error_code": rng.choice([6, 74, 3, 29, 78])}})
+        elif what == 3 and out:
+            _, sent = out.popitem()
+            sent.answer({tp: kit.batch(p.cursor.fetch_offset, 1, size=9000) for tp, (p, _) in
+                         sent.request.context.cursors.items()})
+        elif what == 4:
+            world.collector.settle(world.collector.gather(5))
+        elif what == 5:
+            some.place(PositionEvent.SEEK, 0)
+        elif what == 6:
+            world.cluster({kit.tp(n): (rng.choice([-1, 1, 2]), 5) for n in range(6)})
+        else:
+            world.now += rng.random()
+        for spins in range(3):
+            out.update(world.fetches())
+            if world.planner.wake_at(world.now) > world.now:
+                break
+        assert spins < 2
