@@ -165,6 +165,8 @@ class World:
     def accept(self, listener):
         peer, _ = listener.accept()
         peer.settimeout(PATIENCE)
+        # Nagle would hold small pieces back, and a reset discards what is held back.
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sockets.append(peer)
         return peer
 
@@ -264,5 +266,6 @@ def client_context(authority):
 def server_context(authority):
     """What a server called localhost uses."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.num_tickets = 0  # They would be on their way at some time after the handshake, among a test's own bytes.
     authority.issue_cert("localhost").configure_cert(context)
     return context

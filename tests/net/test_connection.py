@@ -254,6 +254,23 @@ def test_a_bite_is_bounded_in_bytes_too(make_world, make_stream):
     assert stream.received
 
 
+def test_a_short_read_on_plain_tcp_costs_no_second_look(make_world):
+    """It has emptied the socket, so asking again would be a system call for nothing, for every response."""
+    looks = []
+
+    class Counting(PlainTransport):
+        def recv_into(self, buffer):
+            looks.append(super().recv_into(buffer))
+            return looks[-1]
+
+    world = make_world(transport=Counting)
+    stream, peer = world.connect()
+    looks.clear()
+    peer.sendall(b"answer")
+    world.run(lambda: stream.received)
+    assert looks == [6]
+
+
 def test_the_peers_orderly_end_is_no_error(world, count_fds):
     stream, peer = world.connect()
     before = count_fds()

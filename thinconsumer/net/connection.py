@@ -112,7 +112,6 @@ class Connection:
         self._sock: socket.socket | None = None
         self._transport: Transport | None = None
         self._fd = -1
-        self._send_blocked = False
 
     def __repr__(self) -> str:
         return f"<Connection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
@@ -188,8 +187,6 @@ class Connection:
         if self.state is State.HANDSHAKING:
             self._handshake(transport)
             return
-        if events & transport.write_needs:
-            self._send_blocked = False
         if events & transport.read_needs:
             self._receive(transport)
         self.flush()
@@ -231,12 +228,8 @@ class Connection:
         transport = self._transport
         if transport is None or self.state is not State.OPEN:
             return
-        if transport.failed_send_ends_reading and not self._send_blocked and self.stream.data_to_send():
-            self._receive(transport)
-            if self.state is not State.OPEN:
-                return
         sends = SENDS_PER_STEP
-        while (chunks := self.stream.data_to_send()) and sends > 0 and not self._send_blocked:
+        while (chunks := self.stream.data_to_send()) and sends > 0:
             sends -= 1
             try:
                 size = transport.send(chunks)
@@ -244,7 +237,6 @@ class Connection:
                 self._send_failed(transport, error)
                 return
             if size is None:
-                self._send_blocked = True
                 break
             self.stream.data_sent(size, self._owner.now())
             self._owner.called(self, told=False)

@@ -51,8 +51,6 @@ class TlsTransport:
     write_needs = EVENT_WRITE
     read_needs = EVENT_READ
     short_read_ends = False
-    #: OpenSSL reads nothing more after a failed write, not even what the kernel still holds: the peer's last words.
-    failed_send_ends_reading = True
 
     def __init__(self, tls: TlsSocket) -> None:
         self._tls = tls

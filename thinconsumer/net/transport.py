@@ -32,8 +32,6 @@ class Transport(Protocol):
     write_needs: int
     #: Whether a receive that does not fill its buffer has emptied the socket. Under TLS it only ends a record.
     short_read_ends: bool
-    #: Whether what has arrived is lost when a send fails, and must therefore be read before each send.
-    failed_send_ends_reading: bool
 
     def handshake(self) -> bool:
         """Go on with the handshake; return whether it is done."""
@@ -84,7 +82,6 @@ class PlainTransport:
     read_needs = EVENT_READ
     write_needs = EVENT_WRITE
     short_read_ends = True
-    failed_send_ends_reading = False
 
     def __init__(self, sock: socket.socket, host: str = "") -> None:
         self._sock = sock
