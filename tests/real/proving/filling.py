@@ -39,14 +39,26 @@ def message(n: int, chance: random.Random) -> dict[str, Any]:
     }
 
 
-def write(target: Producer, topic: str, numbers: Sequence[int], partitions: int = 2) -> None:
-    """Produce messages with these numbers and wait until they are there."""
+def write(
+    target: Producer, topic: str, numbers: Sequence[int], partitions: int = 2, *, headers: bool = True
+) -> dict[int, list[dict[str, Any]]]:
+    """Produce messages with these numbers, wait until they are there, and return them by partition."""
     chance = random.Random(numbers[0])
+    written: dict[int, list[dict[str, Any]]] = {partition: [] for partition in range(partitions)}
     for n in numbers:
-        target.produce(topic, partition=n % partitions, **message(n, chance))
+        parts = message(n, chance)
+        if not headers:
+            del parts["headers"]
+        target.produce(topic, partition=n % partitions, on_delivery=_delivered, **parts)
+        written[n % partitions].append(parts)
         if n % 500 == 0:
             target.poll(0)
     assert target.flush(60) == 0
+    return written
+
+
+def _delivered(error: Any, message: Any) -> None:
+    assert error is None, f"{message.topic()}-{message.partition()}: {error}"
 
 
 def write_like_kafka_python(bootstrap: str, topic: str, codec: str, count: int) -> None:
@@ -66,7 +78,13 @@ def write_like_kafka_python(bootstrap: str, topic: str, codec: str, count: int) 
 
 
 def interleave_transactions(
-    bootstrap: str, topic: str, rounds: int, producers: int = 4, seed: int = 3, keys: int = 0
+    bootstrap: str,
+    topic: str,
+    rounds: int,
+    producers: int = 4,
+    seed: int = 3,
+    keys: int = 0,
+    codecs: Sequence[str] = CODECS,
 ) -> None:
     """Several producers with open transactions at once, committed and aborted in mixed order, plain records between.
 
@@ -75,7 +93,8 @@ def interleave_transactions(
     chance = random.Random(seed)
     plain = producer(bootstrap, acks="all", compression_type="lz4")
     many = [
-        producer(bootstrap, transactional_id=f"{topic}-{i}", compression_type=CODECS[i % 5]) for i in range(producers)
+        producer(bootstrap, transactional_id=f"{topic}-{i}", compression_type=codecs[i % len(codecs)])
+        for i in range(producers)
     ]
     for each in many:
         each.init_transactions(30)
