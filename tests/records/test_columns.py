@@ -93,6 +93,7 @@ LIES = {
     "null value in two bytes and no headers": body_of(made(b"\0\0\0\1\x81\0")),
     "negative header count": body_of(made(HEAD + b"\1")),
     "headers claimed": body_of(made(HEAD + b"\2")),
+    "headers claimed by all of many alike": body_of(*(made(b"\0\0" + bytes((2 * n,)) + b"\1\2v\2") for n in range(40))),
     "header count beyond the bytes": body_of(made(HEAD + b"\xfe\xff\xff\xff\x0f")),
     "header without a name": body_of(made(HEAD + b"\2\1\0")),
     "header name beyond the record": body_of(made(HEAD + b"\2\x7eab")),

@@ -85,3 +85,9 @@ def test_nonsense_is_left_to_the_careful_reader(data):
     found = Found()
     assert run(data, 0, 7, found) == 0
     assert found.values == []
+
+
+def test_a_narrower_timestamp_that_still_adds_up_is_noticed(only, same):
+    """The last key is made so that, with a timestamp of two bytes as in the records before, all lengths add up too."""
+    records = [NewRecord(b"vvv", b"kk", (), NOW)] * 3 + [NewRecord(b"ab", bytes((1, 8, 120)), (), NOW - 995)]
+    same(only(build_batch(records, delete_horizon=NOW - 1000)), records)
