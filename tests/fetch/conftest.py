@@ -117,7 +117,9 @@ class World:
         brokers = [MetadataResponseBroker(node_id=n, host=f"b{n}", port=9092) for n in nodes]
         response = MetadataResponse(brokers=brokers, topics=list(topics.values()))
         self.metadata.want({where.topic for where in leaders} | set(errors or {}))
-        request = Request("metadata", MetadataRequest, ANY_NODE, lambda v: MetadataRequest(), self.now + 30)
+        due = [r for r in self.metadata.step(self.now) if r.context is None]
+        made_up = Request("metadata", MetadataRequest, ANY_NODE, lambda v: MetadataRequest(), self.now + 30)
+        request = due[0] if due else made_up
         self.metadata.handle(Answer(request, 1, version, frame(response, version)[0]), self.now)
 
     def assign(self, offsets: dict[TopicPartition, int], *, epoch: int = -1) -> list[Partition]:
