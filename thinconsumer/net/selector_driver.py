@@ -79,6 +79,7 @@ class SelectorDriver:
         self._commands_left = 0
         self._obeying = False
         self._told = False
+        self.waiting = False  #: An exception that finds this true has interrupted a wait, and nothing else.
 
     # The clocks
 
@@ -102,13 +103,18 @@ class SelectorDriver:
             ConcurrentAccessError: in a forked child, when the parent has connected.
             KafkaConnectionError: the system gives no descriptor for waiting at all.
         """
+        self.waiting = False
         self.check_process()
         watch = self._open()
         self._begin(endpoint)
         self._obey()
         self._look_up_one()
         self._flush()
-        for owner, events in watch.wait(self._seconds_to_wait(endpoint, deadline)):
+        seconds = self._seconds_to_wait(endpoint, deadline)
+        self.waiting = True
+        came = watch.wait(seconds)
+        self.waiting = False
+        for owner, events in came:
             if owner is self._waker:
                 self._waker.drain()
             else:
@@ -266,6 +272,15 @@ class SelectorDriver:
         # Last, so that an interruption in between leaves nothing half open.
         self._watch = watch
         return watch
+
+    def hang_up_all(self) -> None:
+        """Close every connection and forget every order; streams are not called, and the next step begins anew."""
+        self._commands.clear()
+        self._lookups.clear()
+        self._in_work.clear()
+        for connection in list(self._connections.values()):
+            connection.hang_up()
+        self._connections.clear()
 
     def close(self) -> None:
         """Close every connection and descriptor; streams are not called. May be called again, and in a fork.
