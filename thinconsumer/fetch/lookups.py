@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..errors import KafkaError, TopicAuthorizationFailedError
+from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from ..link.request import Answer, Request, Target
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random
@@ -31,6 +31,8 @@ from .verdicts import Verdict, verdict
 log = logging.getLogger(__name__)
 
 ASKER = "offsets"
+#: Between looks into metadata; seconds. Without it, a backoff of 0 would be a busy loop while nothing is under way.
+LEAST_PAUSE = 0.01
 
 
 class Found(NamedTuple):
@@ -53,6 +55,13 @@ class Lookup:
     attempts: int = 0
     not_before: float = 0.0
     in_flight: bool = False
+    leaderless_in: int = -1  #: Version of the metadata that knew no leader: a newer one is looked at without a pause.
+
+    def may_ask(self, now: float, metadata_version: int) -> bool:
+        """Return whether it is time to ask, or to look for a leader again."""
+        if self.in_flight:
+            return False
+        return now >= self.not_before or self.leaderless_in not in (-1, metadata_version)
 
 
 class Lookups:
@@ -64,7 +73,9 @@ class Lookups:
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._lookups: list[Lookup] = []
-        self.version = 0  #: Counts what was added; compare it to notice.
+        #: Counts what was added and what is over; compare it to notice. A topic whose lookup is over is wanted no more:
+        #: kept, it would be asked about for ever, and an error of it raised by every poll.
+        self.version = 0
 
     def add(self, lookup: Lookup) -> None:
         """Ask from the next step on, until there is an answer or nobody wants it."""
@@ -79,11 +90,15 @@ class Lookups:
         """Return the requests due now."""
         if not self._lookups:
             return []
+        before = len(self._lookups)
         self._lookups = [lookup for lookup in self._lookups if lookup.in_flight or lookup.wanted()]
+        if len(self._lookups) != before:
+            self.version += 1
         groups: dict[int, list[dict[TopicPartition, Lookup]]] = {}
         for lookup in self._lookups:
-            if lookup.in_flight or now < lookup.not_before:
+            if not lookup.may_ask(now, self._metadata.version):
                 continue
+            lookup.leaderless_in = -1
             info = self._metadata.leader(lookup.tp)
             if info is None:
                 self._without_leader(lookup, now)
@@ -104,7 +119,9 @@ class Lookups:
         if response is None:
             error = answer.error or KafkaError("no answer")
             self._metadata.request_update(f"ListOffsets of node {answer.node_id} failed: {error}")
-            self._again(group.values(), error, now)
+            # A version or a login that does not fit will not fit next time: only passing errors are waited out.
+            final = isinstance(error, BrokerResponseError) and not error.retriable
+            self._again(group.values(), error, now, final)
             return
         for topic in response.topics:
             for data in topic.partitions:
@@ -118,13 +135,12 @@ class Lookups:
     def _without_leader(self, lookup: Lookup, now: float) -> None:
         topic = self._metadata.topics.get(lookup.tp.topic)
         error = topic.error if topic is not None else None
-        if isinstance(error, TopicAuthorizationFailedError):
-            lookup.failed(error, False)
-        elif error is not None:
-            lookup.failed(error, False)
+        if error is not None:
+            lookup.failed(error, not error.retriable)
         self._metadata.request_update(f"no leader known for {lookup.tp.topic}-{lookup.tp.partition}")
-        # Asked again as soon as metadata changes would be best; a short, fixed pause costs little and needs no wiring.
-        lookup.not_before = now + self._backoff.initial
+        # The pause is for metadata that tells nothing new; news end it.
+        lookup.leaderless_in = self._metadata.version
+        lookup.not_before = now + max(self._backoff.initial, LEAST_PAUSE)
 
     def _request(self, node: int, group: dict[TopicPartition, Lookup], now: float) -> Request:
         for lookup in group.values():
@@ -142,7 +158,10 @@ class Lookups:
                     )
                 )
             committed = self._settings.isolation_level == "read_committed"
-            return ListOffsetsRequest(isolation_level=1 if committed else 0, topics=list(topics.values()))
+            # The message's own default, 0, would be a follower's voice: told of offsets beyond the high watermark.
+            return ListOffsetsRequest(
+                replica_id=-1, isolation_level=1 if committed else 0, topics=list(topics.values())
+            )
 
         deadline = now + self._settings.request_timeout_ms / 1000
         # Version 0 answers with lists of segment starts, another question; version 2 is the first that knows isolation.
@@ -150,11 +169,21 @@ class Lookups:
         return Request(ASKER, ListOffsetsRequest, Target(node), build, deadline, group, lowest)
 
     def _take(self, lookup: Lookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
-        if data.error_code == Code.NONE:
-            self._lookups.remove(lookup)
-            if lookup.wanted():
-                lookup.found(Found(data.offset, data.timestamp, data.leader_epoch), now)
+        offset = data.offset
+        if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and lookup.timestamp >= 0:
+            offset = -1  # a log without timestamps: as if no record were that young, as in Java
+        elif data.error_code == Code.NONE and offset < 0 and lookup.timestamp < 0:
+            self._again([lookup], KafkaError(f"{lookup.tp}: the broker knows no such end of the log"), now)
             return
+        elif data.error_code != Code.NONE:
+            self._take_error(lookup, data, node_id, now)
+            return
+        self._lookups.remove(lookup)
+        self.version += 1
+        if lookup.wanted():
+            lookup.found(Found(max(offset, -1), data.timestamp, data.leader_epoch), now)
+
+    def _take_error(self, lookup: Lookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
         error = to_error(data.error_code, api="ListOffsets", node_id=node_id, partition=lookup.tp)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (lookup.tp.topic,)
@@ -164,9 +193,9 @@ class Lookups:
         lookup.failed(error, what is Verdict.RAISE)
         self._pause(lookup, now)
 
-    def _again(self, lookups: Iterable[Lookup], error: KafkaError, now: float) -> None:
+    def _again(self, lookups: Iterable[Lookup], error: KafkaError, now: float, final: bool = False) -> None:
         for lookup in lookups:
-            lookup.failed(error, False)
+            lookup.failed(error, final)
             self._pause(lookup, now)
 
     def _pause(self, lookup: Lookup, now: float) -> None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from ..config import OffsetResetPolicy, OffsetResetStrategy
-from ..errors import KafkaError, LogTruncationError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
 from ..wire.error_codes import Code
@@ -59,7 +59,8 @@ class Resets:
         if not waiting:
             self._asked.clear()
             return
-        self._asked = {p: c for p, c in self._asked.items() if p.cursor is c and p.state is PositionState.AWAITING_RESET}
+        state = PositionState.AWAITING_RESET
+        self._asked = {p: cursor for p, cursor in self._asked.items() if p.cursor is cursor and p.state is state}
         for partition in waiting:
             if partition not in self._asked:
                 self._asked[partition] = partition.cursor
@@ -119,13 +120,10 @@ class Resets:
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
         elif timestamp_of(self._policy, wall_time) is None:
-            partition.error = (
-                LogTruncationError(partition.tp, position, None)
-                if position > end
-                else out_of_range_error(partition, position, start, end)
-            )
+            # Past the end without an epoch: truncated, or never there; the numbers are all there is to say.
+            partition.error = out_of_range_error(partition, position, start, end)
         else:
-            what = "expired: the log starts at" if position < start else "truncated: the log ends at"
+            what = "the log has moved on and starts at" if position < start else "the log ends before it at"
             edge = start if position < start else end
             partition.out_of_range = None
             self._by_policy(partition, wall_time, f"position {position} is out of range, {what} {edge}")

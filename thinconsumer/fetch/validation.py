@@ -7,6 +7,7 @@ the answer: go on, go back to where the logs part, or raise under policy none.
 from __future__ import annotations
 
 import logging
+from typing import NamedTuple
 
 from ..config import OffsetResetPolicy
 from ..errors import LogTruncationError, UnsupportedVersionError
@@ -34,7 +35,26 @@ ASKER = "validation"
 #: From this version on a consumer with READ on the topic may ask (KIP-320); before, only brokers might.
 CONSUMERS_SINCE = 3
 
-Group = dict[TopicPartition, tuple[Partition, Cursor]]
+
+class Question(NamedTuple):
+    """What is under way for one partition: stale once it has moved, or has another leader."""
+
+    partition: Partition
+    cursor: Cursor
+    leader_epoch: int
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the partition still waits for the answer to this."""
+        partition = self.partition
+        return (
+            partition.cursor is self.cursor
+            and partition.leader_epoch == self.leader_epoch
+            and partition.state is PositionState.VALIDATING
+        )
+
+
+Group = dict[TopicPartition, Question]
 
 
 class Validation:
@@ -49,17 +69,18 @@ class Validation:
         self._metadata = metadata
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._asked: dict[Partition, Cursor] = {}
-        self._seen = -1
+        self._asked: dict[Partition, Question] = {}
+        self._seen = (-1, -1)
 
     def step(self, now: float) -> list[Request]:
         """Notice new leaders and new topics; return the questions due now, one per leader."""
-        if self._seen != self._metadata.version:
-            self._seen = self._metadata.version
+        seen = self._metadata.version, self._partitions.generation
+        if self._seen != seen:
+            self._seen = seen
             for partition in self._partitions:
                 self._compare(partition)
         waiting = self._partitions.in_state(PositionState.VALIDATING, now)
-        self._asked = {p: c for p, c in self._asked.items() if p.cursor is c and p.state is PositionState.VALIDATING}
+        self._asked = {partition: asked for partition, asked in self._asked.items() if asked.fresh}
         groups: dict[int, Group] = {}
         for partition in waiting:
             if partition in self._asked:
@@ -70,7 +91,8 @@ class Validation:
             elif partition.cursor.fetch_epoch < 0 or info.leader_epoch < 0:
                 partition.move(PositionEvent.VALIDATED)  # nothing to compare: brokers before epochs
             else:
-                groups.setdefault(info.leader, {})[partition.tp] = (partition, partition.cursor)
+                asked = Question(partition, partition.cursor, partition.leader_epoch)
+                groups.setdefault(info.leader, {})[partition.tp] = self._asked[partition] = asked
         return [self._request(node, group, now) for node, group in groups.items()]
 
     def wake_at(self, now: float) -> float:
@@ -80,20 +102,21 @@ class Validation:
     def handle(self, answer: Answer, now: float) -> None:
         """Take the answer of a request made by :meth:`step`."""
         group: Group = answer.request.context
-        for partition, _ in group.values():
-            self._asked.pop(partition, None)
+        for asked in group.values():
+            if self._asked.get(asked.partition) is asked:
+                del self._asked[asked.partition]
         response: OffsetForLeaderEpochResponse | None = answer.response
         if response is None:
             self._failed(answer, group, now)
             return
         for topic in response.topics:
             for data in topic.partitions:
-                asked = group.pop(TopicPartition(topic.topic, data.partition), None)
-                if asked is not None and _fresh(*asked):
-                    self._take(asked[0], data, answer.node_id, now)
-        for partition, cursor in group.values():
-            if _fresh(partition, cursor):
-                self._pause(partition, now)
+                found = group.pop(TopicPartition(topic.topic, data.partition), None)
+                if found is not None and found.fresh:
+                    self._take(found.partition, data, answer.node_id, now)
+        for left_out in group.values():
+            if left_out.fresh:
+                self._pause(left_out.partition, now)
 
     # -- entering the state
 
@@ -104,9 +127,7 @@ class Validation:
                 partition.leader_epoch = -1
                 partition.preferred_replica = -1
                 partition.high_watermark = partition.last_stable_offset = partition.log_start_offset = None
-                log.warning("%s-%s: its topic was deleted and created again; dropping position %s", *partition.tp,
-                            partition.cursor.offset)
-                partition.ask_reset(None)
+                self._begin_anew(partition)
             partition.topic_id = topic_id
         info = self._metadata.leader(partition.tp)
         if info is None:
@@ -121,20 +142,29 @@ class Validation:
             if doubtful and partition.state is PositionState.FETCHING:
                 partition.move(PositionEvent.LEADER_CHANGED)
 
+    def _begin_anew(self, partition: Partition) -> None:
+        if partition.state in (PositionState.FETCHING, PositionState.VALIDATING):
+            log.warning(
+                "%s-%s: its topic was deleted and created again; dropping position %s",
+                *partition.tp,
+                partition.cursor.offset,
+            )
+            partition.ask_reset(None)
+        elif partition.state is PositionState.AWAITING_RESET:
+            # What is under way may be an offset of the old topic; what the user asked for still counts.
+            partition.ask_reset(partition.reset)
+
     # -- asking and deciding
 
     def _request(self, node: int, group: Group, now: float) -> Request:
-        for partition, cursor in group.values():
-            self._asked[partition] = cursor
-
         def build(version: int) -> Message:
             topics: dict[str, OffsetForLeaderTopic] = {}
-            for tp, (partition, cursor) in group.items():
+            for tp, asked in group.items():
                 topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic)).partitions.append(
                     OffsetForLeaderPartition(
                         partition=tp.partition,
-                        current_leader_epoch=partition.leader_epoch,
-                        leader_epoch=cursor.fetch_epoch,
+                        current_leader_epoch=asked.leader_epoch,
+                        leader_epoch=asked.cursor.fetch_epoch,
                     )
                 )
             return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
@@ -143,14 +173,14 @@ class Validation:
         return Request(ASKER, OffsetForLeaderEpochRequest, Target(node), build, deadline, group, CONSUMERS_SINCE)
 
     def _failed(self, answer: Answer, group: Group, now: float) -> None:
-        for partition, cursor in group.values():
-            if not _fresh(partition, cursor):
+        for asked in group.values():
+            if not asked.fresh:
                 continue
             if isinstance(answer.error, UnsupportedVersionError):
                 # A broker before 2.3 cannot be asked: go on, as every client did before KIP-320.
-                partition.move(PositionEvent.VALIDATED)
+                asked.partition.move(PositionEvent.VALIDATED)
             else:
-                self._pause(partition, now)
+                self._pause(asked.partition, now)
         self._metadata.request_update(f"OffsetForLeaderEpoch of node {answer.node_id} failed: {answer.error}")
 
     def _take(self, partition: Partition, data: EpochEndOffset, node_id: int, now: float) -> None:
@@ -186,14 +216,10 @@ class Validation:
             log.warning("%s-%s: log truncated below position %s, and where is unknown", *partition.tp, position)
             partition.ask_reset(None)
         else:
-            log.warning("%s-%s: log truncated: position %s -> %s (logs diverge there)", *partition.tp, position, data.end_offset)
+            where = data.end_offset
+            log.warning("%s-%s: log truncated: position %s -> %s (logs diverge there)", *partition.tp, position, where)
             partition.place(PositionEvent.TRUNCATED, data.end_offset, data.leader_epoch)
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
         partition.blocked_until = now + self._backoff.delay(partition.failures, self._random)
-
-
-def _fresh(partition: Partition, cursor: Cursor) -> bool:
-    """Return whether the partition still waits for the answer to what was asked for this cursor."""
-    return partition.cursor is cursor and partition.state is PositionState.VALIDATING

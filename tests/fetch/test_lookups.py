@@ -1,0 +1,234 @@
+"""Looking offsets up: one request per leader, passing errors waited out, final ones told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thinconsumer.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
+from thinconsumer.fetch.lookups import Found, Lookup
+from thinconsumer.fetch.verdicts import Verdict, verdict
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.error_codes import Code, to_error
+
+CODES = [c for c in Code if c and c is not Code.UNSUPPORTED_FOR_MESSAGE_FORMAT]
+
+
+class Asker:
+    """Somebody who wants to know, and what became of it."""
+
+    def __init__(self, world, where, timestamp: int = -1) -> None:
+        self.wanted = True
+        self.found: list[Found] = []
+        self.failed: list[tuple[KafkaError, bool]] = []
+        world.lookups.add(
+            Lookup(where, timestamp, lambda: self.wanted, lambda found, now: self.found.append(found), self.fail)
+        )
+
+    def fail(self, error: KafkaError, final: bool) -> None:
+        self.failed.append((error, final))
+        if final:
+            self.wanted = False
+
+
+@pytest.fixture
+def one(world, kit):
+    """Return somebody asking for the end of t-0, which node 1 leads."""
+    world.cluster({kit.tp(0): (1, 5)})
+    return Asker(world, kit.tp(0))
+
+
+def test_one_request_per_leader(world, kit):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (2, 6), kit.tp(2): (1, 7)})
+    askers = [Asker(world, kit.tp(n)) for n in range(3)]
+    assert world.lookups.topics() == {"t"} and world.lookups.wake_at(world.now) == world.now
+    sent = {s.node_id: s for s in world.look_ups()}
+    assert {node: dict(s.timestamps()) for node, s in sent.items()} == {
+        1: {kit.tp(0): -1, kit.tp(2): -1},
+        2: {kit.tp(1): -1},
+    }
+    assert [p.current_leader_epoch for t in sent[1].message.topics for p in t.partitions] == [5, 7]
+    assert sent[1].message.replica_id == -1 and sent[1].request.deadline == world.now + 30
+    assert world.look_ups() == [] and world.lookups.wake_at(world.now) == NEVER
+    sent[1].offsets({kit.tp(0): 10, kit.tp(2): 12})
+    sent[2].offsets({kit.tp(1): 11})
+    assert [a.found for a in askers] == [[Found(10 + n, 123, 5)] for n in range(3)]
+    assert world.lookups.topics() == set() and world.lookups.wake_at(world.now) == NEVER
+
+
+def test_one_partition_asked_about_twice_makes_two_requests(world, kit):
+    """Brokers answer INVALID_REQUEST to a partition that a request names twice."""
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
+    askers = [Asker(world, kit.tp(0), -2), Asker(world, kit.tp(0), -1), Asker(world, kit.tp(1), -1)]
+    first, second = world.look_ups()
+    assert dict(first.timestamps()) == {kit.tp(0): -2, kit.tp(1): -1}
+    assert dict(second.timestamps()) == {kit.tp(0): -1}
+    second.offsets({kit.tp(0): 99})
+    first.offsets({kit.tp(0): 1, kit.tp(1): 50})
+    assert [a.found[0].offset for a in askers] == [1, 99, 50]
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+@pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
+def test_versions_and_isolation(make, kit, version, level):
+    world = make(isolation_level=level)
+    world.cluster({kit.tp(0): (1, 5)})
+    asker = Asker(world, kit.tp(0))
+    if level == "read_committed" and version < 2:
+        world.resets.step(world.now, world.wall_time)
+        [request] = world.lookups.step(world.now)
+        assert request.min_version == 2, "an older answer would be the end of what is not committed"
+        return
+    [sent] = world.look_ups(version)
+    assert sent.message.isolation_level == (1 if level == "read_committed" else 0)
+    sent.offsets({kit.tp(0): 10}, epoch=5 if version >= 4 else -1)
+    assert asker.found == [Found(10, 123, 5 if version >= 4 else -1)]
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_final_errors_are_told_and_passing_ones_are_asked_again_ever_more_slowly(world, kit, one, code):
+    waits = []
+    for _ in range(5):
+        sent = world.look_ups()
+        if not sent:
+            break
+        world.metadata._reason = None
+        sent[0].offsets({kit.tp(0): {"error_code": code}})
+        assert (world.metadata._reason is not None) is (verdict(code) is Verdict.REFRESH)
+        waits.append(world.lookups.wake_at(world.now) - world.now)
+        world.now += waits[-1]
+    final = code is Code.OFFSET_OUT_OF_RANGE or verdict(code) is Verdict.RAISE
+    error, was_final = one.failed[0]
+    assert code.name in str(error) and error.partition == kit.tp(0)
+    if code is not Code.OFFSET_OUT_OF_RANGE:
+        assert was_final is final
+    if was_final:
+        assert len(one.failed) == 1 and world.look_ups() == []
+    else:
+        assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
+        world.look_ups()[0].offsets({kit.tp(0): 10})
+        assert one.found
+
+
+def test_an_authorization_error_names_the_topic(world, kit, one):
+    world.look_ups()[0].offsets({kit.tp(0): {"error_code": Code.TOPIC_AUTHORIZATION_FAILED}})
+    [(error, final)] = one.failed
+    assert isinstance(error, TopicAuthorizationFailedError) and error.topics == ("t",) and final
+
+
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [
+        (KafkaConnectionError("lost"), False),
+        (UnsupportedVersionError("old", code=35, name="UNSUPPORTED_VERSION"), True),
+        (SaslAuthenticationFailedError("no", code=58, name="SASL_AUTHENTICATION_FAILED"), True),
+        (to_error(Code.REQUEST_TIMED_OUT), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_requests_that_fail(world, one, error, final):
+    world.look_ups()[0].fail(error)
+    assert one.failed == [(error, final)]
+    assert world.metadata.wake_at(world.now) < world.now + 1
+    world.now += 1
+    assert bool(world.look_ups()) is not final
+
+
+def test_the_leader_is_waited_for_without_spinning(make, kit):
+    """With a backoff of 0, nothing under way and no leader, stepping would be all the program does."""
+    world = make(retry_backoff_ms=0)
+    world.cluster({kit.tp(0): (-1, 5)})
+    asker = Asker(world, kit.tp(0))
+    assert world.look_ups() == [] and asker.failed == []
+    assert world.lookups.wake_at(world.now) > world.now
+    assert world.metadata.wake_at(world.now) < NEVER
+    world.cluster({kit.tp(0): (2, 6)})
+    world.now = world.lookups.wake_at(world.now)
+    assert world.look_ups()[0].node_id == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "final"),
+    [
+        (Code.TOPIC_AUTHORIZATION_FAILED, True),
+        (Code.INVALID_TOPIC_EXCEPTION, True),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (Code.LEADER_NOT_AVAILABLE, False),
+    ],
+)
+def test_errors_of_the_topic_are_told(world, kit, code, final):
+    world.cluster({}, errors={"t": code})
+    asker = Asker(world, kit.tp(0))
+    assert world.look_ups() == []
+    [(error, was_final)] = asker.failed
+    assert code.name in str(error) and was_final is final
+
+
+def test_a_partition_left_out_of_the_answer_is_asked_for_again(world, kit):
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
+    a, b = Asker(world, kit.tp(0)), Asker(world, kit.tp(1))
+    world.look_ups()[0].offsets({kit.tp(0): 10})
+    assert a.found and not b.found and [final for _, final in b.failed] == [False]
+    world.now += 1
+    [again] = world.look_ups()
+    assert dict(again.timestamps()) == {kit.tp(1): -1}
+
+
+def test_what_nobody_wants_any_more_is_dropped(world, kit, one):
+    one.wanted = False
+    assert world.look_ups() == [] and world.lookups.topics() == set()
+    assert world.lookups.wake_at(world.now) == NEVER
+
+
+def test_what_nobody_wants_any_more_is_not_told(world, kit, one):
+    [sent] = world.look_ups()
+    one.wanted = False
+    assert world.look_ups() == []
+    sent.offsets({kit.tp(0): 10})
+    assert one.found == [] and world.lookups.topics() == set()
+
+
+def test_no_record_that_young_is_an_answer(world, kit):
+    world.cluster({kit.tp(0): (1, 5)})
+    asker = Asker(world, kit.tp(0), 10**12)
+    world.look_ups()[0].offsets({kit.tp(0): {"offset": -1, "timestamp": -1, "leader_epoch": -1}})
+    assert asker.found == [Found(-1, -1, -1)]
+
+
+@pytest.mark.parametrize("mark", [-1, -2])
+def test_a_log_without_an_end_is_not_believed(world, kit, mark):
+    """A position of -1 would be fetched from."""
+    world.cluster({kit.tp(0): (1, 5)})
+    asker = Asker(world, kit.tp(0), mark)
+    world.look_ups()[0].offsets({kit.tp(0): {"offset": -1}})
+    assert asker.found == [] and [final for _, final in asker.failed] == [False]
+
+
+def test_a_log_that_has_no_timestamps_has_no_record_that_young(world, kit):
+    """As in Java: message formats before 0.10 cannot be searched by time."""
+    world.cluster({kit.tp(0): (1, 5)})
+    asker = Asker(world, kit.tp(0), 10**12)
+    fields: dict[str, Any] = {"error_code": Code.UNSUPPORTED_FOR_MESSAGE_FORMAT}
+    world.look_ups()[0].offsets({kit.tp(0): fields})
+    assert [found.offset for found in asker.found] == [-1] and asker.failed == []
+
+
+def test_an_answer_may_lead_to_the_next_question(world, kit):
+    world.cluster({kit.tp(0): (1, 5)})
+    more: list[Asker] = []
+
+    def found(answer: Found, now: float) -> None:
+        more.append(Asker(world, kit.tp(0), -1))
+
+    world.lookups.add(Lookup(kit.tp(0), -2, lambda: True, found, lambda error, final: None))
+    world.look_ups()[0].offsets({kit.tp(0): 0})
+    [sent] = world.look_ups()
+    sent.offsets({kit.tp(0): 7})
+    assert more[0].found[0].offset == 7

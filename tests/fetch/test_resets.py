@@ -1,0 +1,228 @@
+"""Positions from nowhere and out of range: by policy, with one log line that says why."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer.config import OffsetResetPolicy, OffsetResetStrategy
+from thinconsumer.errors import NoOffsetForPartitionError, OffsetOutOfRangeError, TopicAuthorizationFailedError
+from thinconsumer.fetch.resets import timestamp_of
+from thinconsumer.partitions import PositionEvent, PositionState, Reset
+from thinconsumer.wire.error_codes import Code
+
+
+@pytest.fixture(autouse=True)
+def _info(caplog):
+    caplog.set_level(logging.INFO, logger="thinconsumer")
+
+
+def lines(caplog) -> list[str]:
+    """Return what was logged about positions."""
+    return [record.getMessage() for record in caplog.records if "position set to" in record.getMessage()]
+
+
+def start(make, kit, count: int = 1, **options):
+    """Return a world with freshly assigned partitions, and them."""
+    world = make(**options)
+    world.cluster({kit.tp(n): (1, 5) for n in range(count)})
+    world.partitions.assign([kit.tp(n) for n in range(count)])
+    return (world, *world.partitions)
+
+
+def expire(world, partition) -> None:
+    """Have the broker call the position out of range."""
+    world.receive({partition.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
+
+
+# -- by policy
+
+
+@pytest.mark.parametrize(("policy", "offset"), [("earliest", 3), ("latest", 90)])
+def test_no_position_goes_by_policy_once_and_says_so(make, kit, caplog, policy, offset):
+    world, a = start(make, kit, auto_offset_reset=policy)
+    world.reset_all({a.tp: (3, 90)})
+    assert (a.state, a.cursor.offset, a.cursor.epoch) == (PositionState.FETCHING, offset, 5)
+    assert lines(caplog) == [f"t-0: position set to {offset} (no position, auto_offset_reset={policy})"]
+    assert world.look_ups() == []
+
+
+def test_policy_none_raises_until_the_user_seeks(make, kit):
+    world, a = start(make, kit, auto_offset_reset="none")
+    for _ in range(3):
+        assert world.look_ups() == []
+        assert isinstance(a.error, NoOffsetForPartitionError) and a.error.partitions == (a.tp,)
+    a.place(PositionEvent.SEEK, 5)
+    world.look_ups()
+    assert a.error is None
+
+
+def test_by_duration_looks_for_the_time_and_the_end_if_no_record_is_that_young(make, kit, caplog):
+    world, a, b = start(make, kit, 2, auto_offset_reset="by_duration:PT1H")
+    [sent] = world.look_ups()
+    assert {t for _, t in sent.timestamps()} == {int((world.wall_time - 3600) * 1000)}
+    sent.offsets({a.tp: 40, b.tp: {"offset": -1, "timestamp": -1, "leader_epoch": -1}})
+    assert a.cursor.offset == 40 and b.state is PositionState.AWAITING_RESET
+    [sent] = world.look_ups()
+    assert sent.timestamps() == [(b.tp, -1)]
+    sent.offsets({b.tp: 90})
+    assert b.cursor.offset == 90
+    assert len(lines(caplog)) == 2 and "no record is that young" in lines(caplog)[1]
+
+
+def test_a_duration_before_1970_is_the_first_record():
+    policy = OffsetResetPolicy(OffsetResetStrategy.BY_DURATION, duration_ms=10**15)
+    assert timestamp_of(policy, 1_700_000_000.0) == 0, "negative times mean other things to brokers"
+
+
+@pytest.mark.parametrize(("mark", "offset"), [(Reset.EARLIEST, 3), (Reset.LATEST, 90)])
+def test_what_the_user_asked_for_beats_the_policy(make, kit, caplog, mark, offset):
+    world, a = start(make, kit, auto_offset_reset="none")
+    a.ask_reset(Reset(mark, "seek_to_somewhere"))
+    world.reset_all({a.tp: (3, 90)})
+    assert a.cursor.offset == offset
+    assert lines(caplog) == [f"t-0: position set to {offset} (seek_to_somewhere)"]
+
+
+def test_an_answer_for_a_wish_that_was_changed_is_dropped(make, kit):
+    world, a = start(make, kit)
+    [old] = world.look_ups()
+    a.ask_reset(Reset(Reset.EARLIEST, "x"))
+    [new] = world.look_ups()
+    old.offsets({a.tp: 90})
+    assert a.state is PositionState.AWAITING_RESET
+    new.offsets({a.tp: 3})
+    assert a.cursor.offset == 3
+
+
+def test_a_seek_while_the_offset_is_looked_up_wins(make, kit, caplog):
+    world, a = start(make, kit)
+    [sent] = world.look_ups()
+    a.place(PositionEvent.SEEK, 50)
+    sent.offsets({a.tp: 90})
+    assert a.cursor.offset == 50 and lines(caplog) == []
+
+
+def test_an_offset_for_a_partition_assigned_anew_is_not_taken_from_before(make, kit):
+    world, a = start(make, kit)
+    [sent] = world.look_ups()
+    world.partitions.assign([])
+    world.partitions.assign([a.tp])
+    sent.offsets({a.tp: 90})
+    [anew] = world.partitions
+    assert anew.state is PositionState.AWAITING_RESET
+    world.reset_all({a.tp: (3, 95)})
+    assert anew.cursor.offset == 95
+
+
+def test_pain_C6_an_error_is_shown_while_it_lasts_and_the_lookup_goes_on(make, kit):
+    world, a = start(make, kit)
+    for _ in range(3):
+        [sent] = world.look_ups()
+        sent.offsets({a.tp: {"error_code": Code.TOPIC_AUTHORIZATION_FAILED}})
+        assert isinstance(a.error, TopicAuthorizationFailedError)
+        world.now += 2
+    world.reset_all({a.tp: (3, 90)})
+    assert a.error is None and a.cursor.offset == 90
+
+
+def test_a_passing_error_is_not_shown(make, kit):
+    world, a = start(make, kit)
+    world.look_ups()[0].offsets({a.tp: {"error_code": Code.NOT_LEADER_OR_FOLLOWER}})
+    assert a.error is None
+
+
+# -- partitions that were added later
+
+
+@pytest.mark.parametrize(
+    ("options", "offset"),
+    [
+        ({}, 3),
+        ({"new_partition_offset_reset": "latest"}, 90),
+        ({"auto_offset_reset": "earliest", "new_partition_offset_reset": "latest"}, 3),
+    ],
+)
+def test_pain_F1_a_partition_that_appeared_later_is_read_from_its_beginning(make, kit, caplog, options, offset):
+    world, a = start(make, kit, **{"auto_offset_reset": "latest", **options})
+    world.reset_all({a.tp: (3, 90)})
+    world.cluster({kit.tp(0): (1, 5), kit.tp(1): (1, 5)})
+    world.partitions.assign([kit.tp(0), kit.tp(1)])
+    world.reset_all({kit.tp(1): (3, 90)})
+    b = world.partitions.require(kit.tp(1))
+    assert (a.cursor.offset, b.cursor.offset) == (3 if "earliest" in options.values() else 90, offset)
+    assert ("appeared later" in lines(caplog)[1]) is (options.get("auto_offset_reset") is None)
+
+
+# -- out of range
+
+
+def test_pain_F4_expiry_goes_by_policy_with_both_numbers_in_one_line(make, kit, caplog):
+    world, a = start(make, kit, auto_offset_reset="earliest")
+    a.place(PositionEvent.SEEK, 10)
+    expire(world, a)
+    world.reset_all({a.tp: (50, 90)})
+    assert a.cursor.offset == 50 and a.state is PositionState.FETCHING
+    [line] = lines(caplog)
+    assert "position 10 is out of range" in line and "starts at 50" in line and "auto_offset_reset=earliest" in line
+    assert world.look_ups() == []
+
+
+def test_pain_F4_past_the_end_with_an_epoch_asks_where_the_logs_part(make, kit, caplog):
+    world, a = start(make, kit, auto_offset_reset="earliest")
+    world.cluster({a.tp: (1, 6)})
+    a.place(PositionEvent.SEEK, 100, 5)
+    expire(world, a)
+    world.reset_all({a.tp: (0, 90)})
+    assert a.state is PositionState.VALIDATING and a.cursor.offset == 100
+    [question] = world.validations()
+    assert question.epochs() == {a.tp: (6, 5)}
+    question.epoch_ends({a.tp: (5, 80)})
+    assert a.cursor.offset == 80 and a.state is PositionState.FETCHING
+
+
+def test_past_the_end_without_an_epoch_goes_by_policy(make, kit, caplog):
+    world, a = start(make, kit, auto_offset_reset="latest")
+    a.place(PositionEvent.SEEK, 100)
+    expire(world, a)
+    world.reset_all({a.tp: (0, 90)})
+    assert a.cursor.offset == 90
+    [line] = lines(caplog)
+    assert "position 100 is out of range" in line and "at 90" in line
+
+
+@pytest.mark.parametrize("position", [50, 70, 90])
+def test_inside_after_all_goes_on_where_it_was(make, kit, caplog, position):
+    world, a = start(make, kit, auto_offset_reset="none")
+    a.place(PositionEvent.SEEK, position, -1)
+    expire(world, a)
+    world.reset_all({a.tp: (50, 90)})
+    assert a.cursor.offset == position and a.state is PositionState.FETCHING and a.error is None
+    assert "inside the log after all" in lines(caplog)[0]
+
+
+@pytest.mark.parametrize("position", [10, 100])
+def test_pain_F4_policy_none_raises_with_all_numbers(make, kit, position):
+    world, a = start(make, kit, auto_offset_reset="none")
+    a.place(PositionEvent.SEEK, position)
+    expire(world, a)
+    world.reset_all({a.tp: (50, 90)})
+    error = a.error
+    assert isinstance(error, OffsetOutOfRangeError)
+    assert (error.partition, error.position, error.log_start, error.log_end) == (a.tp, position, 50, 90)
+    assert world.look_ups() == [], "and nothing more is asked before a seek"
+    assert world.fetches() == {}
+    a.place(PositionEvent.SEEK, 60)
+    assert a.error is None and a.may_fetch(world.now)
+
+
+def test_a_seek_while_both_ends_are_looked_up_wins(make, kit, caplog):
+    world, a = start(make, kit, auto_offset_reset="earliest")
+    a.place(PositionEvent.SEEK, 10)
+    expire(world, a)
+    first, second = world.look_ups()
+    first.offsets({(a.tp, -2): 50, (a.tp, -1): 90})
+    a.place(PositionEvent.SEEK, 60)
+    second.offsets({(a.tp, -2): 50, (a.tp, -1): 90})
+    assert a.cursor.offset == 60 and lines(caplog) == []

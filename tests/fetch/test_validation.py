@@ -1,0 +1,282 @@
+"""After a change of leader: is what was read still in the log? (KIP-320) And topics that were created again."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer.errors import KafkaConnectionError, LogTruncationError, UnsupportedVersionError
+from thinconsumer.fetch.verdicts import Verdict, verdict
+from thinconsumer.partitions import PositionEvent, PositionState, Reset
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.error_codes import Code
+
+CODES = [c for c in Code if c]
+
+
+@pytest.fixture
+def in_doubt(make, kit):
+    """Return what makes a world with a partition that is read at 100, epoch 5, and whose leader is new: node 2, 6."""
+
+    def build(*, buffered: int = 0, **options):
+        world = make(**options)
+        [a] = world.simple(100, leader=1, epoch=5)
+        if buffered:
+            world.receive({a.tp: kit.batch(100, buffered)})
+        world.cluster({a.tp: (2, 6)})
+        return world, a
+
+    return build
+
+
+# -- entering
+
+
+def test_a_new_leader_is_asked_before_anything_more_is_handed_out(in_doubt, kit):
+    world, a = in_doubt(buffered=10)
+    [sent] = world.validations()
+    assert a.state is PositionState.VALIDATING and not a.may_hand_out
+    assert sent.node_id == 2 and sent.epochs() == {a.tp: (6, 5)}
+    assert sent.message.replica_id == -1 and sent.request.min_version == 3
+    assert sent.request.deadline == world.now + 30
+    assert world.fetches() == {} and world.validations() == []
+    sent.epoch_ends({a.tp: (5, 110)})
+    assert a.state is PositionState.FETCHING
+    assert world.collector.gather(99).count == 10, "what was buffered is good"
+    assert world.fetch().asked()[a.tp].fetch_offset == 110
+
+
+def test_one_request_per_leader(world, kit):
+    world.cluster({kit.tp(n): (1, 5) for n in range(4)})
+    world.assign({kit.tp(n): 10 for n in range(4)}, epoch=5)
+    world.cluster({kit.tp(0): (2, 6), kit.tp(1): (3, 6), kit.tp(2): (2, 6), kit.tp(3): (1, 5)})
+    assert {s.node_id: set(s.epochs()) for s in world.validations()} == {2: {kit.tp(0), kit.tp(2)}, 3: {kit.tp(1)}}
+
+
+@pytest.mark.parametrize("epoch", [-1, 6, 7])
+def test_nothing_is_asked_where_there_is_nothing_to_doubt(world, kit, epoch):
+    """No epoch known, or what was read came from this leader already."""
+    world.cluster({kit.tp(0): (1, 5)})
+    [a] = world.assign({kit.tp(0): 10}, epoch=epoch)
+    world.cluster({kit.tp(0): (2, 6)})
+    assert world.validations() == [] and a.state is PositionState.FETCHING
+
+
+def test_a_seek_with_an_epoch_is_validated_even_if_the_leader_is_old(world):
+    [a] = world.simple(0)
+    a.place(PositionEvent.SEEK_VALIDATED, 50, 4)
+    [sent] = world.validations()
+    assert sent.epochs() == {a.tp: (5, 4)}
+
+
+@pytest.mark.parametrize("lacking", ["position", "leader"])
+def test_without_epochs_a_position_is_taken_as_it_is(world, kit, lacking):
+    [a] = world.simple(0) if lacking == "position" else world.simple(0, version=8)
+    a.place(PositionEvent.SEEK_VALIDATED, 50, -1 if lacking == "position" else 4)
+    assert world.validations() == [] and a.state is PositionState.FETCHING
+
+
+def test_a_new_leader_is_not_kept_waiting_by_the_old_ones_errors(world, kit):
+    [a] = world.simple(0, leader=1, epoch=-1)
+    world.cluster({a.tp: (1, 5)})
+    world.validations()
+    world.receive({a.tp: {"error_code": Code.NOT_LEADER_OR_FOLLOWER}})
+    assert world.fetches() == {}
+    world.cluster({a.tp: (2, 6)})
+    world.validations()
+    assert world.fetch().node_id == 2
+
+
+def test_pain_B6_without_a_leader_nothing_is_asked_but_metadata(in_doubt):
+    world, a = in_doubt()
+    world.cluster({a.tp: (-1, 7)})
+    assert world.validations() == []
+    assert world.metadata.wake_at(world.now) < world.now + 1
+    world.cluster({a.tp: (3, 8)})
+    [sent] = world.validations()
+    assert sent.node_id == 3
+
+
+# -- the answer
+
+
+@pytest.mark.parametrize("end", [100, 105, 10**9])
+def test_a_log_that_reaches_the_position_is_good(in_doubt, end):
+    world, a = in_doubt()
+    cursor = a.cursor
+    world.validations()[0].epoch_ends({a.tp: (5, end)})
+    assert a.state is PositionState.FETCHING and a.cursor is cursor
+
+
+def test_truncated_above_the_position_gives_up_only_what_was_buffered(in_doubt, kit):
+    world, a = in_doubt(buffered=10)
+    world.validations()[0].epoch_ends({a.tp: (5, 105)})
+    assert (a.state, a.cursor.offset, a.cursor.fetch_offset, a.cursor.epoch) == (PositionState.FETCHING, 100, 100, 5)
+    assert world.collector.gather(99).count == 0 and world.buffer.pinned == 0
+    assert world.fetch().asked()[a.tp].fetch_offset == 100
+
+
+def test_truncated_below_the_position_goes_back_to_where_the_logs_part(in_doubt, caplog):
+    caplog.set_level(logging.WARNING)
+    world, a = in_doubt(auto_offset_reset="latest")
+    world.validations()[0].epoch_ends({a.tp: (4, 80)})
+    assert (a.state, a.cursor.offset, a.cursor.epoch) == (PositionState.FETCHING, 80, 4)
+    [record] = caplog.records
+    assert "100 -> 80" in record.getMessage()
+
+
+@pytest.mark.parametrize(("end", "divergent"), [((4, 80), 80), ((-1, -1), None)])
+def test_pain_F4_under_policy_none_truncation_is_raised_until_the_user_seeks(in_doubt, end, divergent):
+    world, a = in_doubt(auto_offset_reset="none")
+    world.validations()[0].epoch_ends({a.tp: end})
+    error = a.error
+    assert isinstance(error, LogTruncationError)
+    assert (error.partition, error.position, error.divergent_offset) == (a.tp, 100, divergent)
+    assert world.validations() == [] and world.validation.wake_at(world.now) == NEVER
+    world.cluster({a.tp: (3, 7)})
+    assert world.validations() == [] and a.error is error, "another leader does not cure it"
+    a.place(PositionEvent.SEEK, 80)
+    assert a.error is None and a.may_fetch(world.now)
+
+
+@pytest.mark.parametrize("end", [(-1, -1), (5, -1), (-1, 80)])
+def test_an_epoch_the_broker_does_not_know_goes_by_policy(in_doubt, end):
+    world, a = in_doubt(auto_offset_reset="earliest")
+    world.validations()[0].epoch_ends({a.tp: end})
+    assert a.state is PositionState.AWAITING_RESET and a.reset is None
+    world.reset_all({a.tp: (3, 90)})
+    assert a.cursor.offset == 3
+
+
+def test_a_broker_too_old_to_be_asked_is_believed(in_doubt):
+    """As every client did before KIP-320."""
+    world, a = in_doubt()
+    world.validations()[0].fail(UnsupportedVersionError("old", code=35, name="UNSUPPORTED_VERSION"))
+    assert a.state is PositionState.FETCHING
+
+
+@pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
+def test_errors_wait_and_ask_again_and_final_ones_are_shown_meanwhile(in_doubt, code):
+    world, a = in_doubt()
+    waits = []
+    for _ in range(5):
+        [sent] = world.validations()
+        world.metadata._reason = None
+        sent.epoch_ends({a.tp: int(code)})
+        assert a.state is PositionState.VALIDATING
+        assert (a.error is not None) is (verdict(code) is Verdict.RAISE)
+        assert (world.metadata._reason is not None) is (verdict(code) is Verdict.REFRESH)
+        waits.append(world.validation.wake_at(world.now) - world.now)
+        assert world.validations() == []
+        world.now += waits[-1]
+    assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
+    world.validations()[0].epoch_ends({a.tp: (5, 200)})
+    assert a.state is PositionState.FETCHING and a.error is None and a.failures == 0
+
+
+def test_a_lost_connection_asks_again(in_doubt):
+    world, a = in_doubt()
+    world.validations()[0].fail(KafkaConnectionError("lost"))
+    assert a.error is None and world.validations() == []
+    world.now = world.validation.wake_at(world.now)
+    assert len(world.validations()) == 1
+
+
+def test_a_partition_left_out_of_the_answer_is_asked_for_again(in_doubt):
+    world, a = in_doubt()
+    world.validations()[0].epoch_ends({})
+    world.now = world.validation.wake_at(world.now)
+    assert set(world.validations()[0].epochs()) == {a.tp}
+
+
+# -- stale answers
+
+
+@pytest.mark.parametrize("moved", ["seek", "validated seek", "reset"])
+def test_an_answer_for_a_position_that_is_no_more_is_dropped(in_doubt, moved):
+    world, a = in_doubt()
+    [sent] = world.validations()
+    if moved == "seek":
+        a.place(PositionEvent.SEEK, 500)
+    elif moved == "validated seek":
+        a.place(PositionEvent.SEEK_VALIDATED, 500, 5)
+    else:
+        a.ask_reset(Reset(Reset.LATEST, "x"))
+    state = a.state
+    sent.epoch_ends({a.tp: (4, 80)})
+    assert a.state is state and a.cursor.offset in (500, -1)
+
+
+def test_the_word_of_a_leader_that_was_replaced_meanwhile_does_not_count(in_doubt):
+    """It says what its log was, not what the new leader's is."""
+    world, a = in_doubt()
+    [old] = world.validations()
+    world.cluster({a.tp: (3, 7)})
+    [new] = world.validations()
+    assert new.node_id == 3 and new.epochs() == {a.tp: (7, 5)}
+    old.epoch_ends({a.tp: (5, 100)})
+    assert a.state is PositionState.VALIDATING
+    assert world.validations() == [], "the new question is still under way"
+    new.epoch_ends({a.tp: (5, 60)})
+    assert a.cursor.offset == 60
+
+
+# -- topics created again
+
+
+def test_a_topic_that_was_created_again_starts_anew(world, kit, caplog):
+    caplog.set_level(logging.WARNING)
+    [a] = world.simple(100, epoch=5)
+    world.receive({a.tp: {"high_watermark": 110, "preferred_read_replica": 2, "records": kit.batch(100, 5)}})
+    world.cluster({a.tp: (1, 0)}, ids={"t": b"2" * 16})
+    assert world.validations() == []
+    assert a.state is PositionState.AWAITING_RESET and a.cursor.offset == -1
+    assert a.high_watermark is None and a.preferred_replica == -1
+    assert sum("t-0" in r.getMessage() and "100" in r.getMessage() for r in caplog.records) == 1
+    world.reset_all({a.tp: (0, 7)})
+    assert a.cursor.offset == 7 and a.leader_epoch == 0, "old epochs must not count against new leaders"
+    world.cluster({a.tp: (2, 1)}, ids={"t": b"2" * 16})
+    assert len(world.validations()) <= 1
+
+
+def test_a_wish_of_the_user_survives_the_topic_being_created_again(world):
+    """But what is under way for it may be an offset of the old topic."""
+    [a] = world.simple(100)
+    a.ask_reset(Reset(Reset.EARLIEST, "seek_to_beginning"))
+    [old] = world.look_ups()
+    world.cluster({a.tp: (1, 0)}, ids={"t": b"2" * 16})
+    world.validations()
+    old.offsets({a.tp: 55})
+    assert a.state is PositionState.AWAITING_RESET
+    [new] = world.look_ups()
+    assert new.timestamps() == [(a.tp, -2)]
+
+
+@pytest.mark.parametrize("state", [PositionState.AWAITING_CALLBACK, PositionState.AWAITING_COMMITTED])
+def test_a_partition_that_waits_for_the_group_goes_on_waiting(world, state):
+    [a] = world.simple(100)
+    a.state = state
+    world.cluster({a.tp: (1, 0)}, ids={"t": b"2" * 16})
+    world.validations()
+    assert a.state is state
+
+
+def test_what_was_known_before_the_assignment_counts_for_it(world, kit):
+    """A topic looked at earlier, assigned later, created again in between two refreshes."""
+    world.cluster({kit.tp(0): (1, 5)})
+    world.validations()
+    world.partitions.assign([kit.tp(0)])
+    [a] = world.partitions
+    a.place(PositionEvent.SEEK, 100)
+    world.validations()
+    assert (a.topic_id, a.leader_epoch) == (world.metadata.topic_id("t"), 5)
+    world.cluster({kit.tp(0): (1, 0)}, ids={"t": b"2" * 16})
+    world.validations()
+    assert a.state is PositionState.AWAITING_RESET
+
+
+def test_answers_for_what_was_not_asked_are_ignored(in_doubt, kit):
+    world, a = in_doubt()
+    world.validations()[0].epoch_ends({kit.tp(9): (1, 1), kit.tp(0, "other"): (1, 1), a.tp: (5, 200)})
+    assert a.state is PositionState.FETCHING
