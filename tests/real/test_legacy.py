@@ -169,7 +169,7 @@ def reading(kafka28: KafkaCluster, new_topic: Callable[..., str]) -> Iterator[tu
 def test_versions_that_an_old_broker_speaks(reading: tuple[Consumer[Any, Any], str]) -> None:
     """What is agreed on with 2.8: the newest it has, below the first with topic ids."""
     consumer, _ = reading
-    links = consumer._engine.links
+    links = consumer._shell.engine.links
     highest = {api.__name__: (links.negotiated(1, api) or (0, 0))[1] for api in
                (FetchRequest, MetadataRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)}  # fmt: skip
     assert highest == {

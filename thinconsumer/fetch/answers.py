@@ -72,6 +72,7 @@ class Answers:
             return
         asked.session.answered(response.session_id)
         asked.session.retry.succeeded()
+        self._planner.replicas.worked(asked.node_id)
         self.completed += 1
         self.last_at = now
         nodes = {n.node_id: Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
@@ -94,8 +95,7 @@ class Answers:
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
         for partition in self._partitions:  # not only those asked for: the request may never have been written
-            if partition.preferred_replica == asked.node_id:
-                partition.preferred_replica = -1  # back to the leader at once, or a dead follower stops the partition
+            self._leave_replica(partition, asked.node_id, now)
 
     def _session_error(self, asked: Asked, code: int, now: float) -> None:
         error = to_error(code, api="Fetch", node_id=asked.node_id)
@@ -116,6 +116,12 @@ class Answers:
                     partition.error = error
         else:
             self._metadata.request_update(str(error))
+
+    def _leave_replica(self, partition: Partition, node_id: int, now: float) -> None:
+        """Back to the leader at once, if it was this node that was followed: it must not stop the partition."""
+        if partition.preferred_replica == node_id:
+            partition.preferred_replica = -1
+            self._planner.replicas.failed(node_id, now)
 
     # -- partitions
 
@@ -142,7 +148,7 @@ class Answers:
         error = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
         log.debug("fetching %s-%s from node %s: %s", *tp, asked.node_id, error)
         # The session still holds the partition at the broker: it is forgotten there as soon as it is not wanted.
-        partition.preferred_replica = -1
+        self._leave_replica(partition, asked.node_id, now)
         hint = data.current_leader
         if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
             return  # the new leader is known already (KIP-951): nothing to wait for
@@ -164,7 +170,7 @@ class Answers:
             # A follower may lag behind, or have deleted earlier than the leader: only the leader's word counts.
             log.info("%s-%s: node %s calls offset %s out of range; asking the leader", *partition.tp, asked.node_id,
                      partition.cursor.fetch_offset)
-            partition.preferred_replica = -1
+            self._leave_replica(partition, asked.node_id, now)
             return
         if partition.cursor.offset != partition.cursor.fetch_offset:
             # What was received before is good and comes first; deciding now would drop it, or jump over it.
@@ -186,6 +192,8 @@ class Answers:
             self._take_records(partition, data, memoryview(data.records), frame, now)
 
     def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
+        if not self._planner.replicas.may_follow(node_id, now):
+            return  # the request was out already: the next one leaves the leader no choice
         if node_id in self._metadata.nodes:
             partition.preferred_replica = node_id
             partition.preferred_until = now + self._settings.metadata_max_age_ms / 1000

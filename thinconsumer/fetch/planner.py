@@ -19,6 +19,7 @@ from ..types import TopicPartition
 from ..wire import ZERO_UUID, Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .buffer import Buffer
+from .replicas import Replicas
 from .sessions import FINAL_EPOCH, Plan, Session, Wanted
 from .settings import Settings
 
@@ -60,6 +61,7 @@ class Planner:
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._sessions: dict[int, Session] = {}
         self._now = 0.0
+        self.replicas = Replicas(random)
 
     # -- the manager
 
@@ -238,7 +240,7 @@ class Planner:
             session_epoch=plan.epoch,
             topics=list(topics.values()),
             forgotten_topics_data=list(forgotten.values()),
-            rack_id=settings.client_rack,
+            rack_id="" if self.replicas.any_shunned(self._now) else settings.client_rack,
         )
 
 
