@@ -50,11 +50,20 @@ def soak_seconds(request: pytest.FixtureRequest) -> float:
     return stated if request.config.getoption("--soak") else min(stated, 60.0)
 
 
-@pytest.fixture(scope="session")
-def selector_class() -> type[selectors.BaseSelector]:
-    """The selector that this run is about: ``THINCONSUMER_TEST_SELECTOR=select`` for what Windows has."""
+def chosen_selector() -> type[selectors.BaseSelector]:
+    """Return the selector that ``THINCONSUMER_TEST_SELECTOR`` names; the system's best without it."""
     name = os.environ.get("THINCONSUMER_TEST_SELECTOR", "default")
     if name not in SELECTORS:
         raise pytest.UsageError(f"THINCONSUMER_TEST_SELECTOR={name!r} is none of {', '.join(SELECTORS)}")
     found: type[selectors.BaseSelector] = getattr(selectors, SELECTORS[name])
     return found
+
+
+# Before anything imports it by name: what picks the system's default, the Consumer above all, gets the one chosen.
+selectors.DefaultSelector = chosen_selector()  # type: ignore[misc]
+
+
+@pytest.fixture(scope="session")
+def selector_class() -> type[selectors.BaseSelector]:
+    """The selector that this run is about: ``THINCONSUMER_TEST_SELECTOR=select`` for what Windows has."""
+    return chosen_selector()
