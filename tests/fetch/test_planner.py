@@ -312,6 +312,15 @@ def test_small_leftovers_of_the_buffer_are_not_worth_a_request(make, kit):
     assert world.planner.wake_at(world.now) == NEVER
 
 
+def test_handing_over_is_no_reason_to_look_again_when_nothing_was_left_out(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 5)})
+    sent = world.fetch()
+    take_all(world)
+    assert world.planner.wake_at(world.now) == NEVER
+    sent.answer({})
+
+
 def test_a_seek_asks_at_once_although_the_buffer_was_full_of_the_old(make, kit):
     world = make(max_buffered_bytes=100_000, max_partition_fetch_bytes=100_000)
     [a] = world.simple(0)

@@ -60,6 +60,7 @@ class Planner:
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._sessions: dict[int, Session] = {}
+        self._left_out = False  #: Something was not asked for in the last step, for want of room.
         self._now = 0.0
         self.replicas = Replicas(random)
 
@@ -68,7 +69,7 @@ class Planner:
     def step(self, now: float) -> list[Request]:
         """Return a Fetch for each node that has none outstanding and partitions to ask for."""
         self._now = now
-        self._buffer.starving = self._buffer.freed = False
+        self._left_out = self._buffer.starving = self._buffer.freed = False
         if not self._partitions or self._busy_everywhere():
             return []
         requests = []
@@ -80,7 +81,7 @@ class Planner:
             session.reserved = self._allowance(len(wanted), len(by_node))
             if session.reserved <= 0:
                 session.reserved = 0
-                self._buffer.starving = True
+                self._left_out = self._buffer.starving = True
                 continue
             session.retry.sent()
             requests.append(self._request(node_id, session, now))
@@ -88,7 +89,7 @@ class Planner:
 
     def wake_at(self, now: float) -> float:
         """Return when a backoff ends, or now if there may be room for what was left out in the last step."""
-        if self._buffer.freed:
+        if self._left_out and self._buffer.freed:
             return now
         idle = [session.retry for session in self._sessions.values() if not session.retry.in_flight]
         waits = [retry.not_before for retry in idle if retry.not_before > now]
@@ -135,6 +136,7 @@ class Planner:
         for partition in fetchable:
             self._buffer.head(partition)  # what is stale must not count: after a seek nothing would be asked
             if self._buffer.held(partition) >= share or self._buffer.broken(partition):
+                self._left_out = True
                 continue
             node_id = self.node_for(partition, now)
             if node_id is None:
