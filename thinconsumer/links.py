@@ -9,6 +9,9 @@ Owns the routes: one per target (a node and a channel to it) and one per bootstr
   have failed since they last worked (KIP-899). While an attempt has not succeeded within a second the next one begins
   beside it, so that one dead host in the list costs a second and not a timeout.
 
+A Ctrl-C can strike anywhere in here. What was asked is therefore on a list of its own until it is answered: a call that
+was interrupted is noticed by the next one, which starts over with new connections and answers what fell through.
+
 Deadlines pass only up to the time when I/O was last looked at: a caller that stays away for a minute must find the
 answers that arrived meanwhile, not their absence. For the same reason an outage is counted in attended time.
 
@@ -90,6 +93,7 @@ class Links:
         self._attended_at = -NEVER
         self._horizon = -NEVER
         self._dirty = False
+        self._inside = False  #: In a call; found true at the beginning of one, the call before was interrupted.
         self._closed = False
         self._outage_since: float | None = None
         self._wanted_at = -NEVER
@@ -98,6 +102,8 @@ class Links:
 
     def send(self, request: Request, now: float) -> None:
         """Take a request; it gets exactly one answer. The next :meth:`step` writes it, if that can be."""
+        self._enter()
+        self._shared.unanswered[request] = None
         self._dirty = True
         target = request.target
         if self._closed:
@@ -108,6 +114,7 @@ class Links:
             self._route(target).send(request, now)
         else:
             self._refuse(request, f"node {target.node_id} is not known")
+        self._inside = False
 
     def take_answers(self) -> list[Answer]:
         """Return the answers there are, and forget them."""
@@ -116,11 +123,21 @@ class Links:
 
     def step(self, now: float) -> None:
         """Let everything happen that can: deadlines, idle limits, dialling, writing."""
+        self._enter()
+        try:
+            self._step(now)
+        except Exception:
+            self._inside = False  # a bug in what builds a message; the link has dealt with it
+            raise
+        self._inside = False
+
+    def _step(self, now: float) -> None:
         self._attend(now)
         for route in self._all_routes():
             route.step(now, self._horizon)
         self._leaving = [route for route in self._leaving if not route.has_left()]
         self._serve_any(now)
+        self._find_lost()
         self._judge_outage(now)
         self._stepped_at = now
         self._dirty = False
@@ -135,29 +152,39 @@ class Links:
 
     def take_commands(self) -> list[Command]:
         """Return what the driver shall do, in order, and forget it. The driver looks at its I/O after this."""
+        self._enter()
         self._attended_at = self._stepped_at
-        commands, self._shared.commands = self._shared.commands, []
+        commands = self._shared.commands
         for command in commands:
             if isinstance(command, Hangup) and isinstance(command.stream, Link):
                 command.stream.hung_up()
-        resolve = self._shared.book.take_command()
+        resolve = self._shared.book.take_command(self._stepped_at)
         if resolve is not None:
             commands.append(resolve)
+        self._inside = False
+        self._shared.commands = []
         return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Take the resolver's answer, and dial."""
+        self._enter()
         self._shared.book.resolved(host, port, addresses, error)
         for route in list(self._all_routes()):
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
+        self._inside = False
 
     # -- what the cluster looks like
 
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Take the nodes that metadata names now. One that moved loses its connections, one that is gone drains."""
-        self._dirty = True
+        self._enter()
         self._nodes = {node.node_id: node for node in nodes}
+        self._follow_nodes()
+        self._inside = False
+
+    def _follow_nodes(self) -> None:
+        self._dirty = True
         for target, route in list(self._routes.items()):
             node = self._nodes.get(target.node_id)
             if node is None:
@@ -171,16 +198,18 @@ class Links:
     def rebootstrap(self, now: float) -> None:
         """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
         log.info("starting from the bootstrap servers again")
+        self._enter()
+        self._nodes.clear()
         error = KafkaConnectionError("connection closed: starting from the bootstrap servers again")
         for route in self._all_routes():
             route.refuse(error)
             route.close(error)
             self._shared.book.failed(route.host, route.port)
-        self._nodes.clear()
         self._routes.clear()
         self._bootstrap.clear()
         self._leaving.clear()
         self._dirty = True
+        self._inside = False
 
     def _adopt_bootstrap(self) -> None:
         """Keep a bootstrap connection as that of the node that lives there; let go of the others."""
@@ -258,15 +287,46 @@ class Links:
 
     def close(self, now: float) -> None:
         """Answer everything and hang up. Whatever is sent afterwards is answered at once."""
+        self._enter()
         self._closed = True
         error = KafkaConnectionError("connection closed: the consumer is closing")
         for route in self._all_routes():
             route.refuse(error)
             route.close(error)
-        while self._any:
-            self._shared.answer(Answer(self._any.popleft().request, -1, error=error))
+        for waiting in self._any:
+            self._shared.answer(Answer(waiting.request, -1, error=error))
+        self._any.clear()
+        self._find_lost()
         self._any_wake = NEVER
         self._outage_since = None
+        self._inside = False
+
+    # -- inside: what a Ctrl-C leaves behind
+
+    def _enter(self) -> None:
+        """Begin a call; mend what the one before has left if it never ended."""
+        if self._inside:
+            log.warning("a call was interrupted in the middle of its work: starting over with new connections")
+            error = KafkaConnectionError("connection closed: the last call was interrupted in the middle of its work")
+            for route in list(self._all_routes()):
+                route.start_over(error)
+            self._shared.book.start_over()
+            self._any = deque(waiting for waiting in self._any if waiting.request in self._shared.unanswered)
+            self._follow_nodes()
+            self._find_lost()
+        self._inside = True
+
+    def _find_lost(self) -> None:
+        """Answer what is neither queued nor in flight nor answered, which only a Ctrl-C can bring about."""
+        unanswered = self._shared.unanswered
+        if len(unanswered) == len(self._any) + sum(route.holds for route in self._all_routes()):
+            return
+        held = {waiting.request for waiting in self._any}
+        for route in self._all_routes():
+            held.update(route.requests())
+        error = KafkaConnectionError("the call that dealt with this request was interrupted")
+        for request in [request for request in unanswered if request not in held]:
+            self._shared.answer(Answer(request, request.target.node_id, error=error))
 
     # -- inside
 
@@ -301,8 +361,7 @@ class Links:
             return
         self._expire_any()
         while self._any and (route := self._least_loaded(now)) is not None:
-            waiting = self._any.popleft()
-            route.queue.append(waiting)
+            route.queue.append(self._any.popleft())
             route.step(now, self._horizon)
         if not self._any:
             return

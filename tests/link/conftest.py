@@ -163,6 +163,7 @@ class Road:
 
     def send(self, allowance=30.0, **more):
         request = Request("test", MetadataRequest, Target(1), lambda v: MetadataRequest(), self.now + allowance, **more)
+        self.shared.unanswered[request] = None
         self.route.send(request, self.now)
         return request
 

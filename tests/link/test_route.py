@@ -8,6 +8,7 @@ import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
+from thinconsumer.link.request import Answer
 from thinconsumer.link.states import LinkState, RouteState
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
@@ -351,6 +352,49 @@ def test_moving_ends_the_connection_and_takes_the_queue_along(road):
     road.reach()
     road.reply(MetadataResponse())
     assert road.answer_to(queued).response is not None
+
+
+def test_nothing_is_answered_twice(road):
+    """Whatever an interrupted call has left half done: who has an answer gets no other."""
+    request = road.send()
+    for _ in range(2):
+        road.shared.answer(Answer(request, 1, error=KafkaConnectionError("first")))
+    road.route.refuse(KafkaConnectionError("second"))
+    assert "first" in str(road.answer_to(request).error)
+    road.shared.answers.clear()
+    road.shared.answer(Answer(request, 1))
+    assert road.shared.answers == []
+
+
+@pytest.mark.parametrize("stage", ["resolving", "connecting", "ready", "backing off"])
+def test_starting_over_works_from_any_state(road, stage):
+    """After a Ctrl-C nobody knows how far things have come; what was answered meanwhile leaves the queue."""
+    request, answered = road.send(), road.send()
+    road.step()
+    if stage != "resolving":
+        road.resolve(V4)
+    if stage == "ready":
+        road.reach()
+        road.hear()
+        request = road.send()
+    if stage == "backing off":
+        road.fail()
+        request, answered = road.send(), road.send()
+    road.shared.answer(Answer(answered, 1, error=KafkaConnectionError("x")))
+    road.route.start_over(KafkaConnectionError("interrupted"))
+    road.shared.book.start_over()
+    assert road.route.state is RouteState.DISCONNECTED
+    assert [waiting.request for waiting in road.route.queue] == [request]
+    assert road.route.requests() == [request]
+    assert road.route.holds == 1
+    road.dialled()
+    road.step(1.0)
+    if stage in ("resolving", "connecting", "backing off"):
+        road.resolve(V4)
+    road.heard.clear()
+    road.reach()
+    road.reply(MetadataResponse())
+    assert road.answer_to(request).response is not None
 
 
 def test_describe_answers_what_support_asks(road, make_road):

@@ -101,7 +101,9 @@ def test_every_state_and_event_of_a_link(bench, state, event):
     elif (state, event) in LINK_IGNORED:
         CAUSES[event](made)
         assert link.state is state
-        assert len(made.hangups) == hangups
+        # Bytes after the end: the driver has missed that it should hang up, and is told once more.
+        told_again = (state, event) == (LinkState.DISCONNECTED, LinkEvent.RECEIVED)
+        assert len(made.hangups) == hangups + told_again
         assert len(link.data_to_send()) == 0
     else:
         with pytest.raises(IllegalStateError):

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 from ..driver import Address, Resolve
 
+#: A question without an answer is asked again after this many seconds: a Ctrl-C has swallowed one of the two.
+ASK_AGAIN = 30.0
 AF_INET = 2  # Everywhere: it came from BSD before systems parted.
 
 
@@ -35,6 +37,7 @@ class AddressBook:
         self._lookups: dict[tuple[str, int], Lookup] = {}
         self._waiting: deque[tuple[str, int]] = deque()
         self._under_way: tuple[str, int] | None = None
+        self._asked_at = 0.0
 
     def known(self, host: str, port: int) -> tuple[Address, ...]:
         """Return the addresses that worked or were looked up before; none when the name has to be looked up."""
@@ -52,11 +55,16 @@ class AddressBook:
             self._waiting.append(key)
         return lookup
 
-    def take_command(self) -> Resolve | None:
+    def take_command(self, now: float = 0.0) -> Resolve | None:
         """Return the next question for the driver, unless one is under way."""
-        if self._under_way is not None or not self._waiting:
+        if self._under_way is None:
+            if not self._waiting:
+                return None
+            self._under_way = self._waiting[0]
+            self._waiting.popleft()
+        elif now < self._asked_at + ASK_AGAIN:
             return None
-        self._under_way = self._waiting.popleft()
+        self._asked_at = now
         return Resolve(*self._under_way)
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str) -> None:
@@ -71,6 +79,12 @@ class AddressBook:
         lookup.done = True
         if addresses:
             self._known[key] = lookup.addresses
+
+    def start_over(self) -> None:
+        """Forget what is being asked; whoever still wants to know asks again."""
+        self._lookups.clear()
+        self._waiting.clear()
+        self._under_way = None
 
     def worked(self, host: str, port: int, address: Address) -> None:
         """Put the address first: behind one that hangs it would cost a timeout at every new connection."""

@@ -129,6 +129,10 @@ class Link:
         """How many requests are written and not answered."""
         return len(self._in_flight)
 
+    def requests(self) -> list[Request]:
+        """Return those of the owner among them."""
+        return [item.request for item in self._in_flight if item.request is not None]
+
     # -- for the owner
 
     def can_send(self, now: float) -> bool:
@@ -187,9 +191,11 @@ class Link:
 
     def close(self, error: KafkaError | None) -> None:
         """End the connection; whatever is in flight is answered with ``error``, or with "closed" for None."""
+        if not self.over:
+            # First of all: interrupted after it, this leaves no connection open that nobody knows.
+            self._hang_up(self)
         if self._move(LinkEvent.CLOSE):
             self._end(error)
-            self._hang_up(self)
 
     def hung_up(self) -> None:
         """Note that the driver has been told to close the transport."""
@@ -247,6 +253,8 @@ class Link:
     def _move(self, event: LinkEvent) -> bool:
         after = next_state(LINK_TRANSITIONS, LINK_IGNORED, self.state, event, self)
         if after is None:
+            if self.state is LinkState.DISCONNECTED and event is LinkEvent.RECEIVED:
+                self._hang_up(self)  # the driver has missed the first one, interrupted by a Ctrl-C
             return False
         self.state = after
         return True
@@ -254,13 +262,13 @@ class Link:
     def _end(self, error: KafkaError | None) -> None:
         """Answer everything and let go of the buffers."""
         self.error = error
-        flying, self._in_flight = self._in_flight, deque()
-        self._out.clear()
-        self._frames = Frames(self._settings.max_frame_bytes)
         lost = error if isinstance(error, KafkaConnectionError) else self._connection_error(error)
-        for item in flying:
+        for item in self._in_flight:
             if item.request is not None:
                 self._answer(Answer(item.request, self.node_id, item.version, error=lost))
+        self._in_flight.clear()
+        self._out.clear()
+        self._frames = Frames(self._settings.max_frame_bytes)
 
     def _connection_error(self, cause: KafkaError | None) -> KafkaConnectionError:
         said = "closed by us" if cause is None else str(cause)
@@ -273,9 +281,10 @@ class Link:
         """Close because of what the peer sent. Whose answer it should have been, learns it first-hand."""
         log.warning("%s: closing the connection: %s", self.where, error)
         if self._in_flight:
-            head = self._in_flight.popleft()
+            head = self._in_flight[0]
             if head.request is not None:
                 self._answer(Answer(head.request, self.node_id, head.version, error=error))
+            self._in_flight.popleft()
         self.close(error)
 
     # -- inside: time
@@ -296,10 +305,10 @@ class Link:
         words = f"{self.where}: no answer to {api_name(first.api)} within {first.deadline - first.sent_at:.1f} s"
         log.warning("%s; closing the connection", words)
         for item in late:
-            self._in_flight.remove(item)
             if item.request is not None:
                 waited = f"{self.where}: no answer to {api_name(item.api)} within {item.deadline - item.sent_at:.1f} s"
                 self._answer(Answer(item.request, self.node_id, item.version, error=KafkaTimeoutError(waited)))
+            self._in_flight.remove(item)
         self.close(KafkaConnectionError(f"{words}, connection closed", node_id=self.node_id))
 
     def _time_out_setup(self) -> None:
@@ -332,8 +341,8 @@ class Link:
         body = encode_request(message, version, correlation_id, self._settings.client_id)
         self._correlation_id = correlation_id
         self._used_at = now
-        self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
         self._in_flight.append(_InFlight(type(message), version, correlation_id, now, deadline, request))
+        self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
 
     def _take(self, frame: Frame, now: float) -> None:
         if not self._in_flight:
@@ -348,9 +357,10 @@ class Link:
             self._take_own(item, frame, body, now)
             return
         response = item.api.RESPONSE.decode(frame, item.version, body)
-        self._in_flight.popleft()
         self._throttle(response, now)
+        # Forgotten only when it is answered: a Ctrl-C between the two would else lose it (answering twice is noticed).
         self._answer(Answer(item.request, self.node_id, item.version, response, size=len(frame)))
+        self._in_flight.popleft()
 
     def _take_own(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
         # Each step of it gets the whole time: a caller who looks in once a minute would else never get through.

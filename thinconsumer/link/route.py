@@ -44,10 +44,15 @@ class Shared:
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    #: What was asked and is not answered, in order. Who is not in here gets no answer: not a second one, that is.
+    unanswered: dict[Request, None] = field(default_factory=dict)
 
     def answer(self, answer: Answer) -> None:
         """Keep an answer until it is taken."""
-        self.answers.append(answer)
+        request = answer.request
+        if request in self.unanswered and not any(known.request is request for known in self.answers):
+            self.answers.append(answer)
+        self.unanswered.pop(request, None)
 
     def hang_up(self, link: Link) -> None:
         """Tell the driver to close a link's transport."""
@@ -99,6 +104,16 @@ class Route:
     def load(self) -> int:
         """How many requests are not answered yet."""
         return len(self.queue) + (self.link.in_flight if self.link else 0)
+
+    @property
+    def holds(self) -> int:
+        """How many requests of the owner's are queued or in flight."""
+        return len(self.queue) + (self.link.in_flight if self.link is not None and self.ready else 0)
+
+    def requests(self) -> list[Request]:
+        """Return them."""
+        flying = self.link.requests() if self.link is not None else []
+        return [waiting.request for waiting in self.queue] + flying
 
     def describe(self, now: float) -> str:
         """Return where things stand, in words."""
@@ -185,18 +200,29 @@ class Route:
 
     def close(self, error: KafkaConnectionError | None) -> None:
         """End the connection or the attempt at one. The queue stays."""
-        link, self.link = self.link, None
-        if link is not None:
-            link.close(error)
+        if self.link is not None:
+            self.link.close(error)
+            self.link = None
         self._lookup = None
         self._addresses.clear()
         self._move(RouteEvent.CLOSED)
 
     def refuse(self, error: KafkaError) -> None:
         """Answer everything queued with ``error``."""
-        queue, self.queue = self.queue, deque()
-        for waiting in queue:
+        for waiting in self.queue:
             self._shared.answer(Answer(waiting.request, self.node_id, error=error))
+        self.queue.clear()
+
+    def start_over(self, error: KafkaConnectionError) -> None:
+        """Let go of everything but the queue, whatever state an interrupted call has left."""
+        if self.link is not None:
+            self.link.close(error)
+            self.link = None
+        self._lookup = None
+        self._addresses.clear()
+        self.queue = deque(waiting for waiting in self.queue if waiting.request in self._shared.unanswered)
+        # Past the table: an interrupted call may have left a state that fits nothing else.
+        self.state = RouteState.DISCONNECTED
 
     # -- inside: one attempt
 
@@ -349,9 +375,12 @@ class Route:
 
     def _flush(self, link: Link, now: float) -> None:
         while self.queue and link.can_send(now):
-            waiting = self.queue.popleft()
-            if waiting.deadline <= now:
-                # Sent now it would be overdue at once, and take the connection with it.
-                self._too_late(waiting)
-            else:
-                link.send(waiting.request, waiting.queued_at, waiting.deadline, now)
+            waiting = self.queue[0]
+            try:
+                if waiting.deadline <= now:
+                    # Sent now it would be overdue at once, and take the connection with it.
+                    self._too_late(waiting)
+                else:
+                    link.send(waiting.request, waiting.queued_at, waiting.deadline, now)
+            finally:
+                self.queue.popleft()

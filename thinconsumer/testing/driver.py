@@ -48,6 +48,10 @@ class MemoryDriver(Told):
         self.steps += 1
         self._endpoint = endpoint
         self._told = False
+        self._obeying = False
+        left_in_work, self.in_work = self.in_work, None
+        if left_in_work is not None:
+            left_in_work.interrupted()
         self._obey()
         self._flush()
         if not self.network.run_due() and not self._told and not self._woken:
@@ -63,6 +67,18 @@ class MemoryDriver(Told):
         deadline = self.now() + seconds
         while self.now() < deadline:
             self.step(endpoint, deadline)
+
+    @property
+    def waiting(self) -> bool:
+        """Never: time passes at once here."""
+        return False
+
+    def hang_up_all(self) -> None:
+        """Hang up everywhere, and go on."""
+        self._endpoint = None
+        self._obeying = False
+        for connection in list(self._connections.values()):
+            connection.hang_up()
 
     def wakeup(self) -> None:
         """End the current or next step early."""

@@ -175,7 +175,10 @@ class Network:
 
 
 class Told:
-    """What a connection needs of its driver: to be told that a stream was called, or is no more."""
+    """What a connection needs of its driver: to be told that a stream is being called, was called, or is no more."""
+
+    #: The connection whose stream is being called. Left behind by an exception, it is given up in the next step.
+    in_work: MemoryConnection | None = None
 
     def called(self) -> None:
         """A stream was called: see what its endpoint wants now."""
@@ -212,17 +215,21 @@ class MemoryConnection:
             self._lose("connection refused (nothing listens there), while connecting")
             return
         self._conversation = peer.connection_made(self)
+        self._driver.in_work = self
         self.stream.connection_made(self._network.clock.now())
         self._driver.called()
+        self._driver.in_work = None
 
     def flush(self) -> None:
         """Take what the stream has to say."""
         if self._conversation is None or not self.is_open:
             return
+        self._driver.in_work = self
         data = b"".join(self.stream.data_to_send())[: self._network.send_limit]
         if data:
-            self.stream.data_sent(len(data), self._network.clock.now())
             self._network.deliver(self.place, lambda: self._to_peer(data))
+            self.stream.data_sent(len(data), self._network.clock.now())
+        self._driver.in_work = None
 
     def hang_up(self) -> None:
         """The endpoint closes; the peer learns of it."""
@@ -263,6 +270,7 @@ class MemoryConnection:
     def _to_stream(self, data: bytes) -> None:
         left = memoryview(data)
         while left and self.is_open:
+            self._driver.in_work = self
             buffer = self.stream.get_buffer()
             assert len(buffer), "get_buffer() returned an empty buffer"
             size = min(len(buffer), len(left), self._network.chunk or len(left))
@@ -270,6 +278,12 @@ class MemoryConnection:
             left = left[size:]
             self.stream.buffer_updated(size, self._network.clock.now())
             self._driver.called()
+        self._driver.in_work = None
+
+    def interrupted(self) -> None:
+        """Give the connection up: an exception left its stream in the middle of something."""
+        self._lose("the last call was interrupted in the middle of it, while connected")
+        self._tell_peer()
 
     def _lose(self, words: str | None) -> None:
         if not self.is_open:
