@@ -150,7 +150,7 @@ def errors_of_missing_tests(path: str, source: str, tests: set[str]) -> Iterator
 def sources(folder: Path, *patterns: str) -> list[Path]:
     """Return the files below it that match, without what tools leave behind."""
     found = chain.from_iterable(folder.rglob(pattern) for pattern in patterns)
-    return sorted(path for path in found if not any(part.startswith((".", "__pycache__")) for part in path.parts[-4:]))
+    return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts))
 
 
 def check(errors_in, folder: Path, base: Path, *more: set[str]) -> None:
