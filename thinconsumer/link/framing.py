@@ -84,7 +84,7 @@ class Frames:
             self._filled = 0
             yield frame
         elif self._filled == len(self._body):
-            self._body = _grown(self._body, min(self._size, 2 * len(self._body)))
+            self._body = _doubled(self._body, min(self._size, 2 * len(self._body)))
 
     def _cut_shared(self) -> Iterator[Frame]:
         shared = self._shared
@@ -125,13 +125,15 @@ class Frames:
         return size
 
 
-def _grown(body: bytearray, size: int) -> bytearray:
-    extra = bytes(size - len(body))
+def _doubled(body: bytearray, size: int) -> bytearray:
+    """Return the body with twice its room, or ``size`` if that is less."""
     try:
-        body += extra
+        # In place, and without a second buffer of zeros beside it; what it is filled with is overwritten.
+        body *= 2
+        del body[size:]
     except BufferError:
         # The driver still holds a slice of it; moving house costs a copy, failing would cost the connection.
-        body = body + extra
+        body = body + bytes(size - len(body))
     return body
 
 
