@@ -107,6 +107,20 @@ def test_bad_magic_leads_to_the_batch_behind_it():
     assert (error.offset, error.next_offset) == (100, 120)
 
 
+def test_broken_length_does_not_tell_where_to_go_on():
+    """Skipping to what happens to stand behind it could jump over everything there is."""
+    lie = PLAIN[:8] + struct.pack(">i", 30) + PLAIN[12:]
+    _, error = walk(lie + bytes(range(100)))
+    assert (error.offset, error.next_offset) == (100, 101)
+
+
+def test_broken_header_is_not_believed_beyond_the_log():
+    """Where the fetch began and where the log ends bound what ``skip`` can jump to."""
+    lie = struct.pack(">q", 2**50) + PLAIN[8:16] + b"\3" + PLAIN[17:]
+    _, error = split(memoryview(lie + build_batch(RECORDS, base_offset=2**51)), TP, 95, 200)
+    assert (error.offset, error.next_offset) == (95, 96)
+
+
 def test_walking_reads_headers_only():
     """The next fetch leaves before anything is checked or decoded: rubbish inside is found later."""
     batches, error = walk(PLAIN[:HEADER_SIZE] + bytes(len(PLAIN) - HEADER_SIZE))

@@ -15,7 +15,7 @@ from ..link.request import Answer
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions
 from ..records.aborted import AbortedTransactions
-from ..records.batch import Batch, split
+from ..records.batch import OFFSET_MAX, Batch, split
 from ..timers import Backoff, Random
 from ..types import Node, TopicPartition
 from ..wire.error_codes import Code, to_error
@@ -206,7 +206,8 @@ class Answers:
         self, partition: Partition, data: PartitionData, records: memoryview, frame: Frame, now: float
     ) -> None:
         cursor = partition.cursor
-        batches, broken = split(records, partition.tp)
+        end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
+        batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
         if not batches and broken is None:
             # Brokers send one whole batch whatever the limits (KIP-74). As in Java: raise, and ask again.
             partition.error = CorruptRecordError(

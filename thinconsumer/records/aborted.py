@@ -36,7 +36,9 @@ class AbortedTransactions:
             return False
         pending = self._pending
         while pending and pending[-1][0] < batch.next_offset:
-            self._open.add(pending.pop()[1])
+            # Added before it is taken off: interrupted in between, it is added again, never forgotten.
+            self._open.add(pending[-1][1])
+            pending.pop()
         if batch.producer_id not in self._open:
             return False
         if batch.is_control:

@@ -231,11 +231,14 @@ class Batch:
         )
 
 
-def split(view: memoryview, partition: TopicPartition = NOWHERE) -> tuple[list[Batch], CorruptRecordError | None]:
+def split(
+    view: memoryview, partition: TopicPartition = NOWHERE, low: int = 0, high: int = OFFSET_MAX
+) -> tuple[list[Batch], CorruptRecordError | None]:
     """The batches in a partition's bytes of a Fetch response, by their headers alone, and what stopped the walk.
 
     The second value is None, or an error to raise once the batches before it have been used up: a header that cannot
-    be. Its ``offset`` is where the broken batch must begin. Bytes at the end that are not a whole batch are no error:
+    be. Its ``offset`` is where the broken batch must begin; ``low`` and ``high`` (where the fetch began, where the log
+    ends) bound what a broken header is believed about that, or skipping it would jump to wherever it says. Bytes at the end that are not a whole batch are no error:
     brokers cut the last one off; when nothing at all comes out of a non-empty answer, that is the caller's to notice.
     """
     batches: list[Batch] = []
@@ -261,7 +264,8 @@ def split(view: memoryview, partition: TopicPartition = NOWHERE) -> tuple[list[B
             return batches, None
         other, problem = _not_plain(view, pos)
         if problem:
-            return batches, _bad_header(view, pos, batches, partition, problem)
+            first = batches[-1].next_offset if batches else low
+            return batches, _bad_header(view, pos, max(first, low), high, partition, problem)
         if other is None:
             return batches, None
         batches.append(other)
@@ -297,17 +301,19 @@ def _not_plain(view: memoryview, pos: int) -> tuple[Batch | None, str]:
 
 
 def _bad_header(
-    view: memoryview, pos: int, batches: list[Batch], partition: TopicPartition, problem: str
+    view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
     """The error for a header that cannot be; the offset after it is the next header's, where that can be told."""
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
-    if not 0 <= offset < OFFSET_MAX:
-        offset = batches[-1].next_offset if batches else 0
+    if not low <= offset < high:
+        offset = low
     next_offset = offset + 1
     after = pos + LOG_OVERHEAD + length
-    if length > 0 and after + LOG_OVERHEAD <= len(view):
-        following, _ = OFFSET_AND_LENGTH.unpack_from(view, after)
-        if offset < following < OFFSET_MAX:
+    if length > 0 and after + LEGACY_HEADER.size <= len(view):
+        # Believed only if a header seems to stand there: this one's length may be what is broken.
+        following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
+        magic = view[after + 16]
+        if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):
             next_offset = following
     return CorruptRecordError(
         f"corrupt batch header in {partition.topic}-{partition.partition} at offset {offset}, byte {pos} of "
