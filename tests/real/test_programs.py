@@ -1,0 +1,124 @@
+"""Whole programs around the consumer: struck by Ctrl-C, forked, and held to their memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from proving import filling
+from realkafka import Administration
+
+from thinconsumer import ConcurrentAccessError, Consumer, TopicPartition
+
+PROGRAMS = Path(__file__).with_name("proving")
+NewTopic = Callable[..., str]
+MB = 1 << 20
+
+
+def start(program: str, *arguments: object) -> subprocess.Popen[str]:
+    """Start one of the programs beside these tests; it imports what we import."""
+    command = [sys.executable, str(PROGRAMS / program), *map(str, arguments)]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+
+
+def write(bootstrap: str, topic: str, count: int, partitions: int, size: int) -> None:
+    target = filling.producer(bootstrap, batch_size=100_000, queue_buffering_max_kbytes=1 << 20)
+    value = random.Random(1).randbytes(size)
+    for n in range(count):
+        target.produce(topic, value, partition=n % partitions)
+        if n % 1000 == 0:
+            target.poll(0)
+    assert target.flush(120) == 0
+
+
+def test_pain_J1_interrupts_at_random_moments_lose_and_repeat_nothing(
+    kafka: Administration, new_topic: NewTopic
+) -> None:
+    """SIGINT again and again: each poll that raised has delivered nothing, and the same consumer reads on."""
+    count, partitions = 30_000, 3
+    topic = new_topic(kafka, partitions)
+    write(kafka.bootstrap, topic, count, partitions, 200)
+    child = start("interrupted.py", kafka.bootstrap, topic, partitions, count)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "READY\n"
+    chance = random.Random(4)
+    until = time.monotonic() + 60
+    strikes = 0
+    while child.poll() is None and time.monotonic() < until and strikes < 400:
+        time.sleep(chance.random() * 0.02)  # not for waiting: so that each blow falls elsewhere
+        child.send_signal(signal.SIGINT)
+        strikes += 1
+    printed, complaints = child.communicate(timeout=90)
+    assert child.returncode == 0, complaints[-3000:]
+    *rows, last = printed.splitlines()
+    _, interrupts, *ends = last.split()
+    print(f"{strikes} signals, {interrupts} raised out of poll, {len(rows)} records")
+    assert int(interrupts) > 20
+    for partition in range(partitions):
+        offsets = [int(row.split()[1]) for row in rows if row.split()[0] == str(partition)]
+        assert offsets == list(range(count // partitions))
+        assert int(ends[partition]) == count // partitions
+    assert "Traceback" not in complaints
+
+
+def test_pain_G2_fifty_partitions_stay_within_max_buffered_bytes(kafka: Administration, new_topic: NewTopic) -> None:
+    """400 MB in fifty partitions at a cap of 16 MB: paused, resumed, read out; and never a thread."""
+    partitions, size, limit = 50, 10_000, 16 * MB
+    topic = new_topic(kafka, partitions)
+    write(kafka.bootstrap, topic, 40_000, partitions, size)
+    child = start("hungry.py", kafka.bootstrap, topic, partitions, 40_000, limit)
+    printed, complaints = child.communicate(timeout=120)
+    assert child.returncode == 0, complaints[-3000:]
+    began, paused, most, pinned, read, threads = map(int, printed.split())
+    print(
+        f"resident {began / 1024:.0f} MB at the start, {paused / 1024:.0f} MB at most while paused, "
+        f"{most / 1024:.0f} MB at most; {pinned / MB:.1f} MB pinned of {limit / MB:.0f} MB"
+    )
+    assert read == 40_000
+    assert threads == 1
+    assert pinned <= limit + MB, "a batch more than the cap, per broker, is allowed"
+    assert paused - began < (limit + 64 * MB) / 1024
+    assert most - began < (limit + 64 * MB) / 1024
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_pain_J4_a_connected_consumer_refuses_to_work_in_a_forked_child(
+    kafka: Administration, new_topic: NewTopic
+) -> None:
+    """Its sockets are the parent's: the child is told so, and the parent reads on. Unconnected ones work."""
+    topic = new_topic(kafka, 1)
+    write(kafka.bootstrap, topic, 100, 1, 10)
+    tp = TopicPartition(topic, 0)
+    with (
+        Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as connected,
+        Consumer(bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest") as fresh,
+    ):
+        connected.assign([tp])
+        fresh.assign([tp])
+        assert connected.position(tp) == 0
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                connected.poll(1000)
+            except ConcurrentAccessError:
+                found = fresh.poll(10_000, 500)
+                connected.close()
+                fresh.close()
+                code = 0 if len(found[tp]) == 100 else 2
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(pid, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert len(connected.poll(10_000, 500)[tp]) == 100
+        assert len(fresh.poll(10_000, 500)[tp]) == 100
