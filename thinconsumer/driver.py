@@ -128,6 +128,17 @@ class Driver(Protocol):
         """
         ...
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the last step is still waiting for I/O: true after an exception that ended the wait and tore nothing."""
+        ...
+
+    def hang_up_all(self) -> None:
+        """Close every transport and forget every order, without calling a stream, and go on being of use.
+
+        For whoever was interrupted in the middle of a step: what the streams believe cannot be trusted any more.
+        """
+
     def wakeup(self) -> None:
         """End the current or the next :meth:`step` early. Safe from signal handlers and other threads."""
 

@@ -38,11 +38,20 @@ ROUNDS_MAX = 100
 class Engine:
     """One consumer's machinery, without a clock and without a socket."""
 
-    def __init__(self, config: ConsumerConfig, random: Random, deserialize: Deserialize | None = None) -> None:
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        random: Random,
+        deserialize: Deserialize | None = None,
+        *,
+        predecessor: Engine | None = None,
+    ) -> None:
         self.config = config
         self.links = Links(config, random)
-        self.partitions = Partitions()
-        self.metadata = Metadata(config, random)
+        # A successor takes over what cannot be asked of a broker again: where the user is, and which partitions, ids
+        # and epochs were there before.
+        self.partitions: Partitions = predecessor.partitions if predecessor is not None else Partitions()
+        self.metadata: Metadata = predecessor.metadata if predecessor is not None else Metadata(config, random)
         self.buffer = Buffer()
         self.lookups = Lookups(config, self.metadata, random)
         self.resets = Resets(
@@ -63,6 +72,11 @@ class Engine:
         self._goodbyes = 0
         self._closing = False
         self._metadata_seen = -1
+        if predecessor is not None:
+            self.metadata.restart()
+            self.answers.completed = predecessor.answers.completed
+            for partition in self.partitions:
+                partition.rewind()
 
     # -- stepping
 

@@ -163,6 +163,15 @@ class Metadata:
         self.version += 1
         return True
 
+    def restart(self) -> None:
+        """Forget what is under way, since who would have answered is gone; keep what is known, and refresh it."""
+        self._retry = Retry(self._backoff, self._random)
+        self._inquiries = []
+        self._wanted = frozenset()
+        self._reason = None
+        self._expires_at = -NEVER
+        self.version += 1
+
     # -- the manager
 
     def step(self, now: float) -> list[Request]:

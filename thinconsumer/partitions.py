@@ -168,8 +168,11 @@ class Partition:
 
     def move(self, event: PositionEvent) -> None:
         """Make the transition of ``event``, or raise naming both."""
+        self.state = self._after(event)
+
+    def _after(self, event: PositionEvent) -> PositionState:
         try:
-            self.state = TRANSITIONS[self.state][event]
+            return TRANSITIONS[self.state][event]
         except KeyError:
             raise IllegalStateError(f"{self.tp}: cannot take {event.value!r} while {self.state.value!r}") from None
 
@@ -189,31 +192,32 @@ class Partition:
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
         """Go to ``offset`` with a new cursor: everything under way for the old one is stale from now on."""
-        self.move(event)
-        self.cursor = Cursor(offset, epoch)
-        self.reset = None
-        self.out_of_range = None
-        self._forgive()
+        self._become(self._after(event), Cursor(offset, epoch), None, None)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:
         """Have the position looked up; ``None`` means by policy. The cursor is replaced at once."""
-        self.move(PositionEvent.RESET_ASKED)
         kept = self.cursor.offset, self.cursor.epoch
-        self.cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
-        self.reset = reset
-        self.out_of_range = out_of_range
-        self._forgive()
+        cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
+        self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range)
 
     def missing_committed(self) -> None:
         """The group has no offset for this partition: go by policy."""
+        cursor = Cursor(-1)
         self.move(PositionEvent.COMMITTED_MISSING)
-        self.cursor = Cursor(-1)
+        self.cursor = cursor
 
     def rewind(self) -> None:
         """Give up what is buffered and under way, to be fetched again from the position."""
         self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
 
-    def _forgive(self) -> None:
+    def _become(
+        self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None
+    ) -> None:
+        # No call in here: KeyboardInterrupt strikes at calls only, and a new state must not meet the old cursor.
+        self.state = state
+        self.cursor = cursor
+        self.reset = reset
+        self.out_of_range = out_of_range
         self.failures = 0
         self.blocked_until = 0.0
         self.error = None

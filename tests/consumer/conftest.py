@@ -15,7 +15,7 @@ T0 = TopicPartition("t", 0)
 
 
 class World:
-    """A cluster, and consumers on it. What was read is told by value: ``b"0:7"`` is what offset 7 of partition 0 holds."""
+    """A cluster, and consumers on it. Values tell where they are: offset 7 of partition 0 holds ``b"0:7"``."""
 
     def __init__(self, node_ids=(1,), topics=None, *, network=None, **about):
         self.network = network or Network()

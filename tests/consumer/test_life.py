@@ -1,4 +1,4 @@
-"""A consumer's life: construction, closing, forgetting, threads, wake-ups. Each test is a promise of the public class."""
+"""A consumer's life: construction, closing, forgetting, threads, wake-ups. Each test is a promise to the user."""
 
 from __future__ import annotations
 
@@ -145,9 +145,15 @@ def test_with_block_closes(world):
 
 def test_with_block_closes_after_an_error(world):
     w = world()
-    with pytest.raises(ZeroDivisionError), w.consumer() as consumer:
-        consumer.poll(100)
-        raise ZeroDivisionError
+    consumer = w.consumer()
+
+    def use():
+        with consumer:
+            consumer.poll(100)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        use()
     assert w.network.connections == []
 
 
@@ -214,7 +220,7 @@ def test_forgotten_consumer_warns(world):
     w.consumers.clear()
     with pytest.warns(ResourceWarning, match="unclosed <Consumer"):
         del consumer
-        gc.collect()
+    gc.collect()
     assert w.network.connections == []
 
 

@@ -77,7 +77,6 @@ class Consumer(Generic[K, V]):
             )
         self._shell = Shell(config, driver)
         self._iteration = Iteration(self._shell)
-        self._engine = self._shell.engine
         self._partitions = self._shell.partitions
 
     @property
@@ -131,7 +130,10 @@ class Consumer(Generic[K, V]):
 
         That time counts from the first completed fetch on: a consumer that is still connecting is not out of data.
         """
-        return self._iteration.next()
+        iteration = self._iteration
+        record = iteration.peek()
+        iteration.handover.taken = iteration.after
+        return record
 
     def read_to_end(self, timeout_ms: float | None = None) -> Iterator[ConsumerRecord[K, V]]:
         """Yield every record up to the ends the assigned partitions have now, then stop.
@@ -167,9 +169,9 @@ class Consumer(Generic[K, V]):
     def wake_at(self) -> float:
         """Return when to poll next at the latest, in ``time.monotonic()`` seconds; now, while records are buffered."""
         with self._shell.enter():
-            if self._engine.buffer.has_ready():
+            if self._shell.engine.buffer.has_ready():
                 return self._shell.driver.now()
-            return self._engine.wake_at()
+            return self._shell.engine.wake_at()
 
     def skip(self, error: RecordError) -> None:
         """Go on behind what ``error`` says cannot be handed out; a no-op if the position is past it already."""
@@ -236,7 +238,7 @@ class Consumer(Generic[K, V]):
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return all topics this consumer may see."""
         with self._shell.enter():
-            call = self._engine.metadata.inquire(None, "topics()")
+            call = self._shell.engine.metadata.inquire(None, "topics()")
             found = self._shell.wait(call, timeout_ms)
         hidden = self.config.exclude_internal_topics
         return {name for name, topic in found.items() if not (topic.internal and hidden)}
@@ -244,7 +246,7 @@ class Consumer(Generic[K, V]):
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
         """Return the topic's partition numbers, or None if there is no such topic. Always asks a broker."""
         with self._shell.enter():
-            call = self._engine.metadata.inquire([topic], f"partitions_for_topic({topic!r})")
+            call = self._shell.engine.metadata.inquire([topic], f"partitions_for_topic({topic!r})")
             found = self._shell.wait(call, timeout_ms)
         return set(found[topic].partitions) if topic in found else None
 
@@ -269,7 +271,7 @@ class Consumer(Generic[K, V]):
                 raise IllegalArgumentError(f"{tp}: a time is milliseconds since 1970, 0 or more, not {timestamp!r}")
         wanted = {_topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
         with self._shell.enter():
-            found = self._shell.wait(self._engine.look_up(wanted, "offsets_for_times"), timeout_ms)
+            found = self._shell.wait(self._shell.engine.look_up(wanted, "offsets_for_times"), timeout_ms)
         return {
             tp: OffsetAndTimestamp(f.offset, f.timestamp, f.leader_epoch) if f.offset >= 0 else None
             for tp, f in ((tp, found[tp]) for tp in wanted)
@@ -296,13 +298,13 @@ class Consumer(Generic[K, V]):
         Never needed: other calls do it when they must. Useful at start-up, to fail early.
         """
         with self._shell.enter():
-            if refresh or not self._engine.metadata.nodes:
-                self._shell.wait(self._engine.metadata.inquire([], "bootstrap()"), timeout_ms)
+            if refresh or not self._shell.engine.metadata.nodes:
+                self._shell.wait(self._shell.engine.metadata.inquire([], "bootstrap()"), timeout_ms)
 
     def bootstrap_connected(self) -> bool:
         """Return whether any broker can be talked to right now. No I/O."""
         with self._shell.enter():
-            return self._engine.links.any_ready()
+            return self._shell.engine.links.any_ready()
 
     # -- life
 
@@ -322,12 +324,13 @@ class Consumer(Generic[K, V]):
 
     def __del__(self) -> None:
         shell: Shell | None = getattr(self, "_shell", None)  # none when the options were refused
-        if shell is not None and not shell.closed and self._engine.links.any_open():
-            warnings.warn(f"unclosed {self!r}: call close(), or use a with block", ResourceWarning, source=self)
+        if shell is not None and not shell.closed and self._shell.engine.links.any_open():
+            words = f"unclosed {self!r}: call close(), or use a with block"
+            warnings.warn(words, ResourceWarning, stacklevel=2, source=self)
             shell.driver.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._shell.closed else repr(self._engine.links)
+        state = "closed" if self._shell.closed else repr(self._shell.engine.links)
         return f"<Consumer {self.config.client_id} {len(self._partitions)} partitions, {state}>"
 
     # -- inside
@@ -355,7 +358,7 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, int]:
         wanted = dict.fromkeys((_topic_partition(tp) for tp in partitions), mark)
         with self._shell.enter():
-            found = self._shell.wait(self._engine.look_up(wanted, what), timeout_ms)
+            found = self._shell.wait(self._shell.engine.look_up(wanted, what), timeout_ms)
         return {tp: found[tp].offset for tp in wanted}
 
     def _lag(self, tp: TopicPartition) -> int | None:

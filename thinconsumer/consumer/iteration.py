@@ -26,25 +26,31 @@ class Iteration:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self._handover = Handover()
+        self.handover = Handover()  #: What is being handed out, ...
+        self.after = 0  #: ... and how many of it are taken once the record that :meth:`peek` returned is.
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf
 
-    def next(self) -> ConsumerRecord[Any, Any]:
-        """Return the next record; raise StopIteration after ``consumer_timeout_ms`` without one."""
-        handover = self._handover
+    def peek(self) -> ConsumerRecord[Any, Any]:
+        """Return the next record; raise StopIteration after ``consumer_timeout_ms`` without one.
+
+        Whoever hands it on sets ``handover.taken = after`` in its very last step, without a call behind it: as in poll,
+        KeyboardInterrupt must find a record either not taken or in the user's hands.
+        """
+        handover = self.handover
         # Another call has settled what was taken, and perhaps moved: what is left here is no longer ours to give.
-        if handover is not self._shell.handover or handover.taken is None or handover.taken >= handover.count:
+        shell = self._shell
+        if handover is not shell.handover or shell.torn or handover.taken is None or handover.taken >= handover.count:
             handover = self._refill()
-        elif self._shell.driver.now() >= self._drive_at:
+        elif shell.driver.now() >= self._drive_at:
             self._drive()
         taken = handover.taken or 0
-        record = self._records[taken]
-        # The last step, without a call behind it, as in poll.
-        handover.taken = taken + 1
-        return record
+        self.after = taken + 1
+        return self._records[taken]
 
-    def read_to(self, ends: Mapping[TopicPartition, int], timeout_ms: float | None) -> Iterator[ConsumerRecord[Any, Any]]:
+    def read_to(
+        self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
+    ) -> Iterator[ConsumerRecord[Any, Any]]:
         """Yield records up to ``ends``; raise ``KafkaTimeoutError`` when the timeout passes without any."""
         shell = self._shell
         seconds = shell.patience(timeout_ms)
@@ -60,7 +66,9 @@ class Iteration:
                     raise shell.engine.timeout_error(call, seconds)
             self._begin(handover)
             while shell.handover is handover and handover.taken is not None and handover.taken < handover.count:
-                yield self.next()
+                record = self.peek()
+                self.handover.taken = self.after
+                yield record
 
     def _refill(self) -> Handover:
         with self._shell.enter():
@@ -69,7 +77,7 @@ class Iteration:
         return handover
 
     def _begin(self, handover: Handover) -> None:
-        self._handover = handover
+        self.handover = handover
         self._records = [record for found in handover.records.values() for record in found]
         self._drive_at = self._shell.driver.now() + DRIVE_EVERY
         handover.taken = 0

@@ -7,6 +7,7 @@ step. Every decision about brokers, offsets and records is made elsewhere.
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
@@ -27,6 +28,8 @@ from ..fetch.collector import Handover
 from ..net import Guard, SelectorDriver
 from ..records.rows import deserialize
 from ..types import ConsumerRecord, TopicPartition
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -70,6 +73,8 @@ class Shell:
         self.engine = Engine(config, self.driver.random, _deserializer(config))
         self.partitions = self.engine.partitions
         self.closed = False
+        #: An exception has left a step half done: only positions can be trusted. See :meth:`_mend`.
+        self.torn = False
         #: What the last call handed over: its positions move when the next call begins, see :meth:`enter`.
         self.handover: Handover | None = None
         self._guard = Guard()
@@ -90,26 +95,59 @@ class Shell:
         if self.closed:
             raise IllegalStateError("this consumer is closed")
         self.driver.check_process()
+        if self.torn:
+            self._mend()
         self._settle()
 
     def _settle(self) -> None:
+        handover = self._to_settle()
+        if handover is not None:
+            self.torn = True
+            self.engine.collector.settle(handover)
+            self.handover = None
+            self.torn = False
+
+    def _to_settle(self) -> Handover | None:
+        """Return what was really taken of what was handed over last."""
         handover = self.handover
-        if handover is None:
-            return
-        collector = self.engine.collector
-        collector.settle(handover if handover.taken is None else collector.first(handover, handover.taken))
-        self.handover = None
+        if handover is not None and handover.taken is not None:
+            # Noted before anything moves: what is taken counts from where the positions are now.
+            handover = self.handover = self.engine.collector.first(handover, handover.taken)
+        return handover
+
+    def _mend(self) -> None:
+        """Start over from the positions, with nothing else kept: connections, buffers, questions under way.
+
+        KeyboardInterrupt can strike between any two steps of any machine. To make each of them survive that would be a
+        promise nobody can keep; positions move in one place, so that what is left to do is what a new consumer does.
+        """
+        log.info("a call was interrupted in the middle of a step: connecting anew and reading on from the positions")
+        handover = self._to_settle()
+        if handover is not None:
+            self.engine.collector.place(handover)
+            self.handover = None
+        self.driver.hang_up_all()
+        self.engine = Engine(
+            self.config, self.driver.random, _deserializer(self.config), predecessor=self.engine
+        )
+        self.torn = False
 
     # -- stepping and waiting
 
     def turn(self, deadline: float) -> float:
         """One round: wait for I/O until ``deadline``, let everything follow from it, return the time."""
         driver, engine = self.driver, self.engine
-        driver.step(engine, min(deadline, engine.wake_at()))
+        self.torn = True
+        try:
+            driver.step(engine, min(deadline, engine.wake_at()))
+        except BaseException:
+            self.torn = not driver.waiting
+            raise
         now = driver.now()
         if engine.step(now, driver.wall_time()):
             # What was just asked for leaves before anything is decoded: the broker works while we do.
             driver.step(engine, now)
+        self.torn = False
         if driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now
@@ -118,14 +156,13 @@ class Shell:
         """Return up to ``limit`` records as soon as there are any; none after ``seconds``."""
         if not self.partitions:
             raise IllegalStateError("nothing to read: assign() partitions first")
-        collector = self.engine.collector
         deadline = self.driver.now() + seconds
         now = self.turn(self.driver.now())
         while True:
             if self._must_raise(may_wait=now < deadline):
                 now = self.turn(deadline)
                 continue
-            handover = collector.gather(limit, ends)
+            handover = self._gather(limit, ends)
             if handover.count:
                 return handover
             if handover.moves:
@@ -138,6 +175,16 @@ class Shell:
             if now >= deadline:
                 return handover
             now = self.turn(deadline)
+
+    def _gather(self, limit: int, ends: Mapping[TopicPartition, int] | None) -> Handover:
+        self.torn = True
+        try:
+            handover = self.engine.collector.gather(limit, ends)
+        except KafkaError:
+            self.torn = False
+            raise
+        self.torn = False
+        return handover
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is settled, or ``settled`` says so; raise its error, or ``KafkaTimeoutError``."""
@@ -187,7 +234,8 @@ class Shell:
             self.handover = None  # an iteration ends here, too
             try:
                 self.driver.check_process()
-                self._say_goodbye(self.driver.now() + limit)
+                if not self.torn:
+                    self._say_goodbye(self.driver.now() + limit)
             except ConcurrentAccessError:
                 pass  # a forked child: the connections are the parent's to end
             finally:

@@ -99,6 +99,13 @@ class Collector:
         return part
 
     def settle(self, handover: Handover) -> None:
+        """Move the positions, and let the next partitions have their turn."""
+        self.place(handover)
+        for partition in handover.turns:
+            self._buffer.head(partition)
+            self._buffer.rotate(partition)
+
+    def place(self, handover: Handover) -> None:
         """Move the positions. Repeating it changes nothing, so an interrupted one is simply repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in handover.moves:
             for done in range(fetched.chunk, chunk):
@@ -109,9 +116,6 @@ class Collector:
             fetched.record = record
             fetched.cursor.offset = offset
             fetched.cursor.epoch = epoch
-        for partition in handover.turns:
-            self._buffer.head(partition)
-            self._buffer.rotate(partition)
 
     # -- inside
 
