@@ -56,12 +56,11 @@ class Iteration:
         seconds = shell.patience(timeout_ms)
         while True:
             with shell.enter():
-                behind = [p for p in shell.partitions if p.tp in ends and not p.paused]
-                behind = [p for p in behind if not p.has_position or p.cursor.offset < ends[p.tp]]
-                if not behind:
+                if not shell.behind(ends):
                     return
                 handover = shell.poll(seconds, shell.config.max_poll_records, ends)
-                if not handover.count:
+                behind = shell.behind(ends)
+                if behind and not handover.count:
                     call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
                     raise shell.engine.timeout_error(call, seconds)
             self._begin(handover)

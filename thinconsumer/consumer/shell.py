@@ -26,6 +26,7 @@ from ..errors import (
 )
 from ..fetch.collector import Handover
 from ..net import Guard, SelectorDriver
+from ..partitions import Partition
 from ..records.rows import deserialize
 from ..types import ConsumerRecord, TopicPartition
 
@@ -153,7 +154,10 @@ class Shell:
         return now
 
     def poll(self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
-        """Return up to ``limit`` records as soon as there are any; none after ``seconds``."""
+        """Return up to ``limit`` records as soon as there are any; none after ``seconds``, or once at ``ends``.
+
+        A log may end in what is never handed out, such as the end of a transaction.
+        """
         if not self.partitions:
             raise IllegalStateError("nothing to read: assign() partitions first")
         deadline = self.driver.now() + seconds
@@ -172,9 +176,14 @@ class Shell:
                 self._settle()
                 continue
             self._raise_outage(now)
-            if now >= deadline:
+            if now >= deadline or (ends is not None and not self.behind(ends)):
                 return handover
             now = self.turn(deadline)
+
+    def behind(self, ends: Mapping[TopicPartition, int]) -> list[Partition]:
+        """Return the partitions that are not at these ends yet, without those that nobody reads on."""
+        wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
+        return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
     def _gather(self, limit: int, ends: Mapping[TopicPartition, int] | None) -> Handover:
         self.torn = True

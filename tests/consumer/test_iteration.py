@@ -1,0 +1,269 @@
+"""One record at a time: when iterating ends, what it keeps alive, and how it mixes with everything else."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from thinconsumer import DeserializationError, IllegalStateError, KafkaTimeoutError, TopicPartition
+from thinconsumer.records.batch import ControlType
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.testing import Silence
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.metadata import MetadataRequest
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def take(consumer, count):
+    """Return the offsets of the next records of an iteration."""
+    return [record.offset for record in itertools.islice(consumer, count)]
+
+
+# -- when it ends
+
+
+def test_iteration_ends_after_consumer_timeout_ms_without_a_record(world):
+    w = world()
+    w.append(3)
+    consumer = w.consumer(consumer_timeout_ms=5000)
+    seconds, found = w.elapsed(lambda: [record.offset for record in consumer])
+    assert found == [0, 1, 2]
+    assert seconds == pytest.approx(5, abs=0.1)
+    w.append(1)
+    assert [record.offset for record in consumer] == [3]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 300, 2000])
+def test_pain_C5_idle_time_counts_from_the_first_completed_fetch(world, timeout_ms):
+    """A cluster that takes 20 s to come up is not "out of data", however impatient the consumer is."""
+    w = world()
+    w.append(3)
+    w.network.black_hole("kafka1", 9092)
+    w.network.call_at(w.clock.now() + 20, lambda: w.network.resume("kafka1", 9092))
+    consumer = w.consumer(consumer_timeout_ms=timeout_ms)
+    assert [record.offset for record in consumer] == [0, 1, 2]
+    assert w.clock.now() >= 1020
+
+
+def test_records_that_trickle_in_keep_an_iteration_going(world):
+    """The idle time begins anew with each record."""
+    w = world()
+    for number in range(5):
+        w.network.call_at(w.clock.now() + 1 + number, lambda: w.append(1))
+    consumer = w.consumer(consumer_timeout_ms=1500)
+    assert [record.offset for record in consumer] == [0, 1, 2, 3, 4]
+
+
+def test_iterating_over_nothing_assigned_raises(world):
+    w = world()
+    consumer = w.consumer()
+    consumer.assign([])
+    with pytest.raises(IllegalStateError, match="assign"):
+        next(consumer)
+
+
+# -- between two records
+
+
+def test_slow_consumer_keeps_its_connections_alive(world):
+    """A minute of work per record: fetches are answered meanwhile, and nothing times out or is dialled anew."""
+    w = world()
+    w.append(10)
+    consumer = w.consumer(request_timeout_ms=5000, connections_max_idle_ms=100_000)
+    found = []
+    for record in itertools.islice(consumer, 10):
+        found.append(record.offset)
+        w.clock.advance(60)
+    assert found == list(range(10))
+    assert sum(fetch.session_epoch == 0 for fetch in w.fetches()) == 1
+
+
+def test_metadata_is_refreshed_between_records(world):
+    w = world()
+    w.append(20)
+    consumer = w.consumer(metadata_max_age_ms=10_000)
+    for _ in itertools.islice(consumer, 20):
+        w.clock.advance(5)
+    assert len(w.requests(MetadataRequest)) >= 6
+
+
+def test_driving_between_records_does_not_cost_a_step_per_record(world):
+    w = world()
+    w.append(500)
+    consumer = w.consumer()
+    next(consumer)
+    steps = consumer._shell.driver.steps
+    assert take(consumer, 499) == list(range(1, 500))
+    assert consumer._shell.driver.steps == steps
+
+
+# -- mixed with everything else
+
+
+def test_pain_C4_iterating_and_polling_can_be_mixed(world, offsets):
+    """What one has taken the other does not see again, and what it has not taken is not lost."""
+    w = world()
+    w.append(20)
+    consumer = w.consumer(max_poll_records=7)
+    assert take(consumer, 3) == [0, 1, 2]
+    assert consumer.position(T0) == 3
+    assert offsets(consumer.poll(1000, max_records=2)) == {0: [3, 4]}
+    assert take(consumer, 1) == [5]
+    assert offsets(consumer.poll(1000, update_offsets=False)) == {0: [6, 7, 8, 9, 10, 11, 12]}
+    assert take(consumer, 8) == [6, 7, 8, 9, 10, 11, 12, 13]
+    assert consumer.lag() == {T0: 6}
+    assert [r.offset for r in consumer.read_to_end()] == [14, 15, 16, 17, 18, 19]
+    assert consumer.position(T0) == 20
+
+
+def test_seek_between_two_records_takes_effect_at_once(world):
+    w = world()
+    w.append(10)
+    consumer = w.consumer()
+    assert take(consumer, 2) == [0, 1]
+    consumer.seek(T0, 7)
+    assert take(consumer, 2) == [7, 8]
+    consumer.seek_to_beginning(T0)
+    assert take(consumer, 1) == [0]
+
+
+def test_pausing_between_two_records_holds_the_rest_back(world):
+    w = world(topics={"t": 2})
+    w.append(4, 0)
+    w.append(4, 1)
+    consumer = w.consumer(("t", 0), ("t", 1), consumer_timeout_ms=1000)
+    first = next(consumer)
+    consumer.pause(TopicPartition("t", first.partition))
+    other = [(record.partition, record.offset) for record in consumer]
+    assert other == [(1 - first.partition, offset) for offset in range(4)]
+    consumer.resume(TopicPartition("t", first.partition))
+    assert take(consumer, 3) == [1, 2, 3]
+
+
+def test_unassigned_between_two_records_is_not_handed_out(world):
+    w = world(topics={"t": 2})
+    w.append(4, 0)
+    w.append(4, 1)
+    consumer = w.consumer(consumer_timeout_ms=1000)
+    assert take(consumer, 2) == [0, 1]
+    consumer.assign([T1])
+    assert [(record.partition, record.offset) for record in consumer] == [(1, 0), (1, 1), (1, 2), (1, 3)]
+
+
+def test_error_in_an_iteration_comes_after_the_good_records_and_can_be_skipped(world):
+    w = world()
+    w.append(6)
+
+    def poisoned(data):
+        if data == b"0:3":
+            raise StopIteration
+        return data
+
+    consumer = w.consumer(value_deserializer=poisoned, consumer_timeout_ms=1000)
+    assert take(consumer, 3) == [0, 1, 2]
+    for _ in range(2):
+        with pytest.raises(DeserializationError) as caught:
+            next(consumer)
+    consumer.skip(caught.value)
+    assert [record.offset for record in consumer] == [4, 5]
+
+
+# -- read_to_end
+
+
+def test_read_to_end_reads_what_was_there_when_it_was_called(world):
+    """Records written meanwhile stay for the next read."""
+    w = world(topics={"t": 2})
+    w.append(5, 0)
+    w.append(3, 1)
+    consumer = w.consumer(("t", 0), ("t", 1), max_poll_records=2)
+    found = []
+    for record in consumer.read_to_end():
+        found.append((record.partition, record.offset))
+        if len(found) == 2:
+            w.append(4, 0)
+    assert sorted(found) == [(0, o) for o in range(5)] + [(1, o) for o in range(3)]
+    assert (consumer.position(T0), consumer.position(T1)) == (5, 3)
+    assert [record.offset for record in consumer.read_to_end()] == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_pain_C5_reading_an_empty_topic_to_its_end_takes_no_time(world, policy):
+    """There is nothing to wait for, whatever the starting point."""
+    w = world()
+    consumer = w.consumer(auto_offset_reset=policy)
+    seconds, found = w.elapsed(lambda: list(consumer.read_to_end()))
+    assert (found, seconds < 1) == ([], True)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 500])
+@pytest.mark.parametrize("ending", ["marker", "hole", "aborted", "bare marker"])
+def test_pain_F5_read_to_end_ends_where_the_log_ends_in_what_is_not_seen(world, ending, limit):
+    """Control batches, aborted transactions and compaction holes at the very end are reached, not waited for."""
+    w = world()
+    log = w.cluster.partition("t")
+    if ending != "bare marker":
+        w.append(2)
+    if ending in ("marker", "bare marker"):
+        log.append(build_marker(ControlType.COMMIT, producer_id=7))
+    elif ending == "hole":
+        log.append(build_batch([NewRecord(b"x")], last_offset_delta=4))
+    else:
+        first = log.append(build_batch([NewRecord(b"x")] * 2, producer_id=9, transactional=True))
+        log.append(build_marker(ControlType.ABORT, producer_id=9))
+        log.aborted.append((9, first))
+    consumer = w.consumer(max_poll_records=limit, isolation_level="read_committed")
+    seconds, found = w.elapsed(lambda: [record.offset for record in consumer.read_to_end()])
+    expected = {"marker": [0, 1], "hole": [0, 1, 2], "aborted": [0, 1], "bare marker": []}[ending]
+    assert (found, seconds < 2) == (expected, True)
+    assert consumer.position(T0) == log.end_offset
+    assert list(consumer.read_to_end()) == []
+
+
+def test_read_to_end_under_read_committed_stops_before_open_transactions(world):
+    w = world()
+    w.append(3)
+    log = w.cluster.partition("t")
+    log.append(build_batch([NewRecord(b"open")] * 2, producer_id=5, transactional=True))
+    log.last_stable_offset = 3
+    consumer = w.consumer(isolation_level="read_committed")
+    assert [record.offset for record in consumer.read_to_end()] == [0, 1, 2]
+    assert consumer.lag() == {T0: 0}
+
+
+def test_read_to_end_leaves_paused_partitions_out(world):
+    w = world(topics={"t": 2})
+    w.append(2, 0)
+    w.append(2, 1)
+    consumer = w.consumer(("t", 0), ("t", 1))
+    consumer.pause(T0)
+    assert [(r.partition, r.offset) for r in consumer.read_to_end()] == [(1, 0), (1, 1)]
+
+
+def test_read_to_end_that_gets_nowhere_says_so(world):
+    """A broker that stops answering: the timeout names how far it is behind."""
+    w = world()
+    w.append(3)
+    consumer = w.consumer(max_poll_records=2, max_partition_fetch_bytes=1)
+    reading = consumer.read_to_end(timeout_ms=3000)
+    w.append(2)
+    w.cluster.brokers[1].handlers[FetchRequest] = lambda *about: Silence()
+
+    def read_on():
+        while True:
+            next(reading)
+
+    with pytest.raises(KafkaTimeoutError, match=r"read_to_end.*t.*3\.000 s"):
+        read_on()
+
+
+def test_leaving_read_to_end_early_loses_nothing(world, offsets):
+    w = world()
+    w.append(8)
+    consumer = w.consumer()
+    for record in consumer.read_to_end():
+        if record.offset == 2:
+            break
+    assert offsets(consumer.poll(1000)) == {0: [3, 4, 5, 6, 7]}
