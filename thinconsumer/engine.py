@@ -185,7 +185,7 @@ class Engine:
         self._goodbyes = 0
         for request in self.planner.close(now):
             # Never worth dialling for: brokers forget by themselves, only later.
-            if self.links.ready(request.target.node_id):
+            if self.links.ready(*request.target):
                 self.links.send(request, now)
                 self._goodbyes += 1
         self.links.step(now)

@@ -445,3 +445,15 @@ def test_first_record_takes_round_trips_and_no_pauses(world):
     seconds, found = w.elapsed(lambda: consumer.poll(60_000))
     assert found
     assert seconds < 14 * w.network.latency
+
+
+def test_questions_do_not_wait_behind_a_long_poll(world):
+    """Fetches have a connection of their own: a lookup while nothing arrives takes a round trip, not fetch_max_wait_ms."""
+    w = world()
+    w.append(1)
+    consumer = w.consumer()
+    assert consumer.poll(60_000)
+    consumer.poll(5)  # the next Fetch is out now, and parked
+    seconds, found = w.elapsed(lambda: consumer.end_offsets([T0]))
+    assert found == {T0: 1}
+    assert seconds < 4 * w.network.latency

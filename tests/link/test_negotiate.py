@@ -11,6 +11,7 @@ from thinconsumer.link.negotiate import (
     SOFTWARE_NAME,
     SOFTWARE_VERSION,
     Negotiation,
+    Opening,
     api_name,
     choose_version,
     common_range,
@@ -125,3 +126,11 @@ def test_common_range():
     assert common_range(FetchRequest, {1: (90, 99)}) is None
     assert common_range(FetchRequest, {}) is None
     assert api_name(FetchRequest) == "Fetch"
+
+
+def test_what_one_broker_refused_the_next_is_not_asked():
+    """Each refusal costs a round trip, and brokers of one cluster are mostly of one version."""
+    opening = Opening()
+    Negotiation(opening).take(response({18: (0, 4)}, 0, error_code=35), 0)
+    assert Negotiation(opening).version == 4
+    assert Negotiation().version == HIGHEST

@@ -26,6 +26,9 @@ from .settings import Settings
 log = logging.getLogger(__name__)
 
 ASKER = "fetch"
+#: Fetches have a connection of their own: brokers answer each one in order, so behind a long poll every other question
+#: (a new leader, an offset) would wait up to fetch_max_wait_ms, several times in a row when a leader moves.
+CHANNEL = "fetch"
 
 #: First version with sessions, and last one that names topics by name.
 SESSIONS_SINCE = 7
@@ -186,7 +189,7 @@ class Planner:
     ) -> Request:
         # Version 4 is the first that carries isolation and v2 batches; every broker since 0.11 has it.
         deadline = now + self._settings.request_timeout_ms / 1000
-        return Request(ASKER, FetchRequest, Target(node_id), build, deadline, asked, 4, highest)
+        return Request(ASKER, FetchRequest, Target(node_id, CHANNEL), build, deadline, asked, 4, highest)
 
     def _highest(self) -> int:
         """Ids only when every topic's id is known: a request cannot name one topic and identify another."""

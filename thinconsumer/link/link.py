@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..driver import Address
@@ -27,7 +27,7 @@ from ..wire import Message
 from ..wire.header import decode_response_header, encode_request
 from .authenticate import Login, NewLogin
 from .framing import SIZE_BYTES, Frame, Frames
-from .negotiate import Negotiation, Ranges, api_name, choose_version
+from .negotiate import Negotiation, Opening, Ranges, api_name, choose_version
 from .request import Answer, Request
 from .states import LINK_IGNORED, LINK_TRANSITIONS, LinkEvent, LinkState, next_state
 
@@ -55,6 +55,7 @@ class LinkSettings:
     max_in_flight: int
     max_idle: float
     new_login: NewLogin | None = None
+    opening: Opening = field(default_factory=Opening)
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ class Link:
         self._correlation_id = -1
         self._used_at = now
         self._received_at = now
-        self._negotiation = Negotiation()
+        self._negotiation = Negotiation(settings.opening)
         self._login: Login | None = None
 
     def __repr__(self) -> str:

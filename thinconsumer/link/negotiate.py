@@ -29,13 +29,26 @@ def api_name(api: type[Message]) -> str:
     return api.__name__.removesuffix("Request")
 
 
-class Negotiation:
-    """One ApiVersions exchange: send :meth:`request` in :attr:`version`, hand the answer to :meth:`take`."""
+class Opening:
+    """The version of ApiVersions to begin with, shared by all connections of one consumer.
+
+    What one broker has refused, its neighbours will mostly refuse too, and each refusal costs a round trip.
+    """
 
     __slots__ = ("version",)
 
     def __init__(self) -> None:
         self.version = ApiVersionsRequest.VERSIONS[1]
+
+
+class Negotiation:
+    """One ApiVersions exchange: send :meth:`request` in :attr:`version`, hand the answer to :meth:`take`."""
+
+    __slots__ = ("_opening", "version")
+
+    def __init__(self, opening: Opening | None = None) -> None:
+        self._opening = opening or Opening()
+        self.version = self._opening.version
 
     def request(self) -> ApiVersionsRequest:
         """Return the request, the same for every version."""
@@ -66,7 +79,7 @@ class Negotiation:
             raise KafkaProtocolError(
                 f"the broker refuses ApiVersions {self.version} and offers {lowest} to {highest} instead"
             )
-        self.version = version
+        self.version = self._opening.version = version
 
 
 def common_range(api: type[Message], ranges: Ranges) -> tuple[int, int] | None:

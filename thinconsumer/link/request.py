@@ -17,8 +17,8 @@ from ..wire import Message
 class Target(NamedTuple):
     """Where a request goes: a node's id, and which of the connections to it.
 
-    The coordinator is spoken to over a connection of its own (channel ``"coordinator"``): on the shared one a heartbeat
-    would wait behind a long-polling Fetch, since brokers answer each connection strictly in order.
+    Fetches go over a connection of their own (channel ``"fetch"``), and so will what is said to a coordinator: brokers
+    answer each connection strictly in order, and behind a long poll a heartbeat or a question would wait.
     """
 
     node_id: int
