@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 from realkafka import produce
 
+import thinconsumer
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "read_topic.py"
 
 
 def run(*arguments, folder):
-    """Run the example from elsewhere, so that it finds the library only where it is installed or on the path."""
+    """Run the example from elsewhere, so that it finds what we import and nothing else."""
     return subprocess.run(
         [sys.executable, "-W", "error", EXAMPLE, *arguments],
         cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])},
         capture_output=True,
         text=True,
         timeout=120,

@@ -165,7 +165,8 @@ class KafkaCluster(Administration):
 
         def storage_tool(node: int) -> None:
             log = self.folder / f"format-{node}.log"
-            arguments = ["format", "-t", cluster_id, "-c", str(self._properties(node))]
+            # In one word: one id in sixty-four begins with "-", which would be taken for an option.
+            arguments = ["format", f"--cluster-id={cluster_id}", "-c", str(self._properties(node))]
             process = self._java("kafka.tools.StorageTool", *arguments, log=log)
             wait_for(lambda: not process.running, START_SECONDS, f"formatting the folder of node {node}")
             if not (self.folder / f"data-{node}" / "meta.properties").exists():

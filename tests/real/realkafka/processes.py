@@ -56,9 +56,11 @@ class Process:
         self._paused = False
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers."""
+        """SIGSTOP: connections stay open and nothing answers, from when this returns."""
         self._child.send_signal(signal.SIGSTOP)
         self._paused = True
+        # Threads stop one after the other, and may answer until they do. An end, too, is something to wait for.
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """SIGCONT, if paused."""
