@@ -18,7 +18,12 @@ public class DumpRecords {
         PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         for (String isolation : List.of("read_uncommitted", "read_committed")) {
             for (int i = 1; i < args.length; i++) {
-                dump(out, args[0], isolation, args[i]);
+                try {
+                    dump(out, args[0], isolation, args[i]);
+                } catch (RuntimeException e) {
+                    // Kafka's exceptions have no stack trace, over which the launcher of source files stumbles.
+                    throw new IllegalStateException(isolation + " " + args[i] + ": " + e, e.getCause());
+                }
             }
         }
         out.flush();
@@ -31,6 +36,7 @@ public class DumpRecords {
         options.put("auto.offset.reset", "earliest");
         options.put("enable.auto.commit", "false");
         options.put("max.poll.records", "10000");
+        options.put("fetch.max.wait.ms", "50"); // closing waits for the fetch that is out
         var raw = new ByteArrayDeserializer();
         try (var consumer = new KafkaConsumer<>(options, raw, raw)) {
             List<TopicPartition> all = new ArrayList<>();
