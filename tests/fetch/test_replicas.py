@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
+from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.replicas import SHUNNED, Replicas
+from thinconsumer.wire.error_codes import Code
 
 NODE = 7
 
@@ -51,3 +53,40 @@ def test_many_partitions_that_say_the_same_count_once():
     for _ in range(50):
         replicas.failed(NODE, 0.0)
     assert until_followed(replicas, 0.0) < 16
+
+
+# -- in the midst of everything
+
+
+def test_pain_G5_a_leader_is_not_told_the_rack_while_its_favourite_is_gone(make):
+    """Told it, leaders name the dead follower and send nothing until the cluster has noticed, which takes seconds."""
+    world = make(client_rack="r2")
+    [a] = world.simple(0, leader=1)
+    first = world.fetch()
+    assert (first.node_id, first.message.rack_id) == (1, "r2")
+    first.answer({a.tp: {"preferred_read_replica": 2}})
+    follower = world.fetch()
+    assert follower.node_id == 2
+    follower.fail(KafkaConnectionError("gone"))
+    back = world.fetch()
+    assert (back.node_id, back.message.rack_id) == (1, "")
+    # What is said all the same, in an answer to a request from before, is not followed.
+    back.answer({a.tp: {"preferred_read_replica": 2}})
+    assert a.preferred_replica == -1
+    again = world.fetch()
+    world.now += 20
+    again.answer({})
+    tried = world.fetch()
+    assert (tried.node_id, tried.message.rack_id) == (1, "r2")
+    tried.answer({a.tp: {"preferred_read_replica": 2}})
+    assert world.fetch().node_id == 2
+
+
+def test_a_follower_that_calls_offsets_out_of_range_is_left_for_a_while(make):
+    """Else leader and follower would send us back and forth as fast as they answer."""
+    world = make(client_rack="r2")
+    [a] = world.simple(100, leader=1)
+    world.receive({a.tp: {"preferred_read_replica": 2}})
+    world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
+    sent = world.fetch()
+    assert (sent.node_id, sent.message.rack_id) == (1, "")
