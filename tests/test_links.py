@@ -260,6 +260,19 @@ def test_any_node_avoids_one_that_has_fallen_silent():
     assert desk.now - began < 1.0
 
 
+def test_any_node_avoids_one_that_is_silent_over_another_connection():
+    """Fetches go over their own: only there a stopped broker shows, and questions would go to its idle connection."""
+    desk = Desk().connect(1)
+    desk.send(Target(1, "fetch"), api=FetchRequest)
+    desk.run(0.1)
+    desk.network.pause("kafka1", 9092)
+    desk.send(Target(1, "fetch"), api=FetchRequest)
+    desk.run(SILENT + 0.5)
+    began = desk.now
+    assert desk.answer_to(desk.send()).node_id in (2, 3)
+    assert desk.now - began < 1.0
+
+
 def test_any_node_is_spread_over_nodes():
     answered = set()
     for seed in range(20):

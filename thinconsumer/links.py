@@ -369,7 +369,7 @@ class Links:
         candidates = self._candidates()
         self._tell_login_errors(candidates)
         ready = [
-            route.link.muted_until for route in candidates if route.link and route.ready and not _silent(route, now)
+            route.link.muted_until for route in candidates if route.link and route.ready and not self._silent(route, now)
         ]
         if ready:
             # All are muted or full; what is full wakes us by itself.
@@ -380,10 +380,18 @@ class Links:
     def _least_loaded(self, now: float) -> Route | None:
         candidates = self._candidates()
         able = [route for route in candidates if route.link is not None and route.link.can_send(now)]
-        lively = [route for route in able if not _silent(route, now)]
+        lively = [route for route in able if not self._silent(route, now)]
         if not lively and any(not route.ready and not route.unreachable for route in candidates):
             return None  # better dial one that may be well
         return min(lively or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
+
+    def _silent(self, route: Route, now: float) -> bool:
+        """Return whether its broker owes an answer for suspiciously long, over this connection or another.
+
+        A stopped broker shows on the connection that Fetches go over, and not on the one that is free for questions.
+        """
+        same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
+        return any(r.link is not None and r.link.silent_for(now) > SILENT for r in same)
 
     def _candidates(self) -> list[Route]:
         """Return the routes that may serve any request: of all nodes, and of bootstrap servers when those fail."""
@@ -458,10 +466,6 @@ class Links:
         who = f"node {route.node_id}" if route.node_id >= 0 else "bootstrap"
         channel = f" ({route.channel})" if route.channel else ""
         return f"{who}{channel} {route.name}"
-
-
-def _silent(route: Route, now: float) -> bool:
-    return route.link is not None and route.link.silent_for(now) > SILENT
 
 
 def _name(host: str, port: int) -> str:
