@@ -16,7 +16,7 @@ def main(folder: Path) -> int:
     for mark in marks:
         mark.unlink()
     names = ", ".join(mark.name.removeprefix("ran-") for mark in marks)
-    print(f"unit tests passed on: {names or 'NO INTERPRETER AT ALL'}")
+    print(f"unit tests ran on: {names or 'NO INTERPRETER AT ALL'}")
     return 0 if marks else 1
 
 
