@@ -60,8 +60,8 @@ def chosen_selector() -> type[selectors.BaseSelector]:
 
 
 if "THINCONSUMER_TEST_SELECTOR" in os.environ:
-    # The Consumer takes the system's default, by a name bound when it is imported. Nobody else gets ours: kafka-python's
-    # threads, for one, close what select() is waiting for.
+    # The Consumer takes the system's default, by a name bound when it is imported. Nobody else gets ours:
+    # kafka-python's threads, for one, close what select() is waiting for.
     systems_own, selectors.DefaultSelector = selectors.DefaultSelector, chosen_selector()  # type: ignore[misc]
     try:
         import thinconsumer.net.selector_driver  # noqa: F401
