@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from thinconsumer.errors import ConcurrentAccessError
+from thinconsumer.errors import ConcurrentAccessError, IllegalStateError
 from thinconsumer.net import Guard
 
 
@@ -58,3 +58,14 @@ def test_the_same_thread_may_enter_again():
     with guard, guard:
         pass
     assert in_another_thread(lambda: enter(guard)) == []
+
+
+def test_busy_with_what_must_not_be_interrupted_it_lets_nobody_in_and_still_holds():
+    guard = Guard()
+    with guard:
+        guard.busy = "a deserializer"
+        with pytest.raises(IllegalStateError, match="inside a deserializer"), guard:
+            pass
+        assert isinstance(in_another_thread(lambda: enter(guard))[0], ConcurrentAccessError)
+        guard.busy = ""
+        enter(guard)

@@ -125,3 +125,12 @@ def test_the_same_seed_draws_the_same_lots():
     assert draws[0] == draws[1] != draws[2]
     clock = VirtualClock()
     assert MemoryDriver().now() == clock.now()
+
+
+def test_wakeup_ends_one_step_and_no_more_until_somebody_asks(stage):
+    stage.driver.wakeup()
+    stage.driver.step(stage.orders, stage.began + 5.0)
+    assert stage.passed == 0.0
+    stage.driver.step(stage.orders, stage.began + 5.0)  # closing steps on without asking: it must not spin
+    assert stage.passed == 5.0
+    assert stage.driver.take_wakeup()

@@ -6,14 +6,13 @@ step. Every decision about brokers, offsets and records is made elsewhere.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..calls import Call
-from ..config import ConsumerConfig, Deserializer
+from ..config import ConsumerConfig
 from ..driver import Driver
 from ..engine import Engine
 from ..errors import (
@@ -22,13 +21,14 @@ from ..errors import (
     IllegalArgumentError,
     IllegalStateError,
     KafkaError,
+    RecordError,
     WakeupError,
 )
-from ..fetch.collector import Handover
+from ..fetch.collector import Deserialize, Handover, Records
 from ..net import Guard, SelectorDriver
 from ..partitions import Partition
 from ..records.rows import deserialize
-from ..types import ConsumerRecord, TopicPartition
+from ..types import TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Shell:
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         self.config = config
         self.driver = driver if driver is not None else _driver(config)
-        self.engine = Engine(config, self.driver.random, _deserializer(config))
+        self.engine = Engine(config, self.driver.random, self._deserializer())
         self.partitions = self.engine.partitions
         self.closed = False
         #: An exception has left a step half done: only positions can be trusted. See :meth:`_mend`.
@@ -128,9 +128,7 @@ class Shell:
             self.engine.collector.place(handover)
             self.handover = None
         self.driver.hang_up_all()
-        self.engine = Engine(
-            self.config, self.driver.random, _deserializer(self.config), predecessor=self.engine
-        )
+        self.engine = Engine(self.config, self.driver.random, self._deserializer(), predecessor=self.engine)
         self.torn = False
 
     # -- stepping and waiting
@@ -194,6 +192,19 @@ class Shell:
             raise
         self.torn = False
         return handover
+
+    def _deserializer(self) -> Deserialize | None:
+        config = self.config
+        return self._deserialize if config.key_deserializer or config.value_deserializer else None
+
+    def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
+        key, value = self.config.key_deserializer, self.config.value_deserializer
+        # A call from in there would find a step half done, mend it, and so have these records delivered twice.
+        self._guard.busy = "a deserializer"
+        try:
+            return deserialize(records, key.call if key else None, value.call if value else None)
+        finally:
+            self._guard.busy = ""
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is settled, or ``settled`` says so; raise its error, or ``KafkaTimeoutError``."""
@@ -282,16 +293,3 @@ def _driver(config: ConsumerConfig) -> Driver:
         send_buffer_bytes=config.send_buffer_bytes,
         socket_options=config.socket_options,
     )
-
-
-def _deserializer(config: ConsumerConfig) -> Any:
-    key, value = config.key_deserializer, config.value_deserializer
-    if key is None and value is None:
-        return None
-    return functools.partial(_deserialize, key, value)
-
-
-def _deserialize(
-    key: Deserializer | None, value: Deserializer | None, tp: TopicPartition, records: list[ConsumerRecord[Any, Any]]
-) -> Any:
-    return deserialize(records, key.call if key else None, value.call if value else None)

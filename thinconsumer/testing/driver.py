@@ -32,6 +32,7 @@ class MemoryDriver(Told):
         self._obeying = False
         self._told = False
         self._woken = False
+        self._ringing = False  #: Ends one step and no more, while who asked is known until :meth:`take_wakeup`.
 
     def now(self) -> float:
         """Return the virtual clock's monotonic seconds."""
@@ -54,7 +55,8 @@ class MemoryDriver(Told):
             left_in_work.interrupted()
         self._obey()
         self._flush()
-        if not self.network.run_due() and not self._told and not self._woken:
+        ringing, self._ringing = self._ringing, False
+        if not self.network.run_due() and not self._told and not ringing:
             self._jump(min(deadline, endpoint.wake_at()))
             self.network.run_due()
         if self._told:
@@ -82,7 +84,7 @@ class MemoryDriver(Told):
 
     def wakeup(self) -> None:
         """End the current or next step early."""
-        self._woken = True
+        self._woken = self._ringing = True
 
     def take_wakeup(self) -> bool:
         """Return whether :meth:`wakeup` was called since this was last asked."""
