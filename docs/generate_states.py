@@ -14,6 +14,7 @@ from typing import Any
 
 from thinconsumer import partitions
 from thinconsumer.link import states
+from thinconsumer.link.states import LINK_IGNORED, LINK_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
 
 PAGE = Path(__file__).with_name("states.md")
 
@@ -22,8 +23,8 @@ HEAD = """\
 
 <!-- Made by docs/generate_states.py from the tables in the code. Do not edit. -->
 
-Each machine is one table of legal moves. A pair that is in no table is a bug, and raises. The machines of a consumer are
-coupled only through what they ask of each other: a position waits for an answer, an answer needs a connection.
+Each machine is one table of legal moves. A pair that is in no table is a bug, and raises. The machines of a consumer
+are coupled only through what they ask of each other: a position waits for an answer, an answer needs a connection.
 """
 
 TAIL = """
@@ -35,7 +36,7 @@ come with group membership.
 | original | here |
 |---|---|
 | down | a `Consumer` not polled yet: no I/O has happened |
-| start up and discover coordinator | for assigned partitions: links *connecting* and *negotiating*, metadata asked for |
+| start up and discover coordinator | links *connecting* and *negotiating*, metadata asked for |
 | part of a group | no group needed: positions *fetching* |
 | re-discover coordinator | the same for a partition's leader: position *validating*, metadata refreshed |
 | stopped consumption | `close()`, or every partition paused |
@@ -43,8 +44,8 @@ come with group membership.
 
 MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
     ("Position of a partition", "thinconsumer/partitions.py", partitions.PositionState, partitions.TRANSITIONS, {}),
-    ("One connection", "thinconsumer/link/states.py", states.LinkState, states.LINK_TRANSITIONS, states.LINK_IGNORED),
-    ("The way to a node", "thinconsumer/link/states.py", states.RouteState, states.ROUTE_TRANSITIONS, states.ROUTE_IGNORED),
+    ("One connection", "thinconsumer/link/states.py", states.LinkState, LINK_TRANSITIONS, LINK_IGNORED),
+    ("The way to a node", "thinconsumer/link/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
 ]
 
 
@@ -61,7 +62,8 @@ def section(
     lines = [f"\n## {title}\n", f"`{path}`\n", "| state | meaning |", "|---|---|"]
     lines += [f"| {state.value} | {says.get(state.name, '')} |" for state in kind]
     lines += ["\n| in state | on | goes to |", "|---|---|---|"]
-    lines += [f"| {state.value} | {event.value} | {to.value} |" for state in moves for event, to in moves[state].items()]
+    for state, events in moves.items():
+        lines += [f"| {state.value} | {event.value} | {to.value} |" for event, to in events.items()]
     if ignored:
         lines += ["\n| in state | ignores | because |", "|---|---|---|"]
         lines += [f"| {state.value} | {event.value} | {why} |" for (state, event), why in ignored.items()]

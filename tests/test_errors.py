@@ -61,9 +61,7 @@ SAMPLES: list[KafkaError] = [
     RecordError("m", TP, 5, 6),
     CorruptRecordError("m", TP, 5, 16),
     UnsupportedCodecError("m", TP, 5, 16, codec="snappy", extra="thinconsumer[snappy]"),
-    DeserializationError(
-        "m", TP, 5, 6, field="value", key=b"k", value=b"\xff", headers=[("h", None)], timestamp=12
-    ),
+    DeserializationError("m", TP, 5, 6, field="value", key=b"k", value=b"\xff", headers=[("h", None)], timestamp=12),
     out_of_range(),
     *[
         cls("m", **BROKER)

@@ -1,8 +1,8 @@
 """The seam between the engine and the world: what a driver does for an endpoint, and what it must not decide.
 
-The engine is sans-IO. It says *what* it wants done (resolve this name, dial this address for this stream, hang up), and
-a :class:`Driver` does it and tells what happened. ``net`` implements it over ``selectors``; ``testing`` implements it in
-memory on a virtual clock. Both run the same engine, unchanged.
+The engine is sans-IO. It says *what* it wants done (resolve this name, dial this address for this stream, hang up),
+and a :class:`Driver` does it and tells what happened. ``net`` implements it over ``selectors``; ``testing`` implements
+it in memory on a virtual clock. Both run the same engine, unchanged.
 
 The shape is asyncio's ``BufferedProtocol``: the driver receives into the stream's own buffer, so that a response of
 50 MB is copied once, from the kernel to where it is decoded.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Union
+from typing import Protocol
 
 from .errors import KafkaConnectionError
 from .timers import Random
@@ -86,7 +86,7 @@ class Hangup:
     stream: Stream
 
 
-Command = Union[Resolve, Dial, Hangup]
+Command = Resolve | Dial | Hangup
 
 
 class Endpoint(Protocol):
@@ -105,7 +105,7 @@ class Endpoint(Protocol):
 
 
 class Driver(Protocol):
-    """Does the I/O of one endpoint and owns its clocks. Used by one thread; only ``wakeup`` may be called from others."""
+    """Does the I/O of one endpoint, owns its clocks. Used by one thread; only ``wakeup`` may come from others."""
 
     @property
     def random(self) -> Random:
@@ -130,7 +130,7 @@ class Driver(Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether the last step is still waiting for I/O: true after an exception that ended the wait and tore nothing."""
+        """Whether the last step still waits for I/O: true after an exception that ended the wait and tore nothing."""
         ...
 
     def hang_up_all(self) -> None:
@@ -150,7 +150,7 @@ class Driver(Protocol):
         """Raise ``ConcurrentAccessError`` in a forked child of the process that connected."""
 
     def fileno(self) -> int:
-        """Return a descriptor that turns readable when a step has I/O to do; ``io.UnsupportedOperation`` without one."""
+        """Return a descriptor that is readable when a step has I/O to do; ``io.UnsupportedOperation`` if none."""
         ...
 
     def close(self) -> None:

@@ -368,9 +368,8 @@ class Links:
         self._any_wake = min(waiting.deadline for waiting in self._any)
         candidates = self._candidates()
         self._tell_login_errors(candidates)
-        ready = [
-            route.link.muted_until for route in candidates if route.link and route.ready and not self._silent(route, now)
-        ]
+        lively = [route for route in candidates if route.ready and not self._silent(route, now)]
+        ready = [route.link.muted_until for route in lively if route.link]
         if ready:
             # All are muted or full; what is full wakes us by itself.
             self._any_wake = min([self._any_wake, *(until for until in ready if until > now)])

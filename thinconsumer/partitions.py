@@ -210,9 +210,7 @@ class Partition:
         """Give up what is buffered and under way, to be fetched again from the position."""
         self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
 
-    def _become(
-        self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None
-    ) -> None:
+    def _become(self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None) -> None:
         # No call in here: KeyboardInterrupt strikes at calls only, and a new state must not meet the old cursor.
         self.state = state
         self.cursor = cursor

@@ -150,8 +150,11 @@ def test_durations_are_read_as_java_reads_them(text, milliseconds):
         "1H",
         "PT1",
         "PT1S1M",
-    ]
-    + ["PT1H\n", "PT\u0661H", "PT9999999999999S", "P999999999999D"],
+        "PT1H\n",
+        "PT\u0661H",
+        "PT9999999999999S",
+        "P999999999999D",
+    ],
 )
 def test_what_is_no_duration_is_refused(text):
     with pytest.raises(ValueError):

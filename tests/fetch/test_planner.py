@@ -386,8 +386,12 @@ def test_whatever_happens_stepping_when_told_to_is_no_busy_loop(make, kit, seed)
             out.popitem()[1].answer({some.tp: {"error_code": rng.choice([6, 74, 3, 29, 78])}})
         elif what == 3 and out:
             _, sent = out.popitem()
-            sent.answer({tp: kit.batch(p.cursor.fetch_offset, 1, size=9000) for tp, (p, _) in
-                         sent.request.context.cursors.items()})
+            sent.answer(
+                {
+                    tp: kit.batch(p.cursor.fetch_offset, 1, size=9000)
+                    for tp, (p, _) in sent.request.context.cursors.items()
+                }
+            )
         elif what == 4:
             world.collector.settle(world.collector.gather(5))
         elif what == 5:

@@ -128,11 +128,13 @@ def warnings_for(values: Values, given: Collection[str], needs_group: Collection
     poll_ms, session_ms = values["max_poll_interval_ms"], values["session_timeout_ms"]
     if "max_poll_interval_ms" not in given or poll_ms <= session_ms:
         return []
-    return [
+    remedy = f"raise {say('session_timeout_ms')} to {poll_ms}, or call Consumer.drive() in between"
+    note = (
         f"{_set('max_poll_interval_ms', values, say)} is above {_set('session_timeout_ms', values, say)}: heartbeats "
         f"are sent only inside your calls, so the session ends {session_ms / 1000:g} s after the last one. If records "
-        f"take longer than that, raise {say('session_timeout_ms')} to {poll_ms}, or call Consumer.drive() in between"
-    ]
+        f"take longer than that, {remedy}"
+    )
+    return [note]
 
 
 def _set(name: str, values: Values, say: Say) -> str:

@@ -168,8 +168,12 @@ class Answers:
         info = self._metadata.leader(partition.tp)
         if info is not None and asked.node_id != info.leader:
             # A follower may lag behind, or have deleted earlier than the leader: only the leader's word counts.
-            log.info("%s-%s: node %s calls offset %s out of range; asking the leader", *partition.tp, asked.node_id,
-                     partition.cursor.fetch_offset)
+            log.info(
+                "%s-%s: node %s calls offset %s out of range; asking the leader",
+                *partition.tp,
+                asked.node_id,
+                partition.cursor.fetch_offset,
+            )
             self._leave_replica(partition, asked.node_id, now)
             return
         if partition.cursor.offset != partition.cursor.fetch_offset:
@@ -213,7 +217,9 @@ class Answers:
             partition.error = CorruptRecordError(
                 f"{partition.tp.topic}-{partition.tp.partition}: {len(records)} bytes without a whole batch, "
                 f"at offset {cursor.fetch_offset}",
-                partition.tp, cursor.fetch_offset, cursor.fetch_offset + 1,
+                partition.tp,
+                cursor.fetch_offset,
+                cursor.fetch_offset + 1,
             )
             self._pause(partition, now)
             return
@@ -222,7 +228,9 @@ class Answers:
         if not _ascending(batches):
             broken = CorruptRecordError(
                 f"{partition.tp.topic}-{partition.tp.partition}: batches out of order at offset {cursor.fetch_offset}",
-                partition.tp, cursor.fetch_offset, batches[-1].next_offset,
+                partition.tp,
+                cursor.fetch_offset,
+                batches[-1].next_offset,
             )
             batches = []
         if not batches and broken is None:

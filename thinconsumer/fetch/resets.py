@@ -157,9 +157,7 @@ class _Bounds:
             lookups.add(_lookup(self._partition, self._partition.cursor, mark, found))
 
 
-def _lookup(
-    partition: Partition, cursor: Cursor, timestamp: int, found: Callable[[Found, float], None]
-) -> Lookup:
+def _lookup(partition: Partition, cursor: Cursor, timestamp: int, found: Callable[[Found, float], None]) -> Lookup:
     def wanted() -> bool:
         return partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
 

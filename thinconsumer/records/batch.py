@@ -238,8 +238,10 @@ def split(
 
     The second value is None, or an error to raise once the batches before it have been used up: a header that cannot
     be. Its ``offset`` is where the broken batch must begin; ``low`` and ``high`` (where the fetch began, where the log
-    ends) bound what a broken header is believed about that, or skipping it would jump to wherever it says. Bytes at the end that are not a whole batch are no error:
-    brokers cut the last one off; when nothing at all comes out of a non-empty answer, that is the caller's to notice.
+    ends) bound what a broken header is believed about that, or skipping it would jump to wherever it says.
+
+    Bytes at the end that are not a whole batch are no error: brokers cut the last one off; when nothing at all comes
+    out of a non-empty answer, that is the caller's to notice.
     """
     batches: list[Batch] = []
     end = len(view)

@@ -1,0 +1,54 @@
+"""The seam: both drivers have all of it, and what crosses it prints as people write it."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from thinconsumer.driver import Address, Dial, Driver, Endpoint, Hangup, Resolve, Stream
+from thinconsumer.engine import Engine
+from thinconsumer.link.link import Link
+from thinconsumer.net import SelectorDriver
+from thinconsumer.testing import MemoryDriver
+
+
+def members(protocol):
+    """Return the names a Protocol asks for."""
+    return {
+        name
+        for name, value in vars(protocol).items()
+        if not name.startswith("_") and (callable(value) or isinstance(value, property))
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "implementation"),
+    [(Driver, SelectorDriver), (Driver, MemoryDriver), (Endpoint, Engine), (Stream, Link)],
+    ids=lambda kind: kind.__name__,
+)
+def test_whoever_implements_it_has_all_of_it_with_the_same_arguments(protocol, implementation):
+    """mypy sees this where one is passed as the other; this also sees it for what only tests pass."""
+    for name in members(protocol):
+        wanted = getattr(protocol, name)
+        if isinstance(wanted, property):
+            continue
+        found = getattr(implementation, name)
+        assert list(inspect.signature(found).parameters) == list(inspect.signature(wanted).parameters), name
+
+
+@pytest.mark.parametrize(
+    ("sockaddr", "words"), [(("127.0.0.1", 9092), "127.0.0.1:9092"), (("::1", 9092, 0, 0), "[::1]:9092")]
+)
+def test_addresses_print_as_people_write_them(sockaddr, words):
+    """With brackets around the colons of IPv6."""
+    assert str(Address(2, sockaddr)) == words
+
+
+def test_commands_are_values():
+    """A driver may compare and keep them."""
+    assert Resolve("kafka1", 9092) == Resolve("kafka1", 9092)
+    stream = object()
+    address = Address(2, ("10.0.0.1", 9092))
+    assert Dial(stream, "kafka1", address) == Dial(stream, "kafka1", address)
+    assert Hangup(stream) != Hangup(object())
