@@ -1,0 +1,219 @@
+"""Everything at once against a model that knows only a list of offsets: polls, iteration, seeks, pauses, faults.
+
+The model is Kafka's promise: a partition has a log and a position; what is handed out begins at the position, follows
+the log without a gap, and moves the position behind it; nothing else moves it but the user. Whatever happens to
+brokers, leaders and connections in between, everything written arrives in the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from thinconsumer import Consumer, KafkaTimeoutError, NoBrokersAvailable, TopicPartition
+from thinconsumer.records.batch import ControlType
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.testing import Network, ScriptedCluster
+
+PARTITIONS = 3
+NODES = (1, 2)
+TPS = [TopicPartition("t", number) for number in range(PARTITIONS)]
+some_partition = st.integers(0, PARTITIONS - 1)
+
+
+class ReadingMachine(RuleBasedStateMachine):
+    """One consumer of three partitions on two brokers."""
+
+    @initialize(
+        chunk=st.sampled_from([None, None, 1, 13]),
+        send_limit=st.sampled_from([None, None, 5]),
+        most=st.sampled_from([2, 5, 500]),
+        bytes_max=st.sampled_from([1, 200, 1 << 20]),
+        sessions=st.booleans(),
+    )
+    def begin(self, chunk, send_limit, most, bytes_max, sessions):
+        self.network = Network(chunk=chunk, send_limit=send_limit)
+        self.cluster = ScriptedCluster(NODES, {"t": PARTITIONS}, network=self.network)
+        self.consumer = Consumer(
+            bootstrap_servers=self.cluster.bootstrap_servers,
+            driver=self.cluster.driver(),
+            auto_offset_reset="earliest",
+            max_poll_records=most,
+            max_partition_fetch_bytes=bytes_max,
+            enable_incremental_fetch_sessions=sessions,
+            consumer_timeout_ms=300,
+        )
+        self.consumer.assign(TPS)
+        self.offsets = [[] for _ in TPS]  # of records, per partition
+        self.positions = [0 for _ in TPS]
+        self.paused = set()
+
+    # -- the model
+
+    def expect(self, records):
+        """Hold records to the model, and move it."""
+        for record in records:
+            number = record.partition
+            assert number not in self.paused
+            due = next(offset for offset in self.offsets[number] if offset >= self.positions[number])
+            assert record.offset == due
+            assert record.value == b"%d:%d" % (number, due)
+            self.positions[number] = due + 1
+
+    def left(self, number):
+        return [offset for offset in self.offsets[number] if offset >= self.positions[number]]
+
+    @invariant()
+    def positions_agree(self):
+        """Between the last record handed out and the next: holes and markers are passed in the consumer's own time."""
+        if not hasattr(self, "consumer"):
+            return
+        for number, partition in enumerate(self.consumer._shell.partitions):
+            if partition.has_position and self.consumer._shell.handover is None:
+                due = self.left(number)
+                assert self.positions[number] <= partition.cursor.offset
+                assert not due or partition.cursor.offset <= due[0]
+
+    # -- what users do
+
+    @rule(most=st.sampled_from([None, 1, 3]), timeout_ms=st.sampled_from([0, 0, 1, 50, 1000]))
+    def poll(self, most, timeout_ms):
+        before = self.network.clock.now()
+        for records in self.consumer.poll(timeout_ms, max_records=most).values():
+            self.expect(records)
+        assert self.network.clock.now() <= before + timeout_ms / 1000 + 1e-6
+
+    @rule(most=st.sampled_from([1, 4]))
+    def look_ahead(self, most):
+        """A poll that moves nothing shows what the next one would."""
+        positions = list(self.positions)
+        for records in self.consumer.poll(50, max_records=most, update_offsets=False).values():
+            self.expect(records)
+        self.positions = positions
+
+    @rule(count=st.integers(1, 5))
+    def iterate(self, count):
+        # Without one fetch yet it waits for as long as it takes, which with a dead leader is for ever.
+        begun = self.consumer._shell.engine.answers.completed or not self.some_killed()
+        if len(self.paused) < PARTITIONS and begun:
+            for record in itertools.islice(self.consumer, count):
+                self.expect([record])
+
+    @rule(stop_after=st.one_of(st.none(), st.integers(1, 3)))
+    def read_to_end(self, stop_after):
+        try:
+            for number, record in enumerate(self.consumer.read_to_end(timeout_ms=5000), 1):
+                self.expect([record])
+                if number == stop_after:
+                    return
+        except KafkaTimeoutError:
+            assert len(self.cluster.alive) < len(NODES) or self.some_killed()
+            return
+        assert not any(self.left(number) for number in range(PARTITIONS) if number not in self.paused)
+
+    @rule(number=some_partition, data=st.data())
+    def seek(self, number, data):
+        target = data.draw(st.integers(0, self.cluster.partition("t", number).end_offset))
+        self.consumer.seek(TPS[number], target)
+        self.positions[number] = target
+
+    @rule(number=some_partition)
+    def seek_to_beginning(self, number):
+        self.consumer.seek_to_beginning(TPS[number])
+        self.positions[number] = 0
+
+    @rule(number=some_partition)
+    def pause_or_resume(self, number):
+        if number in self.paused:
+            self.consumer.resume(TPS[number])
+        else:
+            self.consumer.pause(TPS[number])
+        self.paused ^= {number}
+
+    @rule(seconds=st.sampled_from([0.01, 1, 40, 700]))
+    def stay_away(self, seconds):
+        self.network.clock.advance(seconds)
+
+    @rule()
+    def drive(self):
+        self.consumer.drive()
+
+    # -- what happens to the cluster
+
+    @rule(number=some_partition, count=st.integers(1, 6))
+    def write(self, number, count):
+        log = self.cluster.partition("t", number)
+        first = log.end_offset
+        self.cluster.topics.append_values(TPS[number], [b"%d:%d" % (number, first + i) for i in range(count)])
+        self.offsets[number] += range(first, first + count)
+
+    @rule(number=some_partition, hole=st.booleans())
+    def write_what_is_not_seen(self, number, hole):
+        """A compaction hole behind a record, or a marker."""
+        log = self.cluster.partition("t", number)
+        if hole:
+            first = log.end_offset
+            log.append(build_batch([NewRecord(b"%d:%d" % (number, first))], last_offset_delta=3))
+            self.offsets[number].append(first)
+        else:
+            log.append(build_marker(ControlType.COMMIT, producer_id=1))
+        self.cluster.topics.changed()
+
+    @rule(number=some_partition, node=st.sampled_from(NODES))
+    def elect(self, number, node):
+        if node in self.cluster.alive and not self.is_killed(node):
+            self.cluster.partition("t", number).elect(node)
+            self.cluster.topics.changed()
+
+    @rule(node=st.sampled_from(NODES))
+    def reset_connections(self, node):
+        self.network.reset(f"kafka{node}", 9092)
+
+    @precondition(lambda self: not self.some_killed())
+    @rule(node=st.sampled_from(NODES), noticed=st.booleans())
+    def kill(self, node, noticed):
+        self.cluster.kill(node, noticed=noticed)
+
+    @precondition(lambda self: self.some_killed())
+    @rule()
+    def restart(self):
+        for node in NODES:
+            if self.is_killed(node):
+                self.cluster.start(node)
+
+    def is_killed(self, node):
+        return self.network.listener((self.network.names[f"kafka{node}"][0], 9092)) is None
+
+    def some_killed(self):
+        return any(self.is_killed(node) for node in NODES)
+
+    # -- the end
+
+    def teardown(self):
+        """Heal everything: what is left arrives, and soon."""
+        if not hasattr(self, "consumer"):
+            return
+        self.restart_all()
+        for number in self.paused.copy():
+            self.pause_or_resume(number)
+        end = self.network.clock.now() + 45
+        while any(self.left(number) for number in range(PARTITIONS)) and self.network.clock.now() < end:
+            try:
+                self.poll(None, 1000)
+            except NoBrokersAvailable:
+                pass
+        assert [self.left(number) for number in range(PARTITIONS)] == [[], [], []]
+        self.consumer.close()
+        assert self.cluster.complaints == []
+
+    def restart_all(self):
+        for node in NODES:
+            if self.is_killed(node):
+                self.cluster.start(node)
+
+
+TestReading = ReadingMachine.TestCase
+TestReading.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
