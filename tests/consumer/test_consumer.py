@@ -444,11 +444,11 @@ def test_first_record_takes_round_trips_and_no_pauses(world):
     consumer = w.consumer()
     seconds, found = w.elapsed(lambda: consumer.poll(60_000))
     assert found
-    assert seconds < 14 * w.network.latency
+    assert seconds < 20 * w.network.latency
 
 
 def test_questions_do_not_wait_behind_a_long_poll(world):
-    """Fetches have a connection of their own: a lookup while nothing arrives takes a round trip, not fetch_max_wait_ms."""
+    """Fetches have a connection of their own: a lookup takes a round trip while nothing arrives, and no longer."""
     w = world()
     w.append(1)
     consumer = w.consumer()

@@ -165,7 +165,7 @@ def test_pain_J1_interrupted_anywhere_nothing_is_lost_or_delivered_twice(world, 
         assert run(place).raised
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_pain_J1_interrupted_again_and_again_everything_still_arrives(world, seed):
     """From the first connection on, at random, in all ways of reading mixed: once each, in order, positions right."""
     rng = random.Random(seed)

@@ -1,0 +1,128 @@
+"""Pains that users of other clients have with poll, one test each; more of them stand beside what they are about."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from thinconsumer import ConcurrentAccessError, TopicPartition
+from thinconsumer.testing import Network
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("chunk", [None, 11])
+def test_pain_C1_poll_zero_makes_progress(world, offsets, chunk):
+    """poll(0) and a sleep: each call takes no time, and the first record is there within three seconds."""
+    w = world(network=Network(chunk=chunk))
+    w.append(5)
+    consumer = w.consumer()
+    began, found = w.clock.now(), {}
+    while not found:
+        before = w.clock.now()
+        found = offsets(consumer.poll(0))
+        assert w.clock.now() == before
+        w.clock.advance(0.01)
+        assert w.clock.now() - began < 3
+    assert found == {0: [0, 1, 2, 3, 4]}
+
+
+def test_pain_C1_poll_zero_fails_over(world, offsets):
+    """The same loop finds a new leader and goes on."""
+    w = world(node_ids=(1, 2))
+    w.append(2)
+    consumer = w.consumer()
+    found = []
+    for step in range(1000):
+        if step == 300:
+            w.cluster.kill(1)
+            w.append(2)
+        found += offsets(consumer.poll(0)).get(0, [])
+        w.clock.advance(0.01)
+    assert found == [0, 1, 2, 3]
+
+
+def test_pain_C2_poll_neither_overruns_nor_returns_early(world):
+    """Whatever is wrong with the cluster, an empty poll takes its timeout: in milliseconds, exactly."""
+    w = world(node_ids=(1, 2))
+    consumer = w.consumer(bootstrap_timeout_ms=3_600_000)
+    faults = [
+        lambda: None,
+        lambda: w.network.pause("kafka1", 9092),
+        lambda: w.network.black_hole("kafka2", 9092),
+        lambda: w.network.resume("kafka1", 9092),
+        lambda: w.cluster.kill(1),
+        lambda: w.cluster.start(1),
+        lambda: w.network.resume("kafka2", 9092),
+    ]
+    for fault in faults:
+        fault()
+        for timeout_ms in (0, 7, 250, 10_000):
+            seconds, found = w.elapsed(lambda ms=timeout_ms: consumer.poll(ms))
+            assert found == {}
+            assert seconds == pytest.approx(timeout_ms / 1000, abs=1e-6)
+
+
+@pytest.mark.parametrize("fault", ["none", "nothing assigned that exists", "paused broker", "black hole", "refused"])
+def test_pain_C3_idle_polls_do_not_spin(world, fault):
+    """30 s of idling: a bounded number of looks at the network, whatever the reason for idling is."""
+    w = world()
+    consumer = w.consumer(("gone", 0)) if fault == "nothing assigned that exists" else w.consumer()
+    consumer.poll(1000)
+    if fault == "refused":
+        w.network.kill("kafka1", 9092)
+    elif fault in ("paused broker", "black hole"):
+        getattr(w.network, {"paused broker": "pause", "black hole": "black_hole"}[fault])("kafka1", 9092)
+    driver = consumer._shell.driver
+    before = driver.steps
+    for _ in range(29):
+        consumer.poll(1000)
+    assert driver.steps - before < 20 * 29
+
+
+def test_pain_C3_polls_with_everything_paused_do_not_spin(world):
+    """Full buffers and nothing to do for them: one step per poll is all that is left."""
+    w = world(topics={"t": 3})
+    for partition in range(3):
+        w.append(50, partition)
+    consumer = w.consumer(("t", 0), ("t", 1), ("t", 2))
+    consumer.poll(1000, max_records=1)
+    consumer.pause(*consumer.assignment())
+    consumer.poll(1000)
+    before = consumer._shell.driver.steps
+    for _ in range(30):
+        assert consumer.poll(1000) == {}
+    assert consumer._shell.driver.steps - before < 30 * 8
+
+
+def test_pain_J2_no_thread_is_ever_started(world):
+    """Reading, failing over, closing: the count of threads is what it was."""
+    before = threading.active_count()
+    w = world(node_ids=(1, 2))
+    consumer = w.consumer()
+    for node in (1, 2):
+        w.append(2)
+        consumer.poll(2000)
+        w.cluster.kill(node)
+        consumer.poll(2000)
+        w.cluster.start(node)
+    consumer.close()
+    assert threading.active_count() == before
+
+
+def test_pain_J4_use_in_a_forked_child_is_refused_and_closing_there_is_fine(world):
+    """The driver knows the process it connected in; every call asks it first."""
+    w = world()
+    consumer = w.consumer()
+    consumer.poll(100)
+    driver = consumer._shell.driver
+
+    def in_child():
+        raise ConcurrentAccessError("connected in process 1 and used in its fork 2")
+
+    driver.check_process = in_child
+    for call in (consumer.poll, consumer.drive, consumer.assignment, lambda: next(consumer)):
+        with pytest.raises(ConcurrentAccessError, match="fork"):
+            call()
+    consumer.close()
