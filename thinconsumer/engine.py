@@ -101,6 +101,7 @@ class Engine:
         return min(
             self.links.wake_at(),
             self.metadata.wake_at(now),
+            self.resets.wake_at(now),
             self.lookups.wake_at(now),
             self.validation.wake_at(now),
             self.planner.wake_at(now),

@@ -124,6 +124,7 @@ class Partition:
         "cursor",
         "error",
         "failures",
+        "fruitless_ranges",
         "high_watermark",
         "last_stable_offset",
         "leader_epoch",
@@ -153,6 +154,7 @@ class Partition:
         #: Raised by every poll until it is cured (an ACL, say): shown once and then silence is how errors get lost.
         self.error: KafkaError | None = None
         self.failures = 0  #: In a row; feeds the backoff.
+        self.fruitless_ranges = 0  #: Times out of range with no successful fetch in between; feeds the backoff, too.
         self.blocked_until = 0.0  #: Not to be asked for before then, after an error of its own.
         self.leader_epoch = -1  #: Of the leader the position was last validated or fetched against.
         self.topic_id: bytes | None = None  #: None until metadata has named one.

@@ -12,6 +12,7 @@ from thinconsumer.errors import (
     KafkaConnectionError,
     RecordError,
     TopicAuthorizationFailedError,
+    UnsupportedVersionError,
 )
 from thinconsumer.fetch.verdicts import Verdict, verdict
 from thinconsumer.partitions import PositionEvent, PositionState
@@ -249,6 +250,7 @@ def test_out_of_range_behind_what_is_buffered_does_not_jump_over_it(world, kit):
 def test_after_an_error_of_the_session_a_new_one_says_everything(world, kit, code, session_id, at_once):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 1), b.tp: kit.batch(0, 1)})
+    world.receive({})
     world.receive({}, error_code=code)
     if not at_once:
         assert world.fetches() == {}
@@ -264,6 +266,62 @@ def test_a_new_session_that_is_refused_is_not_opened_again_at_once(world):
     world.simple(0)
     world.receive({}, error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
     assert world.fetches() == {} and world.planner.wake_at(world.now) > world.now
+
+
+def test_a_session_lost_by_its_first_incremental_fetch_is_not_opened_again_at_once(world):
+    """A broker, or what stands before it, that forgets each session at once must not be asked at its own pace."""
+    world.simple(0)
+    world.receive({})
+    world.receive({}, error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
+    assert world.fetches() == {} and world.planner.wake_at(world.now) > world.now
+
+
+def test_a_broker_that_brings_nothing_and_does_not_wait_is_not_asked_at_its_own_pace(world, kit):
+    [a] = world.simple(0)
+    began = world.now
+    for _ in range(100):
+        if not (sent := world.fetches()):
+            world.now = world.planner.wake_at(world.now)
+            sent = world.fetches()
+        sent[1].answer({})
+    assert 8 < world.now - began < 10  # a tenth of a second each, but for the first few
+    world.now += 0.1
+    world.receive({a.tp: kit.batch(0, 1)})
+    world.fetch()  # what brings something is asked on at once
+
+
+def test_a_broker_that_waits_before_it_brings_nothing_is_asked_on_at_once(world):
+    world.simple(0)
+    for _ in range(100):
+        sent = world.fetch()
+        world.now += 0.5
+        sent.answer({})
+
+
+def test_out_of_range_again_and_again_is_looked_into_ever_more_slowly(world, kit):
+    """The broker's own ends say that the position is inside: the loop through all this must not spin and fill logs."""
+    [a] = world.simple(7)
+    waits = []
+    for _ in range(6):
+        world.receive({a.tp: {"error_code": Code.OFFSET_OUT_OF_RANGE}})
+        assert a.state is PositionState.AWAITING_RESET
+        waits.append(a.blocked_until - world.now)
+        assert world.resets.wake_at(world.now) == (a.blocked_until if waits[-1] > 0 else NEVER)
+        a.place(PositionEvent.RESET_FOUND, 7, 5)
+        world.now += 1
+    assert waits[0] <= 0 < waits[1] < waits[2] < waits[4] <= 1
+    world.receive({a.tp: kit.batch(7, 1)})
+    assert a.fruitless_ranges == 0
+
+
+def test_a_broker_without_a_fetch_we_speak_is_told_by_every_poll(world):
+    [a] = world.simple(0)
+    error = UnsupportedVersionError("Fetch is not spoken", code=35, name="UNSUPPORTED_VERSION")
+    world.fetch().fail(error)
+    assert a.error is error
+    world.now = world.planner.wake_at(world.now)
+    world.receive({a.tp: {}})
+    assert a.error is None
 
 
 def test_an_error_only_the_user_can_help_with_stays_until_an_answer_is_good(world):

@@ -230,6 +230,7 @@ def test_pain_G3_turns_are_kept_however_often_the_engine_looks(make, kit):
         for _ in range(turn % 3):
             world.planner.step(world.now)
         firsts[request.build(17).topics[0].partitions[0].partition] += 1
+        world.now += 0.5
         world.answers.handle(Answer(request, 1, 17, FetchResponse()), world.now)
     assert firsts == [10, 10]
 

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ..errors import CorruptRecordError, KafkaError, TopicAuthorizationFailedError
+from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from ..link.request import Answer
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions
@@ -22,6 +22,7 @@ from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
+from .sessions import FIRST_INCREMENTAL_EPOCH
 from .settings import Settings
 from .verdicts import Verdict, verdict
 
@@ -33,6 +34,8 @@ SESSION_ERRORS = {
     Code.INVALID_FETCH_SESSION_EPOCH,
     Code.FETCH_SESSION_TOPIC_ID_ERROR,
 }
+#: So many answers in a row without a record may come as fast as they like: a session that begins, leaders that move.
+FRUITLESS = 5
 
 
 class Answers:
@@ -85,6 +88,16 @@ class Answers:
                 self._partition_error(asked, partition, data, nodes, now)
             else:
                 self._take(asked, partition, data, frame, now)
+        self._pace(asked, fruitful=frame.users > 0)
+
+    def _pace(self, asked: Asked, *, fruitful: bool) -> None:
+        """Bound how fast a broker is asked that answers at once and brings nothing: it shall wait, and will not."""
+        session = asked.session
+        session.fruitless = 0 if fruitful else session.fruitless + 1
+        if session.fruitless >= FRUITLESS:
+            pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
+            # Counted from when it was asked, so that one that does wait is asked again without a pause.
+            session.retry.not_before = asked.at + pause
 
     # -- whole answers that failed
 
@@ -94,6 +107,10 @@ class Answers:
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
+        if isinstance(error, BrokerResponseError) and not error.retriable:
+            # A version or a login that does not fit: it will not fit next time, and silence would hide it.
+            for partition in self._planner.wanted(asked.node_id, now):
+                partition.error = error
         for partition in self._partitions:  # not only those asked for: the request may never have been written
             self._leave_replica(partition, asked.node_id, now)
 
@@ -102,7 +119,7 @@ class Answers:
         if code in SESSION_ERRORS:
             log.info("fetch session %s of node %s ended: %s", asked.session.session_id, asked.node_id, error)
             asked.session.reset(keep_id=code != Code.FETCH_SESSION_ID_NOT_FOUND)
-            if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or asked.epoch == 0:
+            if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or asked.epoch <= FIRST_INCREMENTAL_EPOCH:
                 asked.session.retry.failed(now)  # a fresh session was refused: not again at once
                 self._metadata.request_update(str(error))
             else:
@@ -181,9 +198,12 @@ class Answers:
             self._pause(partition, now)
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
+        # A broker that contradicts itself about its log must not be asked, and logged about, at its own pace for ever.
+        partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._random)
+        partition.fruitless_ranges += 1
 
     def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:
-        partition.failures = 0
+        partition.failures = partition.fruitless_ranges = 0
         partition.error = None
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark

@@ -48,6 +48,7 @@ class Asked:
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: Of the session, as sent.
+    at: float = 0.0  #: When it was written; monotonic seconds.
 
 
 class Planner:
@@ -207,6 +208,7 @@ class Planner:
         plan = session.plan(wanted, sessions=version >= SESSIONS_SINCE, uses_ids=version > NAMES_UNTIL)
         asked.names = {w.topic_id: tp.topic for tp, w in session.held.items() if w.topic_id != ZERO_UUID}
         asked.epoch = plan.epoch
+        asked.at = self._now
         return self._message(plan, session.reserved)
 
     def _want(self, partition: Partition) -> Wanted:

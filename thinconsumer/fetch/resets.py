@@ -66,6 +66,10 @@ class Resets:
                 self._asked[partition] = partition.cursor
                 self._start(partition, wall_time)
 
+    def wake_at(self, now: float) -> float:
+        """Return when a backoff ends."""
+        return self._partitions.wake_at(lambda p: p.state is PositionState.AWAITING_RESET, now)
+
     def _start(self, partition: Partition, wall_time: float) -> None:
         if partition.out_of_range is not None:
             _Bounds(partition, partition.out_of_range, self._decide, wall_time).start(self._lookups)

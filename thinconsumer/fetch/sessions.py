@@ -16,6 +16,7 @@ from ..types import TopicPartition
 
 #: Session epochs with a meaning of their own: open (and close the one named), and no session at all.
 INITIAL_EPOCH = 0
+FIRST_INCREMENTAL_EPOCH = 1
 FINAL_EPOCH = -1
 NO_SESSION = 0
 
@@ -48,6 +49,7 @@ class Session:
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
+    fruitless: int = 0  #: Answers in a row that brought no records.
     turn: int = 0  #: Requests made so far: which partition comes first in the next one.
     held: dict[TopicPartition, Wanted] = field(default_factory=dict)
 
