@@ -166,9 +166,9 @@ class Engine:
         return call
 
     def persistent_errors(self) -> Iterable[KafkaError]:
-        """Return what every poll has to raise until it is cured."""
+        """Return what every poll has to raise until it is cured. Of what is paused nothing: nobody wants to read it."""
         for partition in self.partitions:
-            if partition.error is not None:
+            if partition.error is not None and not partition.paused:
                 yield partition.error
         yield from self.metadata.final_errors()
 
@@ -201,5 +201,6 @@ class Engine:
     def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
         """Return the error of a call whose time has passed, with what kept it waiting."""
         outage = self.links.outage(self._now)
-        cause = call.last_error or (f"no broker reachable: {outage}" if outage else "no answer yet")
+        known = call.last_error or next(iter(self.metadata.final_errors()), None)
+        cause = known or (f"no broker reachable: {outage}" if outage else "no answer yet")
         return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from .calls import Call
-from .errors import KafkaError, TopicAuthorizationFailedError
+from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from .link.request import ANY_NODE, Answer, Request
 from .timers import NEVER, Backoff, Random, Retry
 from .types import Node, PartitionInfo, TopicPartition
@@ -84,6 +84,7 @@ class Metadata:
         self._demanded = False  #: Whether the refresh under way has a reason other than age.
         self._expires_at = -NEVER
         self._failing_since: float | None = None
+        self._error: KafkaError | None = None  #: Why the last refresh failed, if that will not pass by itself.
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, Topic] = {}
@@ -115,8 +116,8 @@ class Metadata:
         return topic is not None and topic.first_seen is not None and tp.partition not in topic.first_seen
 
     def final_errors(self) -> list[KafkaError]:
-        """Return why wanted topics cannot be had, where asking again does not help by itself."""
-        errors = [self.topics[name].error for name in self._wanted if name in self.topics]
+        """Return why nothing, or a wanted topic, can be had, where asking again does not help by itself."""
+        errors = [self._error, *(self.topics[name].error for name in self._wanted if name in self.topics)]
         return [error for error in errors if error is not None and not error.retriable]
 
     # -- what the others want
@@ -210,10 +211,13 @@ class Metadata:
             retry.failed(now)
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
+                # Of a refused login, or a broker that speaks no version of this, nothing else would ever tell.
+                self._error = error if _is_final(error) else None
             else:
                 inquiry.call.last_error = error
             return
         self._failing_since = None
+        self._error = None
         changed = self._take(response, answer.version)
         if inquiry is None:
             self._after_refresh(changed, now)
@@ -372,6 +376,11 @@ def _newer(topic: Topic, new: PartitionInfo) -> PartitionInfo:
         return new
     log.debug("%s-%s: ignoring epoch %s, knowing %s", *new[:2], new.leader_epoch, seen)
     return topic.partitions.get(new.partition) or new._replace(leader=-1, leader_epoch=seen)
+
+
+def _is_final(error: KafkaError | None) -> bool:
+    passing = (Code.UNKNOWN_SERVER_ERROR, Code.REBOOTSTRAP_REQUIRED)
+    return isinstance(error, BrokerResponseError) and not error.retriable and error.code not in passing
 
 
 def _topic_error(raw: MetadataResponseTopic) -> KafkaError:

@@ -138,6 +138,7 @@ class Partition:
         "state",
         "topic_id",
         "tp",
+        "trouble",
     )
 
     def __init__(self, tp: TopicPartition, state: PositionState) -> None:
@@ -153,6 +154,8 @@ class Partition:
         self.pending_revocation = False
         #: Raised by every poll until it is cured (an ACL, say): shown once and then silence is how errors get lost.
         self.error: KafkaError | None = None
+        #: Why the position is not known yet, while that may still pass; said when a call that waits for it times out.
+        self.trouble: KafkaError | None = None
         self.failures = 0  #: In a row; feeds the backoff.
         self.fruitless_ranges = 0  #: Times out of range with no successful fetch in between; feeds the backoff, too.
         self.blocked_until = 0.0  #: Not to be asked for before then, after an error of its own.
@@ -220,7 +223,7 @@ class Partition:
         self.out_of_range = out_of_range
         self.failures = 0
         self.blocked_until = 0.0
-        self.error = None
+        self.error = self.trouble = None
 
 
 class Partitions:

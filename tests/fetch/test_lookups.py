@@ -146,7 +146,8 @@ def test_the_leader_is_waited_for_without_spinning(make, kit):
     world = make(retry_backoff_ms=0)
     world.cluster({kit.tp(0): (-1, 5)})
     asker = Asker(world, kit.tp(0))
-    assert world.look_ups() == [] and asker.failed == []
+    assert world.look_ups() == []
+    assert [(str(error), final) for error, final in asker.failed] == [("no leader known for t-0", False)]
     assert world.lookups.wake_at(world.now) > world.now
     assert world.metadata.wake_at(world.now) < NEVER
     world.cluster({kit.tp(0): (2, 6)})

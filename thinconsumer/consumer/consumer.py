@@ -175,6 +175,8 @@ class Consumer(Generic[K, V]):
 
     def skip(self, error: RecordError) -> None:
         """Go on behind what ``error`` says cannot be handed out; a no-op if the position is past it already."""
+        if not isinstance(error, RecordError):
+            raise IllegalArgumentError(f"only a RecordError says what to skip, not {error!r}")
         with self._shell.enter():
             partition = self._partitions.require(error.partition)
             if partition.has_position and partition.cursor.offset < error.next_offset:
@@ -215,6 +217,7 @@ class Consumer(Generic[K, V]):
             def settled() -> bool:
                 if found.error is not None and not found.has_position:
                     raise found.error
+                call.last_error = found.trouble
                 return found.has_position
 
             self._shell.wait(call, timeout_ms, settled)

@@ -62,6 +62,7 @@ class Iteration:
                 behind = shell.behind(ends)
                 if behind and not handover.count:
                     call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
+                    call.last_error = behind[0].trouble
                     raise shell.engine.timeout_error(call, seconds)
             self._begin(handover)
             while shell.handover is handover and handover.taken is not None and handover.taken < handover.count:

@@ -135,9 +135,13 @@ class Lookups:
     def _without_leader(self, lookup: Lookup, now: float) -> None:
         topic = self._metadata.topics.get(lookup.tp.topic)
         error = topic.error if topic is not None else None
+        words = f"no leader known for {lookup.tp.topic}-{lookup.tp.partition}"
         if error is not None:
             lookup.failed(error, not error.retriable)
-        self._metadata.request_update(f"no leader known for {lookup.tp.topic}-{lookup.tp.partition}")
+        elif topic is not None and topic.partitions:
+            missing = f": the topic has {len(topic.partitions)} partitions"
+            lookup.failed(KafkaError(words + missing * (lookup.tp.partition not in topic.partitions)), False)
+        self._metadata.request_update(words)
         # The pause is for metadata that tells nothing new; news end it.
         lookup.leaderless_in = self._metadata.version
         lookup.not_before = now + max(self._backoff.initial, LEAST_PAUSE)

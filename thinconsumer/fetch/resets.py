@@ -169,6 +169,7 @@ def _lookup(partition: Partition, cursor: Cursor, timestamp: int, found: Callabl
         # A final error (an ACL) is shown by every poll, and asked again: it may be cured.
         if wanted():
             partition.error = error if final else None
+            partition.trouble = error
 
     def found_and_cured(answer: Found, now: float) -> None:
         partition.error = None

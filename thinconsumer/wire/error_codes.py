@@ -413,7 +413,7 @@ def to_error(
     if code == Code.NONE:
         raise IllegalArgumentError("error code 0 means that there was no error")
     row = BY_CODE[code]
-    who = "broker" if node_id is None else f"broker {node_id}"
+    who = "broker" if node_id is None or node_id < 0 else f"broker {node_id}"  # bootstrap servers have no id
     what = f" to {api}" if api else ""
     where = f" for {partition.topic}-{partition.partition}" if partition else ""
     said = f" ({detail})" if detail else ""
