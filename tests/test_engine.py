@@ -30,11 +30,11 @@ BROKERS = {
 class Reader:
     """A consumer on a scripted cluster that remembers what it read."""
 
-    def __init__(self, cluster, assigned, **options):
+    def __init__(self, cluster, assigned, *, seed=0, **options):
         self.cluster = cluster
         self.clock = cluster.clock
         options = {"bootstrap_servers": cluster.bootstrap_servers, "auto_offset_reset": "earliest", **options}
-        self.consumer = Consumer(driver=cluster.driver(), **options)
+        self.consumer = Consumer(driver=cluster.driver(seed), **options)
         self.consumer.assign(assigned)
         self.found = {tp: [] for tp in assigned}
         self.arrived = {}
@@ -484,11 +484,12 @@ def test_pain_B7_cluster_moves_and_only_the_bootstrap_name_still_leads_to_it(rea
     assert r.found[tp] == [0, 1, 2, 3]
 
 
-def test_black_hole_is_left_within_the_request_timeout(reader):
+@pytest.mark.parametrize("seed", range(8))
+def test_black_hole_is_left_within_the_request_timeout(reader, seed):
     """The leader's network dies without a word; another replica leads soon after, and nothing waits longer."""
     cluster = ScriptedCluster((1, 2), {"t": 2})
     tps = partitions(2)
-    r = reader(cluster, tps, request_timeout_ms=5000)
+    r = reader(cluster, tps, seed=seed, request_timeout_ms=5000)
     r.run(2)
     cluster.network.black_hole("kafka1", 9092)
     r.run(1)

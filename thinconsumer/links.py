@@ -385,12 +385,17 @@ class Links:
         return min(lively or able, key=lambda r: (r.node_id < 0, r.load, self._random.random()), default=None)
 
     def _silent(self, route: Route, now: float) -> bool:
-        """Return whether its broker owes an answer for suspiciously long, over this connection or another.
+        """Return whether its broker owes an answer for suspiciously long, over this connection or another, or has not
+        been heard of over this one since another broke.
 
-        A stopped broker shows on the connection that Fetches go over, and not on the one that is free for questions.
+        A stopped broker shows on the connection that Fetches go over, and not on the one that is free for questions:
+        asked there for the new leader, it would cost a second timeout.
         """
         same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
-        return any(r.link is not None and r.link.silent_for(now) > SILENT for r in same)
+        heard_at = route.link.heard_at if route.link is not None else -NEVER
+        return any(
+            r.broken_at > heard_at or (r.link is not None and r.link.silent_for(now) > SILENT) for r in same
+        )
 
     def _candidates(self) -> list[Route]:
         """Return the routes that may serve any request: of all nodes, and of bootstrap servers when those fail."""

@@ -106,7 +106,7 @@ class Link:
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
-        self._received_at = now
+        self.heard_at = now  #: When the last bytes came, or else when it was dialled.
         self._negotiation = Negotiation(settings.opening)
         self._login: Login | None = None
 
@@ -143,7 +143,7 @@ class Link:
 
     def silent_for(self, now: float) -> float:
         """Return for how many seconds the oldest request has been waiting for its answer."""
-        return now - max(self._in_flight[0].sent_at, self._received_at) if self._in_flight else 0.0
+        return now - max(self._in_flight[0].sent_at, self.heard_at) if self._in_flight else 0.0
 
     def send(self, request: Request, queued_at: float, deadline: float, now: float) -> None:
         """Write a request; only while :meth:`can_send`. Answers it at once when it cannot be written at all.
@@ -219,7 +219,7 @@ class Link:
         """Take what was received; frames that it completes are acted on."""
         if not self._move(LinkEvent.RECEIVED):
             return
-        self._used_at = self._received_at = now
+        self._used_at = self.heard_at = now
         try:
             for frame in self._frames.received(size):
                 self._take(frame, now)
@@ -297,7 +297,7 @@ class Link:
             return due
         head = self._in_flight[0]
         latest = head.sent_at + ARRIVING_FACTOR * (head.deadline - head.sent_at)
-        return max(due, min(latest, self._received_at + ARRIVING_GAP))
+        return max(due, min(latest, self.heard_at + ARRIVING_GAP))
 
     def _time_out(self, now: float) -> None:
         """Close: an answer that came after all would stand before those of later requests."""

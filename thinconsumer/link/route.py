@@ -75,6 +75,7 @@ class Route:
         self.started_at = -NEVER  #: When the last attempt began.
         self.login_error: AuthorizationError | None = None  #: Of the last attempt; the owner takes it.
         self.not_before = -NEVER
+        self.broken_at = -NEVER  #: When an attempt failed or a connection broke last.
         self.queue: deque[Waiting] = deque()
         self._shared = shared
         self._lookup: Lookup | None = None
@@ -333,6 +334,7 @@ class Route:
         level = log.debug if self.failures else log.warning
         level("%s: %s", self.name, cause)
         self.cause = cause
+        self.broken_at = now
         self.failures += 1
         self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
 
