@@ -233,3 +233,19 @@ def test_an_answer_may_lead_to_the_next_question(world, kit):
     [sent] = world.look_ups()
     sent.offsets({kit.tp(0): 7})
     assert more[0].found[0].offset == 7
+
+
+def test_the_leader_is_waited_for_ever_more_slowly_and_news_are_not(make, kit):
+    """Thousands of partitions without a leader: looking ten times a second for each took a quarter of a core."""
+    world = make()
+    world.cluster({kit.tp(0): (-1, 5)})
+    Asker(world, kit.tp(0))
+    waits = []
+    for _ in range(6):
+        assert world.look_ups() == []
+        waits.append(world.lookups.wake_at(world.now) - world.now)
+        world.now += waits[-1]
+    assert waits[0] < 0.13 and waits[1] > 0.15 and waits[-1] > 0.7
+    world.look_ups()
+    world.cluster({kit.tp(0): (2, 6)})
+    assert world.look_ups()[0].node_id == 2

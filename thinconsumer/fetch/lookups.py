@@ -142,9 +142,10 @@ class Lookups:
             missing = f": the topic has {len(topic.partitions)} partitions"
             lookup.failed(KafkaError(words + missing * (lookup.tp.partition not in topic.partitions)), False)
         self._metadata.request_update(words)
-        # The pause is for metadata that tells nothing new; news end it.
+        # The pause is for metadata that tells nothing new, and grows, since there may be thousands of us; news end it.
         lookup.leaderless_in = self._metadata.version
-        lookup.not_before = now + max(self._backoff.initial, LEAST_PAUSE)
+        self._pause(lookup, now)
+        lookup.not_before = max(lookup.not_before, now + LEAST_PAUSE)
 
     def _request(self, node: int, group: dict[TopicPartition, Lookup], now: float) -> Request:
         for lookup in group.values():
