@@ -393,9 +393,7 @@ class Links:
         """
         same = [r for r in self._routes.values() if r.node_id == route.node_id] if route.node_id >= 0 else [route]
         heard_at = route.link.heard_at if route.link is not None else -NEVER
-        return any(
-            r.broken_at > heard_at or (r.link is not None and r.link.silent_for(now) > SILENT) for r in same
-        )
+        return any(r.broken_at > heard_at or (r.link is not None and r.link.silent_for(now) > SILENT) for r in same)
 
     def _candidates(self) -> list[Route]:
         """Return the routes that may serve any request: of all nodes, and of bootstrap servers when those fail."""
