@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.timers import NEVER, Backoff, Retry
+from thinconsumer.timers import NEVER, Backoff, Lot, Retry
 
 
 class Fixed:
@@ -87,3 +87,13 @@ def test_failures_in_a_row_wait_longer_and_one_success_forgives_them():
     assert retry.may_send(0.0)
     retry.failed(100.0)
     assert retry.wake_at() == pytest.approx(100.1)
+
+
+def test_a_lot_says_the_same_until_it_is_drawn_again():
+    lot = Lot(random.Random(1))
+    backoff = Backoff(0.1, 1.0)
+    before = backoff.delay(3, lot), lot.random(), lot.randrange(100)
+    assert (backoff.delay(3, lot), lot.random(), lot.randrange(100)) == before
+    assert 0 <= before[2] < 100
+    lot.draw()
+    assert backoff.delay(3, lot) != before[0]

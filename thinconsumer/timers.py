@@ -27,6 +27,32 @@ class Random(Protocol):
         ...
 
 
+class Lot:
+    """A :class:`Random` that says the same until it is drawn again.
+
+    For what failed together, to be tried again together: thousands of partitions with a jitter each would each have a
+    moment, a look through all of them, and a request of its own.
+    """
+
+    __slots__ = ("_random", "_value")
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._value = random.random()
+
+    def draw(self) -> None:
+        """Say something else from now on."""
+        self._value = self._random.random()
+
+    def random(self) -> float:
+        """Return what was drawn last."""
+        return self._value
+
+    def randrange(self, stop: int, /) -> int:
+        """Return the same as an int in [0, stop)."""
+        return int(self._value * stop)
+
+
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """Exponential backoff with jitter (KIP-144, KIP-580); durations in seconds."""

@@ -401,3 +401,12 @@ def test_nothing_of_normal_life_is_logged_above_info(world, kit, caplog):
     world.receive({}, error_code=Code.FETCH_SESSION_ID_NOT_FOUND)
     world.fetch().fail(KafkaConnectionError("lost"))
     assert caplog.records == []
+
+
+def test_partitions_that_failed_together_are_fetched_again_together(world):
+    """With a jitter for each, thousands would each have a moment, and a look through all of them."""
+    parts = world.simple(*[0] * 50)
+    world.receive({p.tp: {"error_code": Code.KAFKA_STORAGE_ERROR} for p in parts})
+    assert len({p.blocked_until for p in parts}) == 1
+    world.now = world.planner.wake_at(world.now)
+    assert len(world.planner.wanted(1, world.now)) == 50

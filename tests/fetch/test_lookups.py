@@ -249,3 +249,16 @@ def test_the_leader_is_waited_for_ever_more_slowly_and_news_are_not(make, kit):
     world.look_ups()
     world.cluster({kit.tp(0): (2, 6)})
     assert world.look_ups()[0].node_id == 2
+
+
+def test_what_failed_together_is_asked_again_together(make, kit):
+    """With a jitter for each, a thousand partitions whose leaders moved would each cost a request of its own."""
+    world = make()
+    world.cluster({kit.tp(number): (1, 5) for number in range(50)})
+    for number in range(50):
+        Asker(world, kit.tp(number))
+    [sent] = world.look_ups()
+    sent.fail(KafkaConnectionError("gone"))
+    world.now = world.lookups.wake_at(world.now)
+    [again] = world.look_ups()
+    assert len(again.message.topics[0].partitions) == 50

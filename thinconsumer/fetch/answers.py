@@ -16,7 +16,7 @@ from ..metadata import Metadata
 from ..partitions import Partition, Partitions
 from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX, Batch, split
-from ..timers import Backoff, Random
+from ..timers import Backoff, Lot, Random
 from ..types import Node, TopicPartition
 from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -55,7 +55,7 @@ class Answers:
         self._metadata = metadata
         self._buffer = buffer
         self._planner = planner
-        self._random = random
+        self._lot = Lot(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._read_committed = settings.isolation_level == "read_committed"
         #: Fetches that succeeded so far: "has anything been fetched yet" is what an idle timer starts from.
@@ -64,6 +64,7 @@ class Answers:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take one answer. Its effect on the session always applies; its records only where they are still wanted."""
+        self._lot.draw()
         asked: Asked = answer.request.context
         self._planner.returned(asked)
         response: FetchResponse | None = answer.response
@@ -179,7 +180,7 @@ class Answers:
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._random)
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._lot)
 
     def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
         info = self._metadata.leader(partition.tp)
@@ -199,7 +200,7 @@ class Answers:
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
         # A broker that contradicts itself about its log must not be asked, and logged about, at its own pace for ever.
-        partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._random)
+        partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._lot)
         partition.fruitless_ranges += 1
 
     def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:

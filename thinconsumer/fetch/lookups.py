@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from ..link.request import Answer, Request, Target
 from ..metadata import Metadata
-from ..timers import NEVER, Backoff, Random
+from ..timers import NEVER, Backoff, Lot, Random
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import Code, to_error
@@ -70,7 +70,7 @@ class Lookups:
     def __init__(self, settings: Settings, metadata: Metadata, random: Random) -> None:
         self._settings = settings
         self._metadata = metadata
-        self._random = random
+        self._lot = Lot(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._lookups: list[Lookup] = []
         #: Counts what was added and what is over; compare it to notice. A topic whose lookup is over is wanted no more:
@@ -94,6 +94,7 @@ class Lookups:
         self._lookups = [lookup for lookup in self._lookups if lookup.in_flight or lookup.wanted()]
         if len(self._lookups) != before:
             self.version += 1
+        self._lot.draw()
         groups: dict[int, list[dict[TopicPartition, Lookup]]] = {}
         for lookup in self._lookups:
             if not lookup.may_ask(now, self._metadata.version):
@@ -112,6 +113,7 @@ class Lookups:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the answer of a request made by :meth:`step`."""
+        self._lot.draw()
         group: dict[TopicPartition, Lookup] = answer.request.context
         for lookup in group.values():
             lookup.in_flight = False
@@ -205,7 +207,7 @@ class Lookups:
 
     def _pause(self, lookup: Lookup, now: float) -> None:
         lookup.attempts += 1
-        lookup.not_before = now + self._backoff.delay(lookup.attempts, self._random)
+        lookup.not_before = now + self._backoff.delay(lookup.attempts, self._lot)
 
 
 def _place(groups: list[dict[TopicPartition, Lookup]], lookup: Lookup) -> None:

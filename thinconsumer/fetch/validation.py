@@ -14,7 +14,7 @@ from ..errors import LogTruncationError, UnsupportedVersionError
 from ..link.request import Answer, Request, Target
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
-from ..timers import NEVER, Backoff, Random
+from ..timers import NEVER, Backoff, Lot, Random
 from ..types import TopicPartition
 from ..wire import ZERO_UUID, Message
 from ..wire.error_codes import Code, to_error
@@ -67,7 +67,7 @@ class Validation:
         self._policy = policy
         self._partitions = partitions
         self._metadata = metadata
-        self._random = random
+        self._lot = Lot(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._asked: dict[Partition, Question] = {}
         self._seen = (-1, -1)
@@ -101,6 +101,7 @@ class Validation:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the answer of a request made by :meth:`step`."""
+        self._lot.draw()
         group: Group = answer.request.context
         for asked in group.values():
             if self._asked.get(asked.partition) is asked:
@@ -222,4 +223,4 @@ class Validation:
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._random)
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._lot)
