@@ -25,7 +25,7 @@ from .links import Links
 from .metadata import ASKER as METADATA
 from .metadata import Metadata
 from .partitions import Partitions
-from .timers import Random
+from .timers import NEVER, Random
 from .types import TopicPartition
 
 if TYPE_CHECKING:
@@ -105,7 +105,14 @@ class Engine:
             self.lookups.wake_at(now),
             self.validation.wake_at(now),
             self.planner.wake_at(now),
+            self._outage_due(now),
         )
+
+    def _outage_due(self, now: float) -> float:
+        """Return when :meth:`outage` has something to say; never once it has, lest a caller that only drives spins."""
+        since = self.links.outage_since
+        due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000
+        return due if due > now else NEVER
 
     def take_commands(self) -> list[Command]:
         """Return what the driver shall do."""

@@ -95,7 +95,7 @@ class Links:
         self._dirty = False
         self._inside = False  #: In a call; found true at the beginning of one, the call before was interrupted.
         self._closed = False
-        self._outage_since: float | None = None
+        self.outage_since: float | None = None  #: See :class:`Outage`; None while there is none.
         self._wanted_at = -NEVER
 
     # -- requests and answers
@@ -264,22 +264,22 @@ class Links:
 
     def outage(self, now: float) -> Outage | None:
         """Return since when nothing can be reached although something is wanted, and why; None when that is not so."""
-        if self._outage_since is None:
+        if self.outage_since is None:
             return None
-        return Outage(self._outage_since, {name: self._cause(name, now) for name in self._names()})
+        return Outage(self.outage_since, {name: self._cause(name, now) for name in self._names()})
 
     def acknowledge_outage(self, now: float) -> None:
         """Start the outage's clock again: the user has been told."""
-        if self._outage_since is not None:
-            self._outage_since = now
+        if self.outage_since is not None:
+            self.outage_since = now
 
     def __repr__(self) -> str:
         now = self._stepped_at
         ways = [f"{self._label(route)} {route.describe(now)}" for route in self._all_routes()]
         if self._any:
             ways.append(f"{len(self._any)} requests for any node queued")
-        if self._outage_since is not None:
-            ways.append(f"nothing reachable for {now - self._outage_since:.1f} s")
+        if self.outage_since is not None:
+            ways.append(f"nothing reachable for {now - self.outage_since:.1f} s")
         state = "closed" if self._closed else f"{len(self._nodes)} nodes known"
         return f"<Links {state}{''.join(f'; {way}' for way in ways)}>"
 
@@ -298,7 +298,7 @@ class Links:
         self._any.clear()
         self._find_lost()
         self._any_wake = NEVER
-        self._outage_since = None
+        self.outage_since = None
         self._inside = False
 
     # -- inside: what a Ctrl-C leaves behind
@@ -349,9 +349,9 @@ class Links:
     def _attend(self, now: float) -> None:
         """Note how far deadlines may pass, and for how long nobody has stepped us although we wanted it."""
         self._horizon = max(self._horizon, self._attended_at)
-        if self._outage_since is not None:
+        if self.outage_since is not None:
             late = now - max(self._stepped_at, self.wake_at())
-            self._outage_since = min(now, self._outage_since + max(0.0, late))
+            self.outage_since = min(now, self.outage_since + max(0.0, late))
 
     # -- inside: any node
 
@@ -446,9 +446,9 @@ class Links:
         if wanted:
             self._wanted_at = now
         if self.any_ready() or (not wanted and now > self._wanted_at + UNWANTED):
-            self._outage_since = None
-        elif wanted and self._outage_since is None:
-            self._outage_since = now
+            self.outage_since = None
+        elif wanted and self.outage_since is None:
+            self.outage_since = now
 
     def _names(self) -> list[str]:
         """Return the places that a user wants to hear of: the configured ones, then the cluster's own."""

@@ -15,6 +15,7 @@ from thinconsumer import (
     IllegalArgumentError,
     IllegalStateError,
     KafkaConfigurationError,
+    NoBrokersAvailable,
     TopicPartition,
     WakeupError,
 )
@@ -389,3 +390,20 @@ def test_loop_that_polls_only_when_told_to_makes_full_progress(world, chunk):
         calls += 1
     assert sorted(found) == [(p, o) for p in (0, 1) for o in range(150)]
     assert calls < 3000  # idle fetches twice a second, and what the byte-wise network adds
+
+
+def test_an_outage_is_told_on_time_by_a_poll_that_waits_longer(world):
+    """Nothing wakes a poll while backoffs last, except what it has to say."""
+    one = world()
+    one.network.refuse("kafka1", 9092)
+    consumer = one.consumer(bootstrap_timeout_ms=7_000, reconnect_backoff_ms=5_000, reconnect_backoff_max_ms=5_000)
+    began = one.clock.now()
+    with pytest.raises(NoBrokersAvailable):
+        consumer.poll(60_000)
+    assert one.clock.now() - began == pytest.approx(7, abs=0.01)
+    spent = consumer._shell.driver.steps
+    for _ in range(100):
+        one.clock.advance_to(consumer.wake_at())
+        consumer.drive()
+    assert one.clock.now() - began > 20, "driving on must not spin, though it raises nothing"
+    assert consumer._shell.driver.steps - spent <= 300
