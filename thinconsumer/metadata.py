@@ -91,7 +91,6 @@ class Metadata:
         self.cluster_id: str | None = None
         self.rebootstrap_reason: str | None = None  #: Set when a broker demands it (KIP-1102); the engine takes it.
         self.version = 0  #: Counts changes; compare it to notice one.
-        self._names: dict[bytes, str] = {}
 
     # -- what the others read
 
@@ -105,10 +104,6 @@ class Metadata:
         """Return the topic's id, or sixteen zero bytes while it is unknown."""
         topic = self.topics.get(name)
         return topic.topic_id if topic else ZERO_UUID
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name of a topic id that is current."""
-        return self._names.get(topic_id)
 
     def is_new_partition(self, tp: TopicPartition) -> bool:
         """Return whether the partition was absent when its topic id was first seen by this process."""
@@ -311,7 +306,6 @@ class Metadata:
         for raw in response.topics:
             if raw.name is not None:
                 self._take_topic(raw, raw.name, version)
-        self._names = {t.topic_id: t.name for t in self.topics.values() if t.topic_id != ZERO_UUID}
         self.version += 1
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 

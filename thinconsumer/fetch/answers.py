@@ -60,7 +60,6 @@ class Answers:
         self._read_committed = settings.isolation_level == "read_committed"
         #: Fetches that succeeded so far: "has anything been fetched yet" is what an idle timer starts from.
         self.completed = 0
-        self.last_at: float | None = None
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take one answer. Its effect on the session always applies; its records only where they are still wanted."""
@@ -78,7 +77,6 @@ class Answers:
         asked.session.retry.succeeded()
         self._planner.replicas.worked(asked.node_id)
         self.completed += 1
-        self.last_at = now
         nodes = {n.node_id: Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
         frame = Frame(answer.size)
         for tp, data in self._each(asked, response.responses):
