@@ -209,7 +209,8 @@ class ConsumerConfig:
     value_deserializer: Deserializer | None = _read(
         DeserializerKind(),
         None,
-        "Turns a record's value into what you want to see; a tombstone's stays None. None: raw bytes.",
+        "Turns a record's value into what you want to see; a tombstone's stays None. None: raw bytes. "
+        "It runs in the middle of a poll and may not call the consumer.",
     )
     max_poll_records: int = _read(Integer(at_least=1), 500, "How many records one `poll` returns at most.")
     consumer_timeout_ms: float = _read(
