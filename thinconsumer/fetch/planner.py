@@ -115,7 +115,7 @@ class Planner:
                     return FetchRequest(session_id=session_id, session_epoch=FINAL_EPOCH, max_wait_ms=0)
 
                 asked = Asked(node_id, session, epoch=FINAL_EPOCH)
-                requests.append(self._wrap(node_id, build, now, asked, self._highest))
+                requests.append(self._wrap(node_id, build, now, asked))
         return requests
 
     # -- who is asked for what
@@ -183,14 +183,12 @@ class Planner:
         def build(version: int) -> Message:
             return self._build(asked, version)
 
-        return self._wrap(node_id, build, now, asked, self._highest)
+        return self._wrap(node_id, build, now, asked)
 
-    def _wrap(
-        self, node_id: int, build: Callable[[int], Message], now: float, asked: Asked, highest: Callable[[], int]
-    ) -> Request:
+    def _wrap(self, node_id: int, build: Callable[[int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first that carries isolation and v2 batches; every broker since 0.11 has it.
         deadline = now + self._settings.request_timeout_ms / 1000
-        return Request(ASKER, FetchRequest, Target(node_id, CHANNEL), build, deadline, asked, 4, highest)
+        return Request(ASKER, FetchRequest, Target(node_id, CHANNEL), build, deadline, asked, 4, self._highest)
 
     def _highest(self) -> int:
         """Ids only when every topic's id is known: a request cannot name one topic and identify another."""
