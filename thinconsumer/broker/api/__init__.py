@@ -1,0 +1,1 @@
+"""What the broker answers: one module per API, each with an :class:`~thinconsumer.broker.call.Api` named ``API``."""

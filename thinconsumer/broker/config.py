@@ -1,0 +1,142 @@
+"""Settings of the cluster and of topics, under Kafka's own names, in one place with their defaults.
+
+Times in seconds are ours; those in Kafka's milliseconds say so. Where a default is not Kafka's, the comment says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from ..errors import IllegalArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerConfig:
+    """What all nodes share. Field names are Kafka's with ``_`` for ``.``."""
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    auto_create_topics_enable: bool = True
+    min_insync_replicas: int = 1
+    unclean_leader_election_enable: bool = False
+    message_max_bytes: int = 1_048_588
+    socket_request_max_bytes: int = 104_857_600
+    max_connections: int = 10_000  #: Kafka has no limit; each costs memory here.
+    replica_lag_time_max_ms: int = 30_000
+    broker_session_timeout_ms: int = 9_000
+    fetch_max_bytes: int = 57_671_680
+    max_incremental_fetch_session_cache_slots: int = 1_000
+    offsets_topic_num_partitions: int = 5  #: Kafka's 50 would be 45 empty logs for most tests.
+    offsets_topic_replication_factor: int = 3  #: At most as many as there are nodes.
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+    group_initial_rebalance_delay_ms: int = 0  #: Kafka's 3000 makes every first test of a group wait for it.
+    group_min_session_timeout_ms: int = 100  #: Kafka's 6000 makes every test of a crash wait for it.
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2_147_483_647
+    transaction_state_log_num_partitions: int = 5
+    transaction_state_log_replication_factor: int = 3
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    producer_id_expiration_ms: int = 86_400_000
+
+    coordinator_load_s: float = 0.0  #: How long a new coordinator reads its log before it answers.
+    replication_s: float = 0.0  #: How long a batch takes to a follower; 0: it is there at once.
+    metadata_lag_s: float = 0.0  #: How long news takes from the controller to a node, at most; drawn each time.
+
+
+#: Topic configs that mean something here, with Kafka's defaults as strings, as DescribeConfigs shows them.
+TOPIC_DEFAULTS: Mapping[str, str] = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "delete.retention.ms": "86400000",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic's settings, parsed; made by :meth:`parse`."""
+
+    compact: bool = False
+    delete: bool = True
+    delete_retention_ms: int = 86_400_000
+    max_message_bytes: int = 1_048_588
+    log_append_time: bool = False
+    min_insync_replicas: int = 1
+    retention_bytes: int = -1
+    retention_ms: int = 604_800_000
+    segment_bytes: int = 1_073_741_824
+    unclean_leader_election: bool = False
+
+    @classmethod
+    def parse(cls, configs: Mapping[str, str], broker: BrokerConfig | None = None) -> TopicConfig:
+        """Read Kafka's dotted names; what a topic does not say, the broker's config does, and then Kafka's default.
+
+        Raises:
+            IllegalArgumentError: An unknown name, or a value that makes no sense; the words are for the client.
+        """
+        broker = broker or BrokerConfig()
+        unknown = set(configs) - set(TOPIC_DEFAULTS)
+        if unknown:
+            raise IllegalArgumentError(f"Unknown topic config name: {min(unknown)}")
+        own = {
+            "max.message.bytes": str(broker.message_max_bytes),
+            "min.insync.replicas": str(broker.min_insync_replicas),
+            "unclean.leader.election.enable": str(broker.unclean_leader_election_enable).lower(),
+        }
+        said = {**TOPIC_DEFAULTS, **own, **configs}
+        policies = {word.strip() for word in said["cleanup.policy"].split(",")}
+        _check("cleanup.policy", said["cleanup.policy"], policies <= {"compact", "delete"} and policies != set())
+        kind = said["message.timestamp.type"]
+        _check("message.timestamp.type", kind, kind in ("CreateTime", "LogAppendTime"))
+        unclean = said["unclean.leader.election.enable"]
+        _check("unclean.leader.election.enable", unclean, unclean in ("true", "false"))
+        numbers = {
+            name: _integer(name.replace("_", "."), said[name.replace("_", ".")], lowest)
+            for name, lowest in _NUMBERS.items()
+        }
+        return cls(
+            compact="compact" in policies,
+            delete="delete" in policies,
+            log_append_time=kind == "LogAppendTime",
+            unclean_leader_election=unclean == "true",
+            **numbers,
+        )
+
+
+_NUMBERS = {
+    "delete_retention_ms": 0,
+    "max_message_bytes": 0,
+    "min_insync_replicas": 1,
+    "retention_bytes": -1,
+    "retention_ms": -1,
+    "segment_bytes": 14,
+}
+
+
+def _integer(name: str, text: str, lowest: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = lowest - 1
+    _check(name, text, value >= lowest)
+    return value
+
+
+def _check(name: str, value: str, good: bool) -> None:
+    if not good:
+        raise IllegalArgumentError(f"Invalid value {value} for configuration {name}")
+
+
+#: Names that a BrokerConfig can be given, for "did you mean".
+BROKER_CONFIG_NAMES = tuple(field.name for field in fields(BrokerConfig))
