@@ -16,7 +16,9 @@ class BrokerConfig:
     """What all nodes share. Field names are Kafka's with ``_`` for ``.``."""
 
     num_partitions: int = 1
-    default_replication_factor: int = 1
+    default_replication_factor: int = (
+        0  #: 0: three, or as many as there are nodes; Kafka has 1, and loses data with a node.
+    )
     auto_create_topics_enable: bool = True
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
@@ -24,7 +26,7 @@ class BrokerConfig:
     socket_request_max_bytes: int = 104_857_600
     max_connections: int = 10_000  #: Kafka has no limit; each costs memory here.
     replica_lag_time_max_ms: int = 30_000
-    broker_session_timeout_ms: int = 9_000
+    broker_session_timeout_ms: int = 1_000  #: Kafka's 9000 makes every test of a failover wait for it.
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1_000
     offsets_topic_num_partitions: int = 5  #: Kafka's 50 would be 45 empty logs for most tests.

@@ -32,6 +32,10 @@ class Timer:
         """Forget it. Again, or after it has happened: nothing."""
         self._callback = None
 
+    def rearm(self, callback: Callable[[], None]) -> None:
+        """Let it be pending again, for whoever could not let it happen now; :meth:`fire` is theirs to call."""
+        self._callback = callback
+
     def fire(self) -> None:
         """Let it happen, unless it was cancelled."""
         callback, self._callback = self._callback, None

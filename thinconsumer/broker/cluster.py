@@ -1,0 +1,303 @@
+"""A whole cluster without I/O: nodes, their logs, the controller, time, and what users do to it.
+
+Shells call :meth:`Cluster.advance` before every input and whenever :meth:`Cluster.wake_at` has come, and connect
+clients by :meth:`Cluster.connect`. Everything that happens, happens inside those calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from ..records.builder import NewRecord, build_batch
+from ..timers import Random
+from ..types import TopicPartition
+from .apis import APIS
+from .call import Api
+from .config import BrokerConfig, TopicConfig
+from .connection import ServerConnection, Transport
+from .controller import CONTROLLER, OFFSETS_TOPIC, Controller
+from .faults import Rule, Rules
+from .group.hashing import partition_for
+from .image import PartitionImage, TopicImage
+from .log.log import Log, LogStore
+from .node import Node
+from .partition import Partition
+from .replication import Replication
+from .schedule import Schedule
+
+RETENTION_CHECK_S = 300.0
+
+
+class Storage(Protocol):
+    """Where logs are kept beyond this process; ``directory.DirectoryStore`` is one."""
+
+    def log_store(self, tp: TopicPartition) -> LogStore | None:
+        """Return what keeps one partition's log."""
+        ...
+
+
+class Cluster:
+    """See the module.
+
+    Args:
+        nodes: How many brokers; their ids are 1, 2, ...
+        topics: Names and numbers of partitions.
+        config: What all of them share.
+        random: Where ids and lags come from.
+        hosts: What the nodes tell clients of their address, one ``(host, port)`` each.
+        racks: One for each node.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        topics: Mapping[str, int] | None = None,
+        *,
+        random: Random,
+        config: BrokerConfig | None = None,
+        hosts: Sequence[tuple[str, int]] | None = None,
+        racks: Sequence[str | None] | None = None,
+        now: float = 0.0,
+        wall_time: float = 0.0,
+        cluster_id: str = "",
+        storage: Storage | None = None,
+    ) -> None:
+        self.random = random
+        self.config = config or BrokerConfig()
+        self.schedule = Schedule(now, wall_time)
+        self.cluster_id = cluster_id or self.new_id().hex()[:22]
+        self.controller = Controller(self, self.cluster_id)
+        self.replication = Replication(self)
+        self.rules = Rules()
+        self.apis: Mapping[int, Api] = APIS
+        self.bugs: list[str] = []  #: What handlers raised, which they never should; tests look here.
+        self.nodes: dict[int, Node] = {}
+        self._storage = storage
+        self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
+        self._cuts: set[frozenset[int]] = set()
+        self._producer_ids = 0
+        self._connection_ids = 0
+        for index in range(nodes):
+            host, port = hosts[index] if hosts else (f"kafka{index + 1}", 9092)
+            self.nodes[index + 1] = Node(self, index + 1, host, port, racks[index] if racks else None)
+        for node in self.nodes.values():
+            node.start()
+            self.controller.register(node.own_image)
+        for name, partitions in (topics or {}).items():
+            self.controller.create_topic(name, partitions)
+        self.schedule.call_later(RETENTION_CHECK_S, self._retain)
+
+    def __repr__(self) -> str:
+        return f"<Cluster of {list(self.nodes.values())}>"
+
+    # -- for shells
+
+    def advance(self, now: float, wall_time: float | None = None) -> None:
+        """Let time pass, and what was due happen."""
+        self.schedule.advance(now, wall_time)
+
+    def wake_at(self) -> float:
+        """Return when :meth:`advance` is to be called even if nothing comes in."""
+        return self.schedule.wake_at()
+
+    def connect(self, node_id: int, transport: Transport) -> ServerConnection:
+        """A client has connected to a node, which has to be alive (it may be paused)."""
+        self._connection_ids += 1
+        return ServerConnection(self.nodes[node_id], transport, self._connection_ids)
+
+    # -- what users do to it
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+    ) -> TopicImage:
+        """Create a topic. Raises: ControllerError."""
+        return self.controller.create_topic(name, partitions, replication_factor, configs)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises: ControllerError."""
+        self.controller.delete_topic(name)
+
+    def expand(self, topic: str, partitions: int) -> None:
+        """Let a topic have so many partitions from now on. Raises: ControllerError."""
+        self.controller.create_partitions(topic, partitions)
+
+    def produce(self, topic: str, records: Iterable[bytes | None | NewRecord], partition: int = 0, **batch: Any) -> int:
+        """Append one batch as if a producer had sent it with acks=1; return its first offset.
+
+        ``batch`` goes to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
+
+        Raises:
+            LookupError: Nobody leads the partition.
+            ValueError: The leader refused the batch.
+        """
+        now_ms = self.schedule.wall_ms()
+        news = [r if isinstance(r, NewRecord) else NewRecord(r) for r in records]
+        dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in news]
+        leader = self.leader(TopicPartition(topic, partition))
+        found: list[tuple[int, int]] = []
+        leader.append(
+            build_batch(dated, **batch), 1, lambda code, a: found.append((code, -1 if a is None else a.base_offset))
+        )
+        code, offset = found[0]
+        if code:
+            raise ValueError(f"the leader of {topic}-{partition} refused the batch with error {code}")
+        return offset
+
+    def leader(self, tp: TopicPartition) -> Partition:
+        """Return the replica that leads, by the controller's word. Raises: LookupError when there is none."""
+        row = self.controller.image.partition(*tp)
+        node = self.nodes.get(row.leader) if row is not None else None
+        partition = node.partitions.get(tp) if node is not None and node.is_alive else None
+        if partition is None or not partition.is_leader:
+            raise LookupError(f"nobody leads {tp.topic}-{tp.partition}")
+        return partition
+
+    def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
+        """As ``kill -9``. The controller notices after the session timeout, or as given; 0: at once."""
+        node = self.nodes[node_id]
+        if not node.is_alive:
+            return
+        node.kill()
+        self._fence_later(node, noticed_after_s)
+
+    def start(self, node_id: int) -> None:
+        """Start a killed node again, with the logs it had."""
+        node = self.nodes[node_id]
+        if node.is_alive:
+            return
+        self.controller.fence(node_id)  # a restart within the session timeout is one all the same
+        node.start()
+        self.controller.register(node.own_image)
+        self.replication.catch_up([node_id])
+
+    def pause(self, node_id: int) -> None:
+        """As SIGSTOP; after the session timeout the controller counts the node out, until it is resumed."""
+        node = self.nodes[node_id]
+        if node.is_running:
+            node.pause()
+            self._fence_later(node, None)
+
+    def resume(self, node_id: int) -> None:
+        """As SIGCONT."""
+        node = self.nodes[node_id]
+        if node.is_paused:
+            node.resume()
+            self._back(node)
+
+    def cut(self, one: int, other: int = CONTROLLER) -> None:
+        """Cut the network between two nodes, or between one and the controller, which then fences it."""
+        self._cuts.add(frozenset((one, other)))
+        for node_id in (one, other):
+            if CONTROLLER in (one, other) and node_id != CONTROLLER and self.nodes[node_id].is_alive:
+                self._fence_later(self.nodes[node_id], None)
+
+    def heal(self) -> None:
+        """End all cuts."""
+        self._cuts.clear()
+        for node in self.nodes.values():
+            if node.is_running:
+                node.take_news()
+                self._back(node)
+        self.replication.catch_up()
+
+    def reachable(self, one: int, other: int) -> bool:
+        """Return whether two nodes, or a node and the controller, can talk."""
+        return not self._cuts or frozenset((one, other)) not in self._cuts
+
+    def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
+        """Let another replica lead. Raises: ControllerError."""
+        return self.controller.move_leader(tp, to)
+
+    def move_coordinator(self, group: str, to: int | None = None) -> int:
+        """Let another node coordinate a group (and those that share its partition). Raises: ControllerError."""
+        topic = self.controller.ensure_internal(OFFSETS_TOPIC)
+        return self.controller.move_leader(
+            TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions))), to
+        )
+
+    def compact(self, tp: TopicPartition) -> None:
+        """Clean a partition now, on every replica."""
+        now_ms = self.schedule.wall_ms()
+        for partition in self._replicas(tp):
+            partition.log.compact(now_ms, partition.high_watermark)
+            partition.changed()
+
+    def delete_records(self, tp: TopicPartition, before: int) -> None:
+        """Delete what lies before an offset. Raises: LookupError when nobody leads the partition."""
+        self.leader(tp).delete_before(before)
+
+    def on(self, api: Any, action: Any, **limits: Any) -> Rule:
+        """Add a fault rule: see :meth:`.faults.Rules.on`."""
+        return self.rules.on(api, action, **limits)
+
+    # -- for the nodes
+
+    def new_id(self) -> bytes:
+        """Return sixteen bytes that nothing else is called by."""
+        return bytes(self.random.randrange(256) for _ in range(15)) + b"\1"
+
+    def new_producer_id(self) -> int:
+        """Return an id that no producer has had."""
+        self._producer_ids += 1
+        return self._producer_ids - 1
+
+    def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
+        """Return the log that a node has of a partition; an empty one if it had none of this topic id."""
+        topic_id, log = self._logs.get((node_id, row.tp), (b"", None))
+        if log is None or topic_id != row.topic_id:
+            store = self._storage.log_store(row.tp) if self._storage and node_id == row.replicas[0] else None
+            log = Log(row.tp, config, store)
+            self._logs[node_id, row.tp] = (row.topic_id, log)
+        return log
+
+    def forget_log(self, node_id: int, tp: TopicPartition, topic_id: bytes) -> None:
+        """A replica is no more."""
+        kept = self._logs.get((node_id, tp))
+        if kept is not None and kept[0] == topic_id:
+            del self._logs[node_id, tp]
+
+    # -- inside
+
+    def _replicas(self, tp: TopicPartition) -> list[Partition]:
+        return [node.partitions[tp] for node in self.nodes.values() if tp in node.partitions]
+
+    def _fence_later(self, node: Node, after_s: float | None) -> None:
+        if after_s is None:
+            after_s = self.config.broker_session_timeout_ms / 1000
+        if after_s <= 0:
+            self.controller.fence(node.node_id)
+            return
+
+        def judge() -> None:
+            heard = node.is_running and self.reachable(node.node_id, CONTROLLER)
+            if not heard:
+                self.controller.fence(node.node_id)
+
+        self.schedule.call_later(after_s, judge)
+
+    def _back(self, node: Node) -> None:
+        """A node can be heard again: count it in if it was counted out."""
+        if self.reachable(node.node_id, CONTROLLER) and node.node_id not in self.controller.image.brokers:
+            self.controller.register(node.own_image)
+        self.replication.catch_up([node.node_id])
+
+    def _retain(self) -> None:
+        self.schedule.call_later(RETENTION_CHECK_S, self._retain)
+        self.retain()
+
+    def retain(self) -> None:
+        """Delete what is older or more than topics keep, as brokers do every few minutes."""
+        now_ms = self.schedule.wall_ms()
+        for node in self.nodes.values():
+            for partition in list(node.partitions.values()):
+                start = partition.log.start_offset
+                if node.is_running and partition.is_leader:
+                    partition.log.apply_retention(now_ms, partition.high_watermark)
+                    if partition.log.start_offset != start:
+                        partition.changed()
+                        self.replication.appended(partition)

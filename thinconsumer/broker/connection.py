@@ -1,0 +1,228 @@
+"""One client's connection to a node: frames in, one call at a time, frames out in order.
+
+Owns the buffer, the bounds on what a client may send, and carrying out fault rules. Whatever a client gets wrong closes
+its own connection and nothing else. Follows Kafka's ``SocketServer`` (a connection is muted while a request of it is in
+work) and KIP-511 (an ApiVersions that is too new is answered in version 0).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+from ..errors import KafkaError, KafkaProtocolError
+from ..wire import Message
+from ..wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from ..wire.error_codes import Code
+from ..wire.header import RequestHeader, decode_request_header, encode_response
+from .call import Api, Call
+from .faults import Action, Delay, Disconnect, Pass, Reply, Silence
+from .schedule import Timer
+
+if TYPE_CHECKING:
+    from .node import Node
+
+log = logging.getLogger(__name__)
+
+SIZE = 4  #: Bytes in front of each frame.
+
+
+class Transport(Protocol):
+    """The client's end, as a shell offers it."""
+
+    @property
+    def client_host(self) -> str:
+        """Where the client is; what DescribeGroups shows."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send, in order, without blocking."""
+
+    def close(self) -> None:
+        """Close in order: what was written still arrives. The connection is not told."""
+
+    def reset(self) -> None:
+        """Break off. The connection is not told."""
+
+
+class ServerConnection:
+    """See the module. The shell calls ``data_received`` and ``connection_lost``, after ``Cluster.advance``."""
+
+    def __init__(self, node: Node, transport: Transport, connection_id: int) -> None:
+        self.node = node
+        self.transport = transport
+        self.connection_id = connection_id
+        self.is_open = True
+        self._buffer = bytearray()
+        self._start = 0  #: Of what is unread in the buffer.
+        self._busy = False
+        self._working = False
+        self._call: Call | None = None
+        self._timer: Timer | None = None
+        node.connections.append(self)
+
+    def __repr__(self) -> str:
+        return f"<ServerConnection {self.connection_id} to {self.node}>"
+
+    @property
+    def unread(self) -> int:
+        """Bytes that came in and were not worked on yet; a shell stops reading while there are many."""
+        return len(self._buffer) - self._start
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether it makes sense to read on: no whole frame is waiting behind the one in work."""
+        return not (self._busy and self.unread >= SIZE)
+
+    # -- inputs
+
+    def data_received(self, data: bytes | bytearray | memoryview) -> None:
+        """Bytes came from the client, cut anywhere."""
+        if self.is_open:
+            self._buffer += data
+            self.go_on()
+
+    def connection_lost(self) -> None:
+        """The client is gone."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        if self in self.node.connections:
+            self.node.connections.remove(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._call is not None:
+            self._call.drop()
+        self._buffer.clear()
+        self.node.sessions.connection_lost(self.connection_id)
+
+    def close(self) -> None:
+        """Close from this side."""
+        if self.is_open:
+            self.connection_lost()
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Break off from this side."""
+        if self.is_open:
+            self.connection_lost()
+            self.transport.reset()
+
+    def go_on(self) -> None:
+        """Work on what has come in, as far as this node is running and nothing is in work."""
+        if self._working:
+            return
+        self._working = True  # an answer given at once comes back here
+        try:
+            while self.is_open and not self._busy and self.node.is_running:
+                frame = self._next_frame()
+                if frame is None:
+                    return
+                self._busy = True
+                self._take(frame)
+        finally:
+            self._working = False
+
+    # -- inside
+
+    def _next_frame(self) -> bytes | None:
+        buffer, start = self._buffer, self._start
+        if len(buffer) - start < SIZE:
+            return None
+        size = int.from_bytes(buffer[start : start + SIZE], "big", signed=True)
+        if not 0 < size <= self.node.config.socket_request_max_bytes:
+            self._complain(f"a frame of {size} bytes")
+            return None
+        stop = start + SIZE + size
+        if len(buffer) < stop:
+            return None
+        with memoryview(buffer) as view:
+            frame = bytes(view[start + SIZE : stop])
+        if stop == len(buffer):
+            buffer.clear()
+            self._start = 0
+        elif stop > 1 << 16:
+            # Not after every frame: of many small ones in one read the last would have been moved again and again.
+            del buffer[:stop]
+            self._start = 0
+        else:
+            self._start = stop
+        return frame
+
+    def _take(self, frame: bytes) -> None:
+        try:
+            header = decode_request_header(frame)
+            api = self.node.cluster.apis.get(header.api_key)
+            if api is None:
+                raise KafkaProtocolError(f"API {header.api_key} is not spoken here")
+            if not api.lowest <= header.api_version <= api.highest:
+                self._refuse_version(header, api)
+                return
+            request = api.request.decode(frame, header.api_version, header.body_offset)
+        except KafkaProtocolError as error:
+            self._complain(str(error))
+            return
+        call = Call(
+            self.node,
+            request,
+            header.api_version,
+            lambda message: self._answer(header, message),
+            client_id=header.client_id or "",
+            client_host=self.transport.client_host,
+            connection_id=self.connection_id,
+        )
+        self._call = call
+        self._carry_out(self.node.cluster.rules.action_for(call), call, api)
+
+    def _refuse_version(self, header: RequestHeader, api: Api) -> None:
+        if api.request is not ApiVersionsRequest:
+            raise KafkaProtocolError(f"{api.request.__name__} version {header.api_version} is not spoken here")
+        # Its sender cannot know better: version 0 of the answer, with the range that there is (KIP-511).
+        own = ApiVersion(api_key=header.api_key, min_version=api.lowest, max_version=api.highest)
+        response = ApiVersionsResponse(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[own])
+        self._answer(header._replace(api_version=0), response)
+
+    def _carry_out(self, action: Action, call: Call, api: Api) -> None:
+        if isinstance(action, Pass):
+            self._work_on(call, api)
+        elif isinstance(action, Reply):
+            call.reply(action.answer(call, api))
+        elif isinstance(action, Delay):
+            self._timer = self.node.call_later(action.seconds, lambda: self._work_on(call, api))
+        elif isinstance(action, Silence):
+            if action.after:
+                self._work_on(Call(self.node, call.request, call.version, lambda message: None), api)
+        elif isinstance(action, Disconnect):
+            if action.after:
+                self._work_on(Call(self.node, call.request, call.version, lambda message: None), api)
+            self.abort() if action.reset else self.close()
+
+    def _work_on(self, call: Call, api: Api) -> None:
+        if not self.is_open:
+            return
+        try:
+            answer = self.node.handle(call)
+        except Exception as error:  # noqa: BLE001 - a broker outlives what one request does to it, as Kafka's does
+            log.exception("%r", call)
+            self.node.cluster.bugs.append(f"{call!r}: {error!r}")
+            answer = api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR))
+        if answer is not None:
+            call.reply(answer)
+
+    def _answer(self, header: RequestHeader, message: Message | None) -> None:
+        self._call = None
+        if message is not None:
+            try:
+                data = encode_response(message, header.api_version, header.correlation_id)
+            except KafkaError as error:
+                log.exception("answer to %r", header)
+                self.node.cluster.bugs.append(f"{type(message).__name__} v{header.api_version}: {error!r}")
+                self.close()
+                return
+            self.transport.write(len(data).to_bytes(SIZE, "big") + data)
+        self._busy = False
+        self.go_on()
+
+    def _complain(self, why: str) -> None:
+        log.info("connection %d of %s closed: %s", self.connection_id, self.transport.client_host, why)
+        self.close()

@@ -1,0 +1,338 @@
+"""The controller: which topics there are, who leads what, who is alive, and how the nodes come to know.
+
+Owns the true picture of the cluster; every change is published to every node, and reaches it when the network lets it.
+Elections follow Kafka's ``PartitionChangeBuilder``: the first replica in sync that is alive, else, where unclean elections
+are allowed, the first one alive, else nobody. It is one object that never fails: a quorum is not what is tried here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..errors import IllegalArgumentError
+from ..types import TopicPartition
+from ..wire.error_codes import Code
+from .config import TopicConfig
+from .image import BrokerImage, Image, PartitionImage, TopicImage
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .partition import Partition
+
+#: Stands for the controller where the network between nodes is cut.
+CONTROLLER = -1
+PARTITIONS_MAX = 10_000  #: In one topic; a request for more is refused before anything is built.
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+
+News = Callable[[Image], None]
+
+
+class ControllerError(Exception):
+    """Why the controller will not do it: an error code, and words for the client."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(f"{code.name}: {message}")
+        self.code = int(code)
+        self.message = message
+
+
+class Controller:
+    """See the module. ``image`` is the truth; nodes have their own copies of it."""
+
+    def __init__(self, cluster: Cluster, cluster_id: str) -> None:
+        self.image = Image(cluster_id)
+        self._cluster = cluster
+        self._next_leader = 0
+        self._targets: dict[TopicPartition, tuple[int, ...]] = {}  #: Replicas that partitions are on their way to.
+
+    # -- topics
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        configs: Mapping[str, str] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+        internal: bool = False,
+    ) -> TopicImage:
+        """Create a topic; the name has been checked for its letters.
+
+        Raises:
+            ControllerError: It exists, or counts, assignment or configs make no sense.
+        """
+        self._check_name(name)
+        placed = self._placed(partitions, replication_factor, assignment)
+        try:
+            TopicConfig.parse(configs or {}, self._cluster.config)
+        except IllegalArgumentError as error:
+            raise ControllerError(Code.INVALID_CONFIG, str(error)) from None
+        topic_id = self._cluster.new_id()
+        rows = tuple(self._new_row(name, topic_id, number, replicas) for number, replicas in enumerate(placed))
+        topic = TopicImage(name, topic_id, rows, dict(configs or {}), internal)
+        if not validate_only:
+            self.put(topic)
+        return topic
+
+    def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignment: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> TopicImage:
+        """Let a topic grow to ``count`` partitions; ``assignment`` is for the new ones.
+
+        Raises:
+            ControllerError: No such topic, or it would shrink or stay as it is.
+        """
+        topic = self._topic(name)
+        have = len(topic.partitions)
+        if count <= have:
+            raise ControllerError(
+                Code.INVALID_PARTITIONS,
+                f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
+            )
+        if assignment is not None and len(assignment) != count - have:
+            raise ControllerError(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {count - have} additional partition(s), but only {len(assignment)} assignment(s) "
+                "were specified.",
+            )
+        by_number = None if assignment is None else dict(enumerate(assignment))
+        placed = self._placed(count - have, len(topic.partitions[0].replicas), by_number)
+        rows = tuple(self._new_row(name, topic.topic_id, have + n, replicas) for n, replicas in enumerate(placed))
+        grown = topic._replace(partitions=topic.partitions + rows)
+        if not validate_only:
+            self.put(grown)
+        return grown
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its data.
+
+        Raises:
+            ControllerError: No such topic.
+        """
+        self._topic(name)
+        self.image.drop_topic(name)
+        self._publish(lambda image: image.drop_topic(name))
+
+    def put(self, topic: TopicImage) -> None:
+        """Make this the truth about a topic, and tell everybody."""
+        self.image.put_topic(topic)
+        self._publish(lambda image: image.put_topic(topic))
+
+    def ensure_internal(self, name: str) -> TopicImage:
+        """Return an internal topic, created now if it is missing."""
+        topic = self.image.topics.get(name)
+        if topic is not None:
+            return topic
+        config = self._cluster.config
+        if name == OFFSETS_TOPIC:
+            partitions, replicas = config.offsets_topic_num_partitions, config.offsets_topic_replication_factor
+        else:
+            partitions = config.transaction_state_log_num_partitions
+            replicas = config.transaction_state_log_replication_factor
+        replicas = min(replicas, max(1, len(self.image.brokers)))
+        return self.create_topic(name, partitions, replicas, {"cleanup.policy": "compact"}, internal=True)
+
+    # -- brokers
+
+    def register(self, broker: BrokerImage) -> None:
+        """A broker is there (again): it counts from now on, and may lead what has no leader."""
+        self.image.brokers[broker.node_id] = broker
+        self._publish(lambda image: image.brokers.__setitem__(broker.node_id, broker))
+        self._elect_where(lambda row: row.leader < 0)
+
+    def fence(self, node_id: int) -> None:
+        """A broker is gone, or was not heard for too long: it leads nothing and is in sync with nobody."""
+        if self.image.brokers.pop(node_id, None) is None:
+            return
+        self._publish(lambda image: _discard(image.brokers, node_id))
+        for topic in list(self.image.topics.values()):
+            rows = tuple(self._without(row, node_id) for row in topic.partitions)
+            if rows != topic.partitions:
+                self.put(topic._replace(partitions=rows))
+
+    # -- leaders
+
+    def alter_isr(self, leader: Partition, isr: Sequence[int]) -> None:
+        """A leader says who is in sync; ignored unless it still leads and can be heard (KIP-497)."""
+        row = self.image.partition(*leader.tp)
+        me = leader.node.node_id
+        if (
+            row is None
+            or row.topic_id != leader.topic_id
+            or row.leader != me
+            or row.leader_epoch != leader.leader_epoch
+        ):
+            return
+        if not self._cluster.reachable(me, CONTROLLER) or me not in self.image.brokers:
+            return
+        kept = tuple(n for n in row.replicas if n in isr and n in self.image.brokers)
+        if me in kept and kept != row.isr:
+            self._put_row(row._replace(isr=kept))
+            self._finish_move(leader.tp)
+
+    def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
+        """Elect another replica in sync, ``to`` if given; a node that has no replica gets one first.
+
+        Returns the leader as of now; it may change once a new replica has caught up.
+
+        Raises:
+            ControllerError: No such partition, or nobody who could lead it.
+        """
+        row = self._row(tp)
+        others = [n for n in row.isr if n != row.leader and n in self.image.brokers]
+        if to is None:
+            to = others[0] if others else next((n for n in self.image.brokers if n != row.leader), None)
+        if to is None or to not in self.image.brokers:
+            raise ControllerError(Code.PREFERRED_LEADER_NOT_AVAILABLE, f"no other broker can lead {tp}")
+        if to in row.isr:
+            if to != row.leader:
+                self._put_row(row._replace(leader=to, leader_epoch=row.leader_epoch + 1))
+        else:
+            self._targets[tp] = tuple(to if n == row.leader else n for n in row.replicas if n != to)
+            if to not in row.replicas:
+                self._put_row(row._replace(replicas=(*row.replicas, to)))
+            self._finish_move(tp)
+        return self._row(tp).leader
+
+    def elect_unclean(self, tp: TopicPartition, leader: int) -> None:
+        """Let a replica lead that is not in sync: what it does not have is lost."""
+        row = self._row(tp)
+        if leader not in row.replicas or leader not in self.image.brokers:
+            raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"node {leader} has no replica of {tp}")
+        self._put_row(row._replace(leader=leader, leader_epoch=row.leader_epoch + 1, isr=(leader,)))
+
+    # -- inside
+
+    def _finish_move(self, tp: TopicPartition) -> None:
+        """Once the new replica is in sync, let it lead, and the one it replaces go."""
+        target = self._targets.get(tp)
+        row = self.image.partition(*tp)
+        if target is None or row is None or not set(target) <= set(row.isr):
+            return
+        del self._targets[tp]
+        leader = next(n for n in target if n not in row.replicas[:-1]) if row.leader not in target else row.leader
+        self._put_row(row._replace(replicas=target, isr=target, leader=leader, leader_epoch=row.leader_epoch + 1))
+
+    def _check_name(self, name: str) -> None:
+        if name in self.image.topics:
+            raise ControllerError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        # Metrics turn both letters into one, and two topics would share them.
+        alike = name.replace(".", "_")
+        for other in self.image.topics:
+            if other.replace(".", "_") == alike:
+                raise ControllerError(
+                    Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
+                )
+
+    def _placed(
+        self, partitions: int, replication_factor: int, assignment: Mapping[int, Sequence[int]] | None
+    ) -> list[tuple[int, ...]]:
+        if assignment is not None:
+            return self._checked_assignment(assignment)
+        config = self._cluster.config
+        alive = sorted(self.image.brokers)
+        count = config.num_partitions if partitions == -1 else partitions
+        factor = replication_factor
+        if factor == -1:
+            factor = config.default_replication_factor or min(3, len(alive))
+        if not 0 < count <= PARTITIONS_MAX:
+            raise ControllerError(
+                Code.INVALID_PARTITIONS, f"Number of partitions was set to an invalid non-positive value: {count}"
+            )
+        if factor <= 0:
+            raise ControllerError(
+                Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default."
+            )
+        if factor > len(alive):
+            raise ControllerError(
+                Code.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): only {len(alive)} broker(s) are registered.",
+            )
+        placed = []
+        for _ in range(count):
+            start = self._next_leader % len(alive)
+            self._next_leader += 1
+            placed.append(tuple(alive[(start + n) % len(alive)] for n in range(factor)))
+        return placed
+
+    def _checked_assignment(self, assignment: Mapping[int, Sequence[int]]) -> list[tuple[int, ...]]:
+        placed = []
+        for number in range(len(assignment)):
+            replicas = tuple(assignment.get(number, ()))
+            sizes = {len(r) for r in assignment.values()}
+            if not replicas or len(set(replicas)) != len(replicas) or len(sizes) != 1:
+                raise ControllerError(
+                    Code.INVALID_REPLICA_ASSIGNMENT, f"The manual assignment of partition {number} makes no sense."
+                )
+            if unknown := [n for n in replicas if n not in self._cluster.nodes]:
+                raise ControllerError(
+                    Code.INVALID_REPLICA_ASSIGNMENT,
+                    f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered.",
+                )
+            placed.append(replicas)
+        return placed
+
+    def _new_row(self, name: str, topic_id: bytes, number: int, replicas: tuple[int, ...]) -> PartitionImage:
+        alive = tuple(n for n in replicas if n in self.image.brokers)
+        return PartitionImage(name, topic_id, number, alive[0] if alive else -1, 0, replicas, alive or replicas[:1])
+
+    def _topic(self, name: str) -> TopicImage:
+        topic = self.image.topics.get(name)
+        if topic is None:
+            raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        return topic
+
+    def _row(self, tp: TopicPartition) -> PartitionImage:
+        row = self.image.partition(*tp)
+        if row is None:
+            raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {tp}")
+        return row
+
+    def _put_row(self, row: PartitionImage) -> None:
+        topic = self.image.topics[row.topic]
+        rows = list(topic.partitions)
+        rows[row.partition] = row
+        self.put(topic._replace(partitions=tuple(rows)))
+
+    def _elect_where(self, wanted: Callable[[PartitionImage], bool]) -> None:
+        for topic in list(self.image.topics.values()):
+            rows = tuple(self._elected(row, topic) if wanted(row) else row for row in topic.partitions)
+            if rows != topic.partitions:
+                self.put(topic._replace(partitions=rows))
+
+    def _without(self, row: PartitionImage, node_id: int) -> PartitionImage:
+        if node_id not in row.replicas:
+            return row
+        # The last one in sync stays so, to be the one that may lead without loss when it comes back.
+        isr = tuple(n for n in row.isr if n != node_id) or row.isr
+        if row.leader != node_id:
+            return row._replace(isr=isr)
+        return self._elected(row._replace(isr=isr), self.image.topics[row.topic])
+
+    def _elected(self, row: PartitionImage, topic: TopicImage) -> PartitionImage:
+        alive = self.image.brokers
+        clean = next((n for n in row.replicas if n in row.isr and n in alive), None)
+        if clean is not None:
+            return row._replace(leader=clean, leader_epoch=row.leader_epoch + 1)
+        unclean = next((n for n in row.replicas if n in alive), None)
+        if unclean is not None and TopicConfig.parse(topic.configs, self._cluster.config).unclean_leader_election:
+            return row._replace(leader=unclean, leader_epoch=row.leader_epoch + 1, isr=(unclean,))
+        return row if row.leader < 0 else row._replace(leader=-1, leader_epoch=row.leader_epoch + 1)
+
+    def _publish(self, news: News) -> None:
+        for node in self._cluster.nodes.values():
+            node.tell(news)
+
+
+def _discard(brokers: dict[int, BrokerImage], node_id: int) -> None:
+    brokers.pop(node_id, None)

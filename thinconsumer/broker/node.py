@@ -1,0 +1,311 @@
+"""One broker of the cluster: what it knows, what it hosts, and how a request finds its handler.
+
+Owns the node's own view of the cluster, its replicas and its two coordinators. When it is killed all of that is gone but
+the logs; when it is paused (SIGSTOP), timers, requests and news wait until it is resumed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..timers import Random
+from ..types import TopicPartition
+from ..wire import Message
+from ..wire.error_codes import Code
+from .call import Call
+from .config import BrokerConfig, TopicConfig
+from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, News
+from .group.coordinator import GroupCoordinator
+from .group.hashing import partition_for
+from .image import BrokerImage, Image, TopicImage
+from .partition import Partition
+from .schedule import Schedule, Timer
+from .sessions import FetchSessions
+from .txn.coordinator import TransactionCoordinator
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .connection import ServerConnection
+
+log = logging.getLogger(__name__)
+
+GROUP, TRANSACTION = 0, 1
+
+
+class Node:
+    """A broker. ``is_running`` is false while it is down or paused."""
+
+    def __init__(self, cluster: Cluster, node_id: int, host: str, port: int, rack: str | None) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.rack = rack
+        self.is_alive = False
+        self.is_paused = False
+        self.connections: list[ServerConnection] = []
+        self._life = 0  #: Counts starts: what an earlier life has set in motion does not reach a later one.
+        self._held: list[Callable[[], None]] = []
+        self._news: list[News] = []
+        self._news_at = 0.0
+        self._reset()
+
+    def __repr__(self) -> str:
+        state = "paused" if self.is_paused else "up" if self.is_alive else "down"
+        return f"<Node {self.node_id} {self.host}:{self.port} {state}>"
+
+    def _reset(self) -> None:
+        self.image = Image(self.cluster.cluster_id)
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.groups = GroupCoordinator(self)
+        self.transactions = TransactionCoordinator(self)
+        self.sessions = FetchSessions(self)
+
+    # -- what the whole cluster shares
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The cluster's settings."""
+        return self.cluster.config
+
+    @property
+    def schedule(self) -> Schedule:
+        """The cluster's time."""
+        return self.cluster.schedule
+
+    @property
+    def random(self) -> Random:
+        """The cluster's randomness."""
+        return self.cluster.random
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it does anything just now."""
+        return self.is_alive and not self.is_paused
+
+    @property
+    def own_image(self) -> BrokerImage:
+        """What the others are told of it."""
+        return BrokerImage(self.node_id, self.host, self.port, self.rack)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back after a while, unless this node is killed meanwhile; not while it is paused, but after."""
+        if not self.is_alive:
+            dead = Timer(self.schedule.now, callback)
+            dead.cancel()
+            return dead
+        life = self._life
+        timer: Timer
+
+        def fire() -> None:
+            if self._life != life:
+                return
+            if self.is_paused:
+                # It may still be cancelled, by what happens first after the pause.
+                timer.rearm(fire)
+                self._held.append(timer.fire)
+            else:
+                callback()
+
+        timer = self.schedule.call_later(seconds, fire)
+        return timer
+
+    # -- its life
+
+    def start(self) -> None:
+        """Come up: learn what there is, then be counted."""
+        self._life += 1
+        self.is_alive, self.is_paused = True, False
+        self._held.clear()
+        self._news.clear()
+        self._reset()
+        truth = self.cluster.controller.image
+        self.image.brokers.update(truth.brokers)
+        for topic in list(truth.topics.values()):
+            self.learn(lambda image, topic=topic: image.put_topic(topic))  # type: ignore[misc]
+
+    def kill(self) -> None:
+        """Stop at once, as ``kill -9`` does: connections break, nothing is said, nothing is finished."""
+        self._life += 1
+        self.is_alive, self.is_paused = False, False
+        self._held.clear()
+        self._news.clear()
+        for connection in list(self.connections):
+            connection.abort()
+        for partition in self.partitions.values():
+            partition.retire()
+        self._reset()
+
+    def pause(self) -> None:
+        """Do nothing more until :meth:`resume`."""
+        self.is_paused = self.is_alive
+
+    def resume(self) -> None:
+        """Go on with what has come up meanwhile, oldest first."""
+        if not self.is_paused:
+            return
+        self.is_paused = False
+        held, self._held = self._held, []
+        for callback in held:
+            callback()
+        for connection in list(self.connections):
+            connection.go_on()
+        self.take_news()
+
+    # -- news
+
+    def tell(self, news: News) -> None:
+        """The controller has news; they arrive in order, after the lag that is drawn for them."""
+        if not self.is_alive:
+            return
+        self._news.append(news)
+        lag = self.config.metadata_lag_s
+        if lag <= 0:
+            self.take_news()
+        else:
+            self._news_at = max(self._news_at, self.schedule.now + lag * self.random.random())
+            count = len(self._news)
+            life = self._life
+            self.schedule.call_at(self._news_at, lambda: self.take_news(count) if self._life == life else None)
+
+    def take_news(self, count: int | None = None) -> None:
+        """Learn what has arrived, unless the network to the controller is cut, or the node is paused."""
+        if not self.is_running or not self.cluster.reachable(self.node_id, CONTROLLER):
+            return
+        for _ in range(len(self._news) if count is None else min(1, len(self._news))):
+            if self._news:
+                self.learn(self._news.pop(0))
+
+    def learn(self, news: News) -> None:
+        """Take one piece of news, and take the roles it gives."""
+        before = dict(self.image.topics)
+        news(self.image)
+        gone = [name for name in before if name not in self.image.topics]
+        changed = [topic for name, topic in self.image.topics.items() if before.get(name) is not topic]
+        for name in gone:
+            self._drop(before[name])
+        for topic in changed:
+            old = before.get(topic.name)
+            if old is not None and old.topic_id != topic.topic_id:
+                self._drop(old)
+                gone.append(old.name)
+                old = None
+            self._take_roles(topic, old)
+        if gone:
+            self.groups.on_topics_deleted(gone)
+
+    def _take_roles(self, topic: TopicImage, old: TopicImage | None) -> None:
+        config = TopicConfig.parse(topic.configs, self.config)
+        for number, row in enumerate(topic.partitions):
+            if old is not None and number < len(old.partitions) and old.partitions[number] is row:
+                continue
+            here = self.node_id in row.replicas
+            partition = self.partitions.get(row.tp)
+            led = partition is not None and partition.is_leader
+            epoch = partition.leader_epoch if partition is not None else -1
+            if partition is None and here:
+                replica_log = self.cluster.log_of(self.node_id, row, config)
+                partition = self.partitions[row.tp] = Partition(self, row, config, replica_log)
+            elif partition is not None and not here:
+                self._leave(partition)
+                continue
+            if partition is None:
+                continue
+            partition.take_role(row, config)
+            self._tell_coordinators(partition, led, epoch)
+            self.cluster.replication.changed(row.tp, row.replicas)
+
+    def _leave(self, partition: Partition) -> None:
+        del self.partitions[partition.tp]
+        led = partition.is_leader
+        epoch = partition.leader_epoch
+        partition.retire()
+        self._tell_coordinators(partition, led, epoch)
+        self.cluster.forget_log(self.node_id, partition.tp, partition.topic_id)
+
+    def _drop(self, topic: TopicImage) -> None:
+        for row in topic.partitions:
+            partition = self.partitions.get(row.tp)
+            if partition is not None and partition.topic_id == topic.topic_id:
+                self._leave(partition)
+
+    def _tell_coordinators(self, partition: Partition, led: bool, epoch: int) -> None:
+        coordinators = {OFFSETS_TOPIC: self.groups, TRANSACTIONS_TOPIC: self.transactions}
+        coordinator = coordinators.get(partition.tp.topic)
+        if coordinator is None or (led == partition.is_leader and epoch == partition.leader_epoch):
+            return
+        if led:
+            coordinator.resigned(partition.tp.partition)
+        if partition.is_leader:
+            coordinator.elected(partition.tp.partition, partition.leader_epoch, partition)
+
+    # -- for handlers
+
+    def led(self, tp: TopicPartition, current_leader_epoch: int = -1) -> tuple[Partition | None, int]:
+        """Return the replica if this node leads it, in the epoch that the client believes in; else why not."""
+        row = self.image.partition(tp.topic, tp.partition)
+        if row is None:
+            return None, int(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        partition = self.partitions.get(tp)
+        epoch = row.leader_epoch if partition is None else partition.leader_epoch
+        if current_leader_epoch >= 0 and current_leader_epoch != epoch and partition is not None:
+            older = current_leader_epoch < epoch
+            return None, int(Code.FENCED_LEADER_EPOCH if older else Code.UNKNOWN_LEADER_EPOCH)
+        if partition is None or not partition.is_leader:
+            return None, int(Code.NOT_LEADER_OR_FOLLOWER)
+        return partition, 0
+
+    def coordinator_for(self, kind: int, key: str) -> tuple[int, BrokerImage | None]:
+        """Return who coordinates a group (0) or a transactional id (1); the internal topic is created when missing."""
+        name = OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC
+        topic = self.image.topics.get(name)
+        if topic is None:
+            self.cluster.controller.ensure_internal(name)
+            topic = self.image.topics.get(name)
+        if topic is None:  # the news is under way
+            return int(Code.COORDINATOR_NOT_AVAILABLE), None
+        row = topic.partitions[partition_for(key, len(topic.partitions))]
+        broker = self.image.brokers.get(row.leader)
+        if broker is None:
+            return int(Code.COORDINATOR_NOT_AVAILABLE), None
+        return 0, broker
+
+    def write_marker(
+        self,
+        tp: TopicPartition,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+        done: Callable[[int], None],
+    ) -> None:
+        """Append the end of a transaction on whichever node leads the partition; ``done(code)`` is called once."""
+        row = self.image.partition(tp.topic, tp.partition)
+        if row is None:
+            done(int(Code.UNKNOWN_TOPIC_OR_PARTITION))
+            return
+        leader = self.cluster.nodes.get(row.leader)
+        if leader is None or not leader.is_running or not self.cluster.reachable(self.node_id, leader.node_id):
+            done(int(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        partition, code = leader.led(tp)
+        if partition is None:
+            done(code)
+            return
+
+        def written(code: int) -> None:
+            if not code and tp.topic == OFFSETS_TOPIC:
+                leader.groups.on_marker(tp.partition, producer_id, commit)
+            done(code)
+
+        partition.append_marker(producer_id, producer_epoch, commit, coordinator_epoch, written)
+
+    def new_producer_id(self) -> int:
+        """Return an id that no producer has had."""
+        return self.cluster.new_producer_id()
+
+    def handle(self, call: Call) -> Message | None:
+        """Let the API's handler answer, or park the call."""
+        return self.cluster.apis[call.request.API_KEY].handle(call)

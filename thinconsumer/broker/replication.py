@@ -1,0 +1,143 @@
+"""Followers copying from leaders: when a copy is due, what stands in its way, and what it brings.
+
+A follower pulls, as in Kafka: it first gives up what the leader's epochs do not know (KIP-101, KIP-279), then takes what
+it misses, then learns the high watermark. Nothing is pulled while either node is down or paused, while the network
+between them is cut, or while they disagree about who leads; whatever ends such a state calls :meth:`Replication.catch_up`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ..types import TopicPartition
+from .partition import Partition
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+    from .node import Node
+
+
+class Replication:
+    """All copying between the nodes of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._due: set[tuple[TopicPartition, int]] = set()  #: Pulls that are on their way.
+        self._checking = False
+
+    def appended(self, leader: Partition) -> None:
+        """The leader's log has grown, or its start has moved."""
+        for follower in leader.image.replicas:
+            if follower != leader.node.node_id:
+                self._pull_soon(leader.tp, follower)
+        if leader.behind_since:
+            self._check_lag_later()
+
+    def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
+        """Something that stood in the way is gone: let these nodes' replicas pull, and pull from them."""
+        wanted = None if node_ids is None else set(node_ids)
+        for topic in list(self._cluster.controller.image.topics.values()):
+            for image in topic.partitions:
+                if wanted is None or wanted.intersection(image.replicas):
+                    for follower in image.replicas:
+                        if follower != image.leader:
+                            self._pull_soon(image.tp, follower)
+        self._check_lag_later()
+
+    def changed(self, tp: TopicPartition, replicas: Iterable[int]) -> None:
+        """A node has learned who leads: its replica may pull now, or be pulled from."""
+        for follower in replicas:
+            self._pull_soon(tp, follower)
+        self._check_lag_later()
+
+    def _pull_soon(self, tp: TopicPartition, follower: int) -> None:
+        delay = self._cluster.config.replication_s
+        if delay <= 0:
+            self._pull(tp, follower)
+        elif (tp, follower) not in self._due:
+            self._due.add((tp, follower))
+            drawn = delay * (0.5 + self._cluster.random.random())
+
+            def pull() -> None:
+                self._due.discard((tp, follower))
+                self._pull(tp, follower)
+
+            self._cluster.schedule.call_later(drawn, pull)
+
+    def _pull(self, tp: TopicPartition, follower: int) -> None:
+        target = self._replica(follower, tp)
+        if target is None or target.is_leader:
+            return
+        source = self._replica(target.image.leader, tp)
+        if source is None or not source.is_leader or source.leader_epoch != target.leader_epoch:
+            return
+        if not self._cluster.reachable(follower, source.node.node_id) or source.topic_id != target.topic_id:
+            return
+        self._reconcile(target, source)
+        for batch in source.log.batches_from(target.log.end_offset):
+            target.log.append_stored(batch)
+        if source.log.start_offset > target.log.start_offset:
+            target.log.delete_before(source.log.start_offset)
+        source.follower_at(follower, target.log.end_offset)
+        before = target.high_watermark
+        target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
+        if target.high_watermark != before:
+            self._tell_others(source, follower)
+
+    def _tell_others(self, source: Partition, but: int) -> None:
+        """Let the other followers learn of a high watermark that this one's progress has moved."""
+        for follower in source.image.replicas:
+            if follower not in (but, source.node.node_id):
+                target = self._replica(follower, source.tp)
+                if target is not None and target.high_watermark < min(source.high_watermark, target.log.end_offset):
+                    self._pull_soon(source.tp, follower)
+
+    def _reconcile(self, target: Partition, source: Partition) -> None:
+        """Give up what the leader does not have: go back epoch by epoch until both agree on where one ends."""
+        log = target.log
+        if log.end_offset < source.log.start_offset:
+            target.truncated(log.start_offset)
+            log.start_at(source.log.start_offset)
+            target.high_watermark = log.high_watermark = source.log.start_offset
+            return
+        while log.end_offset > log.start_offset:
+            epoch, end = source.log.end_of_epoch(log.latest_epoch)
+            if epoch < 0:
+                end = source.log.start_offset
+            elif epoch < log.latest_epoch:
+                end = min(end, log.end_of_epoch(epoch)[1])
+            if log.end_offset <= end:
+                return
+            target.truncated(max(end, log.start_offset))
+            if epoch < 0:
+                return
+
+    def _replica(self, node_id: int, tp: TopicPartition) -> Partition | None:
+        node: Node | None = self._cluster.nodes.get(node_id)
+        if node is None or not node.is_running:
+            return None
+        return node.partitions.get(tp)
+
+    # -- who is in sync
+
+    def _check_lag_later(self) -> None:
+        if not self._checking:
+            self._checking = True
+            self._cluster.schedule.call_later(self._cluster.config.replica_lag_time_max_ms / 2000, self._check_lag)
+
+    def _check_lag(self) -> None:
+        self._checking = False
+        limit = self._cluster.config.replica_lag_time_max_ms / 1000
+        behind = False
+        for node in self._cluster.nodes.values():
+            if not node.is_running:
+                continue
+            for partition in list(node.partitions.values()):
+                if partition.is_leader and partition.behind_since:
+                    behind = True
+                    if lagging := partition.lagging(limit):
+                        left = tuple(n for n in partition.image.isr if n not in lagging)
+                        self._cluster.controller.alter_isr(partition, left)
+        if behind:
+            self._check_lag_later()
