@@ -126,7 +126,7 @@ class Cluster:
         """Let a topic have so many partitions from now on. Raises: ControllerError."""
         self.controller.create_partitions(topic, partitions)
 
-    def produce(self, topic: str, records: Iterable[bytes | None | NewRecord], partition: int = 0, **batch: Any) -> int:
+    def produce(self, topic: str, records: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
         """Append one batch as if a producer had sent it with acks=1; return its first offset.
 
         ``batch`` goes to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...

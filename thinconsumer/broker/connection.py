@@ -202,7 +202,7 @@ class ServerConnection:
             return
         try:
             answer = self.node.handle(call)
-        except Exception as error:  # noqa: BLE001 - a broker outlives what one request does to it, as Kafka's does
+        except Exception as error:
             log.exception("%r", call)
             self.node.cluster.bugs.append(f"{call!r}: {error!r}")
             answer = api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR))

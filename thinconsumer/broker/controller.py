@@ -1,8 +1,9 @@
 """The controller: which topics there are, who leads what, who is alive, and how the nodes come to know.
 
 Owns the true picture of the cluster; every change is published to every node, and reaches it when the network lets it.
-Elections follow Kafka's ``PartitionChangeBuilder``: the first replica in sync that is alive, else, where unclean elections
-are allowed, the first one alive, else nobody. It is one object that never fails: a quorum is not what is tried here.
+Elections follow Kafka's ``PartitionChangeBuilder``: the first replica in sync that is alive, else, where unclean
+elections are allowed, the first one alive, else nobody. It is one object that never fails: a quorum is not what is
+tried here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One broker of the cluster: what it knows, what it hosts, and how a request finds its handler.
 
-Owns the node's own view of the cluster, its replicas and its two coordinators. When it is killed all of that is gone but
-the logs; when it is paused (SIGSTOP), timers, requests and news wait until it is resumed.
+Owns the node's own view of the cluster, its replicas and its two coordinators. When it is killed all of that is gone
+but the logs; when it is paused (SIGSTOP), timers, requests and news wait until it is resumed.
 """
 
 from __future__ import annotations

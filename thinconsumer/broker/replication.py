@@ -1,8 +1,9 @@
 """Followers copying from leaders: when a copy is due, what stands in its way, and what it brings.
 
-A follower pulls, as in Kafka: it first gives up what the leader's epochs do not know (KIP-101, KIP-279), then takes what
-it misses, then learns the high watermark. Nothing is pulled while either node is down or paused, while the network
-between them is cut, or while they disagree about who leads; whatever ends such a state calls :meth:`Replication.catch_up`.
+A follower pulls, as in Kafka: it first gives up what the leader's epochs do not know (KIP-101, KIP-279), then takes
+what it misses, then learns the high watermark. Nothing is pulled while either node is down or paused, while the network
+between them is cut, or while they disagree about who leads; whatever ends such a state calls
+:meth:`Replication.catch_up`.
 """
 
 from __future__ import annotations

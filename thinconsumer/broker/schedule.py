@@ -1,8 +1,8 @@
 """The cluster's time: moments that its shell tells it, and what is to happen at later ones.
 
 Owns the heap of timers of all nodes. Reads no clock: whoever steps the cluster says what time it is, and asks
-:meth:`Schedule.wake_at` when to come back. Within one step timers run in the order of their moments, each seeing its own
-moment as *now*, so that a cluster stepped once an hour does the same as one that is stepped every millisecond.
+:meth:`Schedule.wake_at` when to come back. Within one step timers run in the order of their moments, each seeing its
+own moment as *now*, so that a cluster stepped once an hour does the same as one that is stepped every millisecond.
 """
 
 from __future__ import annotations

@@ -1,0 +1,47 @@
+"""What a node knows: topics by name and id, partitions by number."""
+
+from __future__ import annotations
+
+from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+
+A, B = b"a" * 16, b"b" * 16
+
+
+def topic(name, topic_id, partitions=1):
+    rows = tuple(PartitionImage(name, topic_id, n, 1, 0, (1,), (1,)) for n in range(partitions))
+    return TopicImage(name, topic_id, rows, {})
+
+
+def test_a_topic_is_found_by_id_before_name():
+    image = Image("c")
+    image.put_topic(topic("t", A))
+    assert image.topic("t").topic_id == A
+    assert image.topic(None, A).name == "t"
+    assert image.topic("t", B) is None
+    assert image.topic(None) is None
+
+
+def test_a_partition_is_found_by_a_number_that_there_is():
+    image = Image("c")
+    image.put_topic(topic("t", A, 2))
+    assert image.partition("t", 1).tp == ("t", 1)
+    assert image.partition("t", 2) is None
+    assert image.partition("t", -1) is None
+    assert image.partition("u", 0) is None
+
+
+def test_a_topic_that_came_back_has_only_its_new_id():
+    image = Image("c")
+    image.put_topic(topic("t", A))
+    image.put_topic(topic("t", B))
+    assert image.topic(None, A) is None
+    assert image.topic(None, B).topic_id == B
+
+
+def test_a_dropped_topic_is_gone_by_both():
+    image = Image("c")
+    image.put_topic(topic("t", A))
+    image.drop_topic("t")
+    image.drop_topic("t")
+    assert image.topic("t") is None
+    assert image.topic(None, A) is None

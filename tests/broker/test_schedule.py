@@ -1,0 +1,94 @@
+"""The cluster's time: order, cancelling, and that coarse steps do what fine ones do."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.broker.schedule import Schedule
+
+
+def test_timers_run_in_the_order_of_their_moments_and_then_of_asking():
+    schedule, seen = Schedule(), []
+    schedule.call_at(2.0, lambda: seen.append("b"))
+    schedule.call_at(1.0, lambda: seen.append("a"))
+    schedule.call_at(2.0, lambda: seen.append("c"))
+    schedule.advance(5.0)
+    assert seen == ["a", "b", "c"]
+    assert schedule.wake_at() == math.inf
+
+
+def test_a_timer_sees_its_own_moment_as_now():
+    schedule, seen = Schedule(), []
+    schedule.call_at(1.5, lambda: seen.append(schedule.now))
+    schedule.advance(100.0)
+    assert seen == [1.5]
+    assert schedule.now == 100.0
+
+
+def test_what_a_timer_sets_in_motion_happens_in_the_same_step_when_it_is_due():
+    schedule, seen = Schedule(), []
+    schedule.call_at(1.0, lambda: schedule.call_later(1.0, lambda: seen.append(schedule.now)))
+    schedule.advance(3.0)
+    assert seen == [2.0]
+
+
+def test_a_cancelled_timer_neither_runs_nor_wakes():
+    schedule, seen = Schedule(), []
+    timer = schedule.call_at(1.0, lambda: seen.append(1))
+    assert timer.is_pending
+    timer.cancel()
+    assert schedule.wake_at() == math.inf
+    schedule.advance(2.0)
+    assert seen == []
+    timer.cancel()  # again: nothing
+
+
+def test_a_timer_happens_once_and_can_be_armed_again():
+    seen = []
+    timer = Schedule().call_at(1.0, lambda: seen.append(1))
+    timer.fire()
+    timer.fire()
+    assert seen == [1]
+    timer.rearm(lambda: seen.append(2))
+    assert timer.is_pending
+    timer.fire()
+    assert seen == [1, 2]
+
+
+def test_time_never_goes_back_but_the_calendar_may():
+    schedule = Schedule(10.0, wall_time=1_000.0)
+    assert schedule.wall_ms() == 1_000_000
+    schedule.advance(9.0)
+    assert schedule.now == 10.0
+    schedule.advance(11.0, wall_time=500.0)
+    assert schedule.wall_ms() == 500_000
+    schedule.advance(12.0)
+    assert schedule.wall_ms() == 501_000
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.integers(1, 50), max_size=20), st.lists(st.integers(1, 20), min_size=1, max_size=20))
+def test_coarse_steps_do_what_fine_ones_do(delays, steps):
+    """Every timer sets another one going: whatever the pace, each sees the same moments."""
+
+    def run(pace):
+        schedule, seen = Schedule(), []
+        for number, delay in enumerate(delays):
+
+            def fire(number=number, delay=delay):
+                seen.append((schedule.now, number))
+                if len(seen) < 100:
+                    schedule.call_later(delay * 0.5, fire)
+
+            schedule.call_at(float(delay), fire)
+        for moment in pace:
+            schedule.advance(moment)
+        return seen
+
+    end = 60.0
+    fine = run([n * 0.25 for n in range(int(end * 4) + 1)])
+    coarse = run(sorted({min(end, float(sum(steps[: n + 1]))) for n in range(len(steps))} | {end}))
+    assert fine == coarse
