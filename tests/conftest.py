@@ -8,6 +8,15 @@ import selectors
 from pathlib import Path
 
 import pytest
+from realkafka.fixtures import (  # noqa: F401 - fixtures and hooks for every folder
+    _three,
+    kafka,
+    kafka3,
+    kafka28,
+    new_topic,
+    own_kafka,
+    pytest_terminal_summary,
+)
 
 try:
     from hypothesis import settings
