@@ -22,7 +22,18 @@ class Call:
     the cluster, for state that belongs to a connection.
     """
 
-    __slots__ = ("_answered", "_done", "client_host", "client_id", "connection_id", "node", "request", "version")
+    __slots__ = (
+        "_answered",
+        "_done",
+        "_hang_up",
+        "client_host",
+        "client_id",
+        "connection_id",
+        "node",
+        "on_drop",
+        "request",
+        "version",
+    )
 
     def __init__(
         self,
@@ -34,6 +45,7 @@ class Call:
         client_id: str = "",
         client_host: str = "/127.0.0.1",
         connection_id: int = 0,
+        hang_up: Callable[[], None] | None = None,
     ) -> None:
         self.node = node
         self.request = request
@@ -41,7 +53,10 @@ class Call:
         self.client_id = client_id
         self.client_host = client_host
         self.connection_id = connection_id
+        #: Set by whoever parks it and has something to clean up when the client goes before the answer.
+        self.on_drop: Callable[[], None] | None = None
         self._done = done
+        self._hang_up = hang_up
         self._answered = False
 
     def __repr__(self) -> str:
@@ -62,7 +77,17 @@ class Call:
 
     def drop(self) -> None:
         """The connection is gone: whoever parked this need not answer any more."""
-        self._answered = True
+        if not self._answered:
+            self._answered = True
+            if self.on_drop is not None:
+                self.on_drop()
+
+    def hang_up(self) -> None:
+        """Close the connection: the only way to say no to who wants no answer (Produce with ``acks=0``)."""
+        if not self._answered:
+            self._answered = True
+            if self._hang_up is not None:
+                self._hang_up()
 
     def _finish(self, message: Message | None) -> None:
         if not self._answered:

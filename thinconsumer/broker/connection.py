@@ -94,7 +94,6 @@ class ServerConnection:
         if self._call is not None:
             self._call.drop()
         self._buffer.clear()
-        self.node.sessions.connection_lost(self.connection_id)
 
     def close(self) -> None:
         """Close from this side."""
@@ -170,6 +169,7 @@ class ServerConnection:
             client_id=header.client_id or "",
             client_host=self.transport.client_host,
             connection_id=self.connection_id,
+            hang_up=self.close,
         )
         self._call = call
         self._carry_out(self.node.cluster.rules.action_for(call), call, api)

@@ -107,8 +107,11 @@ class Partition:
         done: Done,
         *,
         timeout_s: float = 30.0,
+        refused: Callable[[Refused], None] | None = None,
     ) -> None:
         """Append what a producer sent: one batch. ``done(code, appended)`` is called exactly once.
+
+        ``refused`` is told before that why the log would not take it, if it would not.
 
         At once for acks 0 and 1, and when the batch is refused; for acks -1 when every replica in sync has it, when
         ``timeout_s`` is over (REQUEST_TIMED_OUT), or when this stops leading (NOT_LEADER_OR_FOLLOWER).
@@ -122,6 +125,8 @@ class Partition:
         try:
             appended = self.log.append(data, leader_epoch=self.leader_epoch, now_ms=self.node.schedule.wall_ms())
         except Refused as refusal:
+            if refused is not None:
+                refused(refusal)
             done(refusal.code, None)
             return
         if acks == -1:
@@ -237,7 +242,8 @@ class Partition:
         for one in waiting:
             if one.timer is not None:
                 one.timer.cancel()
-            one.done(code, None)
+            # It was appended, whatever becomes of it: the offset is told, as Kafka does.
+            one.done(code, one.appended)
 
     # -- followers, as leader
 

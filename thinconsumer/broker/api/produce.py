@@ -1,0 +1,346 @@
+"""Produce 0 to 13: append what producers send, one batch for each partition.
+
+Owns the checks that need no log, transactions' permission to write, waiting for all partitions of a request, and the
+answer; the log validates batches, the partition waits for replicas. Follows ``KafkaApis.handleProduceRequest``,
+``ProduceRequest.validateRecords`` and ``ReplicaManager.handleProduceAppend``. Versions 0 to 2 are listed for old
+librdkafka clients, but whoever uses them is cut off, as 4.x does. From version 12 on a transactional write adds its
+partition to the transaction by itself (KIP-890), older ones must have said so before; 13 names topics by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...types import TopicPartition
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from ..call import Api, Call
+from ..log.log import Appended, Refused
+from ..permission import Writer, ask_permission
+from .fetch import current_leader
+
+if TYPE_CHECKING:
+    from ..partition import Partition
+
+FIRST_ACCEPTED = 3
+FIRST_WITH_ZSTD = 7
+FIRST_WITH_LEADERS = 10
+FIRST_WITH_IDS = 13
+ADMIN_CLIENT_ID = "__admin_client"  #: May write to internal topics.
+
+LOG_OVERHEAD = 12
+UP_TO_MAGIC = 17
+LENGTH_MIN = 14
+#: Offset, length, leader epoch, magic, CRC, attributes, last delta, two timestamps, producer id and epoch.
+_HEADER = Struct(">qiibIhiqqqh")
+_CODEC, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
+
+#: Errors with which Kafka does not say where the log starts.
+_START_UNTOLD = frozenset(
+    map(
+        int,
+        (
+            Code.UNKNOWN_TOPIC_OR_PARTITION,
+            Code.NOT_LEADER_OR_FOLLOWER,
+            Code.MESSAGE_TOO_LARGE,
+            Code.RECORD_LIST_TOO_LARGE,
+            Code.CORRUPT_MESSAGE,
+            Code.KAFKA_STORAGE_ERROR,
+        ),
+    )
+)
+
+
+def handle(call: Call) -> Message | None:
+    """Append; answer when all partitions are done, or not at all with ``acks=0``."""
+    request: ProduceRequest = call.request
+    if call.version < FIRST_ACCEPTED:
+        call.hang_up()
+        return None
+    producing = _Producing(call)
+    code = producing.take()
+    if code:
+        if request.acks:
+            return refuse(request, call.version, code)
+        call.hang_up()
+        return None
+    producing.start()
+    return None
+
+
+def refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse:
+    """Refuse it all, in every partition."""
+    topics = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[_failed(one.index, code) for one in topic.partition_data],
+        )
+        for topic in request.topic_data
+    ]
+    return ProduceResponse(responses=topics)
+
+
+API = Api(ProduceRequest, 0, 13, handle, refuse)
+
+
+class _Batch(NamedTuple):
+    """What has to be known of a batch before the log sees it."""
+
+    data: memoryview
+    codec: int
+    is_transactional: bool
+    producer_id: int
+    producer_epoch: int
+
+
+class _Bad(Exception):
+    """Why a partition's data is not even looked at."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code.name)
+        self.code = int(code)
+
+
+class _Entry:
+    """One partition of a request, and its answer."""
+
+    __slots__ = ("batch", "index", "name", "response", "topic_id")
+
+    def __init__(self, name: str, topic_id: bytes, index: int) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.index = index
+        self.batch: _Batch | None = None  #: None once it has been refused.
+        self.response = PartitionProduceResponse(index=index, base_offset=-1)
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.name, self.index)
+
+    def refuse(self, code: int) -> None:
+        self.batch = None
+        self.response.error_code = code
+
+
+class _Producing:
+    """One request on its way through the logs."""
+
+    __slots__ = ("_call", "_entries", "_pending", "_request")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._request: ProduceRequest = call.request
+        self._entries: dict[tuple[str | bytes, int], _Entry] = {}
+        self._pending = 0
+
+    def take(self) -> int:
+        """Look at what was sent; return an error code if the whole request is no good."""
+        call, image = self._call, self._call.node.image
+        by_id = call.version >= FIRST_WITH_IDS
+        is_transactional = False
+        for topic in self._request.topic_data:
+            name = image.names_by_id.get(topic.topic_id) if by_id else topic.name
+            for data in topic.partition_data:
+                entry = _Entry(name or "", topic.topic_id, data.index)
+                self._entries[topic.topic_id if by_id else topic.name, data.index] = entry
+                if data.records is None:
+                    return int(Code.UNKNOWN_SERVER_ERROR)
+                try:
+                    batch: _Batch | None = _only_batch(memoryview(data.records), call.version)
+                except _Bad as error:
+                    batch = None
+                    entry.refuse(error.code)
+                if name is None:
+                    entry.refuse(int(Code.UNKNOWN_TOPIC_ID))
+                elif image.partition(name, data.index) is None:
+                    entry.refuse(int(Code.UNKNOWN_TOPIC_OR_PARTITION))
+                else:
+                    entry.batch = batch
+                is_transactional = is_transactional or (batch is not None and batch.is_transactional)
+        if is_transactional and self._request.transactional_id is None:
+            return int(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if len({(b.producer_id, b.producer_epoch) for _, b in self._transactional()}) > 1:
+            return int(Code.INVALID_PRODUCER_ID_MAPPING)
+        return 0
+
+    def start(self) -> None:
+        """Ask for permission where a transaction writes to a partition for the first time; then append."""
+        asking: list[_Entry] = []
+        for entry, batch in self._transactional():
+            partition = self._call.node.partitions.get(entry.tp)
+            # Whoever does not lead refuses it below, and nobody needs to be asked.
+            if partition is not None and partition.is_leader and not _is_ongoing(partition, batch):
+                asking.append(entry)
+        if not asking:
+            self._append()
+            return
+        first = asking[0].batch
+        assert first is not None and self._request.transactional_id is not None
+        ask_permission(
+            self._call.node,
+            Writer(self._request.transactional_id, first.producer_id, first.producer_epoch),
+            [entry.tp for entry in asking],
+            version=self._call.version,
+            done=lambda codes: self._permitted(asking, codes),
+        )
+
+    def _permitted(self, asking: list[_Entry], codes: Mapping[TopicPartition, int]) -> None:
+        for entry in asking:
+            if code := codes.get(entry.tp, 0):
+                entry.refuse(code)
+        self._append()
+
+    def _transactional(self) -> Iterable[tuple[_Entry, _Batch]]:
+        for entry in self._entries.values():
+            batch = entry.batch
+            if batch is not None and batch.is_transactional and batch.producer_id >= 0:
+                yield entry, batch
+
+    def _append(self) -> None:
+        call, acks = self._call, self._request.acks
+        timeout_s = max(0, self._request.timeout_ms) / 1000
+        todo = [entry for entry in self._entries.values() if entry.batch is not None]
+        self._pending = 1 + len(todo)
+        for entry in todo:
+            if acks not in (-1, 0, 1):
+                entry.refuse(int(Code.INVALID_REQUIRED_ACKS))
+                self._one_less()
+                continue
+            topic = call.node.image.topics.get(entry.name)
+            if topic is not None and topic.internal and call.client_id != ADMIN_CLIENT_ID:
+                entry.refuse(int(Code.INVALID_TOPIC_EXCEPTION))
+                self._one_less()
+                continue
+            partition = call.node.partitions.get(entry.tp)
+            if partition is None:
+                entry.refuse(int(Code.NOT_LEADER_OR_FOLLOWER))
+                self._one_less()
+                continue
+            assert entry.batch is not None
+            done = _Done(self, entry, partition)
+            partition.append(entry.batch.data, acks, done, timeout_s=timeout_s, refused=done.refused)
+        self._one_less()
+
+    def appended(self, entry: _Entry, partition: Partition, code: int, appended: Appended | None) -> None:
+        """One partition is done."""
+        response = entry.response
+        response.error_code = code
+        if appended is not None:
+            response.base_offset = appended.base_offset
+            response.log_append_time_ms = appended.log_append_time_ms
+        if code not in _START_UNTOLD:
+            response.log_start_offset = partition.log.start_offset
+        # What was sent need not be kept while the other partitions wait for their replicas.
+        entry.batch = None
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._pending -= 1
+        if self._pending:
+            return
+        call = self._call
+        if self._request.acks:
+            call.reply(self._answer())
+        elif any(entry.response.error_code for entry in self._entries.values()):
+            # Nobody waits for an answer: this is how the producer learns that it has to look for another leader.
+            call.hang_up()
+        else:
+            call.no_reply()
+
+    def _answer(self) -> ProduceResponse:
+        topics: dict[str | bytes, TopicProduceResponse] = {}
+        leaders: dict[int, NodeEndpoint] = {}
+        for (name, _), entry in self._entries.items():
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = TopicProduceResponse(name=entry.name, topic_id=entry.topic_id)
+            topic.partition_responses.append(entry.response)
+            is_elsewhere = entry.response.error_code == Code.NOT_LEADER_OR_FOLLOWER
+            if is_elsewhere and self._call.version >= FIRST_WITH_LEADERS:
+                self._tell_leader(entry, leaders)
+        return ProduceResponse(responses=list(topics.values()), node_endpoints=list(leaders.values()))
+
+    def _tell_leader(self, entry: _Entry, leaders: dict[int, NodeEndpoint]) -> None:
+        """Say who leads instead and where that is, so that the client need not ask (KIP-951)."""
+        leader, epoch = current_leader(self._call, entry.tp)
+        entry.response.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        broker = self._call.node.image.brokers.get(leader)
+        if broker is not None:
+            leaders[leader] = NodeEndpoint(node_id=leader, host=broker.host, port=broker.port, rack=broker.rack)
+
+
+class _Done:
+    """What a partition calls when it is through with a batch."""
+
+    __slots__ = ("_entry", "_partition", "_producing")
+
+    def __init__(self, producing: _Producing, entry: _Entry, partition: Partition) -> None:
+        self._producing = producing
+        self._entry = entry
+        self._partition = partition
+
+    def __call__(self, code: int, appended: Appended | None) -> None:
+        self._producing.appended(self._entry, self._partition, code, appended)
+
+    def refused(self, refusal: Refused) -> None:
+        """The log says which records it would not take; only then are there words for the producer, as in Kafka."""
+        if refusal.record_errors:
+            response = self._entry.response
+            response.error_message = refusal.message
+            response.record_errors = [
+                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+                for index, text in refusal.record_errors
+            ]
+
+
+def _failed(index: int, code: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
+
+
+def _is_ongoing(partition: Partition, batch: _Batch) -> bool:
+    """Return whether the log knows already that this producer has a transaction here."""
+    return batch.producer_id in partition.log.open_transactions()
+
+
+def _only_batch(data: memoryview, version: int) -> _Batch:
+    """Return the one batch that is in there. Raises: _Bad."""
+    size = _batch_size(data)
+    if size == 0:
+        raise _Bad(Code.INVALID_RECORD)
+    if data[16] != 2:
+        raise _Bad(Code.INVALID_RECORD)
+    if size < _HEADER.size:
+        raise _Bad(Code.CORRUPT_MESSAGE)
+    header = _HEADER.unpack_from(data)
+    codec = header[5] & _CODEC
+    if codec == _ZSTD and version < FIRST_WITH_ZSTD:
+        raise _Bad(Code.UNSUPPORTED_COMPRESSION_TYPE)
+    if _batch_size(data[size:]):
+        raise _Bad(Code.INVALID_RECORD)
+    return _Batch(data[:size], codec, bool(header[5] & _TRANSACTIONAL), header[9], header[10])
+
+
+def _batch_size(data: memoryview) -> int:
+    """Return the size of the batch at the front, 0 where there is no whole one. Raises: _Bad."""
+    if len(data) < LOG_OVERHEAD:
+        return 0
+    length = int.from_bytes(data[8:12], "big", signed=True)
+    if length < LENGTH_MIN:
+        raise _Bad(Code.CORRUPT_MESSAGE)
+    if len(data) < UP_TO_MAGIC:
+        return 0
+    if data[16] > 2:
+        raise _Bad(Code.CORRUPT_MESSAGE)
+    return LOG_OVERHEAD + length if len(data) >= LOG_OVERHEAD + length else 0

@@ -1,0 +1,110 @@
+"""A transaction's permission to write to partitions: the word of its coordinator, wherever that is.
+
+Owns the question, from the node that leads a partition to the node that coordinates the transaction, and the
+translation of the answer into what producers of that version understand. Follows ``AddPartitionsToTxnManager`` and
+``ReplicaManager.handleProduceAppend`` (KIP-890). Without it, a write that arrives after its transaction has ended would
+open another one that nobody ever closes, and read_committed consumers would be stuck there for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..types import TopicPartition
+from ..wire.error_codes import Code
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .schedule import Timer
+
+TRANSACTION = 1  #: Kind of coordinator.
+FIRST_TO_SAY_ABORTABLE = 11  #: Versions of Produce.
+FIRST_TO_JOIN = 12  #: From here on writing adds the partition to the transaction; before, it must be in it already.
+TIMEOUT_S = 30.0
+
+Codes = Mapping[TopicPartition, int]
+Done = Callable[[Codes], None]
+
+#: What a producer is told as NOT_ENOUGH_REPLICAS: even old ones try again then, without asking for metadata.
+_TRY_AGAIN = {
+    int(code)
+    for code in (
+        Code.NETWORK_EXCEPTION,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+    )
+}
+
+
+class Writer(NamedTuple):
+    """Who wants to write."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+def ask_permission(node: Node, writer: Writer, tps: Sequence[TopicPartition], *, version: int, done: Done) -> None:
+    """Ask the coordinator; ``done`` gets an error code for each partition that may not be written to, once."""
+
+    def answered(codes: Codes) -> None:
+        told = {tp: told_to_producer(code, version) for tp, code in codes.items() if code}
+        done(told)
+
+    _Question(node, writer, tps, answered).ask(version)
+
+
+def told_to_producer(code: int, version: int) -> int:
+    """Return what a producer that speaks this version of Produce is told."""
+    if code in _TRY_AGAIN or (code == Code.CONCURRENT_TRANSACTIONS and version < FIRST_TO_JOIN):
+        return int(Code.NOT_ENOUGH_REPLICAS)
+    if code == Code.PRODUCER_FENCED:
+        return int(Code.INVALID_PRODUCER_EPOCH)
+    if code == Code.TRANSACTION_ABORTABLE and version < FIRST_TO_SAY_ABORTABLE:
+        return int(Code.INVALID_TXN_STATE)
+    return code
+
+
+class _Question:
+    """One question under way; answered once, by the coordinator, by the clock, or at once where there is nobody."""
+
+    __slots__ = ("_done", "_node", "_timer", "_tps", "_writer")
+
+    def __init__(self, node: Node, writer: Writer, tps: Sequence[TopicPartition], done: Done) -> None:
+        self._node = node
+        self._writer = writer
+        self._tps = tps
+        self._done: Done | None = done
+        self._timer: Timer | None = None
+
+    def ask(self, version: int) -> None:
+        """Ask."""
+        code, broker = self._node.coordinator_for(TRANSACTION, self._writer.transactional_id)
+        if broker is None:
+            self._fail(code)
+            return
+        cluster = self._node.cluster
+        coordinator = cluster.nodes.get(broker.node_id)
+        if coordinator is None or not coordinator.is_running:
+            self._fail(int(Code.NETWORK_EXCEPTION))
+            return
+        if not cluster.reachable(self._node.node_id, coordinator.node_id):
+            self._fail(int(Code.NETWORK_EXCEPTION))
+            return
+        # A coordinator that dies or is paused with the question in its hands never answers.
+        self._timer = self._node.call_later(TIMEOUT_S, lambda: self._fail(int(Code.NETWORK_EXCEPTION)))
+        coordinator.transactions.verify_or_add(
+            *self._writer, self._tps, self._answer, add=version >= FIRST_TO_JOIN
+        )
+
+    def _fail(self, code: int) -> None:
+        self._answer(dict.fromkeys(self._tps, code))
+
+    def _answer(self, codes: Codes) -> None:
+        done, self._done = self._done, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if done is not None:
+            done(codes)

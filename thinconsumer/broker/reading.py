@@ -1,0 +1,231 @@
+"""What a fetch gets from the replicas of one node: checks in Kafka's order, bounds, and one row for each partition.
+
+Owns the terms of a fetch, the choice of a nearer replica (KIP-392), the search for a diverging epoch (KIP-595), and how
+the limits of a request are shared. Knows no sessions and does not wait. Follows ``ReplicaManager.readFromLog`` and
+``Partition.fetchRecords``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..types import TopicPartition
+from ..wire.error_codes import Code
+from ..wire.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
+from .sessions import NO_ID, Wanted
+
+if TYPE_CHECKING:
+    from .node import Node
+    from .partition import Partition
+
+NOWHERE = -1
+LOG_OVERHEAD = 12
+#: Above so many, aborted transactions that begin behind what is sent are left out of the answer.
+ABORTED_MAX = 100
+
+_NOTHING = b""
+
+
+class Isolation(enum.Enum):
+    """Up to where a reader may read."""
+
+    LOG_END = enum.auto()  #: Followers.
+    HIGH_WATERMARK = enum.auto()
+    LAST_STABLE = enum.auto()  #: read_committed.
+
+
+class Terms(NamedTuple):
+    """What a fetch asks for as a whole."""
+
+    isolation: Isolation
+    min_bytes: int
+    max_bytes: int
+    leader_only: bool  #: Whether only the leader may answer: a follower asks, or a client that knows no other.
+    rack: str  #: Where the client is, "" when it does not say.
+    replica_id: int
+
+
+class Result(NamedTuple):
+    """What a reading yielded."""
+
+    rows: list[tuple[Wanted, PartitionData]]
+    size: int  #: Bytes of records.
+    is_final: bool  #: Waiting would not make it better: an error, a diverging log, a nearer replica.
+
+
+class Unreadable(Exception):
+    """Why nothing can be read; the code is for the client."""
+
+    def __init__(self, code: Code) -> None:
+        super().__init__(code.name)
+        self.code = int(code)
+
+
+def failed(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
+    """Return the row of a partition that cannot be read; Kafka's differs a little where it is not known at all."""
+    return PartitionData(
+        partition_index=partition,
+        error_code=code,
+        high_watermark=NOWHERE,
+        aborted_transactions=None if is_known else [],
+        records=_NOTHING,
+    )
+
+
+def read_all(node: Node, wanted: Iterable[Wanted], terms: Terms) -> Result:
+    """Read partitions one after the other until the limit of the whole request is used up.
+
+    The first that has anything gives at least one batch, whatever the limits are, or a client could get stuck.
+    """
+    rows: list[tuple[Wanted, PartitionData]] = []
+    left = terms.max_bytes
+    size = 0
+    is_final = False
+    for one in wanted:
+        try:
+            partition = located(node, one)
+            row, is_last_word = _read(partition, one.request, terms, left, size == 0)
+        except Unreadable as error:
+            row, is_last_word = failed(one.partition, error.code), True
+        rows.append((one, row))
+        is_final = is_final or is_last_word
+        if row.records:
+            size += len(row.records)
+            left = max(0, left - len(row.records))
+    return Result(rows, size, is_final)
+
+
+def located(node: Node, wanted: Wanted) -> Partition:
+    """Return this node's replica. Raises: Unreadable."""
+    assert wanted.topic is not None
+    tp = TopicPartition(wanted.topic, wanted.partition)
+    partition = node.partitions.get(tp)
+    if partition is None:
+        known = node.image.partition(tp.topic, tp.partition) is not None
+        raise Unreadable(Code.NOT_LEADER_OR_FOLLOWER if known else Code.UNKNOWN_TOPIC_OR_PARTITION)
+    if wanted.topic_id != NO_ID and wanted.topic_id != partition.topic_id:
+        raise Unreadable(Code.INCONSISTENT_TOPIC_ID)
+    return partition
+
+
+def check_epoch(partition: Partition, epoch: int, leader_only: bool) -> None:
+    """Compare what the client believes of the leader with what this replica knows. Raises: Unreadable."""
+    if epoch >= 0 and epoch != partition.leader_epoch:
+        raise Unreadable(Code.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+    if leader_only and not partition.is_leader:
+        raise Unreadable(Code.NOT_LEADER_OR_FOLLOWER)
+
+
+def readable_end(partition: Partition, isolation: Isolation) -> int:
+    """Return the offset up to which a reader may read."""
+    if isolation is Isolation.HIGH_WATERMARK:
+        return partition.high_watermark
+    if isolation is Isolation.LAST_STABLE:
+        return partition.last_stable_offset
+    return partition.log.end_offset
+
+
+def diverging(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
+    """Return where the log parted from what the reader holds, None if it did not.
+
+    Raises:
+        Unreadable: The log no longer knows anything of that epoch.
+    """
+    if request.last_fetched_epoch < 0:
+        return None
+    epoch, end = partition.log.end_of_epoch(request.last_fetched_epoch)
+    if epoch < 0 or end < 0 or request.fetch_offset < partition.log.start_offset:
+        raise Unreadable(Code.OFFSET_OUT_OF_RANGE)
+    if epoch < request.last_fetched_epoch or end < request.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end)
+    return None
+
+
+def _read(
+    partition: Partition, request: FetchPartition, terms: Terms, left: int, at_least_one: bool
+) -> tuple[PartitionData, bool]:
+    """Return one partition's row, and whether it is the last word, so that waiting makes no sense."""
+    nearer = _nearer_replica(partition, request.fetch_offset, terms) if terms.rack else None
+    check_epoch(partition, request.current_leader_epoch, terms.leader_only and nearer is None)
+    if terms.replica_id >= 0 and terms.replica_id not in partition.image.replicas:
+        is_newer = request.current_leader_epoch >= 0
+        raise Unreadable(Code.UNKNOWN_LEADER_EPOCH if is_newer else Code.NOT_LEADER_OR_FOLLOWER)
+    log = partition.log
+    row = PartitionData(
+        partition_index=request.partition,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=log.start_offset,
+        aborted_transactions=None,
+        records=_NOTHING,
+    )
+    if nearer is not None:
+        row.preferred_read_replica = nearer
+        return row, True
+    parted = diverging(partition, request)
+    if parted is not None:
+        row.diverging_epoch = parted
+        return row, True
+    offset = request.fetch_offset
+    if not log.start_offset <= offset <= log.end_offset:
+        raise Unreadable(Code.OFFSET_OUT_OF_RANGE)
+    if terms.isolation is Isolation.LAST_STABLE:
+        row.aborted_transactions = []
+    end = readable_end(partition, terms.isolation)
+    if offset >= end:
+        # Beyond what may be read, Kafka takes the leader's log for truncated and does not wait.
+        return row, offset > end
+    size = min(request.partition_max_bytes, left)
+    if size < 0:
+        raise Unreadable(Code.UNKNOWN_SERVER_ERROR)
+    records = log.read(offset, end, size, at_least_one=at_least_one)
+    if not at_least_one and _first_is_cut(records):
+        return row, True  # there is more than the client can take: no reason to wait
+    row.records = records
+    if terms.isolation is Isolation.LAST_STABLE:
+        row.aborted_transactions = _aborted(partition, offset, records)
+    return row, False
+
+
+def _first_is_cut(records: bytes) -> bool:
+    """Return whether not even the first batch is whole: Kafka then sends none, which nobody can misread."""
+    return len(records) < LOG_OVERHEAD or len(records) < LOG_OVERHEAD + int.from_bytes(records[8:12], "big")
+
+
+def _aborted(partition: Partition, offset: int, records: bytes) -> list[AbortedTransaction]:
+    """Return the aborted transactions that may have records in what is sent.
+
+    As Kafka does, which looks only as exactly as its sparse index allows, more than needed are named; where there are
+    many, only the needed ones.
+    """
+    found = partition.log.aborted(offset, partition.log.end_offset)
+    if len(found) > ABORTED_MAX:
+        found = partition.log.aborted(offset, _end_of(records))
+    return [AbortedTransaction(producer_id=producer_id, first_offset=first) for producer_id, first in found]
+
+
+def _end_of(records: bytes) -> int:
+    """Return the offset after the last batch that is in there, in parts or whole."""
+    position, end = 0, 0
+    while position + 27 <= len(records):
+        base = int.from_bytes(records[position : position + 8], "big")
+        end = base + int.from_bytes(records[position + 23 : position + 27], "big") + 1
+        position += LOG_OVERHEAD + int.from_bytes(records[position + 8 : position + 12], "big")
+    return end
+
+
+def _nearer_replica(partition: Partition, offset: int, terms: Terms) -> int | None:
+    """Return the follower in the client's rack that is in sync and has the offset; None where the leader is best."""
+    if not partition.is_leader or terms.replica_id >= 0 or partition.node.rack == terms.rack:
+        return None
+    brokers = partition.node.image.brokers
+    best: tuple[int, float, int] | None = None
+    for node_id, end in partition.follower_ends.items():
+        broker = brokers.get(node_id)
+        if broker is None or broker.rack != terms.rack or end < offset or node_id not in partition.image.isr:
+            continue
+        rank = (end, partition.behind_since.get(node_id, float("inf")), node_id)
+        best = rank if best is None or rank > best else best
+    return None if best is None else best[2]
