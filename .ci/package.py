@@ -79,7 +79,8 @@ def main(work: Path) -> int:
         else:
             (elsewhere / "tests").mkdir(parents=True, exist_ok=True)
             shutil.copy(place, elsewhere / "tests")
-    (elsewhere / "tests" / "real").mkdir()
+    # tests/conftest.py offers the fixtures of real clusters to every folder.
+    shutil.copytree(ROOT / "tests" / "real" / "realkafka", elsewhere / "tests" / "real" / "realkafka")
     shutil.copy(ROOT / "pyproject.toml", elsewhere)
     run(python, "-m", "pip", "install", "--quiet", "--force-reinstall", wheel, cwd=elsewhere)
     pytest = Path(python).with_name("pytest")

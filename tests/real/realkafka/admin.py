@@ -82,6 +82,16 @@ class Administration:
 
         self._administer(lambda admin: admin.delete_records({TopicPartition(topic, partition): before_offset}))
 
+    def elect(self, topic: str, partition: int, replicas: list[int]) -> None:
+        """Give the replicas another order, and let the first of them lead."""
+        from kafka import TopicPartition
+
+        def do(admin: Any) -> None:
+            admin.alter_partition_reassignments({TopicPartition(topic, partition): replicas})
+            admin.elect_leaders(0, {topic: [partition]})
+
+        self._administer(do)
+
     def set_topic_config(self, name: str, config: Mapping[str, object]) -> None:
         """Change options of a topic."""
         from kafka.admin import ConfigResource, ConfigResourceType
