@@ -5,8 +5,10 @@ Times in seconds are ours; those in Kafka's milliseconds say so. Where a default
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from ..errors import IllegalArgumentError
 
@@ -40,12 +42,33 @@ class BrokerConfig:
     transaction_state_log_num_partitions: int = 5
     transaction_state_log_replication_factor: int = 3
     transaction_max_timeout_ms: int = 900_000
+    #: Kafka's 10000 makes every test of a transaction that runs out of time wait for it.
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 1_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
 
     coordinator_load_s: float = 0.0  #: How long a new coordinator reads its log before it answers.
     replication_s: float = 0.0  #: How long a batch takes to a follower; 0: it is there at once.
     metadata_lag_s: float = 0.0  #: How long news takes from the controller to a node, at most; drawn each time.
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> BrokerConfig:
+        """Read Kafka's dotted names, or the names above, with numbers as such or as text.
+
+        Raises:
+            IllegalArgumentError: An unknown name, or a value that makes no sense.
+        """
+        kinds = {field.name: type(field.default) for field in fields(cls)}
+        values: dict[str, Any] = {}
+        for name, value in settings.items():
+            own = name.replace(".", "_")
+            if own not in kinds:
+                close = difflib.get_close_matches(own, kinds, 1)
+                hint = f"; did you mean {close[0].replace('_', '.')!r}?" if close else ""
+                raise IllegalArgumentError(f"no broker setting is called {name!r}{hint}")
+            values[own] = _parsed(name, value, kinds[own])
+        return cls(**values)
 
 
 #: Topic configs that mean something here, with Kafka's defaults as strings, as DescribeConfigs shows them.
@@ -114,6 +137,15 @@ class TopicConfig:
             unclean_leader_election=unclean == "true",
             **numbers,
         )
+
+
+def _parsed(name: str, value: Any, kind: type[Any]) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[str(value).lower()]
+        return kind(value)
+    except (KeyError, TypeError, ValueError):
+        raise IllegalArgumentError(f"Invalid value {value!r} for configuration {name}") from None
 
 
 _NUMBERS = {

@@ -22,6 +22,10 @@ TRANSACTION = 1  #: Kind of coordinator.
 FIRST_TO_SAY_ABORTABLE = 11  #: Versions of Produce.
 FIRST_TO_JOIN = 12  #: From here on writing adds the partition to the transaction; before, it must be in it already.
 TIMEOUT_S = 30.0
+#: While the producer's last transaction is being completed the leader asks again for so long, before the producer has
+#: to: right after a commit that is the rule, and sending the records again costs more.
+RETRY_FOR_S = 0.1
+RETRY_AFTER_S = 0.02
 
 Codes = Mapping[TopicPartition, int]
 Done = Callable[[Codes], None]
@@ -47,13 +51,31 @@ class Writer(NamedTuple):
 
 
 def ask_permission(node: Node, writer: Writer, tps: Sequence[TopicPartition], *, version: int, done: Done) -> None:
-    """Ask the coordinator; ``done`` gets an error code for each partition that may not be written to, once."""
+    """Ask the coordinator; ``done`` gets an error code for each partition that may not be written to, once.
+
+    The codes are those to answer this version of Produce with.
+    """
+    adds = version >= FIRST_TO_JOIN
+    give_up_at = node.schedule.now + RETRY_FOR_S
 
     def answered(codes: Codes) -> None:
-        told = {tp: told_to_producer(code, version) for tp, code in codes.items() if code}
-        done(told)
+        if adds and Code.CONCURRENT_TRANSACTIONS in codes.values() and node.schedule.now < give_up_at:
+            node.call_later(RETRY_AFTER_S, ask)
+        else:
+            done({tp: told_to_producer(code, version) for tp, code in codes.items() if code})
 
-    _Question(node, writer, tps, answered).ask(version)
+    def ask() -> None:
+        ask_coordinator(node, writer, tps, add=adds, done=answered)
+
+    ask()
+
+
+def ask_coordinator(node: Node, writer: Writer, tps: Sequence[TopicPartition], *, add: bool, done: Done) -> None:
+    """Ask the coordinator once to add partitions to the writer's transaction, or whether they are in it.
+
+    ``done`` gets its own codes, for the partitions that may not be written to.
+    """
+    _Question(node, writer, tps, done).ask(add)
 
 
 def told_to_producer(code: int, version: int) -> int:
@@ -79,7 +101,7 @@ class _Question:
         self._done: Done | None = done
         self._timer: Timer | None = None
 
-    def ask(self, version: int) -> None:
+    def ask(self, add: bool) -> None:
         """Ask."""
         code, broker = self._node.coordinator_for(TRANSACTION, self._writer.transactional_id)
         if broker is None:
@@ -95,9 +117,7 @@ class _Question:
             return
         # A coordinator that dies or is paused with the question in its hands never answers.
         self._timer = self._node.call_later(TIMEOUT_S, lambda: self._fail(int(Code.NETWORK_EXCEPTION)))
-        coordinator.transactions.verify_or_add(
-            *self._writer, self._tps, self._answer, add=version >= FIRST_TO_JOIN
-        )
+        coordinator.transactions.verify_or_add(*self._writer, self._tps, self._answer, add=add)
 
     def _fail(self, code: int) -> None:
         self._answer(dict.fromkeys(self._tps, code))
