@@ -1,0 +1,42 @@
+"""AddOffsetsToTxn 0 to 4: a group's offsets are about to be committed inside a transaction.
+
+To the coordinator that is one more partition, the one of ``__consumer_offsets`` that has the group. From version 2 on
+PRODUCER_FENCED is known. Clients that speak KIP-890 do without. Follows ``KafkaApis.handleAddOffsetsToTxnRequest``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...wire.error_codes import Code
+from ..call import Api, Call
+from ..txn.deciding import Producer
+from ..txn.offsets import partition_of_group
+
+FIRST_WITH_FENCED = 2
+
+
+def handle(call: Call) -> Message | None:
+    """Let the coordinator answer when its log has it."""
+    request: AddOffsetsToTxnRequest = call.request
+
+    def done(code: int) -> None:
+        if code == Code.PRODUCER_FENCED and call.version < FIRST_WITH_FENCED:
+            code = Code.INVALID_PRODUCER_EPOCH
+        call.reply(AddOffsetsToTxnResponse(error_code=int(code)))
+
+    call.node.transactions.add_partitions(
+        request.transactional_id,
+        Producer(request.producer_id, request.producer_epoch),
+        [partition_of_group(call.node, request.group_id)],
+        done,
+    )
+    return None
+
+
+def refuse(request: AddOffsetsToTxnRequest, version: int, code: int) -> AddOffsetsToTxnResponse:
+    """Refuse with one code."""
+    return AddOffsetsToTxnResponse(error_code=int(code))
+
+
+API = Api(AddOffsetsToTxnRequest, 0, 4, handle, refuse)

@@ -1,0 +1,45 @@
+"""EndTxn 0 to 5: commit or abort.
+
+The answer comes when the decision is logged; the markers follow. From version 2 on PRODUCER_FENCED is known, from
+version 5 on the answer has the id and epoch for the next transaction (KIP-890). Follows
+``KafkaApis.handleEndTxnRequest``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.end_txn import EndTxnRequest, EndTxnResponse
+from ...wire.error_codes import Code
+from ..call import Api, Call
+from ..txn.deciding import Producer
+from ..txn.transaction import EPOCH_PER_TRANSACTION
+
+FIRST_WITH_FENCED = 2
+FIRST_WITH_EPOCH = 5
+
+
+def handle(call: Call) -> Message | None:
+    """Let the coordinator answer when its log has it."""
+    request: EndTxnRequest = call.request
+
+    def done(code: int, producer_id: int, producer_epoch: int) -> None:
+        if code == Code.PRODUCER_FENCED and call.version < FIRST_WITH_FENCED:
+            code = Code.INVALID_PRODUCER_EPOCH
+        call.reply(EndTxnResponse(error_code=int(code), producer_id=producer_id, producer_epoch=producer_epoch))
+
+    call.node.transactions.end(
+        request.transactional_id,
+        Producer(request.producer_id, request.producer_epoch),
+        request.committed,
+        done,
+        client_version=EPOCH_PER_TRANSACTION if call.version >= FIRST_WITH_EPOCH else 0,
+    )
+    return None
+
+
+def refuse(request: EndTxnRequest, version: int, code: int) -> EndTxnResponse:
+    """Refuse with one code."""
+    return EndTxnResponse(error_code=int(code))
+
+
+API = Api(EndTxnRequest, 0, 5, handle, refuse)

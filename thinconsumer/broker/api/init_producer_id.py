@@ -1,0 +1,46 @@
+"""InitProducerId 0 to 5: the id and epoch that a producer stamps its batches with.
+
+With a transactional id its coordinator answers, without one any node. Version 3 names the id and epoch to go on from
+(KIP-360), from version 4 on clients know PRODUCER_FENCED. Version 6 is offered only with unstable versions enabled.
+Follows ``KafkaApis.handleInitProducerIdRequest``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ..call import Api, Call
+from ..txn.deciding import Producer
+from ..txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+
+FIRST_WITH_FENCED = 4
+
+
+def handle(call: Call) -> Message | None:
+    """Let the coordinator answer when its log has it."""
+    request: InitProducerIdRequest = call.request
+    told = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
+    if any(told) and not all(told):
+        return refuse(request, call.version, Code.INVALID_REQUEST)
+
+    def done(code: int, producer_id: int, producer_epoch: int) -> None:
+        if code == Code.PRODUCER_FENCED and call.version < FIRST_WITH_FENCED:
+            code = Code.INVALID_PRODUCER_EPOCH
+        call.reply(
+            InitProducerIdResponse(error_code=int(code), producer_id=producer_id, producer_epoch=producer_epoch)
+        )  # fmt: skip
+
+    expected = Producer(request.producer_id, request.producer_epoch) if all(told) else None
+    call.node.transactions.init_producer_id(
+        request.transactional_id, request.transaction_timeout_ms, expected, done
+    )  # fmt: skip
+    return None
+
+
+def refuse(request: InitProducerIdRequest, version: int, code: int) -> InitProducerIdResponse:
+    """Refuse with one code."""
+    return InitProducerIdResponse(error_code=int(code), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+API = Api(InitProducerIdRequest, 0, 5, handle, refuse)

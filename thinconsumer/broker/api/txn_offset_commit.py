@@ -1,0 +1,112 @@
+"""TxnOffsetCommit 0 to 5: offsets of a group that count once a transaction is committed.
+
+Comes to the group's coordinator, which adds them to the transaction (5), or makes sure that they were added (0 to 4),
+and then writes them as part of it. From version 3 on a member says who it is (KIP-447). Follows
+``KafkaApis.handleTxnOffsetCommitRequest`` and ``GroupCoordinatorService.commitTransactionalOffsets``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ..call import Api, Call
+from ..permission import Writer
+from ..txn.offsets import admit_offsets
+
+#: Clients before version 2 can crash when they are told that the coordinator is loading (KAFKA-7296).
+FIRST_WITH_LOADING = 2
+
+
+def handle(call: Call) -> Message | None:
+    """Sort out partitions that do not exist; let the group coordinator commit the others, if the transaction may."""
+    request: TxnOffsetCommitRequest = call.request
+    existing, missing = _sorted_out(call, request)
+    answer = _refused(missing, Code.UNKNOWN_TOPIC_OR_PARTITION)
+    if not existing:
+        return answer
+    wanted = replace(request, topics=existing)
+
+    def committed(response: TxnOffsetCommitResponse) -> None:
+        call.reply(_for_version(_merged(answer, response), call.version))
+
+    def admitted(code: int) -> None:
+        if code:
+            committed(_refused(existing, code))
+        else:
+            call.node.groups.txn_commit(wanted, call.version, committed)
+
+    if not request.group_id:
+        admitted(Code.INVALID_GROUP_ID)
+    else:
+        writer = Writer(request.transactional_id, request.producer_id, request.producer_epoch)
+        admit_offsets(call.node, writer, request.group_id, call.version, admitted)
+    return None
+
+
+def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffsetCommitResponse:
+    """Refuse every partition with one code."""
+    return _refused(request.topics, code)
+
+
+API = Api(TxnOffsetCommitRequest, 0, 5, handle, refuse)
+
+
+def _sorted_out(
+    call: Call, request: TxnOffsetCommitRequest
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitRequestTopic]]:
+    """Return what exists and what does not, by topic."""
+    existing: list[TxnOffsetCommitRequestTopic] = []
+    missing: list[TxnOffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        found = [p for p in topic.partitions if call.node.image.partition(topic.name, p.partition_index) is not None]
+        lost = [p for p in topic.partitions if call.node.image.partition(topic.name, p.partition_index) is None]
+        if found:
+            existing.append(replace(topic, partitions=found))
+        if lost or not found:
+            missing.append(replace(topic, partitions=lost))
+    return existing, missing
+
+
+def _refused(topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=int(code))
+                    for p in topic.partitions
+                ],
+            )
+            for topic in topics
+            if topic.partitions
+        ]
+    )
+
+
+def _merged(first: TxnOffsetCommitResponse, second: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+    """Add the second's partitions to the first's."""
+    topics = {topic.name: topic for topic in first.topics}
+    for topic in second.topics:
+        if topic.name in topics:
+            topics[topic.name].partitions.extend(topic.partitions)
+        else:
+            topics[topic.name] = topic
+    return TxnOffsetCommitResponse(topics=list(topics.values()))
+
+
+def _for_version(response: TxnOffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
+    if version < FIRST_WITH_LOADING:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                if partition.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS:
+                    partition.error_code = int(Code.COORDINATOR_NOT_AVAILABLE)
+    return response

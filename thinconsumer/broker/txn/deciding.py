@@ -1,0 +1,188 @@
+"""What a request does to a transaction: the move that it prepares, or the code that answers it without one.
+
+Pure; the order of the checks is Kafka's, and clients depend on it. There are two ways to end a transaction. For
+clients from before KIP-890 the epoch stays. Since then it goes up with every end: an old epoch is that of somebody who
+asks again, and the present one is that of the next transaction. Follows Kafka 4.3's ``TransactionCoordinator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from ...errors import IllegalStateError
+from ...types import TopicPartition
+from ...wire.error_codes import Code
+from .states import AT_REST, ENDING, TransactionState
+from .transaction import (
+    EPOCH_MAX,
+    EPOCH_PER_TRANSACTION,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Facts,
+    Transaction,
+    is_exhausted,
+)
+
+#: The move to log, or the code to answer with at once.
+Decision = Facts | Code
+NewProducerId = Callable[[], int]
+
+_S = TransactionState
+
+
+class Producer(NamedTuple):
+    """Who a client says it is."""
+
+    id: int
+    epoch: int
+
+
+def decide_init(
+    txn: Transaction, timeout_ms: int, expected: Producer | None, now_ms: int, new_producer_id: NewProducerId
+) -> Decision:
+    """InitProducerId. What is ongoing is aborted first: then the move is one to PrepareAbort."""
+    if txn.pending is not None:
+        return Code.CONCURRENT_TRANSACTIONS
+    if expected is not None and not _is_known(txn, expected):
+        return Code.PRODUCER_FENCED
+    if txn.state in ENDING:
+        return Code.CONCURRENT_TRANSACTIONS
+    if txn.state is _S.ONGOING:
+        return abort_left_behind(txn, now_ms, new_producer_id)
+    if txn.state not in AT_REST:
+        raise IllegalStateError(f"{txn} is in a state that it should never come to")
+    if txn.is_exhausted and (expected is None or expected.epoch == txn.facts.producer_epoch):
+        return txn.rotate(new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None)
+    if txn.is_exhausted:
+        # Kafka trips over its own check here; what it answers is the code for exceptions nobody expected.
+        return Code.UNKNOWN_SERVER_ERROR
+    return txn.initialise(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
+
+
+def _is_known(txn: Transaction, expected: Producer) -> bool:
+    """Whether it can be the last producer that was let in: by its id, or by the one before if that was used up."""
+    facts = txn.facts
+    return (
+        facts.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.id == facts.producer_id
+        or (expected.id == facts.previous_producer_id and is_exhausted(expected.epoch))
+    )
+
+
+def decide_add(
+    txn: Transaction, producer: Producer, partitions: Iterable[TopicPartition], now_ms: int, client_version: int
+) -> Decision:
+    """AddPartitionsToTxn and AddOffsetsToTxn."""
+    # First of all: the producer may already have the id that a move now being logged brings.
+    if txn.pending is not None:
+        return Code.CONCURRENT_TRANSACTIONS
+    if (refusal := _refuse(txn, producer)) is not None:
+        return refusal
+    wanted = frozenset(partitions)
+    if txn.state is _S.ONGOING and wanted <= txn.facts.partitions:
+        return Code.NONE
+    return txn.add(wanted, now_ms, client_version)
+
+
+def decide_verify(
+    txn: Transaction, producer: Producer, partitions: Iterable[TopicPartition]
+) -> Mapping[TopicPartition, Code]:
+    """AddPartitionsToTxn that only asks whether partitions are in the transaction."""
+    refusal = _refuse(txn, producer)
+    inside = txn.facts.partitions
+    return {
+        tp: refusal if refusal is not None else Code.NONE if tp in inside else Code.TRANSACTION_ABORTABLE
+        for tp in partitions
+    }
+
+
+def _refuse(txn: Transaction, producer: Producer) -> Code | None:
+    if txn.facts.producer_id != producer.id:
+        return Code.INVALID_PRODUCER_ID_MAPPING
+    if txn.facts.producer_epoch != producer.epoch:
+        return Code.PRODUCER_FENCED
+    return Code.CONCURRENT_TRANSACTIONS if txn.state in ENDING else None
+
+
+def abort_left_behind(txn: Transaction, now_ms: int, new_producer_id: NewProducerId) -> Facts:
+    """Abort what is ongoing without being asked to by its producer, who is shut out by a higher epoch.
+
+    Always as since KIP-890, which is how a 4.x broker does it whatever the client speaks. When no epoch is left, it
+    is here that the next producer id is set aside.
+    """
+    next_producer_id = new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID
+    txn.fence()
+    return txn.end(False, EPOCH_PER_TRANSACTION, next_producer_id, now_ms)
+
+
+def decide_end(
+    txn: Transaction,
+    producer: Producer,
+    commit: bool,
+    now_ms: int,
+    client_version: int,
+    new_producer_id: NewProducerId,
+) -> Decision:
+    """EndTxn."""
+    if client_version < EPOCH_PER_TRANSACTION:
+        return _end_v1(txn, producer, commit, now_ms)
+    return _end_v2(txn, producer, commit, now_ms, new_producer_id)
+
+
+def _end_v1(txn: Transaction, producer: Producer, commit: bool, now_ms: int) -> Decision:
+    if txn.facts.producer_id != producer.id:
+        return Code.INVALID_PRODUCER_ID_MAPPING
+    if txn.facts.producer_epoch != producer.epoch:
+        return Code.PRODUCER_FENCED
+    if txn.pending is not None:
+        return Code.CONCURRENT_TRANSACTIONS
+    if txn.state is not _S.ONGOING:
+        return _V1[commit].get(txn.state, Code.INVALID_TXN_STATE)
+    return txn.end(commit, 0, NO_PRODUCER_ID, now_ms)
+
+
+#: How an end is answered that is already decided, by whether a commit was asked for. Everything else is invalid.
+_V1: Mapping[bool, Mapping[TransactionState, Code]] = {
+    True: {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_COMMIT: Code.NONE},
+    False: {_S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_ABORT: Code.NONE},
+}
+
+
+def _end_v2(
+    txn: Transaction, producer: Producer, commit: bool, now_ms: int, new_producer_id: NewProducerId
+) -> Decision:
+    # Here too first of all, for the same reason.
+    if txn.pending is not None:
+        return Code.CONCURRENT_TRANSACTIONS
+    facts = txn.facts
+    is_current = producer.epoch == facts.producer_epoch
+    on_bump = facts.producer_epoch == producer.epoch + 1
+    on_overflow = facts.producer_epoch == 0 and producer == (facts.previous_producer_id, EPOCH_MAX - 1)
+    if facts.producer_id != producer.id and not on_overflow:
+        return Code.INVALID_PRODUCER_ID_MAPPING
+    again = on_bump or on_overflow
+    valid = on_bump if txn.state in ENDING else is_current or (again and txn.state in _COMPLETE)
+    if not valid:
+        return Code.PRODUCER_FENCED
+    refusal = _V2[commit, again].get(txn.state)
+    if refusal is not None:
+        return refusal
+    next_producer_id = new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID
+    nothing_added = txn.state is not _S.ONGOING
+    return txn.end(commit, EPOCH_PER_TRANSACTION, next_producer_id, now_ms, nothing_added=nothing_added)
+
+
+_COMPLETE = AT_REST - {_S.EMPTY}
+_INVALID_AT_REST: Mapping[TransactionState, Code] = dict.fromkeys(AT_REST, Code.INVALID_TXN_STATE)
+_COMMITTING = {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.PREPARE_ABORT: Code.INVALID_TXN_STATE}
+_ABORTING = {_S.PREPARE_COMMIT: Code.INVALID_TXN_STATE, _S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS}
+
+#: The same since KIP-890, by whether a commit was asked for and whether it was asked for again. What has no code here
+#: is granted: the end of what is ongoing, and the abort of nothing.
+_V2: Mapping[tuple[bool, bool], Mapping[TransactionState, Code]] = {
+    (True, False): {**_INVALID_AT_REST, **_COMMITTING},
+    (True, True): {**_INVALID_AT_REST, **_COMMITTING, _S.COMPLETE_COMMIT: Code.NONE},
+    (False, False): _ABORTING,
+    (False, True): {**_INVALID_AT_REST, **_ABORTING, _S.COMPLETE_ABORT: Code.NONE},
+}

@@ -1,0 +1,139 @@
+"""Records of ``__transaction_state``: a transaction by its transactional id, in Kafka's own format.
+
+Each record tells all that is known of a transaction; a later one replaces it, a null value takes it away. Keys and
+values begin with their version in two bytes. Version 1 of the value is flexible, and its new fields are tagged, so that
+older brokers can skip them (KIP-915). Follows ``TransactionLogKey.json``, ``TransactionLogValue.json`` and
+``TransactionLog``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ...errors import KafkaProtocolError
+from ...types import TopicPartition
+from ...wire import Message
+from ...wire.schema import Struct, array, int8, int16, int32, int64, string
+from .states import TransactionState
+from .transaction import Facts
+
+KEY_VERSION = 0
+#: What a cluster with transaction.version 1 or 2 writes.
+VALUE_VERSION = 1
+_SIZE = 2
+
+
+@dataclass(slots=True, kw_only=True)
+class TransactionLogKey(Message):
+    """Which transaction."""
+
+    VERSIONS = (0, 0)
+
+    transactional_id: str = string("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionsSchema(Struct):
+    """Partitions of one topic."""
+
+    topic: str = string("0+")
+    partition_ids: list[int] = array(int32, "0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class TransactionLogValue(Message):
+    """Where it stands."""
+
+    VERSIONS = (0, 1)
+    FLEXIBLE = 1
+
+    producer_id: int = int64("0+")
+    previous_producer_id: int = int64("1+", tag=0, default=-1)
+    next_producer_id: int = int64("1+", tag=1, default=-1)
+    next_producer_epoch: int = int16("1+", tag=3, default=-1)
+    producer_epoch: int = int16("0+")
+    transaction_timeout_ms: int = int32("0+")
+    transaction_status: int = int8("0+")
+    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, "0+", nullable="0+")
+    transaction_last_update_timestamp_ms: int = int64("0+")
+    transaction_start_timestamp_ms: int = int64("0+")
+    client_transaction_version: int = int16("1+", tag=2, default=0)
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """Return the key of all records of one transactional id."""
+    return KEY_VERSION.to_bytes(_SIZE, "big") + TransactionLogKey(transactional_id=transactional_id).encode(KEY_VERSION)
+
+
+def encode_value(facts: Facts) -> bytes:
+    """Return the value that says all of this; the last epoch has no place in it, as in Kafka."""
+    partitions = None if facts.state is TransactionState.EMPTY else _by_topic(facts.partitions)
+    value = TransactionLogValue(
+        producer_id=facts.producer_id,
+        previous_producer_id=facts.previous_producer_id,
+        next_producer_id=facts.next_producer_id,
+        producer_epoch=facts.producer_epoch,
+        transaction_timeout_ms=facts.timeout_ms,
+        transaction_status=facts.state.status,
+        transaction_partitions=partitions,
+        transaction_last_update_timestamp_ms=facts.updated_ms,
+        transaction_start_timestamp_ms=facts.started_ms,
+        client_transaction_version=facts.client_version,
+    )
+    return VALUE_VERSION.to_bytes(_SIZE, "big") + value.encode(VALUE_VERSION)
+
+
+def decode_key(key: bytes | memoryview | None) -> str | None:
+    """Return the transactional id, or None for a key of a version that is not known.
+
+    Raises:
+        KafkaProtocolError: The bytes are no such key.
+    """
+    data = bytes(key or b"")
+    if _version(data) != KEY_VERSION:
+        return None
+    return TransactionLogKey.decode(data, KEY_VERSION, _SIZE).transactional_id
+
+
+def decode_value(value: bytes | memoryview) -> Facts | None:
+    """Return what a record says, or None for a value of a version that is not known.
+
+    Raises:
+        KafkaProtocolError: The bytes are no such value.
+    """
+    data = bytes(value)
+    version = _version(data)
+    if not 0 <= version <= VALUE_VERSION:
+        return None
+    read = TransactionLogValue.decode(data, version, _SIZE)
+    try:
+        state = TransactionState.of_status(read.transaction_status)
+    except ValueError as error:
+        raise KafkaProtocolError(str(error)) from None
+    topics = read.transaction_partitions or () if state is not TransactionState.EMPTY else ()
+    return Facts(
+        producer_id=read.producer_id,
+        previous_producer_id=read.previous_producer_id,
+        next_producer_id=read.next_producer_id,
+        producer_epoch=read.producer_epoch,
+        timeout_ms=read.transaction_timeout_ms,
+        state=state,
+        partitions=frozenset(TopicPartition(topic.topic, n) for topic in topics for n in topic.partition_ids),
+        started_ms=read.transaction_start_timestamp_ms,
+        updated_ms=read.transaction_last_update_timestamp_ms,
+        client_version=read.client_transaction_version,
+    )
+
+
+def _version(data: bytes) -> int:
+    if len(data) < _SIZE:
+        raise KafkaProtocolError(f"transaction record of {len(data)} bytes")
+    return int.from_bytes(data[:_SIZE], "big", signed=True)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
+    found: dict[str, PartitionsSchema] = {}
+    for topic, partition in sorted(partitions):
+        found.setdefault(topic, PartitionsSchema(topic=topic)).partition_ids.append(partition)
+    return list(found.values())

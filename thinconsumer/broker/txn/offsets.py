@@ -1,0 +1,64 @@
+"""Offsets in transactions: which partition has a group's offsets, and whether a transaction may write to it.
+
+For the node that coordinates the group, where TxnOffsetCommit arrives. What a leader of records does for Produce, it
+does for that partition: it adds it to the transaction for clients that speak KIP-890, and makes sure that it is in it
+for others. Follows Kafka's ``CoordinatorPartitionWriter.maybeStartTransactionVerification``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ...types import TopicPartition
+from ...wire.error_codes import Code
+from ..group.hashing import partition_for
+from ..permission import Writer, ask_coordinator
+
+if TYPE_CHECKING:
+    from ..node import Node
+
+OFFSETS_TOPIC = "__consumer_offsets"
+FIRST_TO_SAY_ABORTABLE = 4  #: Versions of TxnOffsetCommit.
+FIRST_TO_JOIN = 5
+
+#: What group coordinators answer, for what a partition's leader or a transaction's coordinator says. Old clients do not
+#: expect a NETWORK_EXCEPTION, and with a load in progress they ask again here.
+_FOR_CLIENTS: Mapping[int, Code] = {
+    Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
+}
+
+
+def partition_of_group(node: Node, group_id: str) -> TopicPartition:
+    """Return the partition of ``__consumer_offsets`` that has a group, or will have it when the topic is created."""
+    topic = node.image.topics.get(OFFSETS_TOPIC)
+    count = node.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
+    return TopicPartition(OFFSETS_TOPIC, partition_for(group_id, count))
+
+
+def admit_offsets(node: Node, writer: Writer, group_id: str, version: int, done: Callable[[int], None]) -> None:
+    """Ask whether the transaction may commit offsets of the group; ``done`` gets the code to answer with, once.
+
+    ``version`` is that of TxnOffsetCommit.
+    """
+    tp = partition_of_group(node, group_id)
+
+    def answered(codes: Mapping[TopicPartition, int]) -> None:
+        code = codes.get(tp, 0)
+        if code == Code.TRANSACTION_ABORTABLE and version < FIRST_TO_SAY_ABORTABLE:
+            code = Code.INVALID_TXN_STATE
+        done(int(_FOR_CLIENTS.get(code, code)))
+
+    partition, code = node.led(tp)
+    if partition is None:
+        answered({tp: code})
+    elif writer.producer_id in partition.log.open_transactions():
+        answered({})
+    else:
+        ask_coordinator(node, writer, [tp], add=version >= FIRST_TO_JOIN, done=answered)

@@ -1,0 +1,151 @@
+"""The transactions of one partition of ``__transaction_state``: read from its log, and written to it.
+
+A node has one for each such partition that it leads, in each epoch that it leads in: whatever is still under way for an
+earlier one finds it :attr:`~Shard.is_gone`, and comes to nothing. Follows Kafka's ``TransactionStateManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+
+from ...errors import KafkaError
+from ...records.builder import NewRecord
+from ...wire.error_codes import Code
+from ..schedule import Timer
+from .host import Host, StatePartition
+from .log_format import decode_key, decode_value, encode_key, encode_value
+from .states import AT_REST, TransactionState
+from .transaction import Facts, Transaction
+
+log = logging.getLogger(__name__)
+
+#: How many transactional ids one batch of tombstones forgets; it has to fit in a message.
+TOMBSTONES_MAX = 100
+
+#: What clients are told when the log does not take a record; any other code goes through.
+_APPEND_ERRORS: Mapping[int, Code] = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.MESSAGE_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
+    Code.RECORD_LIST_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
+}
+
+
+class Shard:
+    """See the module. ``epoch`` is the leader's, and stands in the markers that this shard has written."""
+
+    def __init__(self, host: Host, index: int, epoch: int, partition: StatePartition) -> None:
+        self.index = index
+        self.epoch = epoch
+        self.transactions: dict[str, Transaction] = {}
+        self.is_ready = False  #: The log has been read.
+        self._is_dropped = False
+        self._host = host
+        self._partition = partition
+
+    def __repr__(self) -> str:
+        state = "gone" if self.is_gone else "ready" if self.is_ready else "catching up"
+        return f"<Shard {self.index} epoch {self.epoch} {state}, {len(self.transactions)} transactional ids>"
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether this is over: resigned, elected anew, or its node was killed."""
+        return self._is_dropped or not self._partition.is_leader or self._partition.leader_epoch != self.epoch
+
+    def drop(self) -> None:
+        """Let it be over."""
+        self._is_dropped = True
+
+    def load(self) -> None:
+        """Catch up: read the whole log. A later record on a transactional id replaces the earlier ones."""
+        replica = self._partition
+        for batch in replica.log.read_batches(replica.log.start_offset, replica.log.end_offset):
+            for record in batch.decode(*replica.tp, check_crcs=False):
+                try:
+                    self._learn(record.key, record.value)
+                except KafkaError as error:
+                    log.warning("%r: record at offset %d left out: %s", self, record.offset, error)
+        self.is_ready = True
+
+    def _learn(self, key: bytes | None, value: bytes | None) -> None:
+        transactional_id = decode_key(key)
+        if transactional_id is None:
+            return
+        if value is None:
+            self.transactions.pop(transactional_id, None)
+        elif (facts := decode_value(value)) is not None:
+            self.transactions[transactional_id] = Transaction(transactional_id, facts)
+
+    # -- writing
+
+    def append(
+        self, txn: Transaction, facts: Facts, done: Callable[[Code], None], *, keep_pending: bool = False
+    ) -> None:
+        """Log a move that was prepared, then make it; ``done`` gets the code for clients, exactly once.
+
+        A move that was not logged is given up, unless its writer will try again: ``keep_pending``, which is heeded for
+        COORDINATOR_NOT_AVAILABLE. One that takes longer than a transaction may is counted as failed, as in Kafka.
+        """
+        timer: Timer | None = None
+        settled = False
+
+        def settle(code: int) -> None:
+            nonlocal settled
+            if not settled:
+                settled = True
+                if timer is not None:
+                    timer.cancel()
+                done(self._settle(txn, facts, code, keep_pending))
+
+        if self.is_gone:
+            settle(Code.NOT_LEADER_OR_FOLLOWER)
+            return
+        record = NewRecord(encode_value(facts), encode_key(txn.transactional_id))
+        self._partition.append_records([record], settle)
+        if not settled:
+            timer = self._host.call_later(facts.timeout_ms / 1000, lambda: settle(Code.REQUEST_TIMED_OUT))
+
+    def _settle(self, txn: Transaction, facts: Facts, code: int, keep_pending: bool) -> Code:
+        answer = _APPEND_ERRORS.get(code, Code(code))
+        if self._is_dropped or self.transactions.get(txn.transactional_id) is not txn:
+            return Code.NOT_COORDINATOR if answer is Code.NONE else answer
+        if answer is Code.NONE:
+            txn.complete(facts)
+        elif not (keep_pending and answer is Code.COORDINATOR_NOT_AVAILABLE):
+            txn.give_up()
+        return answer
+
+    # -- forgetting
+
+    def expire(self, updated_before_ms: int) -> None:
+        """Forget transactional ids that nobody has used since then, and that are between transactions."""
+        old = (
+            txn
+            for txn in list(self.transactions.values())
+            if txn.pending is None and txn.state in AT_REST and txn.facts.updated_ms <= updated_before_ms
+        )
+        while some := list(islice(old, TOMBSTONES_MAX)):
+            self._forget([(txn, txn.expire()) for txn in some])
+
+    def _forget(self, expired: Sequence[tuple[Transaction, Facts]]) -> None:
+        def written(code: int) -> None:
+            if self._is_dropped:
+                return
+            for txn, facts in expired:
+                unchanged = (
+                    txn.pending is TransactionState.DEAD and txn.facts.producer_epoch == facts.producer_epoch
+                )  # fmt: skip
+                if code or not unchanged:
+                    txn.give_up()
+                elif self.transactions.get(txn.transactional_id) is txn:
+                    del self.transactions[txn.transactional_id]
+
+        self._partition.append_records(
+            [NewRecord(None, encode_key(txn.transactional_id)) for txn, _ in expired], written
+        )
