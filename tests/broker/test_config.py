@@ -26,6 +26,7 @@ def test_what_a_topic_says_goes_before_what_the_broker_says():
         ("compact", True, False),
         ("compact,delete", True, True),
         ("delete, compact", True, True),
+        ("", False, False),
     ],
 )
 def test_cleanup_policies(policy, compact, delete):
@@ -37,7 +38,6 @@ def test_cleanup_policies(policy, compact, delete):
     ("name", "value"),
     [
         ("cleanup.policy", "shred"),
-        ("cleanup.policy", ""),
         ("message.timestamp.type", "Sometime"),
         ("retention.ms", "-2"),
         ("retention.bytes", "many"),
@@ -54,3 +54,24 @@ def test_nonsense_is_refused_by_name_and_value(name, value):
 def test_an_unknown_name_is_refused():
     with pytest.raises(IllegalArgumentError, match=r"Unknown topic config name: retention\.hours"):
         TopicConfig.parse({"retention.hours": "1"})
+
+
+def test_broker_settings_are_read_by_kafkas_names():
+    told = {"num.partitions": "3", "auto_create_topics_enable": "false", "replication_s": 0.5}
+    config = BrokerConfig.of(told)
+    assert (config.num_partitions, config.auto_create_topics_enable, config.replication_s) == (3, False, 0.5)
+    assert BrokerConfig.of({}) == BrokerConfig()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"num.partition": 3}, "did you mean 'num.partitions'"),
+        ({"num.partitions": "many"}, "Invalid value 'many' for configuration num.partitions"),
+        ({"auto.create.topics.enable": "perhaps"}, "auto.create.topics.enable"),
+        ({"num.partitions": None}, "num.partitions"),
+    ],
+)
+def test_broker_settings_that_make_no_sense_are_refused(settings, words):
+    with pytest.raises(IllegalArgumentError, match=words):
+        BrokerConfig.of(settings)

@@ -1,0 +1,45 @@
+"""Requests for the controller, which any broker takes and passes on.
+
+Owns what happens while a broker cannot reach the controller: it tries again until its own patience is over, then tells
+the client so. Follows ``ForwardingManager`` and ``NodeToControllerChannelManager`` (KIP-590).
+"""
+
+from __future__ import annotations
+
+from ..wire import Message
+from ..wire.error_codes import Code
+from .call import Call, Handler, Refuse
+from .controller import CONTROLLER
+
+REQUEST_TIMEOUT_S = 30.0  #: A broker's request.timeout.ms.
+RETRY_S = 0.1
+
+
+def to_controller(handle: Handler, refuse: Refuse) -> Handler:
+    """Return a handler that calls ``handle`` once the controller can be reached."""
+
+    def forward(call: Call) -> Message | None:
+        if _reachable(call):
+            return handle(call)
+        give_up = call.node.schedule.now + REQUEST_TIMEOUT_S
+
+        def again() -> None:
+            if not call.is_open:
+                return
+            if _reachable(call):
+                answer = handle(call)
+                if answer is not None:
+                    call.reply(answer)
+            elif call.node.schedule.now >= give_up:
+                call.reply(refuse(call.request, call.version, int(Code.REQUEST_TIMED_OUT)))
+            else:
+                call.node.call_later(RETRY_S, again)
+
+        call.node.call_later(RETRY_S, again)
+        return None
+
+    return forward
+
+
+def _reachable(call: Call) -> bool:
+    return call.node.cluster.reachable(call.node.node_id, CONTROLLER)

@@ -1,0 +1,33 @@
+"""What a topic may be called, and which names are the brokers' own. Follows Kafka's ``Topic``."""
+
+from __future__ import annotations
+
+import re
+
+from .controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+
+NAME_LENGTH_MAX = 249
+#: Where real brokers keep the log of the controllers; nobody may create it.
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+_INTERNAL = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+def is_internal(name: str | None) -> bool:
+    """Return whether a topic of that name is the brokers' own, whether it exists or not."""
+    return name in _INTERNAL
+
+
+def why_illegal(name: str) -> str | None:
+    """Return what is wrong with a topic's name, in words for the client; None when nothing is."""
+    reason = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        reason = f"'{name}' is longer than {NAME_LENGTH_MAX} characters"
+    elif not _LEGAL.fullmatch(name):
+        reason = f"'{name}' has characters other than ASCII letters and digits, '.', '_' and '-'"
+    return reason and f"Topic name is invalid: {reason}"
