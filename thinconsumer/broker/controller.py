@@ -67,7 +67,7 @@ class Controller:
         Raises:
             ControllerError: It exists, or counts, assignment or configs make no sense.
         """
-        self._check_name(name)
+        self.check_name(name)
         placed = self._placed(partitions, replication_factor, assignment)
         try:
             TopicConfig.parse(configs or {}, self._cluster.config)
@@ -224,7 +224,12 @@ class Controller:
         leader = next(n for n in target if n not in row.replicas[:-1]) if row.leader not in target else row.leader
         self._put_row(row._replace(replicas=target, isr=target, leader=leader, leader_epoch=row.leader_epoch + 1))
 
-    def _check_name(self, name: str) -> None:
+    def check_name(self, name: str) -> None:
+        """Check that no topic is called that, or so much alike that they could not be told apart.
+
+        Raises:
+            ControllerError: There is one.
+        """
         if name in self.image.topics:
             raise ControllerError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         # Metrics turn both letters into one, and two topics would share them.

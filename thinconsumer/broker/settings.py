@@ -42,8 +42,8 @@ class Setting(NamedTuple):
     """One setting of a topic.
 
     ``brokers``: what it is called in a broker's properties, with the default there, the one that counts first.
-    ``least``, ``most`` bound numbers. ``words`` are those that a string, or each of a list, may be. ``check`` returns what
-    is wrong with a value that none of these can judge.
+    ``least``, ``most`` bound numbers. ``words`` are those that a string, or each of a list, may be. ``check`` returns
+    what is wrong with a list that none of these can judge.
     """
 
     name: str
@@ -170,7 +170,7 @@ def words_of(value: str) -> list[str]:
 
 def shown(configs: Mapping[str, str], broker: BrokerConfig) -> list[Entry]:
     """Return all settings of a topic with their sources, in order of names."""
-    return [_entry(setting, configs, broker) for setting in _ROWS if setting.is_shown]
+    return [_entry(setting, configs, broker) for setting in _ROWS if setting.is_shown or setting.name in configs]
 
 
 def _entry(setting: Setting, configs: Mapping[str, str], broker: BrokerConfig) -> Entry:

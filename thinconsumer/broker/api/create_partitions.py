@@ -1,0 +1,60 @@
+"""CreatePartitions 0 to 3: let topics grow (KIP-195).
+
+Follows ``ControllerApis.createPartitions`` and ``ReplicationControlManager.createPartitions``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...wire import Message
+from ...wire.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+from ...wire.error_codes import Code
+from ..call import Api, Call
+from ..controller import ControllerError
+from ..forwarding import to_controller
+from .create_topics import RECORDS_MAX
+
+
+def handle(call: Call) -> Message:
+    """Let each topic grow that can."""
+    request: CreatePartitionsRequest = call.request
+    times = Counter(topic.name for topic in request.topics)
+    results = [
+        CreatePartitionsTopicResult(
+            name=name, error_code=int(Code.INVALID_REQUEST), error_message="Duplicate topic name."
+        )
+        for name, count in times.items()
+        if count > 1
+    ]
+    results += [_grow(call, topic) for topic in request.topics if times[topic.name] == 1]
+    return CreatePartitionsResponse(results=results)
+
+
+def refuse(request: CreatePartitionsRequest, version: int, code: int) -> CreatePartitionsResponse:
+    """Refuse every topic."""
+    return CreatePartitionsResponse(
+        results=[CreatePartitionsTopicResult(name=topic.name, error_code=code) for topic in request.topics]
+    )
+
+
+API = Api(CreatePartitionsRequest, 0, 3, to_controller(handle, refuse), refuse)
+
+
+def _grow(call: Call, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+    controller = call.node.cluster.controller
+    known = controller.image.topics.get(topic.name)
+    if known is not None and topic.count - len(known.partitions) > RECORDS_MAX:
+        # Real controllers fail on it with no code of its own.
+        return CreatePartitionsTopicResult(name=topic.name, error_code=int(Code.UNKNOWN_SERVER_ERROR))
+    assignment = None if topic.assignments is None else [list(one.broker_ids) for one in topic.assignments]
+    try:
+        controller.create_partitions(topic.name, topic.count, assignment, validate_only=call.request.validate_only)
+    except ControllerError as error:
+        return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+    return CreatePartitionsTopicResult(name=topic.name, error_code=0)

@@ -1,0 +1,151 @@
+"""CreateTopics 2 to 7: any broker takes it and passes it on to the controller.
+
+Follows ``ControllerApis.createTopics`` and ``ReplicationControlManager.createTopics``: first all names and settings are
+looked at, then each topic is created on its own. From version 5 on the answer tells the settings (KIP-525), from 7 on
+the topic's id.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...errors import IllegalArgumentError
+from ...wire import Message
+from ...wire.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from ...wire.error_codes import Code
+from ..call import Api, Call
+from ..controller import ControllerError
+from ..forwarding import to_controller
+from ..naming import CLUSTER_METADATA_TOPIC, why_illegal
+from ..settings import check, shown
+
+#: What one request may write to the cluster's log: partitions, topics and settings together.
+RECORDS_MAX = 10_000
+BY_DEFAULT = -1
+
+
+def handle(call: Call) -> Message:
+    """Create what can be created."""
+    request: CreateTopicsRequest = call.request
+    times = Counter(topic.name for topic in request.topics)
+    wanted = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
+    if sum(_records(topic) for topic in wanted) > RECORDS_MAX:
+        return refuse(request, call.version, int(Code.POLICY_VIOLATION))
+    errors = {topic.name: error for topic in wanted if (error := _look(call, topic)) is not None}
+    results = [
+        _failed(topic.name, errors[topic.name]) if topic.name in errors else _create(call, topic) for topic in wanted
+    ]
+    for name, count in times.items():
+        if count > 1:
+            results.append(_failed(name, ControllerError(Code.INVALID_REQUEST, "Duplicate topic name.")))
+    if times[CLUSTER_METADATA_TOPIC] == 1:
+        error = ControllerError(Code.INVALID_REQUEST, f"Creating {CLUSTER_METADATA_TOPIC} is prohibited.")
+        results.append(_failed(CLUSTER_METADATA_TOPIC, error))
+    return CreateTopicsResponse(topics=results)
+
+
+def refuse(request: CreateTopicsRequest, version: int, code: int) -> CreateTopicsResponse:
+    """Refuse every topic."""
+    return CreateTopicsResponse(
+        topics=[CreatableTopicResult(name=topic.name, error_code=code, configs=[]) for topic in request.topics]
+    )
+
+
+API = Api(CreateTopicsRequest, 2, 7, to_controller(handle, refuse), refuse)
+
+
+def _records(topic: CreatableTopic) -> int:
+    return 1 + max(1, topic.num_partitions, len(topic.assignments)) + len(topic.configs)
+
+
+def _look(call: Call, topic: CreatableTopic) -> ControllerError | None:
+    """Return what is wrong with a topic before anybody asks where to put it."""
+    illegal = why_illegal(topic.name)
+    if illegal is not None:
+        return ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
+    try:
+        call.node.cluster.controller.check_name(topic.name)
+        configs = {config.name: config.value for config in topic.configs}
+        for name, value in configs.items():
+            if value is None:
+                raise IllegalArgumentError(f"Null value not supported for topic configs: {name}")
+        check({name: value for name, value in configs.items() if value is not None})
+    except ControllerError as error:
+        return error
+    except IllegalArgumentError as error:
+        return ControllerError(Code.INVALID_CONFIG, str(error))
+    return None
+
+
+def _create(call: Call, topic: CreatableTopic) -> CreatableTopicResult:
+    node = call.node
+    configs = {config.name: config.value for config in topic.configs if config.value is not None}
+    try:
+        assignment = _assignment(topic)
+        if assignment is None:
+            _check_numbers(topic)
+        created = node.cluster.controller.create_topic(
+            topic.name,
+            topic.num_partitions,
+            topic.replication_factor,
+            configs,
+            assignment,
+            validate_only=call.request.validate_only,
+        )
+    except ControllerError as error:
+        return _failed(topic.name, error)
+    return CreatableTopicResult(
+        name=topic.name,
+        topic_id=created.topic_id,
+        error_code=0,
+        error_message=None,
+        num_partitions=len(created.partitions),
+        replication_factor=len(created.partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.setting.name,
+                value=entry.value,
+                read_only=False,
+                config_source=int(entry.source),
+                is_sensitive=False,
+            )
+            for entry in shown(configs, node.config)
+        ],
+    )
+
+
+def _check_numbers(topic: CreatableTopic) -> None:
+    if topic.replication_factor < BY_DEFAULT or topic.replication_factor == 0:
+        raise ControllerError(
+            Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default value."
+        )
+    if topic.num_partitions < BY_DEFAULT or topic.num_partitions == 0:
+        raise ControllerError(Code.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+
+
+def _assignment(topic: CreatableTopic) -> dict[int, list[int]] | None:
+    if not topic.assignments:
+        return None
+    for name in ("replication_factor", "num_partitions"):
+        if getattr(topic, name) != BY_DEFAULT:
+            raise ControllerError(
+                Code.INVALID_REQUEST, f"There is a manual partition assignment, but {name} is not -1."
+            )
+    assignment = {one.partition_index: list(one.broker_ids) for one in topic.assignments}
+    if len(assignment) < len(topic.assignments):
+        raise ControllerError(Code.INVALID_REPLICA_ASSIGNMENT, "A partition has more than one manual assignment.")
+    if set(assignment) != set(range(len(assignment))):
+        raise ControllerError(
+            Code.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+        )
+    return assignment
+
+
+def _failed(name: str, error: ControllerError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message, configs=[])

@@ -1,0 +1,117 @@
+"""DeleteRecords 0 to 2: move the start of logs.
+
+Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the answer waits until every replica that is
+alive has followed, or until the client's patience is over, and tells the lowest start of them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...types import TopicPartition
+from ...wire import Message
+from ...wire.delete_records import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from ...wire.error_codes import Code
+from ..call import Api, Call
+from ..naming import is_internal
+from ..partition import Partition
+
+TO_HIGH_WATERMARK = -1
+NO_WATERMARK = -1
+CHECK_S = 0.01
+
+
+class _Wanted(NamedTuple):
+    """What became of one partition: an error, or where its replicas are to start."""
+
+    tp: TopicPartition
+    code: int = 0
+    offset: int = 0
+
+
+def handle(call: Call) -> Message | None:
+    """Move the starts, and answer when the followers have come along."""
+    request: DeleteRecordsRequest = call.request
+    last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
+    wanted = [_start(call, tp, offset) for tp, offset in last.items()]
+    deadline = call.node.schedule.now + request.timeout_ms / 1000
+
+    def look() -> None:
+        answer = _answer(call, wanted, is_over=call.node.schedule.now >= deadline)
+        if answer is not None:
+            call.reply(answer)
+        elif call.is_open:
+            call.node.call_later(CHECK_S, look)
+
+    look()
+    return None
+
+
+def refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteRecordsResponse:
+    """Refuse every partition."""
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name, partitions=[_row(one.partition_index, code) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(DeleteRecordsRequest, 0, 2, handle, refuse)
+
+
+def _start(call: Call, tp: TopicPartition, offset: int) -> _Wanted:
+    partition, code = call.node.led(tp)
+    if code != Code.UNKNOWN_TOPIC_OR_PARTITION and is_internal(tp.topic):
+        return _Wanted(tp, int(Code.INVALID_TOPIC_EXCEPTION))
+    if partition is None:
+        return _Wanted(tp, code)
+    config = partition.config
+    if config.compact and not config.delete:
+        return _Wanted(tp, int(Code.POLICY_VIOLATION))
+    if offset == TO_HIGH_WATERMARK:
+        offset = partition.high_watermark
+    if not 0 <= offset <= partition.high_watermark:
+        return _Wanted(tp, int(Code.OFFSET_OUT_OF_RANGE))
+    if offset > partition.log.start_offset:
+        partition.delete_before(offset)
+    return _Wanted(tp, offset=offset)
+
+
+def _answer(call: Call, wanted: list[_Wanted], *, is_over: bool) -> DeleteRecordsResponse | None:
+    topics: dict[str, DeleteRecordsTopicResult] = {}
+    for one in wanted:
+        code, low = one.code, NO_WATERMARK
+        if not code:
+            partition, code = call.node.led(one.tp)
+            if partition is not None:
+                low = _low_watermark(partition)
+                if low < one.offset:
+                    if not is_over:
+                        return None
+                    code = int(Code.REQUEST_TIMED_OUT)
+        topic = topics.setdefault(one.tp.topic, DeleteRecordsTopicResult(name=one.tp.topic))
+        topic.partitions.append(_row(one.tp.partition, code, low))
+    return DeleteRecordsResponse(topics=list(topics.values()))
+
+
+def _low_watermark(partition: Partition) -> int:
+    """Return the lowest start of the replicas on nodes that are alive as far as the leader's node knows."""
+    node = partition.node
+    lowest: int = partition.log.start_offset
+    for replica in partition.image.replicas:
+        if replica != node.node_id and replica in node.image.brokers:
+            follower = node.cluster.nodes[replica].partitions.get(partition.tp)
+            lowest = min(lowest, 0 if follower is None else follower.log.start_offset)
+    return lowest
+
+
+def _row(partition: int, code: int, low: int = NO_WATERMARK) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=partition, low_watermark=low, error_code=code)

@@ -1,0 +1,93 @@
+"""DeleteTopics 1 to 6: by name, and from version 6 on by id, too.
+
+Follows ``ControllerApis.deleteTopics``: what is named twice, in whatever way, is not deleted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...wire import ZERO_UUID, Message
+from ...wire.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ...wire.error_codes import Code
+from ..call import Api, Call
+from ..controller import Controller, ControllerError
+from ..forwarding import to_controller
+
+FIRST_WITH_IDS = 6
+
+
+def handle(call: Call) -> Message:
+    """Delete what is named once."""
+    request: DeleteTopicsRequest = call.request
+    controller = call.node.cluster.controller
+    results: list[DeletableTopicResult] = []
+    names, ids = _asked(request, results)
+    doomed: dict[bytes, str] = {}
+    for topic_id, count in ids.items():
+        name = controller.image.names_by_id.get(topic_id)
+        if count > 1:
+            results.append(_failed(None, topic_id, Code.INVALID_REQUEST, "Duplicate topic id."))
+        elif name is None:
+            results.append(_failed(None, topic_id, Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."))
+        else:
+            doomed[topic_id] = name
+    for name, count in names.items():
+        topic = controller.image.topics.get(name)
+        if count > 1:
+            results.append(_failed(name, ZERO_UUID, Code.INVALID_REQUEST, "Duplicate topic name."))
+        elif topic is None:
+            results.append(_failed(name, ZERO_UUID, Code.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic."))
+        elif ids[topic.topic_id]:
+            doomed.pop(topic.topic_id, None)
+            results.append(_failed(name, topic.topic_id, Code.INVALID_REQUEST, "The id of that name was given, too."))
+        else:
+            doomed[topic.topic_id] = name
+    results += [_delete(controller, name, topic_id) for topic_id, name in doomed.items()]
+    return DeleteTopicsResponse(responses=results)
+
+
+def refuse(request: DeleteTopicsRequest, version: int, code: int) -> DeleteTopicsResponse:
+    """Refuse every topic."""
+    topics = _states(request, version)
+    return DeleteTopicsResponse(
+        responses=[DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=code) for one in topics]
+    )
+
+
+API = Api(DeleteTopicsRequest, 1, 6, to_controller(handle, refuse), refuse)
+
+
+def _states(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState]:
+    if version >= FIRST_WITH_IDS:
+        return request.topics
+    return [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names]
+
+
+def _asked(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) -> tuple[Counter[str], Counter[bytes]]:
+    """Return how often each name and each id is asked for; what asks for nothing or two things is answered at once."""
+    names = Counter(request.topic_names)
+    ids: Counter[bytes] = Counter()
+    for topic in request.topics:
+        if topic.name is None:
+            if topic.topic_id == ZERO_UUID:
+                results.append(_failed(None, ZERO_UUID, Code.INVALID_REQUEST, "There is neither a name nor an id."))
+            else:
+                ids[topic.topic_id] += 1
+        elif topic.topic_id == ZERO_UUID:
+            names[topic.name] += 1
+        else:
+            results.append(_failed(topic.name, topic.topic_id, Code.INVALID_REQUEST, "There is a name and an id."))
+    return names, ids
+
+
+def _delete(controller: Controller, name: str, topic_id: bytes) -> DeletableTopicResult:
+    try:
+        controller.delete_topic(name)
+    except ControllerError as error:
+        return DeletableTopicResult(name=name, topic_id=topic_id, error_code=error.code, error_message=error.message)
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=0)
+
+
+def _failed(name: str | None, topic_id: bytes, code: Code, message: str) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=int(code), error_message=message)

@@ -1,0 +1,161 @@
+"""DescribeConfigs 1 to 4: settings of topics and of this broker, and where each comes from (KIP-133, KIP-226).
+
+Follows ``ConfigHelper``. Version 3 tells types; documentation is not kept here. Of a broker's settings those are told
+that ``BrokerConfig`` has under Kafka's names. Loggers, client metrics and new-style groups have no settings here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...wire import Message
+from ...wire.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from ...wire.error_codes import Code
+from ..call import Api, Call
+from ..config import BrokerConfig
+from ..controller import ControllerError
+from ..naming import why_illegal
+from ..settings import Kind, Source, shown
+
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+FIRST_WITH_TYPES = 3
+
+#: Settings that real brokers take while they run.
+_DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leader.election.enable", "max.connections"))
+_LONG = frozenset(("replica.lag.time.max.ms",))
+
+
+def handle(call: Call) -> Message:
+    """Describe each resource."""
+    request: DescribeConfigsRequest = call.request
+    if any(resource.resource_type not in _DESCRIBERS for resource in request.resources):
+        return refuse(request, call.version, int(Code.INVALID_REQUEST))
+    return DescribeConfigsResponse(results=[_describe(call, resource) for resource in request.resources])
+
+
+def refuse(request: DescribeConfigsRequest, version: int, code: int) -> DescribeConfigsResponse:
+    """Refuse every resource."""
+    return DescribeConfigsResponse(
+        results=[
+            DescribeConfigsResult(
+                error_code=code, error_message="", resource_type=one.resource_type, resource_name=one.resource_name
+            )
+            for one in request.resources
+        ]
+    )
+
+
+def _describe(call: Call, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        rows = _DESCRIBERS[resource.resource_type](call, resource.resource_name)
+    except ControllerError as error:
+        result.error_code, result.error_message = error.code, error.message
+        return result
+    wanted = resource.configuration_keys
+    result.configs = [row for row in rows if not wanted or row.name in wanted]
+    for row in result.configs:
+        if not call.request.include_synonyms:
+            row.synonyms = []
+    return result
+
+
+def _topic(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    illegal = why_illegal(name)
+    if illegal is not None:
+        raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
+    topic = call.node.image.topics.get(name)
+    if topic is None:
+        raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, "")
+    return [
+        DescribeConfigsResourceResult(
+            name=entry.setting.name,
+            value=entry.value,
+            read_only=False,
+            config_source=int(entry.source),
+            is_sensitive=False,
+            synonyms=[DescribeConfigsSynonym(name=n, value=v, source=int(s)) for n, v, s in entry.synonyms],
+            config_type=int(entry.setting.kind),
+            documentation=None,
+        )
+        for entry in shown(topic.configs, call.node.config)
+    ]
+
+
+def _broker(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    config = call.node.config
+    if not name:  # what is set for all brokers while they run
+        value = str(config.min_insync_replicas)
+        return [_broker_row("min.insync.replicas", value, Kind.INT, [(value, Source.DYNAMIC_DEFAULT)])]
+    _check_broker(call, name)
+    rows = [_broker_row("node.id", str(call.node.node_id), Kind.INT, [(str(call.node.node_id), Source.STATIC)])]
+    if call.node.rack is not None:
+        rows.append(_broker_row("broker.rack", call.node.rack, Kind.STRING, [(call.node.rack, Source.STATIC)]))
+    rows += [
+        _broker_field(field.name.replace("_", "."), getattr(config, field.name), field.default)
+        for field in dataclasses.fields(BrokerConfig)
+        if not field.name.endswith("_s")  # those are not Kafka's
+    ]
+    return rows
+
+
+def _broker_field(name: str, value: Any, default: Any) -> DescribeConfigsResourceResult:
+    kind = Kind.BOOLEAN if isinstance(value, bool) else Kind.LONG if name in _LONG else Kind.INT
+    text, usual = (str(one).lower() for one in (value, default))
+    values = [(text, Source.DYNAMIC_DEFAULT)] if name == "min.insync.replicas" else []
+    if text != usual:
+        values.append((text, Source.STATIC))
+    return _broker_row(name, text, kind, [*values, (usual, Source.DEFAULT)])
+
+
+def _broker_row(name: str, value: str, kind: Kind, values: list[tuple[str, Source]]) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=value,
+        read_only=name not in _DYNAMIC,
+        config_source=int(values[0][1]),
+        is_sensitive=False,
+        synonyms=[DescribeConfigsSynonym(name=name, value=text, source=int(source)) for text, source in values],
+        config_type=int(kind),
+        documentation=None,
+    )
+
+
+def _check_broker(call: Call, name: str) -> None:
+    try:
+        number = int(name)
+    except ValueError:
+        raise ControllerError(Code.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}") from None
+    if number != call.node.node_id:
+        raise ControllerError(Code.INVALID_REQUEST, f"This is broker {call.node.node_id}, not {name}")
+
+
+def _loggers(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    if not name:
+        raise ControllerError(Code.INVALID_REQUEST, "Broker id must not be empty")
+    _check_broker(call, name)
+    return []
+
+
+def _nothing(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+    if not name:
+        raise ControllerError(Code.INVALID_REQUEST, "The name must not be empty")
+    return []
+
+
+_DESCRIBERS: Mapping[int, Callable[[Call, str], list[DescribeConfigsResourceResult]]] = {
+    TOPIC: _topic, BROKER: _broker, LOGGER: _loggers, METRICS: _nothing, GROUP: _nothing,
+}  # fmt: skip
+
+API = Api(DescribeConfigsRequest, 1, 4, handle, refuse)

@@ -1,0 +1,167 @@
+"""ListOffsets 1 to 11: offsets by time, and both ends of a log.
+
+Follows ``ReplicaManager.fetchOffset``, ``Partition.fetchOffsetForTimestamp`` and ``UnifiedLog.fetchOffsetByTimestamp``.
+Isolation comes with version 2, leader epochs with 4, OFFSET_NOT_AVAILABLE with 5 (KIP-207), the highest timestamp with
+7 (KIP-734), the start on local disk with 8, the last tiered offset with 9, the first that waits for its upload with 11:
+nothing is tiered here. ``replica_id`` is -1 for consumers, who see what is committed; -2 asks any replica; all others
+are followers and see everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from ...types import TopicPartition
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
+from ..call import Api, Call
+from ..partition import Partition
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
+#: The first version that knows each; lower numbers mean nothing in any.
+SINCE: Mapping[int, int] = {
+    LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
+}  # fmt: skip
+CONSUMER, ANY_REPLICA = -1, -2
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+FIRST_WITH_EPOCHS = 4
+FIRST_WITH_NOT_AVAILABLE = 5
+
+
+class _Found(NamedTuple):
+    offset: int
+    timestamp: int = -1
+    epoch: int = -1
+
+
+class _Failed(Exception):
+    def __init__(self, code: int) -> None:
+        self.code = code
+
+
+def handle(call: Call) -> Message:
+    """Look each partition up."""
+    request: ListOffsetsRequest = call.request
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # as a broker of Java fails on it
+    times = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    twice = {tp for tp in times if times.count(tp) > 1} if len(set(times)) < len(times) else set()
+    return ListOffsetsResponse(topics=[_topic(call, topic, twice) for topic in _by_name(request)])
+
+
+def refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsResponse:
+    """Refuse every partition."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(one, code) for one in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(ListOffsetsRequest, 1, 11, handle, refuse)
+
+
+def _by_name(request: ListOffsetsRequest) -> list[ListOffsetsTopic]:
+    topics: dict[str, ListOffsetsTopic] = {}
+    for topic in request.topics:
+        one = topics.setdefault(topic.name, ListOffsetsTopic(name=topic.name))
+        one.partitions.extend(topic.partitions)
+    return list(topics.values())
+
+
+def _topic(call: Call, topic: ListOffsetsTopic, twice: set[tuple[str, int]]) -> ListOffsetsTopicResponse:
+    answers: dict[int, ListOffsetsPartitionResponse] = {}
+    for one in topic.partitions:
+        if (topic.name, one.partition_index) in twice:
+            answers[one.partition_index] = _failed(one, int(Code.INVALID_REQUEST))
+        else:
+            answers[one.partition_index] = _partition(call, topic.name, one)
+    return ListOffsetsTopicResponse(name=topic.name, partitions=list(answers.values()))
+
+
+def _partition(call: Call, topic: str, one: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    if one.timestamp < 0 and call.version < SINCE.get(one.timestamp, call.version + 1):
+        return _failed(one, int(Code.UNSUPPORTED_VERSION))
+    try:
+        partition = _replica(call, TopicPartition(topic, one.partition_index), one.current_leader_epoch)
+        found = _look(call, partition, one.timestamp)
+    except _Failed as failure:
+        return _failed(one, failure.code)
+    answer = _failed(one, 0)
+    answer.offset, answer.timestamp = found.offset, found.timestamp
+    if call.version >= FIRST_WITH_EPOCHS:
+        answer.leader_epoch = found.epoch
+    return answer
+
+
+def _replica(call: Call, tp: TopicPartition, epoch: int) -> Partition:
+    partition, code = call.node.led(tp, epoch)
+    if call.request.replica_id == ANY_REPLICA and code == Code.NOT_LEADER_OR_FOLLOWER:
+        partition = call.node.partitions.get(tp)
+    if partition is None:
+        raise _Failed(code)
+    return partition
+
+
+def _look(call: Call, partition: Partition, timestamp: int) -> _Found:
+    request = call.request
+    is_consumer = request.replica_id == CONSUMER
+    end = partition.log.end_offset
+    if is_consumer:
+        committed = request.isolation_level == READ_COMMITTED
+        end = partition.last_stable_offset if committed else partition.high_watermark
+    # A new leader does not know yet how far its predecessor let consumers read: an end below that would lead them back.
+    is_behind = is_consumer and partition.is_leader and partition.epoch_start > partition.high_watermark
+    if timestamp == LATEST and not is_behind:
+        return _Found(end, epoch=partition.leader_epoch)
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return _start(partition)
+    found = _NOTHING if timestamp == LATEST else _LOOKUPS.get(timestamp, _by_time)(partition, timestamp)
+    if is_behind and not 0 <= found.offset < end:
+        supported = call.version >= FIRST_WITH_NOT_AVAILABLE
+        raise _Failed(int(Code.OFFSET_NOT_AVAILABLE if supported else Code.LEADER_NOT_AVAILABLE))
+    return found if found.offset < end else _NOTHING
+
+
+_NOTHING = _Found(-1)
+
+
+def _start(partition: Partition) -> _Found:
+    log = partition.log
+    first = log.epochs[0] if log.epochs else (-1, 0)
+    return _Found(log.start_offset, epoch=first[0] if first[1] <= log.start_offset else -1)
+
+
+def _by_time(partition: Partition, timestamp: int) -> _Found:
+    found = partition.log.offset_for_timestamp(timestamp, partition.log.end_offset)
+    return _NOTHING if found is None else _Found(*found)
+
+
+def _highest(partition: Partition, timestamp: int) -> _Found:
+    found = partition.log.offset_of_max_timestamp(partition.log.end_offset)
+    return _NOTHING if found is None else _Found(*found)
+
+
+def _nowhere(partition: Partition, timestamp: int) -> _Found:
+    return _NOTHING
+
+
+_LOOKUPS: Mapping[int, Callable[[Partition, int], _Found]] = {
+    MAX_TIMESTAMP: _highest,
+    LATEST_TIERED: _nowhere,
+    EARLIEST_PENDING_UPLOAD: _nowhere,
+}
+
+
+def _failed(one: ListOffsetsPartition, code: int) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=one.partition_index, error_code=code)

@@ -1,0 +1,163 @@
+"""Metadata 0 to 13: brokers and topics as this node knows them, which may be less than the truth.
+
+Follows ``KafkaApis.handleTopicMetadataRequest`` and ``KRaftMetadataCache``. Version 0 asks for all topics by an empty
+list and hides replicas that are not alive; from 4 on clients may forbid creation, 5 tells of offline replicas, 7 of
+leader epochs, 10 of topic ids, by which 12 may ask. The controller's id is that of any broker that is alive: clients
+have no business with a KRaft controller (KIP-590). Automatic creation is only set going: the answer says unknown, the
+next one knows (KIP-487).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...wire import ZERO_UUID, Message
+from ...wire.error_codes import Code
+from ...wire.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from ..call import Api, Call
+from ..controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError
+from ..image import BrokerImage, Image, PartitionImage, TopicImage
+from ..naming import is_internal, why_illegal
+
+FIRST_WITH_IDS = 12
+#: Bits of all operations on a topic, and on the cluster, which nobody is refused here.
+TOPIC_OPERATIONS = 3576
+CLUSTER_OPERATIONS = 8096
+
+
+def handle(call: Call) -> Message:
+    """Describe what was asked for."""
+    request, version, node = call.request, call.version, call.node
+    image = node.image
+    code = _check(request, version)
+    if code:
+        return refuse(request, version, code)
+    response = MetadataResponse(
+        cluster_id=image.cluster_id,
+        controller_id=any_broker(call),
+        brokers=[_broker(broker) for broker in image.brokers.values()],
+    )
+    for topic_id in _unknown_ids(request, image):
+        response.topics.append(
+            MetadataResponseTopic(error_code=int(Code.UNKNOWN_TOPIC_ID), name=None, topic_id=topic_id)
+        )
+    told = [_describe(call, name) for name in _names(request, version, image)]
+    if request.include_topic_authorized_operations:
+        for topic in told:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+    response.topics += told
+    return response
+
+
+def refuse(request: MetadataRequest, version: int, code: int) -> MetadataResponse:
+    """Refuse every topic; only version 13 has an error for the whole."""
+    topics = [
+        MetadataResponseTopic(
+            error_code=code,
+            name=topic.name if topic.name is not None or version >= FIRST_WITH_IDS else "",
+            topic_id=topic.topic_id,
+        )
+        for topic in request.topics or ()
+    ]
+    return MetadataResponse(topics=topics, error_code=code)
+
+
+API = Api(MetadataRequest, 0, 13, handle, refuse)
+
+
+def any_broker(call: Call) -> int:
+    """Return a broker that is alive, any: what clients are told instead of the controller's id; -1 without brokers."""
+    alive = sorted(call.node.image.brokers)
+    return alive[call.node.random.randrange(len(alive))] if alive else -1
+
+
+def _check(request: MetadataRequest, version: int) -> int:
+    for topic in request.topics or ():
+        if version < FIRST_WITH_IDS and (topic.name is None or topic.topic_id != ZERO_UUID):
+            return int(Code.INVALID_REQUEST)
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            return int(Code.UNKNOWN_SERVER_ERROR)  # what a broker of Java makes of a null name
+    return 0
+
+
+def _names(request: MetadataRequest, version: int, image: Image) -> Iterable[str]:
+    if request.topics is None or (version == 0 and not request.topics):
+        return list(image.topics)
+    if any(topic.topic_id != ZERO_UUID for topic in request.topics):
+        # One id makes it a question by ids: names beside it are not heard.
+        found = (image.names_by_id.get(topic.topic_id) for topic in request.topics)
+        return list(dict.fromkeys(name for name in found if name is not None))
+    return list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
+
+
+def _unknown_ids(request: MetadataRequest, image: Image) -> list[bytes]:
+    asked = dict.fromkeys(topic.topic_id for topic in request.topics or ())
+    return [topic_id for topic_id in asked if topic_id != ZERO_UUID and topic_id not in image.names_by_id]
+
+
+def _describe(call: Call, name: str) -> MetadataResponseTopic:
+    topic = call.node.image.topics.get(name)
+    if topic is not None:
+        return _known(call, topic)
+    if why_illegal(name) is not None:
+        code = Code.INVALID_TOPIC_EXCEPTION
+    else:
+        code = Code.UNKNOWN_TOPIC_OR_PARTITION
+        if call.request.allow_auto_topic_creation and call.node.config.auto_create_topics_enable:
+            _create(call, name)
+    return MetadataResponseTopic(error_code=int(code), name=name, is_internal=is_internal(name))
+
+
+def _create(call: Call, name: str) -> None:
+    cluster = call.node.cluster
+    if not cluster.reachable(call.node.node_id, CONTROLLER):
+        return
+    try:
+        if name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            cluster.controller.ensure_internal(name)
+        else:
+            cluster.controller.create_topic(name)
+    except ControllerError:
+        pass  # the client goes on hearing that it is unknown; the reason is in the log of real brokers
+
+
+def _known(call: Call, topic: TopicImage) -> MetadataResponseTopic:
+    image = call.node.image
+    return MetadataResponseTopic(
+        error_code=0,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=is_internal(topic.name),
+        partitions=[_partition(row, image, call.version) for row in topic.partitions],
+    )
+
+
+def _partition(row: PartitionImage, image: Image, version: int) -> MetadataResponsePartition:
+    alive = image.brokers
+    offline = [node for node in row.replicas if node not in alive]
+    code = 0
+    if row.leader not in alive:
+        code = int(Code.LEADER_NOT_AVAILABLE)
+    elif version == 0 and offline:
+        code = int(Code.REPLICA_NOT_AVAILABLE)
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=row.partition,
+        leader_id=row.leader if row.leader in alive else -1,
+        leader_epoch=row.leader_epoch,
+        replica_nodes=[node for node in row.replicas if version > 0 or node in alive],
+        isr_nodes=[node for node in row.isr if version > 0 or node in alive],
+        offline_replicas=offline,
+    )
+
+
+def _broker(broker: BrokerImage) -> MetadataResponseBroker:
+    return MetadataResponseBroker(node_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack)

@@ -1,0 +1,53 @@
+"""OffsetForLeaderEpoch 2 to 4: where a leader's epoch ended, so that readers notice a truncated log (KIP-320).
+
+Follows ``ReplicaManager.lastOffsetForLeaderEpoch``. Version 3 lets clients ask, too; all are answered alike.
+"""
+
+from __future__ import annotations
+
+from ...types import TopicPartition
+from ...wire import Message
+from ...wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from ..call import Api, Call
+
+
+def handle(call: Call) -> Message:
+    """Look each epoch up."""
+    request: OffsetForLeaderEpochRequest = call.request
+    topics: dict[str, OffsetForLeaderTopicResult] = {}
+    for topic in request.topics:
+        # Of a topic that is named twice only the first question is heard.
+        if topic.topic not in topics:
+            answers = [_partition(call, topic.topic, one) for one in topic.partitions]
+            topics[topic.topic] = OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
+    return OffsetForLeaderEpochResponse(topics=list(topics.values()))
+
+
+def refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> OffsetForLeaderEpochResponse:
+    """Refuse every partition."""
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[EpochEndOffset(error_code=code, partition=one.partition) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(OffsetForLeaderEpochRequest, 2, 4, handle, refuse)
+
+
+def _partition(call: Call, topic: str, one: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition, code = call.node.led(TopicPartition(topic, one.partition), one.current_leader_epoch)
+    if partition is None:
+        return EpochEndOffset(error_code=code, partition=one.partition)
+    epoch, end = partition.log.end_of_epoch(one.leader_epoch)
+    return EpochEndOffset(error_code=0, partition=one.partition, leader_epoch=epoch, end_offset=end)
