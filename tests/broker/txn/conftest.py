@@ -1,0 +1,277 @@
+"""A world small enough to hold in one hand: one log of transactions, partitions that take markers, and a clock."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+from thinconsumer.broker.schedule import Schedule
+from thinconsumer.broker.txn.coordinator import TOPIC, TransactionCoordinator
+from thinconsumer.broker.txn.deciding import Producer
+from thinconsumer.broker.txn.log_format import decode_key, decode_value
+from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.records.batch import split
+from thinconsumer.records.builder import build_batch
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+
+class Marker(NamedTuple):
+    """A marker that a partition has taken."""
+
+    tp: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+
+
+class Logged(NamedTuple):
+    """A record in the log of transactions, decoded; ``facts`` is None for a tombstone."""
+
+    offset: int
+    transactional_id: str
+    facts: object
+
+
+class Replica:
+    """A replica of the log of transactions, leading until :meth:`World.fail_over`."""
+
+    def __init__(self, world: World, epoch: int) -> None:
+        self.tp = TopicPartition(TOPIC, 0)
+        self.is_leader = True
+        self.leader_epoch = epoch
+        self._world = world
+        self.waiting: list[tuple[int, Callable[[int], None]]] = []  #: Appends that no follower has yet.
+
+    @property
+    def log(self) -> World:
+        return self._world
+
+    def append_records(self, records, done):
+        world = self._world
+        if not self.is_leader:
+            done(int(Code.NOT_LEADER_OR_FOLLOWER))
+            return -1
+        if world.append_codes:
+            done(int(world.append_codes.pop(0)))
+            return -1
+        dated = [record._replace(timestamp=world.schedule.wall_ms()) for record in records]
+        base = world.end_offset
+        world.log_bytes(build_batch(dated, base_offset=base, leader_epoch=self.leader_epoch))
+        if world.hold_appends:
+            self.waiting.append((base, done))
+        else:
+            done(0)
+        return base
+
+    def replicate(self) -> None:
+        """Followers have it all now."""
+        waiting, self.waiting = self.waiting, []
+        for _, done in waiting:
+            done(0)
+
+
+class World:
+    """Host of the coordinator, log of transactions and leader of every other partition, all in one."""
+
+    def __init__(self, **config: object) -> None:
+        self.config = BrokerConfig(transaction_state_log_num_partitions=1, **config)
+        self.schedule = Schedule(1000.0, 1_700_000_000.0)
+        self.random = random.Random(7)
+        self.image = Image("cluster")
+        self.is_running = True
+        self.held_timers: list[Callable[[], None]] = []
+        for name, count in {TOPIC: 1, "orders": 3, "bills": 1, "__consumer_offsets": 2}.items():
+            self.create(name, count)
+        self.batches: list[tuple[int, int, bytes]] = []
+        self.timeline: list[Marker | Logged] = []  #: What is in the logs, in the order in which it came there.
+        self.append_codes: list[int] = []  #: What the log answers to the next appends, instead of taking them.
+        self.hold_appends = False
+        self.away: set[TopicPartition] = set()  #: Partitions without a leader.
+        self.marker_codes: dict[TopicPartition, list[int]] = {}
+        self.hold_markers = False
+        self.held_markers: list[Callable[[], None]] = []
+        self._producer_ids = 0
+        self._fences: dict[tuple[TopicPartition, int], int] = {}
+        self.replica = Replica(self, 1)
+        self.coordinator = TransactionCoordinator(self)
+        self.coordinator.elected(0, 1, self.replica)
+
+    # -- what a node is to its coordinator
+
+    def call_later(self, seconds, callback):
+        life = self.replica
+
+        def fire() -> None:
+            if self.replica is not life:
+                return
+            if self.is_running:
+                callback()
+            else:
+                timer.rearm(fire)
+                self.held_timers.append(timer.fire)
+
+        timer = self.schedule.call_later(seconds, fire)
+        return timer
+
+    def new_producer_id(self) -> int:
+        self._producer_ids += 1
+        return self._producer_ids
+
+    def write_marker(self, tp, producer_id, producer_epoch, commit, coordinator_epoch, done):
+        def write() -> None:
+            if self.marker_codes.get(tp):
+                done(int(self.marker_codes[tp].pop(0)))
+            elif tp in self.away or self.image.partition(*tp) is None:
+                done(int(Code.NOT_LEADER_OR_FOLLOWER))
+            elif coordinator_epoch < self._fences.get((tp, producer_id), -1):
+                done(int(Code.TRANSACTION_COORDINATOR_FENCED))
+            else:
+                self._fences[tp, producer_id] = coordinator_epoch
+                self.timeline.append(Marker(tp, producer_id, producer_epoch, commit, coordinator_epoch))
+                done(0)
+
+        if self.hold_markers:
+            self.held_markers.append(write)
+        else:
+            write()
+
+    # -- the log of transactions
+
+    start_offset = 0
+
+    @property
+    def end_offset(self) -> int:
+        return self.batches[-1][1] if self.batches else 0
+
+    def log_bytes(self, data: bytes) -> None:
+        (batch,), _ = split(memoryview(data))
+        self.batches.append((batch.base_offset, batch.next_offset, data))
+        for record in batch.decode(TOPIC, 0):
+            facts = None if record.value is None else decode_value(record.value)
+            self.timeline.append(Logged(record.offset, decode_key(record.key), facts))
+
+    def read_batches(self, start, end):
+        for base, _, data in self.batches:
+            if start <= base < end:
+                yield from split(memoryview(data))[0]
+
+    # -- what happens to it
+
+    def create(self, name: str, count: int) -> None:
+        topic_id = name.encode().ljust(16, b"\0")[:16]
+        rows = tuple(PartitionImage(name, topic_id, number, 1, 0, (1,), (1,)) for number in range(count))
+        self.image.put_topic(TopicImage(name, topic_id, rows, {}))
+
+    def fail_over(self, *, lose_uncommitted: bool = False) -> None:
+        """The coordinator's node dies, another one takes over with the log as it is."""
+        old = self.replica
+        old.is_leader = False
+        self.is_running = True
+        self.held_timers.clear()
+        waiting, old.waiting = old.waiting, []
+        if lose_uncommitted and waiting:
+            end = waiting[0][0]
+            self.batches = [batch for batch in self.batches if batch[0] < end]
+            self.timeline = [one for one in self.timeline if not (isinstance(one, Logged) and one.offset >= end)]
+        self.replica = Replica(self, old.leader_epoch + 1)
+        for _, done in waiting:
+            done(int(Code.NOT_LEADER_OR_FOLLOWER))
+        self.coordinator = TransactionCoordinator(self)
+        self.coordinator.elected(0, self.replica.leader_epoch, self.replica)
+
+    def resign(self) -> None:
+        """Leadership moves away while the node lives."""
+        self.replica.is_leader = False
+        waiting, self.replica.waiting = self.replica.waiting, []
+        for _, done in waiting:
+            done(int(Code.NOT_LEADER_OR_FOLLOWER))
+        self.coordinator.resigned(0)
+
+    def pause(self) -> None:
+        self.is_running = False
+
+    def resume(self) -> None:
+        self.is_running = True
+        held, self.held_timers = self.held_timers, []
+        for callback in held:
+            callback()
+
+    def release_markers(self) -> None:
+        """Let the leaders work on what they were sent."""
+        held, self.held_markers = self.held_markers, []
+        for write in held:
+            write()
+
+    def run(self, seconds: float) -> None:
+        self.schedule.advance(self.schedule.now + seconds)
+
+    # -- requests; each returns the list that its answer comes into
+
+    def init(self, transactional_id="t", *, timeout_ms=60_000, expected=None, at=None):
+        answers: list[tuple[str, int, int]] = []
+        (at or self.coordinator).init_producer_id(
+            transactional_id, timeout_ms, expected, lambda code, *who: answers.append((Code(code).name, *who))
+        )
+        return answers
+
+    def producer(self, transactional_id="t", **options) -> Producer:
+        """A producer that has been let in."""
+        ((code, producer_id, epoch),) = self.init(transactional_id, **options)
+        assert code == "NONE"
+        return Producer(producer_id, epoch)
+
+    def add(self, producer, partitions=(("orders", 0),), *, transactional_id="t", version=2):
+        answers: list[str] = []
+        tps = [TopicPartition(*tp) for tp in partitions]
+        self.coordinator.add_partitions(
+            transactional_id, producer, tps, lambda code: answers.append(Code(code).name), client_version=version
+        )
+        return answers
+
+    def end(self, producer, *, commit=True, transactional_id="t", version=2):
+        answers: list[tuple[str, int, int]] = []
+        self.coordinator.end(
+            transactional_id, producer, commit,
+            lambda code, *who: answers.append((Code(code).name, *who)),
+            client_version=version,
+        )  # fmt: skip
+        return answers
+
+    # -- what can be seen
+
+    @property
+    def markers(self) -> list[Marker]:
+        return [one for one in self.timeline if isinstance(one, Marker)]
+
+    def state(self, transactional_id="t") -> TransactionState:
+        """By the log, as the next coordinator would find it."""
+        found = [
+            one.facts for one in self.timeline if isinstance(one, Logged) and one.transactional_id == transactional_id
+        ]
+        return found[-1].state
+
+
+@pytest.fixture
+def new_world():
+    """The class, for tests that want a world of their own making."""
+    return World
+
+
+@pytest.fixture
+def world():
+    """A world with one coordinator, elected in epoch 1."""
+    return World()
+
+
+@pytest.fixture
+def seen():
+    """Names for what a world's timeline holds."""
+    return SimpleNamespace(Marker=Marker, Logged=Logged)

@@ -1,0 +1,239 @@
+"""Every request in every state: what Kafka 4.3's ``TransactionCoordinator`` does, written down from its source."""
+
+import pytest
+
+from thinconsumer.broker.txn.deciding import (
+    Producer,
+    abort_left_behind,
+    decide_add,
+    decide_end,
+    decide_init,
+    decide_verify,
+)
+from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.broker.txn.transaction import EPOCH_MAX, Facts, Transaction
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+NOW = 5_000
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+NEW_ID = 99
+
+STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
+
+#: The last column: Ongoing, while some other move is being logged. Producer id 7 has epoch 5, had 4 before.
+SHORT = {
+    "CONC": "CONCURRENT_TRANSACTIONS",
+    "FENCED": "PRODUCER_FENCED",
+    "MAP": "INVALID_PRODUCER_ID_MAPPING",
+    "INVALID": "INVALID_TXN_STATE",
+    "ABLE": "TRANSACTION_ABORTABLE",
+}
+TABLE = """
+request        | Empty        | Ongoing       | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort | pending
+init           | Empty        | PrepareAbort  | CONC          | CONC         | Empty          | Empty         | CONC
+init 7/5       | Empty        | PrepareAbort  | CONC          | CONC         | Empty          | Empty         | CONC
+init 7/4       | Empty        | PrepareAbort  | CONC          | CONC         | Empty          | Empty         | CONC
+init 7/3       | FENCED       | PrepareAbort  | CONC          | CONC         | FENCED         | FENCED        | CONC
+init 8/5       | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | CONC
+add a-1 7/5    | Ongoing      | Ongoing       | CONC          | CONC         | Ongoing        | Ongoing       | CONC
+add a-0 7/5    | Ongoing      | NONE          | CONC          | CONC         | Ongoing        | Ongoing       | CONC
+add a-1 7/4    | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | CONC
+add a-1 7/6    | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | CONC
+add a-1 8/5    | MAP          | MAP           | MAP           | MAP          | MAP            | MAP           | CONC
+verify a-0 7/5 | ABLE         | NONE          | CONC          | CONC         | ABLE           | ABLE          | NONE
+verify a-1 7/5 | ABLE         | ABLE          | CONC          | CONC         | ABLE           | ABLE          | ABLE
+verify a-0 7/4 | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | FENCED
+verify a-0 8/5 | MAP          | MAP           | MAP           | MAP          | MAP            | MAP           | MAP
+commit1 7/5    | INVALID      | PrepareCommit | CONC          | INVALID      | NONE           | INVALID       | CONC
+abort1 7/5     | INVALID      | PrepareAbort  | INVALID       | CONC         | INVALID        | NONE          | CONC
+commit1 7/4    | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | FENCED
+abort1 7/6     | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | FENCED
+commit1 8/5    | MAP          | MAP           | MAP           | MAP          | MAP            | MAP           | MAP
+commit2 7/5    | INVALID      | PrepareCommit | FENCED        | FENCED       | INVALID        | INVALID       | CONC
+abort2 7/5     | PrepareAbort | PrepareAbort  | FENCED        | FENCED       | PrepareAbort   | PrepareAbort  | CONC
+commit2 7/4    | FENCED       | FENCED        | CONC          | INVALID      | NONE           | INVALID       | CONC
+abort2 7/4     | FENCED       | FENCED        | INVALID       | CONC         | INVALID        | NONE          | CONC
+commit2 7/3    | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | CONC
+abort2 7/6     | FENCED       | FENCED        | FENCED        | FENCED       | FENCED         | FENCED        | CONC
+commit2 8/5    | MAP          | MAP           | MAP           | MAP          | MAP            | MAP           | CONC
+abort2 8/5     | MAP          | MAP           | MAP           | MAP          | MAP            | MAP           | CONC
+"""
+
+
+def rows(table):
+    head, *lines = ([cell.strip() for cell in line.split("|")] for line in table.strip().splitlines())
+    return [
+        pytest.param(line[0], state, SHORT.get(cell, cell), id=f"{line[0]} in {state}")
+        for line in lines
+        for state, cell in zip(head[1:], line[1:], strict=True)
+    ]
+
+
+def transaction(state, *, producer_id=7, epoch=5, last=4, previous=7, version=2, **changes):
+    pending = state == "pending"
+    state = TransactionState("Ongoing" if pending else state)
+    has_partitions = state.value in ("Ongoing", "PrepareCommit", "PrepareAbort")
+    facts = Facts(
+        producer_id, epoch, 60_000, 1_000, state,
+        previous_producer_id=previous, last_producer_epoch=last, client_version=version,
+        partitions=frozenset({A0}) if has_partitions else frozenset(),
+        started_ms=900 if has_partitions else -1,
+        **changes,
+    )  # fmt: skip
+    txn = Transaction("t", facts)
+    if pending:
+        txn.add({A1}, NOW, 2)
+    return txn
+
+
+def decide(txn, request):
+    kind, *words = request.split()
+    who = Producer(*map(int, words[-1].split("/"))) if words else None
+    if kind == "init":
+        return decide_init(txn, 30_000, who, NOW, lambda: NEW_ID)
+    if kind == "add":
+        return decide_add(txn, who, [TopicPartition("a", int(words[0][-1]))], NOW, 2)
+    if kind == "verify":
+        (code,) = decide_verify(txn, who, [TopicPartition("a", int(words[0][-1]))]).values()
+        return code
+    version = 2 if kind.endswith("2") else 0
+    return decide_end(txn, who, kind.startswith("commit"), NOW, version, lambda: NEW_ID)
+
+
+def named(decision):
+    return decision.name if isinstance(decision, Code) else decision.state.value
+
+
+@pytest.mark.parametrize(("request_", "state", "outcome"), rows(TABLE))
+def test_every_request_in_every_state(request_, state, outcome):
+    txn = transaction(state)
+    before, pending = txn.facts, txn.pending
+    decision = decide(txn, request_)
+    assert named(decision) == outcome
+    assert txn.facts is before, "nothing counts before it is logged"
+    if isinstance(decision, Code):
+        assert txn.pending is pending
+    else:
+        assert txn.pending is decision.state
+        txn.complete(decision)
+        assert txn.state is decision.state
+
+
+#: The producer had used up its epochs: id 7 ended at 32766, and it goes on as 9/0. These ask again for that end.
+OVERFLOW = """
+request         | Empty  | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort | pending
+commit2 7/32766 | FENCED | FENCED  | FENCED        | FENCED       | NONE           | INVALID       | CONC
+abort2 7/32766  | FENCED | FENCED  | FENCED        | FENCED       | INVALID        | NONE          | CONC
+commit2 7/32765 | MAP    | MAP     | MAP           | MAP          | MAP            | MAP           | CONC
+commit1 7/32766 | MAP    | MAP     | MAP           | MAP          | MAP            | MAP           | MAP
+"""
+
+
+@pytest.mark.parametrize(("request_", "state", "outcome"), rows(OVERFLOW))
+def test_asking_again_for_an_end_after_which_the_producer_id_was_another(request_, state, outcome):
+    txn = transaction(state, producer_id=9, epoch=0, last=EPOCH_MAX - 1, previous=7)
+    assert named(decide(txn, request_)) == outcome
+
+
+@pytest.mark.parametrize("state", ["Dead", "PrepareEpochFence"])
+@pytest.mark.parametrize("request_", ["init 7/5", "add a-1 7/5", "commit2 7/5"])
+def test_a_state_that_is_never_more_than_prepared_is_a_bug(state, request_):
+    with pytest.raises(IllegalStateError):
+        decide(transaction(state), request_)
+
+
+# -- what a move brings
+
+
+@pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
+def test_init_raises_the_epoch_and_takes_the_new_timeout(state):
+    facts = decide(transaction(state), "init")
+    assert (facts.producer_id, facts.producer_epoch, facts.last_producer_epoch) == (7, 6, -1)
+    assert (facts.timeout_ms, facts.updated_ms, facts.started_ms, facts.partitions) == (30_000, NOW, -1, frozenset())
+
+
+def test_a_producer_that_goes_on_is_remembered_with_its_last_epoch():
+    """KIP-360: so that it can ask again when the answer is lost."""
+    facts = decide(transaction("Empty"), "init 7/5")
+    assert (facts.producer_epoch, facts.last_producer_epoch) == (6, 5)
+
+
+def test_a_producer_that_asks_again_is_told_the_same():
+    facts = decide(transaction("Empty"), "init 7/4")
+    assert (facts.producer_epoch, facts.last_producer_epoch) == (5, 4)
+
+
+@pytest.mark.parametrize("who", ["", " 7/32766"])
+def test_a_producer_whose_epochs_are_used_up_gets_another_id(who):
+    txn = transaction("CompleteCommit", epoch=EPOCH_MAX - 1)
+    facts = decide(txn, "init" + who)
+    assert (facts.producer_id, facts.producer_epoch, facts.previous_producer_id) == (NEW_ID, 0, 7)
+    assert facts.last_producer_epoch == (EPOCH_MAX - 1 if who else -1)
+
+
+def test_the_one_before_with_its_epochs_used_up_may_ask_again():
+    """Its id is the previous one, and its epoch one that only its last answer can have followed."""
+    txn = transaction("Empty", producer_id=9, epoch=0, last=EPOCH_MAX - 1, previous=7)
+    facts = decide(txn, "init 7/32766")
+    assert (facts.producer_id, facts.producer_epoch) == (9, 0)
+    assert named(decide(transaction("Empty", producer_id=9, epoch=0, previous=7), "init 7/3")) == "PRODUCER_FENCED"
+
+
+def test_used_up_epochs_and_a_stranger_trip_kafka_up():
+    assert named(decide(transaction("Empty", epoch=EPOCH_MAX - 1), "init 7/5")) == "UNKNOWN_SERVER_ERROR"
+
+
+def test_a_transactional_id_that_was_never_answered_lets_anybody_in():
+    """UNKNOWN_PRODUCER_ID made the producer come back, and the coordinator has forgotten it too."""
+    facts = decide(transaction("Empty", producer_id=3, epoch=-1, last=-1, previous=-1), "init 7/5")
+    assert (facts.producer_id, facts.producer_epoch, facts.last_producer_epoch) == (3, 0, -1)
+
+
+@pytest.mark.parametrize("epoch", [5, EPOCH_MAX - 2])
+def test_what_was_left_behind_is_aborted_with_one_epoch_more(epoch):
+    txn = transaction("Ongoing", epoch=epoch, version=0)
+    facts = abort_left_behind(txn, NOW, lambda: NEW_ID)
+    assert facts.state is TransactionState.PREPARE_ABORT
+    assert (facts.producer_epoch, facts.last_producer_epoch, facts.next_producer_id) == (epoch + 1, epoch, -1)
+    assert (facts.client_version, facts.started_ms, facts.partitions) == (2, 900, {A0})
+
+
+@pytest.mark.parametrize("epoch", [EPOCH_MAX - 1, EPOCH_MAX])
+def test_what_was_left_behind_with_the_last_epoch_goes_on_with_another_id(epoch):
+    txn = transaction("Ongoing", epoch=epoch)
+    facts = abort_left_behind(txn, NOW, lambda: NEW_ID)
+    assert (facts.producer_id, facts.producer_epoch, facts.next_producer_id) == (7, EPOCH_MAX, NEW_ID)
+    txn.complete(facts)
+    ended = txn.finish(NOW)
+    assert (ended.producer_id, ended.producer_epoch, ended.next_producer_id) == (NEW_ID, 0, -1)
+
+
+def test_the_first_partitions_begin_the_transaction_and_later_ones_do_not():
+    txn = transaction("CompleteAbort")
+    began = decide(txn, "add a-0 7/5")
+    assert (began.started_ms, began.partitions, began.client_version) == (NOW, {A0}, 2)
+    went_on = decide(transaction("Ongoing"), "add a-1 7/5")
+    assert (went_on.started_ms, went_on.partitions) == (900, {A0, A1})
+
+
+def test_an_end_of_an_old_client_keeps_the_epoch():
+    facts = decide(transaction("Ongoing", version=0), "commit1 7/5")
+    assert (facts.producer_epoch, facts.last_producer_epoch, facts.client_version) == (5, 4, 0)
+
+
+def test_an_end_raises_the_epoch_since_kip_890():
+    facts = decide(transaction("Ongoing"), "commit2 7/5")
+    assert (facts.producer_epoch, facts.last_producer_epoch, facts.next_producer_id) == (6, 5, -1)
+
+
+def test_an_end_with_the_last_epoch_sets_another_id_aside():
+    txn = transaction("Ongoing", epoch=EPOCH_MAX - 1)
+    facts = decide(txn, "commit2 7/32766")
+    assert (facts.producer_epoch, facts.next_producer_id) == (EPOCH_MAX, NEW_ID)
+
+
+def test_an_abort_of_nothing_begins_and_ends_now():
+    facts = decide(transaction("CompleteCommit"), "abort2 7/5")
+    assert (facts.started_ms, facts.partitions, facts.producer_epoch) == (NOW, frozenset(), 6)

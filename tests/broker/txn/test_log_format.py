@@ -1,0 +1,102 @@
+"""Records of ``__transaction_state``: byte for byte what Kafka's own ``TransactionLog`` 4.3.0 wrote."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.broker.txn.log_format import (
+    TransactionLogValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from thinconsumer.broker.txn.states import AT_REST, TransactionState
+from thinconsumer.broker.txn.transaction import Facts
+from thinconsumer.errors import KafkaProtocolError
+from thinconsumer.types import TopicPartition
+
+KEY = bytes.fromhex("0000000962696c6c696e672d37")
+ENDING = bytes.fromhex(
+    "0001000000000000000500030000ea600202076f72646572730200000002000000018bcfe569c80000018bcfe5687b"
+    "03000800000000000000040108000000000000000602020002"
+)
+EMPTY = bytes.fromhex("0001000000000000000500000000ea6000000000018bcfe569c8ffffffffffffffff00")
+
+ENDING_FACTS = Facts(
+    producer_id=5,
+    previous_producer_id=4,
+    next_producer_id=6,
+    producer_epoch=3,
+    timeout_ms=60_000,
+    state=TransactionState.PREPARE_COMMIT,
+    partitions=frozenset({TopicPartition("orders", 2)}),
+    started_ms=1_700_000_000_123,
+    updated_ms=1_700_000_000_456,
+    client_version=2,
+)
+EMPTY_FACTS = Facts(producer_id=5, producer_epoch=0, timeout_ms=60_000, updated_ms=1_700_000_000_456)
+
+
+def test_a_key_is_written_and_read_as_kafka_does():
+    assert encode_key("billing-7") == KEY
+    assert decode_key(KEY) == "billing-7"
+
+
+@pytest.mark.parametrize(("data", "facts"), [(ENDING, ENDING_FACTS), (EMPTY, EMPTY_FACTS)])
+def test_a_value_is_written_and_read_as_kafka_does(data, facts):
+    assert encode_value(facts) == data
+    assert decode_value(memoryview(data)) == facts
+
+
+def test_values_of_version_0_are_read_too():
+    """A cluster that was upgraded has them in its log."""
+    old = TransactionLogValue(producer_id=5, producer_epoch=0, transaction_timeout_ms=60_000,
+                              transaction_partitions=None, transaction_last_update_timestamp_ms=1_700_000_000_456,
+                              transaction_start_timestamp_ms=-1)  # fmt: skip
+    assert decode_value(b"\0\0" + old.encode(0)) == EMPTY_FACTS
+
+
+def test_the_last_epoch_is_not_logged():
+    """So a producer whose answer was lost together with the coordinator is fenced when it goes on; as in Kafka."""
+    facts = dataclasses.replace(EMPTY_FACTS, last_producer_epoch=7)
+    assert decode_value(encode_value(facts)) == EMPTY_FACTS
+
+
+def test_records_of_a_later_kafka_are_left_alone():
+    assert decode_key(b"\0\1" + KEY[2:]) is None
+    assert decode_value(b"\0\2" + ENDING[2:]) is None
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0", b"\0\0", KEY[:-1], KEY + b"x"])
+def test_a_broken_key_is_an_error_of_the_right_kind(key):
+    with pytest.raises(KafkaProtocolError):
+        decode_key(key)
+
+
+@pytest.mark.parametrize("end", range(len(ENDING)))
+def test_a_value_cut_anywhere_is_an_error_of_the_right_kind(end):
+    with pytest.raises(KafkaProtocolError):
+        decode_value(ENDING[:end])
+
+
+def test_a_status_that_means_nothing_is_an_error_of_the_right_kind():
+    broken = bytearray(EMPTY)
+    broken[16] = 9
+    with pytest.raises(KafkaProtocolError, match="status 9"):
+        decode_value(broken)
+
+
+_states = st.sampled_from([s for s in TransactionState if s not in AT_REST - {TransactionState.EMPTY}])
+_tps = st.builds(TopicPartition, st.text(min_size=1, max_size=5), st.integers(0, 99))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 2**62), st.integers(0, 32767), _states, st.frozensets(_tps, max_size=5))
+def test_whatever_is_written_is_read_again(producer_id, epoch, state, partitions):
+    if state is TransactionState.EMPTY:
+        partitions = frozenset()
+    facts = Facts(producer_id, epoch, 1, 2, state, partitions=partitions)
+    assert decode_value(encode_value(facts)) == facts

@@ -1,0 +1,169 @@
+"""The transactions of one partition of the log: read from it, written to it, forgotten."""
+
+import pytest
+
+from thinconsumer.broker.txn.log_format import encode_key
+from thinconsumer.broker.txn.shard import TOMBSTONES_MAX, Shard
+from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.broker.txn.transaction import Facts, Transaction
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.wire.error_codes import Code
+
+S = TransactionState
+
+
+@pytest.fixture
+def shard(world):
+    shard = Shard(world, 0, world.replica.leader_epoch, world.replica)
+    shard.load()
+    return shard
+
+
+@pytest.fixture
+def txn(shard):
+    txn = shard.transactions["t"] = Transaction("t", Facts(7, -1, 60_000, 100))
+    return txn
+
+
+def append(shard, txn, **options):
+    codes = []
+    shard.append(txn, txn.initialise(60_000, None, 200), codes.append, **options)
+    return codes
+
+
+def test_a_move_is_made_when_the_log_has_it(world, shard, txn):
+    world.hold_appends = True
+    codes = append(shard, txn)
+    assert (codes, txn.facts.producer_epoch, txn.pending) == ([], -1, S.EMPTY)
+    world.replica.replicate()
+    assert (codes, txn.facts.producer_epoch, txn.pending) == ([Code.NONE], 0, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"),
+    [
+        (Code.NOT_ENOUGH_REPLICAS, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.REQUEST_TIMED_OUT, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_COORDINATOR),
+        (Code.KAFKA_STORAGE_ERROR, Code.NOT_COORDINATOR),
+        (Code.MESSAGE_TOO_LARGE, Code.UNKNOWN_SERVER_ERROR),
+        (Code.CORRUPT_MESSAGE, Code.CORRUPT_MESSAGE),
+    ],
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_move_that_is_not_logged_is_given_up_unless_it_will_be_tried_again(world, shard, txn, code, answer, keep):
+    world.append_codes = [code]
+    assert append(shard, txn, keep_pending=keep) == [answer]
+    assert txn.facts.producer_epoch == -1
+    kept = keep and answer is Code.COORDINATOR_NOT_AVAILABLE
+    assert txn.pending is (S.EMPTY if kept else None)
+
+
+def test_a_log_that_takes_longer_than_a_transaction_may_is_not_waited_for(world, shard, txn):
+    world.hold_appends = True
+    codes = append(shard, txn)
+    world.run(59.9)
+    assert codes == []
+    world.run(0.2)
+    assert (codes, txn.pending) == ([Code.COORDINATOR_NOT_AVAILABLE], None)
+    world.replica.replicate()
+    assert (codes, txn.facts.producer_epoch) == ([Code.COORDINATOR_NOT_AVAILABLE], -1)
+
+
+@pytest.mark.parametrize("gone", ["dropped", "not leading", "in another epoch"])
+def test_nothing_is_written_for_a_shard_that_is_gone(world, shard, txn, gone):
+    if gone == "dropped":
+        shard.drop()
+    elif gone == "not leading":
+        world.replica.is_leader = False
+    else:
+        world.replica.leader_epoch += 1
+    assert shard.is_gone
+    assert append(shard, txn) == [Code.NOT_COORDINATOR]
+    assert world.timeline == []
+
+
+def test_a_move_that_is_logged_after_all_does_not_count_for_a_shard_that_is_gone(world, shard, txn):
+    world.hold_appends = True
+    codes = append(shard, txn)
+    shard.drop()
+    world.replica.replicate()
+    assert (codes, txn.facts.producer_epoch) == ([Code.NOT_COORDINATOR], -1)
+
+
+def test_the_next_one_knows_what_was_logged(world, shard, txn):
+    append(shard, txn)
+    other = Shard(world, 0, 2, world.replica)
+    other.load()
+    assert other.is_ready
+    assert other.transactions["t"].facts == txn.facts
+
+
+def test_tombstones_and_records_of_a_later_kafka_are_left_out_when_catching_up(world, shard, txn, caplog):
+    append(shard, txn)
+    keys = [encode_key("t"), b"\0\x05later", b"\0"]
+    for key, value in zip(keys, [None, b"\0\1", b"\0\1"], strict=True):
+        world.batches.append((world.end_offset, world.end_offset + 1, _batch(world.end_offset, key, value)))
+    other = Shard(world, 0, 2, world.replica)
+    other.load()
+    assert other.transactions == {}
+    assert "record at offset 3 left out" in caplog.text
+
+
+def _batch(offset, key, value):
+    return build_batch([NewRecord(value, key, timestamp=1)], base_offset=offset)
+
+
+# -- forgetting
+
+
+def test_what_nobody_has_used_for_long_is_forgotten(world, shard, txn):
+    append(shard, txn)  # at 200
+    shard.expire(199)
+    assert "t" in shard.transactions
+    shard.expire(200)
+    assert shard.transactions == {}
+    assert world.timeline[-1].facts is None
+
+
+@pytest.mark.parametrize("state", [S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT])
+def test_what_is_going_on_is_not_forgotten(world, shard, state):
+    shard.transactions["t"] = Transaction("t", Facts(7, 0, 60_000, 100, state))
+    shard.expire(10_000)
+    assert (list(shard.transactions), world.timeline) == (["t"], [])
+
+
+def test_what_is_being_moved_is_not_forgotten(world, shard, txn):
+    txn.initialise(60_000, None, 200)
+    shard.expire(10_000)
+    assert list(shard.transactions) == ["t"]
+
+
+def test_a_tombstone_that_is_not_logged_forgets_nothing(world, shard, txn):
+    world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
+    shard.expire(10_000)
+    assert (list(shard.transactions), txn.pending) == (["t"], None)
+
+
+def test_while_the_tombstone_is_being_logged_the_id_is_in_the_middle_of_a_move(world, shard, txn):
+    world.hold_appends = True
+    shard.expire(10_000)
+    assert txn.pending is S.DEAD
+    world.replica.replicate()
+    assert shard.transactions == {}
+
+
+def test_many_are_forgotten_in_batches_that_fit(world, shard):
+    for number in range(TOMBSTONES_MAX + 1):
+        shard.transactions[str(number)] = Transaction(str(number), Facts(number, 0, 60_000, 100))
+    shard.expire(10_000)
+    assert shard.transactions == {}
+    assert [end - base for base, end, _ in world.batches] == [TOMBSTONES_MAX, 1]
+
+
+def test_it_says_what_it_is(shard):
+    assert repr(shard) == "<Shard 0 epoch 1 ready, 0 transactional ids>"
+    shard.drop()
+    assert "gone" in repr(shard)

@@ -1,0 +1,54 @@
+"""Where a transaction stands: the table, against the one that Kafka draws from the other end."""
+
+import pytest
+
+from thinconsumer.broker.txn.states import AT_REST, ENDING, TRANSITIONS, TransactionEvent, TransactionState, next_state
+from thinconsumer.errors import IllegalStateError
+
+S = TransactionState
+
+#: ``TransactionState.validPreviousStates`` of Kafka 4.3.
+PREVIOUS = {
+    S.EMPTY: {S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT},
+    S.ONGOING: {S.ONGOING, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT},
+    S.PREPARE_COMMIT: {S.ONGOING},
+    S.PREPARE_ABORT: {S.ONGOING, S.PREPARE_EPOCH_FENCE, S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT},
+    S.COMPLETE_COMMIT: {S.PREPARE_COMMIT},
+    S.COMPLETE_ABORT: {S.PREPARE_ABORT},
+    S.DEAD: {S.EMPTY, S.COMPLETE_ABORT, S.COMPLETE_COMMIT},
+    S.PREPARE_EPOCH_FENCE: {S.ONGOING},
+}
+
+
+def test_every_move_is_one_that_kafka_makes_and_none_is_missing():
+    ours = {(before, after) for before, moves in TRANSITIONS.items() for after in moves.values()}
+    assert ours == {(before, after) for after, befores in PREVIOUS.items() for before in befores}
+    assert set(TRANSITIONS) == set(S)
+
+
+@pytest.mark.parametrize("state", S)
+@pytest.mark.parametrize("event", TransactionEvent)
+def test_an_illegal_move_names_the_state_and_what_happened(state, event):
+    if event in TRANSITIONS[state]:
+        assert next_state(state, event, "t") is TRANSITIONS[state][event]
+    else:
+        with pytest.raises(IllegalStateError, match=f"t: '{event.value}' makes no sense while '{state.value}'"):
+            next_state(state, event, "t")
+
+
+def test_statuses_are_the_numbers_that_kafka_logs():
+    assert [S.of_status(number).value for number in range(8)] == [
+        "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
+        "PrepareEpochFence",
+    ]  # fmt: skip
+    assert all(S.of_status(state.status) is state for state in S)
+
+
+@pytest.mark.parametrize("status", [-1, 8])
+def test_a_status_of_a_later_kafka_is_refused(status):
+    with pytest.raises(ValueError, match=str(status)):
+        S.of_status(status)
+
+
+def test_every_state_that_can_be_logged_is_at_rest_ongoing_or_ending():
+    assert AT_REST | ENDING | {S.ONGOING} == set(S) - {S.DEAD, S.PREPARE_EPOCH_FENCE}
