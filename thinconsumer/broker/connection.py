@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SIZE = 4  #: Bytes in front of each frame.
+#: What a client may send ahead of what is worked on, beyond a frame that is still incomplete.
+UNREAD_MAX = 256 * 1024
 
 
 class Transport(Protocol):
@@ -53,6 +55,9 @@ class ServerConnection:
         self.transport = transport
         self.connection_id = connection_id
         self.is_open = True
+        #: Set by a shell whose client does not take its answers, and cleared before it calls :meth:`go_on`: else a few
+        #: kilobytes of small Fetch requests would make gigabytes of answers wait here.
+        self.is_held = False
         self._buffer = bytearray()
         self._start = 0  #: Of what is unread in the buffer.
         self._busy = False
@@ -71,8 +76,8 @@ class ServerConnection:
 
     @property
     def wants_more(self) -> bool:
-        """Whether it makes sense to read on: no whole frame is waiting behind the one in work."""
-        return not (self._busy and self.unread >= SIZE)
+        """Whether a shell should read on: not while much has come in that has to wait."""
+        return self.unread < UNREAD_MAX or not (self._busy or self.is_held or not self.node.is_running)
 
     # -- inputs
 
@@ -113,7 +118,7 @@ class ServerConnection:
             return
         self._working = True  # an answer given at once comes back here
         try:
-            while self.is_open and not self._busy and self.node.is_running:
+            while self.is_open and not self._busy and not self.is_held and self.node.is_running:
                 frame = self._next_frame()
                 if frame is None:
                     return

@@ -1,0 +1,523 @@
+"""Fetch as a client sees it, on a cluster in memory: data, limits, waiting, errors in Kafka's order, sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.api.fetch import API
+from thinconsumer.records.batch import split
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+
+NAMES, IDS = 12, 18
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def cluster(new_cluster):
+    return new_cluster(1, {"t": 3, "u": 1})
+
+
+@pytest.fixture
+def client(cluster, client_of):
+    return client_of(cluster, 1)
+
+
+def fetch(cluster, *wanted, version=IDS, **more):
+    """``wanted``: (topic, partition, offset, {more fields}), or a name alone: its partition 0 from the start."""
+    request = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, **more}
+    topics = []
+    for one in wanted:
+        topic, partition, offset, fields = ((one, 0, 0, {}) if isinstance(one, str) else (*one, {}))[:4]
+        image = cluster.controller.image.topics.get(topic)
+        topic_id = image.topic_id if image else b"?" * 16
+        fields = {"partition_max_bytes": 1 << 20, **fields}
+        row = FetchPartition(partition=partition, fetch_offset=offset, **fields)
+        topics.append(FetchTopic(topic=topic, topic_id=topic_id if version > NAMES else bytes(16), partitions=[row]))
+    return FetchRequest(topics=topics, **request)
+
+
+def rows(answer):
+    return [row for topic in answer.responses for row in topic.partitions]
+
+
+def values(row):
+    found, _ = split(memoryview(row.records or b""))
+    return [record.value for batch in found for record in batch.decode("t", 0)]
+
+
+def the_row(answer):
+    assert answer.error_code == 0
+    (row,) = rows(answer)
+    return row
+
+
+# -- reading
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_records_come_back_in_every_version(cluster, client, version):
+    cluster.produce("t", [b"a", b"b"])
+    cluster.produce("t", [b"c"])
+    row = the_row(client.ask(fetch(cluster, "t", version=version), version))
+    assert (row.error_code, row.high_watermark, values(row)) == (0, 3, [b"a", b"b", b"c"])
+    assert row.last_stable_offset == 3
+    assert row.log_start_offset == (0 if version >= 5 else -1)
+    assert row.aborted_transactions is None
+
+
+@pytest.mark.parametrize("version", [NAMES, IDS])
+def test_topics_are_named_as_the_request_names_them(cluster, client, version):
+    answer = client.ask(fetch(cluster, "t", "u", version=version), version)
+    ids = [topic.topic_id for topic in cluster.controller.image.topics.values()]
+    told = [(topic.topic, topic.topic_id) for topic in answer.responses]
+    assert told == ([("t", bytes(16)), ("u", bytes(16))] if version == NAMES else [("", ids[0]), ("", ids[1])])
+
+
+def test_reading_starts_with_the_batch_that_holds_the_offset(cluster, client):
+    cluster.produce("t", [b"a", b"b", b"c"])
+    assert values(the_row(client.ask(fetch(cluster, ("t", 0, 1))))) == [b"a", b"b", b"c"]
+    row = the_row(client.ask(fetch(cluster, ("t", 0, 3))))
+    assert (row.error_code, values(row)) == (0, [])
+
+
+def test_a_partition_gives_at_most_what_it_may_but_the_first_batch_whole(cluster, client):
+    for value in (b"a" * 100, b"b" * 100, b"c" * 100):
+        cluster.produce("t", [value])
+    row = the_row(client.ask(fetch(cluster, ("t", 0, 0, {"partition_max_bytes": 1}))))
+    assert values(row) == [b"a" * 100]
+    row = the_row(client.ask(fetch(cluster, ("t", 0, 0, {"partition_max_bytes": 400}))))
+    assert values(row) == [b"a" * 100, b"b" * 100]
+    assert len(row.records) == 400, "the last batch is cut off, as slices of Kafka's files are"
+
+
+def test_the_whole_answer_has_a_limit_and_only_its_first_batch_may_exceed_it(cluster, client):
+    for partition in range(3):
+        cluster.produce("t", [b"x" * 1000], partition)
+    wanted = [("t", partition, 0) for partition in range(3)]
+    sizes = [len(row.records) for row in rows(client.ask(fetch(cluster, *wanted, max_bytes=10)))]
+    assert (sizes[0] > 1000, sizes[1:]) == (True, [0, 0])
+    sizes = [len(row.records) for row in rows(client.ask(fetch(cluster, *wanted, max_bytes=2500)))]
+    assert (sizes[1], sizes[2]) == (sizes[0], 0), "a first batch that does not fit is left out, not cut"
+
+
+def test_the_brokers_own_limit_counts_too(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 3}, fetch_max_bytes=10)
+    for partition in range(3):
+        cluster.produce("t", [b"x" * 100], partition)
+    answer = client_of(cluster, 1).ask(fetch(cluster, *[("t", partition, 0) for partition in range(3)]))
+    assert [bool(row.records) for row in rows(answer)] == [True, False, False]
+
+
+def test_neighbours_share_a_topic_and_the_order_is_the_requests(cluster, client):
+    answer = client.ask(fetch(cluster, ("t", 2, 0), ("t", 0, 0), "u", ("t", 1, 0)))
+    assert [[row.partition_index for row in topic.partitions] for topic in answer.responses] == [[2, 0], [0], [1]]
+
+
+# -- errors of partitions
+
+
+def failure(answer):
+    row = the_row(answer)
+    assert (row.high_watermark, row.last_stable_offset, row.log_start_offset, bytes(row.records)) == (-1, -1, -1, b"")
+    return row.error_code
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "code"),
+    [
+        ("missing", NAMES, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ("missing", IDS, Code.UNKNOWN_TOPIC_ID),
+        (("t", 3, 0), NAMES, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (("t", 3, 0), IDS, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (("t", -1, 0), IDS, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (("t", 0, 3), IDS, Code.OFFSET_OUT_OF_RANGE),
+        (("t", 0, -1), IDS, Code.OFFSET_OUT_OF_RANGE),
+        (("t", 0, 0, {"current_leader_epoch": 1}), IDS, Code.UNKNOWN_LEADER_EPOCH),
+        (("t", 0, 0, {"partition_max_bytes": -1}), IDS, Code.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_what_cannot_be_read_says_why(cluster, client, wanted, version, code):
+    cluster.produce("t", [b"a", b"b"])
+    assert failure(client.ask(fetch(cluster, wanted, version=version), version)) == code
+
+
+def test_below_the_logs_start_is_out_of_range(cluster, client):
+    cluster.produce("t", [b"a"])
+    cluster.produce("t", [b"b"])
+    cluster.delete_records(T0, 1)
+    assert failure(client.ask(fetch(cluster, ("t", 0, 0)))) == Code.OFFSET_OUT_OF_RANGE
+    row = the_row(client.ask(fetch(cluster, ("t", 0, 1))))
+    assert (row.log_start_offset, values(row)) == (1, [b"b"])
+
+
+def test_an_error_in_one_partition_leaves_the_others_alone(cluster, client):
+    cluster.produce("t", [b"a"])
+    answer = client.ask(fetch(cluster, "missing", ("t", 1, 9), "t", version=NAMES), NAMES)
+    codes = [row.error_code for row in rows(answer)]
+    assert codes == [Code.OFFSET_OUT_OF_RANGE, 0, Code.UNKNOWN_TOPIC_OR_PARTITION], "unknown ones come last"
+
+
+def test_a_partition_named_twice_is_read_once_where_the_last_one_says(cluster, client):
+    cluster.produce("t", [b"a"])
+    cluster.produce("t", [b"b"])
+    assert values(the_row(client.ask(fetch(cluster, "t", ("t", 0, 1))))) == [b"b"]
+
+
+def test_a_topic_made_anew_has_another_id(cluster, client):
+    old = fetch(cluster, "t")
+    cluster.delete_topic("t")
+    cluster.create_topic("t", 1)
+    assert failure(client.ask(old)) == Code.UNKNOWN_TOPIC_ID
+
+
+def test_a_session_keeps_the_name_and_learns_that_the_id_is_another(cluster, client):
+    session_id = client.ask(fetch(cluster, "t", session_epoch=0)).session_id
+    cluster.delete_topic("t")
+    gone = client.ask(FetchRequest(session_id=session_id, session_epoch=1))
+    cluster.create_topic("t", 1)
+    other = client.ask(FetchRequest(session_id=session_id, session_epoch=2))
+    assert [failure(gone), failure(other)] == [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.INCONSISTENT_TOPIC_ID]
+
+
+# -- leaders
+
+
+@pytest.fixture
+def three(new_cluster):
+    cluster = new_cluster(3, racks=["a", "b", "c"], default_replication_factor=3)
+    cluster.create_topic("t", 1, 3)
+    return cluster
+
+
+def leader_of(cluster):
+    return cluster.leader(T0).node.node_id
+
+
+@pytest.mark.parametrize(
+    ("version", "epoch", "code", "hint"),
+    [
+        (10, -1, Code.NOT_LEADER_OR_FOLLOWER, False),
+        (10, 0, Code.FENCED_LEADER_EPOCH, False),
+        (15, 0, Code.FENCED_LEADER_EPOCH, False),
+        (16, 0, Code.FENCED_LEADER_EPOCH, True),
+        (16, 7, Code.UNKNOWN_LEADER_EPOCH, False),
+    ],
+)
+def test_the_old_leader_says_so_and_names_the_new_one_from_16_on(three, client_of, version, epoch, code, hint):
+    old = leader_of(three)
+    new = three.move_leader(T0)
+    request = fetch(three, ("t", 0, 0, {"current_leader_epoch": epoch}), version=version)
+    answer = client_of(three, old).ask(request, version)
+    row = the_row(answer)
+    assert row.error_code == code
+    told = (row.current_leader.leader_id, row.current_leader.leader_epoch)
+    endpoints = [(one.node_id, one.host, one.port, one.rack) for one in answer.node_endpoints]
+    node = three.nodes[new]
+    assert told == ((new, 1) if hint else (-1, -1))
+    assert endpoints == ([(new, node.host, node.port, node.rack)] if hint else [])
+
+
+def test_a_broker_without_a_replica_names_the_leader_as_far_as_it_knows(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 1)
+    leader = leader_of(cluster)
+    answer = client_of(cluster, 3 - leader).ask(fetch(cluster, "t"))
+    row = the_row(answer)
+    assert (row.error_code, row.current_leader.leader_id) == (Code.NOT_LEADER_OR_FOLLOWER, leader)
+    assert [one.node_id for one in answer.node_endpoints] == [leader]
+
+
+def test_a_leader_that_is_gone_has_no_address(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 1)
+    leader = leader_of(cluster)
+    cluster.kill(leader, noticed_after_s=0)
+    answer = client_of(cluster, 3 - leader).ask(fetch(cluster, "t"))
+    assert (the_row(answer).current_leader.leader_id, answer.node_endpoints) == (-1, [])
+
+
+def test_followers_serve_consumers_that_know_of_them(three, client_of):
+    """KIP-392: from version 11 on; up to their own high watermark."""
+    three.produce("t", [b"a"])
+    follower = next(n for n in three.nodes if n != leader_of(three))
+    client = client_of(three, follower)
+    assert values(the_row(client.ask(fetch(three, "t", version=11), 11))) == [b"a"]
+    assert failure(client.ask(fetch(three, "t", version=10), 10)) == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_replica_in_the_clients_rack_is_preferred(three, client_of):
+    three.produce("t", [b"a"])
+    leader = three.nodes[leader_of(three)]
+    client = client_of(three, leader.node_id)
+    for node in three.nodes.values():
+        row = the_row(client.ask(fetch(three, "t", rack_id=node.rack)))
+        is_leader = node is leader
+        assert row.preferred_read_replica == (-1 if is_leader else node.node_id)
+        assert values(row) == ([b"a"] if is_leader else [])
+        assert (row.error_code, row.high_watermark) == (0, 1)
+    assert values(the_row(client.ask(fetch(three, "t", rack_id="elsewhere")))) == [b"a"]
+
+
+def test_a_follower_that_lags_is_not_preferred(new_cluster, client_of):
+    cluster = new_cluster(2, racks=["a", "b"], replication_s=5.0)
+    cluster.create_topic("t", 1, 2)
+    leader = leader_of(cluster)
+    rack = cluster.nodes[3 - leader].rack
+    cluster.advance(10)
+    cluster.produce("t", [b"a"])
+    client = client_of(cluster, leader)
+    assert the_row(client.ask(fetch(cluster, ("t", 0, 1), rack_id=rack))).preferred_read_replica == -1
+    cluster.advance(30)
+    assert the_row(client.ask(fetch(cluster, ("t", 0, 1), rack_id=rack))).preferred_read_replica == 3 - leader
+
+
+def test_what_is_not_committed_is_not_told_to_consumers(new_cluster, client_of):
+    cluster = new_cluster(2, replication_s=5.0)
+    cluster.create_topic("t", 1, 2)
+    cluster.advance(10)
+    cluster.produce("t", [b"a"])
+    client = client_of(cluster, leader_of(cluster))
+    row = the_row(client.ask(fetch(cluster, "t")))
+    assert (row.high_watermark, values(row)) == (0, [])
+    follower = 3 - leader_of(cluster)
+    answer = client.ask(fetch(cluster, "t", replica_state=ReplicaState(replica_id=follower)))
+    assert values(the_row(answer)) == [b"a"], "followers read what is not committed yet"
+    stranger = fetch(cluster, "t", replica_state=ReplicaState(replica_id=7))
+    assert failure(client.ask(stranger)) == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_position_above_the_high_watermark_is_answered_at_once(new_cluster, client_of):
+    """As Kafka does, which takes such a leader for truncated; a client has to pace itself."""
+    cluster = new_cluster(2, replication_s=5.0)
+    cluster.create_topic("t", 1, 2)
+    cluster.advance(10)
+    cluster.produce("t", [b"a"])
+    client = client_of(cluster, leader_of(cluster))
+    row = the_row(client.ask(fetch(cluster, ("t", 0, 1), max_wait_ms=10_000)))
+    assert (row.error_code, row.high_watermark) == (0, 0)
+
+
+def test_a_diverging_log_is_told_with_its_epoch_and_end(three, client_of):
+    three.produce("t", [b"a", b"b"])
+    three.move_leader(T0)
+    three.produce("t", [b"c"])
+    client = client_of(three, leader_of(three))
+
+    def asked(offset, epoch, version=12):
+        request = fetch(three, ("t", 0, offset, {"last_fetched_epoch": epoch}), version=version)
+        return the_row(client.ask(request, version))
+
+    parted = asked(3, 0)
+    assert (parted.diverging_epoch.epoch, parted.diverging_epoch.end_offset) == (0, 2)
+    assert (parted.error_code, bytes(parted.records)) == (0, b"")
+    assert asked(2, 0).diverging_epoch.epoch == -1
+    assert values(asked(2, 1)) == [b"c"]
+    unknown = asked(3, 5)
+    assert (unknown.diverging_epoch.epoch, unknown.diverging_epoch.end_offset) == (1, 3)
+
+
+# -- waiting
+
+
+@pytest.fixture
+def parked(cluster, client):
+    """``parked(*wanted, ...)``: a fetch that waits for data."""
+
+    def park(*wanted, **more):
+        client.send(fetch(cluster, *wanted, **{"max_wait_ms": 500, **more}))
+        cluster.advance(cluster.schedule.now)
+        assert client.answers() == []
+
+    return park
+
+
+def settle(cluster, client):
+    cluster.advance(cluster.schedule.now)
+    return client.answers()
+
+
+def test_a_fetch_without_data_waits_until_its_time_is_up(cluster, client, parked):
+    parked("t")
+    cluster.advance(0.499)
+    assert client.answers() == []
+    cluster.advance(0.5)
+    (answer,) = client.answers()
+    assert the_row(answer).error_code == 0
+
+
+@pytest.mark.parametrize("more", [{"max_wait_ms": 0}, {"max_wait_ms": -5}, {"min_bytes": 0}, {"max_bytes": 0}])
+def test_a_fetch_that_does_not_want_to_wait_does_not(cluster, client, more):
+    assert client.ask(fetch(cluster, "t", **{"max_wait_ms": 500, **more})).error_code == 0
+
+
+def test_data_wakes_a_fetch(cluster, client, parked):
+    parked("t", "u")
+    cluster.produce("u", [b"a"])
+    (answer,) = settle(cluster, client)
+    assert [values(row) for row in rows(answer)] == [[], [b"a"]]
+
+
+def test_a_wait_that_is_over_leaves_nothing_behind(cluster, client, parked):
+    parked("t", "u")
+    cluster.produce("u", [b"a"])
+    settle(cluster, client)
+    assert not any(partition._watchers for partition in cluster.nodes[1].partitions.values())
+    cluster.advance(10)
+    assert client.answers() == []
+
+
+def test_what_is_appended_in_one_go_is_answered_in_one_go(cluster, client, parked):
+    parked("t", "u")
+    for partition in range(3):
+        cluster.produce("t", [b"x"], partition)
+    cluster.produce("u", [b"a"])
+    (answer,) = settle(cluster, client)
+    assert [len(values(row)) for row in rows(answer)] == [1, 1]
+
+
+def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster, client, parked):
+    cluster.produce("t", [b"x" * 1000])
+    parked("t", "u", min_bytes=3000)
+    cluster.produce("u", [b"y" * 1000])
+    assert settle(cluster, client) == []
+    cluster.produce("t", [b"z" * 1000])
+    (answer,) = settle(cluster, client)
+    assert [len(values(row)) for row in rows(answer)] == [2, 1]
+
+
+def test_bytes_beyond_a_partitions_limit_do_not_count(cluster, client, parked):
+    wanted = ("t", 0, 0, {"partition_max_bytes": 500})
+    parked(wanted, min_bytes=1000)
+    for _ in range(10):
+        cluster.produce("t", [b"x" * 200])
+    assert settle(cluster, client) == []
+    cluster.advance(0.5)
+    (answer,) = client.answers()
+    assert len(the_row(answer).records) == 500
+
+
+def test_less_than_wanted_is_given_when_the_time_is_up(cluster, client, parked):
+    parked("t", min_bytes=1000)
+    cluster.produce("t", [b"a"])
+    cluster.advance(0.5)
+    (answer,) = client.answers()
+    assert values(the_row(answer)) == [b"a"]
+
+
+def test_a_new_leader_wakes_a_fetch_that_knows_its_epoch(three, client_of):
+    old = leader_of(three)
+    client = client_of(three, old)
+    client.send(fetch(three, ("t", 0, 0, {"current_leader_epoch": 0}), max_wait_ms=5000))
+    new = three.move_leader(T0)
+    (answer,) = settle(three, client)
+    row = the_row(answer)
+    assert (row.error_code, row.current_leader.leader_id) == (Code.FENCED_LEADER_EPOCH, new)
+
+
+def test_a_deleted_topic_wakes_a_fetch(cluster, client, parked):
+    parked("t", max_wait_ms=5000)
+    cluster.delete_topic("t")
+    (answer,) = settle(cluster, client)
+    assert the_row(answer).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_the_high_watermark_wakes_a_fetch_not_the_data(new_cluster, client_of):
+    cluster = new_cluster(2, replication_s=1.0)
+    cluster.create_topic("t", 1, 2)
+    cluster.advance(10)
+    client = client_of(cluster, leader_of(cluster))
+    client.send(fetch(cluster, "t", max_wait_ms=60_000))
+    cluster.produce("t", [b"a"])
+    assert settle(cluster, client) == []
+    cluster.advance(13)
+    (answer,) = client.answers()
+    assert values(the_row(answer)) == [b"a"]
+
+
+def test_a_client_that_is_gone_is_forgotten_at_once(cluster, client, parked):
+    """Else a fetch that may wait for weeks would be kept as long."""
+    parked("t", max_wait_ms=2**31 - 1)
+    client.connection.connection_lost()
+    assert not cluster.nodes[1].partitions[T0]._watchers
+    cluster.produce("t", [b"a"])
+    assert settle(cluster, client) == []
+
+
+def test_a_partition_nobody_knows_does_not_end_the_wait_for_the_others(cluster, client, parked):
+    parked("missing", "t")
+    cluster.produce("t", [b"a"])
+    (answer,) = settle(cluster, client)
+    assert [row.error_code for row in rows(answer)] == [0, Code.UNKNOWN_TOPIC_ID]
+
+
+def test_a_killed_broker_forgets_its_fetches(cluster, client, parked):
+    parked("t")
+    cluster.kill(1, noticed_after_s=0)
+    cluster.advance(10)
+    assert client.broken
+
+
+# -- sessions
+
+
+def test_an_incremental_fetch_says_only_what_is_new(cluster, client):
+    cluster.produce("t", [b"a"])
+    full = client.ask(fetch(cluster, "t", ("t", 1, 0), "u", session_epoch=0))
+    assert len(rows(full)) == 3
+    session = {"session_id": full.session_id, "min_bytes": 1}
+    cluster.produce("u", [b"b"])
+    topic_id = cluster.controller.image.topics["t"].topic_id
+    moved = [FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=0, fetch_offset=1)])]
+    answer = client.ask(FetchRequest(session_epoch=1, topics=moved, **session))
+    assert [values(row) for row in rows(answer)] == [[b"b"]]
+    forgotten = [ForgottenTopic(topic_id=cluster.controller.image.topics["u"].topic_id, partitions=[0])]
+    answer = client.ask(FetchRequest(session_epoch=2, forgotten_topics_data=forgotten, **session))
+    assert (answer.error_code, answer.session_id, rows(answer)) == (0, full.session_id, [])
+
+
+def test_limits_starve_nobody_in_a_session(cluster, client):
+    """What had its turn goes last, so that three busy partitions share a limit of one batch."""
+    for partition in range(3):
+        for _ in range(3):
+            cluster.produce("t", [b"x" * 100], partition)
+    wanted = [("t", partition, 0) for partition in range(3)]
+    answer = client.ask(fetch(cluster, *wanted, session_epoch=0, max_bytes=10))
+    seen = [[row.partition_index for row in rows(answer) if row.records]]
+    for epoch in range(1, 4):
+        answer = client.ask(FetchRequest(session_id=answer.session_id, session_epoch=epoch, min_bytes=1, max_bytes=10))
+        seen.append([row.partition_index for row in rows(answer) if row.records])
+    assert seen == [[0], [0], [1], [2]]
+
+
+def test_a_session_that_is_not_there_ends_the_request_at_once(cluster, client):
+    answer = client.ask(FetchRequest(session_id=77, session_epoch=1, max_wait_ms=500, min_bytes=1))
+    assert (answer.error_code, answer.session_id, answer.responses) == (Code.FETCH_SESSION_ID_NOT_FOUND, 0, [])
+
+
+def test_a_session_goes_on_over_another_connection(cluster, client, client_of):
+    session_id = client.ask(fetch(cluster, "t", session_epoch=0)).session_id
+    client.connection.connection_lost()
+    cluster.produce("t", [b"a"])
+    answer = client_of(cluster, 1).ask(FetchRequest(session_id=session_id, session_epoch=1, min_bytes=1))
+    assert values(the_row(answer)) == [b"a"]
+
+
+# -- the rest
+
+
+def test_zstd_topics_are_refused_to_clients_older_than_zstd(new_cluster, client_of):
+    cluster = new_cluster()
+    cluster.create_topic("t", 1, configs={"compression.type": "zstd"})
+    client = client_of(cluster, 1)
+    assert failure(client.ask(fetch(cluster, "t", version=9), 9)) == Code.UNSUPPORTED_COMPRESSION_TYPE
+    assert the_row(client.ask(fetch(cluster, "t", version=10), 10)).error_code == 0
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_a_refusal_can_be_sent_in_every_version(cluster, version):
+    refusal = API.refuse(fetch(cluster, "t", version=version), version, int(Code.UNKNOWN_SERVER_ERROR))
+    told = type(refusal).decode(refusal.encode(version), version)
+    assert told.error_code == (-1 if version >= 7 else 0)
+    assert [row.error_code for row in rows(told)] == ([-1] if version < 13 else [])

@@ -1,0 +1,378 @@
+"""Produce as a client sees it, on a cluster in memory: acks, errors in Kafka's order, waiting, transactions' word."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.api.produce import API
+from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+NAMES, IDS = 12, 13
+T0 = TopicPartition("t", 0)
+
+
+def batch(*values, **more):
+    return build_batch([NewRecord(value, timestamp=1_700_000_000_000) for value in values or (b"a",)], **more)
+
+
+@pytest.fixture
+def cluster(new_cluster):
+    return new_cluster(1, {"t": 3})
+
+
+@pytest.fixture
+def client(cluster, client_of):
+    return client_of(cluster, 1)
+
+
+def produce(cluster, *wanted, version=IDS, acks=-1, timeout_ms=1000, transactional_id=None):
+    """``wanted``: (topic, partition, bytes)."""
+    topics = {}
+    for name, partition, data in wanted or [("t", 0, batch())]:
+        image = cluster.controller.image.topics.get(name)
+        topic_id = image.topic_id if image else b"?" * 16
+        topic = topics.setdefault(
+            name, TopicProduceData(name=name, topic_id=topic_id if version >= IDS else bytes(16), partition_data=[])
+        )
+        topic.partition_data.append(PartitionProduceData(index=partition, records=data))
+    return ProduceRequest(
+        transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=list(topics.values())
+    )
+
+
+def rows(answer):
+    return [row for topic in answer.responses for row in topic.partition_responses]
+
+
+def the_row(answer):
+    (row,) = rows(answer)
+    return row
+
+
+def refusal(answer):
+    row = the_row(answer)
+    assert row.base_offset == -1
+    return row.error_code
+
+
+def end_of(cluster, tp=T0):
+    return cluster.leader(tp).log.end_offset
+
+
+# -- appending
+
+
+@pytest.mark.parametrize("version", range(3, API.highest + 1))
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_a_batch_is_appended_in_every_version(cluster, client, version, acks):
+    assert the_row(client.ask(produce(cluster, version=version, acks=acks), version)).base_offset == 0
+    request = produce(cluster, ("t", 0, batch(b"a", b"b")), version=version, acks=acks)
+    row = the_row(client.ask(request, version))
+    assert (row.index, row.error_code, row.base_offset, row.log_append_time_ms) == (0, 0, 1, -1)
+    assert row.log_start_offset == (0 if version >= 5 else -1)
+    assert end_of(cluster) == 3
+
+
+@pytest.mark.parametrize("version", [NAMES, IDS])
+def test_topics_are_named_as_the_request_names_them(cluster, client, version):
+    answer = client.ask(produce(cluster, version=version), version)
+    topic_id = cluster.controller.image.topics["t"].topic_id
+    (topic,) = answer.responses
+    assert (topic.name, topic.topic_id) == (("t", bytes(16)) if version == NAMES else ("", topic_id))
+
+
+def test_each_partition_has_its_own_answer(cluster, client):
+    wanted = [("t", 2, batch()), ("t", 9, batch()), ("t", 0, batch(b"x", b"y")), ("t", 1, b"rubbish")]
+    answer = client.ask(produce(cluster, *wanted))
+    told = {row.index: (row.error_code, row.base_offset) for row in rows(answer)}
+    assert told == {
+        2: (0, 0),
+        9: (Code.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        0: (0, 0),
+        1: (Code.INVALID_RECORD, -1),
+    }
+
+
+def test_log_append_time_is_told(new_cluster, client_of):
+    cluster = new_cluster()
+    cluster.create_topic("t", 1, configs={"message.timestamp.type": "LogAppendTime"})
+    assert the_row(client_of(cluster, 1).ask(produce(cluster))).log_append_time_ms == 1_700_000_000_000
+
+
+def test_the_logs_start_is_told(cluster, client):
+    client.ask(produce(cluster))
+    cluster.delete_records(T0, 1)
+    assert the_row(client.ask(produce(cluster))).log_start_offset == 1
+
+
+# -- acks=0
+
+
+def test_without_acks_there_is_no_answer(cluster, client):
+    client.send(produce(cluster, acks=0))
+    client.send(produce(cluster, acks=0))
+    assert (client.answers(), client.closed, end_of(cluster)) == ([], False, 2)
+    client._asked.clear()
+    assert the_row(client.ask(produce(cluster))).base_offset == 2
+
+
+@pytest.mark.parametrize(
+    "wanted", [("missing", 0, batch()), ("t", 9, batch()), ("t", 0, b""), ("t", 0, None), ("t", 0, batch()[:-1] + b"?")]
+)
+def test_without_acks_an_error_closes_the_connection(cluster, client, wanted):
+    """There is no other way to tell the producer that it has to look for another leader."""
+    client.send(produce(cluster, ("t", 1, batch()), wanted, acks=0))
+    assert (client.answers(), client.closed, client.broken) == ([], True, False)
+
+
+# -- refused
+
+
+def flipped(data, place):
+    return data[:place] + bytes([data[place] ^ 0xFF]) + data[place + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", Code.INVALID_RECORD),
+        (b"short", Code.INVALID_RECORD),
+        (batch()[:16], Code.INVALID_RECORD),
+        (batch()[:-1], Code.INVALID_RECORD),
+        (batch() + batch(), Code.INVALID_RECORD),
+        (build_legacy([NewRecord(b"a", timestamp=1)], magic=1), Code.INVALID_RECORD),
+        (bytes(8) + b"\0\0\0\1" + bytes(50), Code.CORRUPT_MESSAGE),
+        (bytes(8) + b"\xff\xff\xff\xff" + bytes(50), Code.CORRUPT_MESSAGE),
+        (bytes(8) + b"\0\0\0\x20" + b"\0\0\0\0\2" + bytes(27), Code.CORRUPT_MESSAGE),
+        (bytes(8) + b"\0\0\0\x20" + b"\0\0\0\0\3" + bytes(27), Code.CORRUPT_MESSAGE),
+        (flipped(batch(), 60), Code.CORRUPT_MESSAGE),
+    ],
+)
+@pytest.mark.parametrize("version", [3, IDS])
+def test_what_is_not_one_whole_batch_is_refused(cluster, client, data, code, version):
+    assert refusal(client.ask(produce(cluster, ("t", 0, data), version=version), version)) == code
+    assert end_of(cluster) == 0
+
+
+def test_bytes_after_the_batch_that_are_no_batch_are_ignored(cluster, client):
+    """Kafka trims them; what comes out is the batch alone."""
+    assert the_row(client.ask(produce(cluster, ("t", 0, batch() + b"trailing")))).error_code == 0
+    assert cluster.leader(T0).log.read(0, 1, 1000, at_least_one=True)[17:] == batch()[17:]
+
+
+def test_zstd_is_for_those_who_may_know_it(cluster, client):
+    data = batch(b"a" * 100, codec=4)
+    refused = client.ask(produce(cluster, ("t", 0, data), version=6), 6)
+    assert refusal(refused) == Code.UNSUPPORTED_COMPRESSION_TYPE
+    assert the_row(client.ask(produce(cluster, ("t", 0, data), version=7), 7)).error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "version", "code"),
+    [
+        (("missing", 0, batch()), NAMES, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (("missing", 0, batch()), IDS, Code.UNKNOWN_TOPIC_ID),
+        (("missing", 0, b"rubbish"), IDS, Code.UNKNOWN_TOPIC_ID),
+        (("t", 3, b"rubbish"), IDS, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (("t", -1, batch()), IDS, Code.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_where_there_is_no_such_partition(cluster, client, wanted, version, code):
+    assert refusal(client.ask(produce(cluster, wanted, version=version), version)) == code
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+def test_acks_are_minus_one_zero_or_one(cluster, client, acks):
+    answer = client.ask(produce(cluster, ("t", 0, batch()), ("t", 1, b"rubbish"), acks=acks))
+    assert [row.error_code for row in rows(answer)] == [Code.INVALID_REQUIRED_ACKS, Code.INVALID_RECORD]
+    assert end_of(cluster) == 0
+
+
+def test_no_data_at_all_is_the_producers_mistake_in_every_partition(cluster, client):
+    answer = client.ask(produce(cluster, ("t", 0, batch()), ("t", 1, None)))
+    assert [row.error_code for row in rows(answer)] == [Code.UNKNOWN_SERVER_ERROR] * 2
+    assert end_of(cluster) == 0
+
+
+def test_the_brokers_own_topics_are_not_for_producers(cluster, client):
+    cluster.controller.ensure_internal("__consumer_offsets")
+    assert refusal(client.ask(produce(cluster, ("__consumer_offsets", 0, batch())))) == Code.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_versions_before_batches_are_listed_but_cut_off(cluster, client, version):
+    assert API.lowest == 0
+    client.send(produce(cluster, version=version), version)
+    assert (client.answers(), client.closed, end_of(cluster)) == ([], True, 0)
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_a_refusal_can_be_sent_in_every_version(cluster, version):
+    request = produce(cluster, ("t", 0, batch()), ("t", 2, batch()), version=version)
+    told = API.refuse(request, version, 74)
+    told = type(told).decode(told.encode(version), version)
+    assert [(row.index, row.error_code) for row in rows(told)] == [(0, 74), (2, 74)]
+
+
+# -- leaders and replicas
+
+
+def leader_of(cluster):
+    return cluster.leader(T0).node.node_id
+
+
+@pytest.mark.parametrize(("version", "hint"), [(9, False), (10, True), (IDS, True)])
+def test_another_leader_is_named_from_10_on(new_cluster, client_of, version, hint):
+    cluster = new_cluster(2, racks=["a", None])
+    cluster.create_topic("t", 1, 1)
+    leader = cluster.nodes[leader_of(cluster)]
+    answer = client_of(cluster, 3 - leader.node_id).ask(produce(cluster, version=version), version)
+    row = the_row(answer)
+    assert row.error_code == Code.NOT_LEADER_OR_FOLLOWER
+    told = (row.current_leader.leader_id, row.current_leader.leader_epoch)
+    assert told == ((leader.node_id, 0) if hint else (-1, -1))
+    endpoints = [(one.node_id, one.host, one.port, one.rack) for one in answer.node_endpoints]
+    assert endpoints == ([(leader.node_id, leader.host, leader.port, leader.rack)] if hint else [])
+
+
+@pytest.fixture
+def slow(new_cluster):
+    """Two nodes, the follower seconds behind."""
+    cluster = new_cluster(2, replication_s=2.0)
+    cluster.create_topic("t", 2, 2)
+    cluster.advance(20)
+    return cluster
+
+
+def test_acks_all_waits_for_the_replicas_in_sync(slow, client_of):
+    client = client_of(slow, leader_of(slow))
+    client.send(produce(slow, timeout_ms=10_000))
+    assert client.answers() == []
+    slow.advance(24)
+    (answer,) = client.answers()
+    assert (the_row(answer).error_code, the_row(answer).base_offset) == (0, 0)
+
+
+def test_acks_one_does_not_wait(slow, client_of):
+    assert the_row(client_of(slow, leader_of(slow)).ask(produce(slow, acks=1))).error_code == 0
+
+
+def test_a_time_that_is_up_says_so_and_where_the_batch_went(slow, client_of):
+    client = client_of(slow, leader_of(slow))
+    client.send(produce(slow, timeout_ms=500))
+    slow.advance(20.5)
+    (answer,) = client.answers()
+    assert (the_row(answer).error_code, the_row(answer).base_offset) == (Code.REQUEST_TIMED_OUT, 0)
+    assert end_of(slow) == 1
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_no_time_to_wait_is_over_at_the_next_moment(slow, client_of, timeout_ms):
+    client = client_of(slow, leader_of(slow))
+    client.send(produce(slow, timeout_ms=timeout_ms))
+    slow.advance(20)
+    (answer,) = client.answers()
+    assert the_row(answer).error_code == Code.REQUEST_TIMED_OUT
+
+
+def test_a_leader_that_is_deposed_while_waiting_says_so(slow, client_of):
+    leader = leader_of(slow)
+    client = client_of(slow, leader)
+    client.send(produce(slow, timeout_ms=10_000))
+    slow.move_leader(T0)
+    (answer,) = client.answers()
+    assert (the_row(answer).error_code, the_row(answer).base_offset) == (Code.NOT_LEADER_OR_FOLLOWER, 0)
+    assert the_row(answer).current_leader.leader_id == 3 - leader
+
+
+def test_too_few_replicas_are_told_before_anything_is_written(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 2, {"min.insync.replicas": "2"})
+    leader = leader_of(cluster)
+    cluster.kill(3 - leader, noticed_after_s=0)
+    client = client_of(cluster, leader)
+    row = the_row(client.ask(produce(cluster)))
+    assert (row.error_code, row.base_offset, row.log_start_offset) == (Code.NOT_ENOUGH_REPLICAS, -1, 0)
+    assert end_of(cluster) == 0
+    assert the_row(client.ask(produce(cluster, acks=1))).error_code == 0
+
+
+def test_one_slow_partition_holds_the_whole_answer(slow, client_of):
+    other = TopicPartition("t", 1)
+    slow.move_leader(other, leader_of(slow))
+    client = client_of(slow, leader_of(slow))
+    client.send(produce(slow, ("t", 0, batch()), ("t", 1, b"rubbish"), timeout_ms=10_000))
+    assert client.answers() == []
+    slow.advance(24)
+    (answer,) = client.answers()
+    assert [row.error_code for row in rows(answer)] == [0, Code.INVALID_RECORD]
+
+
+def test_what_was_sent_takes_effect_although_the_producer_is_gone(slow, client_of):
+    client = client_of(slow, leader_of(slow))
+    client.send(produce(slow, timeout_ms=10_000))
+    client.connection.connection_lost()
+    slow.advance(24)
+    assert (client.answers(), slow.leader(T0).high_watermark) == ([], 1)
+
+
+# -- transactions
+
+
+def transactional(producer_id=7, **more):
+    return batch(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True, **more)
+
+
+def test_a_transactional_batch_needs_a_transactional_id(cluster, client):
+    answer = client.ask(produce(cluster, ("t", 0, transactional()), ("t", 1, batch())))
+    assert [row.error_code for row in rows(answer)] == [Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+
+
+def test_one_request_has_one_producer(cluster, client):
+    wanted = [("t", 0, transactional(7)), ("t", 1, transactional(8))]
+    answer = client.ask(produce(cluster, *wanted, transactional_id="x"))
+    assert [row.error_code for row in rows(answer)] == [Code.INVALID_PRODUCER_ID_MAPPING] * 2
+
+
+class Coordinator:
+    """Stands for the transaction coordinator: says of every partition what it is told to."""
+
+    def __init__(self, code):
+        self.code = code
+        self.asked = []
+
+    def verify_or_add(self, transactional_id, producer_id, producer_epoch, tps, done, *, add):
+        self.asked.append((transactional_id, producer_id, producer_epoch, list(tps), add))
+        done({tp: self.code for tp in tps if self.code})
+
+
+@pytest.mark.parametrize(
+    ("version", "add", "said", "told"),
+    [
+        (12, True, 0, 0),
+        (11, False, 0, 0),
+        (12, True, Code.INVALID_TXN_STATE, Code.INVALID_TXN_STATE),
+        (11, False, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_ENOUGH_REPLICAS),
+    ],
+)
+def test_a_transaction_asks_before_it_writes_to_a_partition(cluster, client, version, add, said, told):
+    cluster.controller.ensure_internal("__transaction_state")
+    coordinator = cluster.nodes[1].transactions = Coordinator(said)
+    request = produce(cluster, ("t", 0, transactional()), ("t", 1, batch()), version=version, transactional_id="x")
+    answer = client.ask(request, version)
+    assert [row.error_code for row in rows(answer)] == [told, 0], "what is not transactional needs nobody's word"
+    assert coordinator.asked == [("x", 7, 0, [T0], add)]
+    assert end_of(cluster) == (0 if told else 1)
+
+
+def test_a_partition_led_elsewhere_asks_nobody(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 1)
+    other = 3 - leader_of(cluster)
+    coordinator = cluster.nodes[other].transactions = Coordinator(0)
+    answer = client_of(cluster, other).ask(produce(cluster, ("t", 0, transactional()), transactional_id="x"))
+    assert the_row(answer).error_code == Code.NOT_LEADER_OR_FOLLOWER
+    assert coordinator.asked == []

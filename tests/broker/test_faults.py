@@ -1,0 +1,222 @@
+"""Fault rules: which requests they meet, for how long, what they do, and the way to another process and back."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.broker.call import Api, Call
+from thinconsumer.broker.faults import APIS_BY_NAME, Delay, Disconnect, Pass, Reply, Rule, Rules, Silence
+from thinconsumer.errors import IllegalArgumentError
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+ORDERS_ID = b"o" * 16
+
+
+def call_of(request, node_id=1, version=4):
+    node = SimpleNamespace(node_id=node_id, image=SimpleNamespace(names_by_id={ORDERS_ID: "orders"}))
+    return Call(node, request, version, lambda message: None)
+
+
+HEARTBEAT = HeartbeatRequest(group_id="billing", generation_id=3)
+FETCH = FetchRequest(
+    topics=[
+        FetchTopic(topic="orders", partitions=[FetchPartition(partition=0), FetchPartition(partition=1)]),
+        FetchTopic(topic="clicks", partitions=[FetchPartition(partition=2)]),
+    ]
+)
+
+
+@pytest.fixture
+def rules():
+    return Rules()
+
+
+def test_without_rules_everything_passes(rules):
+    assert rules.action_for(call_of(HEARTBEAT)) == Pass()
+    assert len(rules) == 0
+
+
+@pytest.mark.parametrize("api", ["Heartbeat", "HeartbeatRequest", HeartbeatRequest, None])
+def test_an_api_is_named_by_its_class_or_as_kafka_names_it(rules, api):
+    rules.on(api, Silence())
+    assert rules.action_for(call_of(HEARTBEAT)) == Silence()
+    assert rules.action_for(call_of(FETCH)) == (Silence() if api is None else Pass())
+
+
+def test_a_name_that_does_not_exist_is_refused_with_one_that_does(rules):
+    with pytest.raises(IllegalArgumentError, match="did you mean 'Fetch'"):
+        rules.on("Fetsch", Silence())
+    with pytest.raises(IllegalArgumentError, match="is no request"):
+        rules.on(HeartbeatResponse, Silence())
+
+
+@pytest.mark.parametrize("action", [Silence, 27, None])
+def test_an_action_that_is_none_is_refused(rules, action):
+    with pytest.raises(IllegalArgumentError, match="needs an action"):
+        rules.on("Fetch", action)
+
+
+def test_every_api_has_a_name():
+    assert APIS_BY_NAME["Fetch"] == 1
+    assert APIS_BY_NAME["ApiVersions"] == 18
+
+
+def test_a_rule_for_one_node_leaves_the_others_alone(rules):
+    rules.on("Heartbeat", Disconnect(), node=2)
+    assert rules.action_for(call_of(HEARTBEAT, node_id=1)) == Pass()
+    assert rules.action_for(call_of(HEARTBEAT, node_id=2)) == Disconnect()
+
+
+def test_a_rule_applies_as_often_as_it_may_and_leaves(rules):
+    rule = rules.on("Heartbeat", Delay(1.5), times=2)
+    met = [rules.action_for(call_of(request)) for request in (HEARTBEAT, FETCH, HEARTBEAT, HEARTBEAT)]
+    assert met == [Delay(1.5), Pass(), Delay(1.5), Pass()]
+    assert rule.hits == 2
+    assert list(rules) == []
+
+
+def test_the_oldest_rule_that_applies_decides_and_pass_shields(rules):
+    rules.on("Heartbeat", Pass(), times=1)
+    rules.on(None, Silence())
+    rules.on("Heartbeat", Delay(1))
+    assert [rules.action_for(call_of(HEARTBEAT)) for _ in range(2)] == [Pass(), Silence()]
+
+
+def test_rules_are_taken_away_alone_or_all_at_once(rules):
+    first, second = rules.on("Fetch", Silence()), rules.on("Fetch", Disconnect())
+    rules.remove(first)
+    rules.remove(first)
+    assert rules.action_for(call_of(FETCH)) == second.action
+    rules.clear()
+    assert rules.action_for(call_of(FETCH)) == Pass()
+
+
+@pytest.mark.parametrize(
+    ("where", "applies"),
+    [
+        ({"group_id": "billing"}, True),
+        ({"group_id": "billing", "generation_id": 4}, False),
+        ({"groupid": "billing"}, False),
+        ({}, True),
+        (lambda call: call.request.generation_id == 3, True),
+        (lambda call: call.version == 5, False),
+    ],
+)
+def test_where_looks_at_fields_or_asks(rules, where, applies):
+    rules.on("Heartbeat", Silence(), where=where)
+    assert rules.action_for(call_of(HEARTBEAT)) == (Silence() if applies else Pass())
+
+
+@pytest.mark.parametrize(
+    ("where", "applies"),
+    [
+        ({"topic": "orders", "partition": 1}, True),
+        ({"topic": "orders", "partition": 2}, False),  # 2 is there, but of another topic
+        ({"topic": "clicks", "partition": 2, "max_bytes": 2**31 - 1}, True),
+    ],
+)
+def test_where_wants_all_values_in_one_place(rules, where, applies):
+    rules.on("Fetch", Silence(), where=where)
+    assert rules.action_for(call_of(FETCH)) == (Silence() if applies else Pass())
+
+
+def test_topics_named_by_id_are_known_by_their_names(rules):
+    rules.on("Fetch", Silence(), where={"topic": "orders"})
+    rules.on("OffsetCommit", Delay(1), where={"name": "orders", "partition_index": 7})
+    fetch = FetchRequest(topics=[FetchTopic(topic_id=ORDERS_ID, partitions=[FetchPartition(partition=0)])])
+    unknown = FetchRequest(topics=[FetchTopic(topic_id=b"?" * 16, partitions=[FetchPartition(partition=0)])])
+    partitions = [OffsetCommitRequestPartition(partition_index=7)]
+    commit = OffsetCommitRequest(topics=[OffsetCommitRequestTopic(topic_id=ORDERS_ID, partitions=partitions)])
+    assert rules.action_for(call_of(fetch, version=13)) == Silence()
+    assert rules.action_for(call_of(unknown, version=13)) == Pass()
+    assert rules.action_for(call_of(commit, version=10)) == Delay(1)
+
+
+def test_a_function_decides_call_by_call_and_none_is_left_to_the_next_rule(rules):
+    picky = rules.on(
+        "Heartbeat", lambda call: Disconnect(after=True) if call.request.generation_id == 4 else None, times=1
+    )
+    rules.on("Heartbeat", Delay(1))
+    assert rules.action_for(call_of(HEARTBEAT)) == Delay(1)
+    assert picky.hits == 0
+    assert rules.action_for(call_of(HeartbeatRequest(generation_id=4))) == Disconnect(after=True)
+    assert picky.is_spent
+
+
+def refuse(request, version, code):
+    return HeartbeatResponse(error_code=code, throttle_time_ms=version)
+
+
+@pytest.mark.parametrize(
+    ("with_", "code"),
+    [
+        (Code.REBALANCE_IN_PROGRESS, 27),
+        (16, 16),
+        (HeartbeatResponse(error_code=25), 25),
+        (lambda call: HeartbeatResponse(error_code=call.request.generation_id), 3),
+    ],
+)
+def test_replies_are_codes_messages_or_functions(with_, code):
+    api = Api(HeartbeatRequest, 0, 4, lambda call: None, refuse)
+    assert Reply(with_).answer(call_of(HEARTBEAT), api).error_code == code
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule("Fetch", Pass()),
+        Rule("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, times=3, where={"topic": "orders"}),
+        Rule(None, Delay(0.25)),
+        Rule("JoinGroup", Disconnect(after=True, reset=True)),
+        Rule("Heartbeat", Silence(after=True), times=1),
+    ],
+)
+def test_a_rule_without_functions_survives_json(rule):
+    told = json.dumps(rule.as_dict())
+    again = Rule.from_dict(json.loads(told))
+    assert repr(again) == repr(rule).replace(repr(Code.NOT_LEADER_OR_FOLLOWER), "6")
+    assert json.dumps(again.as_dict()) == told
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule("Fetch", lambda call: Pass()),
+        Rule("Fetch", Silence(), where=lambda call: True),
+        Rule("Heartbeat", Reply(HeartbeatResponse())),
+        Rule("Heartbeat", Reply(lambda call: HeartbeatResponse())),
+    ],
+)
+def test_a_rule_with_functions_or_messages_stays_here(rule):
+    with pytest.raises(IllegalArgumentError, match="cannot leave this process"):
+        rule.as_dict()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"api": "Fetch"},
+        {"api": "Fetch", "action": {"kind": "Explode"}},
+        {"api": "Fetch", "action": {"kind": "Delay"}},
+        {"api": "Fetch", "action": {"kind": "Delay", "seconds": 1, "minutes": 2}},
+    ],
+)
+def test_what_is_no_rule_is_refused(told):
+    with pytest.raises(IllegalArgumentError, match="is no rule"):
+        Rule.from_dict(told)
+
+
+def test_a_rule_says_what_it_is():
+    rule = Rule("Fetch", Silence(), times=2)
+    assert repr(rule) == "<Rule Fetch, Silence(after=False), times=2; applied 0 times>"

@@ -1,0 +1,292 @@
+"""Fetch sessions: opened, changed, refused, evicted, and what of an answer is left out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.image import Image, TopicImage
+from thinconsumer.broker.schedule import Schedule
+from thinconsumer.broker.sessions import EPOCH_MAX, EVICTION_S, FetchSessions, Kind, next_epoch
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import (
+    EpochEndOffset,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+
+NAMES, IDS = 12, 13
+T, U = b"t" * 16, b"u" * 16
+
+
+class Node:
+    def __init__(self, slots=1000):
+        self.config = BrokerConfig(max_incremental_fetch_session_cache_slots=slots)
+        self.schedule = Schedule()
+        self.random = random.Random(1)
+
+
+@pytest.fixture
+def node():
+    return Node()
+
+
+@pytest.fixture
+def sessions(node):
+    return FetchSessions(node)
+
+
+@pytest.fixture
+def image():
+    image = Image("cluster")
+    image.put_topic(TopicImage("t", T, (), {}))
+    return image
+
+
+def asked(topic="t", numbers=(0,), *, session_id=0, epoch=0, forget=(), offset=0, topic_id=None, follower=-1):
+    key = {"topic": topic} if topic_id is None else {"topic_id": topic_id}
+    topics = [FetchTopic(**key, partitions=[FetchPartition(partition=n, fetch_offset=offset) for n in numbers])]
+    return FetchRequest(
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=topics if numbers else [],
+        forgotten_topics_data=[ForgottenTopic(**key, partitions=list(forget))] if forget else [],
+        replica_id=follower,
+        replica_state=ReplicaState(replica_id=follower),
+    )
+
+
+def row(number=0, high_watermark=0, log_start_offset=0, **more):
+    more = {"records": b"", **more}
+    return PartitionData(
+        partition_index=number, high_watermark=high_watermark, log_start_offset=log_start_offset, **more
+    )
+
+
+def concluded(context, image, **rows):
+    """Answer everything with an empty row, or with those given as ``p0=``, ``p1=``."""
+    wanted = context.wanted(image.names_by_id)
+    return context.conclude([(one, rows.get(f"p{one.partition}", row(one.partition))) for one in wanted])
+
+
+@pytest.fixture
+def opened(sessions, image):
+    """``opened(...)``: a full request answered, its session's id."""
+
+    def open_session(*numbers, version=NAMES, **more):
+        context = sessions.context(asked(numbers=numbers or (0,), **more), version, image)
+        assert context.kind is Kind.FULL
+        code, session_id, _ = concluded(context, image)
+        assert code == 0
+        return session_id
+
+    return open_session
+
+
+def numbers_of(context, image):
+    return [one.partition for one in context.wanted(image.names_by_id)]
+
+
+def test_epochs_count_on_and_skip_zero_when_they_wrap():
+    assert [next_epoch(epoch) for epoch in (0, 1, EPOCH_MAX, -1)] == [1, 2, 1, -1]
+
+
+def test_a_sessionless_fetch_leaves_nothing_behind(sessions, image):
+    context = sessions.context(asked(epoch=-1, numbers=(1, 0)), NAMES, image)
+    assert context.kind is Kind.SESSIONLESS
+    code, session_id, told = concluded(context, image)
+    assert (code, session_id, [one.partition for one, _ in told]) == (0, 0, [1, 0])
+    assert len(sessions) == 0
+
+
+def test_versions_before_sessions_are_sessionless(sessions, image):
+    """Below version 7 a request carries no epoch; its default is that of a goodbye."""
+    assert sessions.context(FetchRequest(), 6, image).kind is Kind.SESSIONLESS
+
+
+def test_a_full_fetch_opens_a_session_and_is_answered_whole(sessions, image):
+    context = sessions.context(asked(numbers=(0, 1)), NAMES, image)
+    code, session_id, told = concluded(context, image)
+    assert code == 0
+    assert 0 < session_id < 2**31
+    assert len(told) == 2
+    assert len(sessions) == 1
+
+
+def test_an_incremental_fetch_reads_what_the_session_holds(sessions, image, opened):
+    session_id = opened(0, 1)
+    context = sessions.context(asked(numbers=(2, 1), session_id=session_id, epoch=1, offset=9), NAMES, image)
+    assert context.kind is Kind.INCREMENTAL
+    found = {one.partition: one.request.fetch_offset for one in context.wanted({})}
+    assert found == {0: 0, 1: 9, 2: 9}
+    assert list(found) == [0, 1, 2]
+
+
+def test_forgotten_partitions_are_read_no_more(sessions, image, opened):
+    session_id = opened(0, 1)
+    context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1, forget=(0, 7)), NAMES, image)
+    assert numbers_of(context, image) == [1]
+
+
+def test_a_session_that_is_emptied_is_closed(sessions, image, opened):
+    session_id = opened(0)
+    context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1, forget=(0,)), NAMES, image)
+    assert context.kind is Kind.SESSIONLESS
+    assert concluded(context, image) == (0, 0, [])
+    assert len(sessions) == 0
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_full_fetch_closes_the_session_it_names(sessions, image, opened, epoch):
+    """A goodbye only closes; a full fetch goes on with a new one."""
+    session_id = opened(0)
+    context = sessions.context(asked(session_id=session_id, epoch=epoch), NAMES, image)
+    _, fresh, _ = concluded(context, image)
+    assert fresh != session_id
+    assert len(sessions) == (1 if epoch == 0 else 0)
+    later = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
+    assert concluded(later, image) == (Code.FETCH_SESSION_ID_NOT_FOUND, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "version", "code"),
+    [
+        ({"session_id": 12345}, NAMES, Code.FETCH_SESSION_ID_NOT_FOUND),
+        ({"epoch": 2}, NAMES, Code.INVALID_FETCH_SESSION_EPOCH),
+        ({"epoch": 5}, NAMES, Code.INVALID_FETCH_SESSION_EPOCH),
+        ({"topic_id": T}, IDS, Code.FETCH_SESSION_TOPIC_ID_ERROR),
+        ({"topic_id": T, "epoch": 2}, IDS, Code.INVALID_FETCH_SESSION_EPOCH),
+    ],
+)
+def test_requests_that_do_not_fit_their_session_are_refused(sessions, image, opened, change, version, code):
+    session_id = opened(0)
+    context = sessions.context(asked(**{"session_id": session_id, "epoch": 1, **change}), version, image)
+    assert context.kind is Kind.ERROR
+    assert context.wanted({}) == []
+    assert context.conclude([]) == (code, 0, [])
+    again = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
+    assert numbers_of(again, image) == [0], "the refused request left the session as it was"
+
+
+def test_a_session_by_ids_is_not_gone_on_with_by_names(sessions, image, opened):
+    session_id = opened(0, topic_id=T, version=IDS)
+    context = sessions.context(asked(session_id=session_id, epoch=1), NAMES, image)
+    assert context.conclude([]) == (Code.FETCH_SESSION_TOPIC_ID_ERROR, 0, [])
+
+
+def test_a_parked_answer_is_void_once_the_session_has_moved_on(sessions, image, opened):
+    session_id = opened(0)
+    parked = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
+    overtaking = sessions.context(asked(numbers=(), session_id=session_id, epoch=2), NAMES, image)
+    news = row(high_watermark=5)
+    assert concluded(parked, image, p0=news) == (Code.INVALID_FETCH_SESSION_EPOCH, session_id, [])
+    assert len(concluded(overtaking, image, p0=news)[2]) == 1
+
+
+def test_a_topic_id_gets_its_name_when_it_becomes_known_and_keeps_it(sessions, image, opened):
+    session_id = opened(0, topic_id=U, version=IDS)
+
+    def topics(epoch):
+        context = sessions.context(asked(numbers=(), session_id=session_id, epoch=epoch), IDS, image)
+        return [one.topic for one in context.wanted(image.names_by_id)]
+
+    assert topics(1) == [None]
+    image.put_topic(TopicImage("u", U, (), {}))
+    assert topics(2) == ["u"]
+    image.drop_topic("u")
+    assert topics(3) == ["u"], "so that the client is told that the topic is gone, not that the id is wrong"
+
+
+@pytest.mark.parametrize(
+    ("change", "is_told"),
+    [
+        ({}, False),
+        ({"records": b"x"}, True),
+        ({"high_watermark": 1}, True),
+        ({"log_start_offset": 1}, True),
+        ({"preferred_read_replica": 2}, True),
+        ({"diverging_epoch": EpochEndOffset(epoch=0, end_offset=3)}, True),
+        ({"error_code": int(Code.NOT_LEADER_OR_FOLLOWER)}, True),
+        ({"last_stable_offset": 1}, False),
+    ],
+)
+def test_an_incremental_answer_leaves_out_what_is_known(sessions, image, opened, change, is_told):
+    session_id = opened(0, 1)
+    context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
+    _, _, told = concluded(context, image, p1=row(1, **change))
+    assert [one.partition for one, _ in told] == ([1] if is_told else [])
+
+
+def test_what_was_told_once_is_not_told_again_but_errors_are(sessions, image, opened):
+    session_id = opened(0)
+    told = []
+    for epoch, data in enumerate(
+        [row(high_watermark=4), row(high_watermark=4), row(high_watermark=4, error_code=6), row(high_watermark=4)], 1
+    ):
+        context = sessions.context(asked(numbers=(), session_id=session_id, epoch=epoch), NAMES, image)
+        told.append(len(concluded(context, image, p0=data)[2]))
+    assert told == [1, 0, 1, 1], "after an error the partition is told again, though its high watermark never moved"
+
+
+def test_partitions_that_had_their_turn_go_last(sessions, image, opened):
+    """Else those behind a busy one would starve whenever the limit of a request is used up."""
+    session_id = opened(0, 1, 2)
+    orders = []
+    for epoch, busy in [(1, "p0"), (2, "p1"), (3, "p1"), (4, "p9")]:
+        context = sessions.context(asked(numbers=(), session_id=session_id, epoch=epoch), NAMES, image)
+        orders.append(numbers_of(context, image))
+        concluded(context, image, **{busy: row(int(busy[1]), records=b"x")})
+    assert orders == [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 0, 1]]
+
+
+# -- the limit
+
+
+def test_at_the_limit_nobody_young_has_to_go(image):
+    sessions = FetchSessions(node := Node(slots=1))
+    first = sessions.context(asked(), NAMES, image)
+    assert concluded(first, image)[1] != 0
+    second = sessions.context(asked(numbers=range(9)), NAMES, image)
+    assert concluded(second, image)[1] == 0, "fetched all the same, without a session"
+    assert len(sessions) == 1
+    assert node.schedule.now == 0
+
+
+def test_at_the_limit_the_one_unused_for_long_has_to_go(image):
+    sessions = FetchSessions(node := Node(slots=2))
+    ids = [concluded(sessions.context(asked(), NAMES, image), image)[1] for _ in range(2)]
+    node.schedule.advance(EVICTION_S)
+    sessions.context(asked(numbers=(), session_id=ids[0], epoch=1), NAMES, image)
+    node.schedule.advance(EVICTION_S + 0.1)
+    assert concluded(sessions.context(asked(), NAMES, image), image)[1] != 0
+    kinds = [sessions.context(asked(numbers=(), session_id=ids[n], epoch=2 - n), NAMES, image).kind for n in range(2)]
+    assert kinds == [Kind.INCREMENTAL, Kind.ERROR]
+
+
+@pytest.mark.parametrize(("size", "gets_in"), [(1, False), (3, True)])
+def test_at_the_limit_a_bigger_one_may_take_the_place_of_an_old_smaller_one(image, size, gets_in):
+    sessions = FetchSessions(node := Node(slots=1))
+    session_id = concluded(sessions.context(asked(numbers=(0, 1)), NAMES, image), image)[1]
+    node.schedule.advance(EVICTION_S + 1)
+    sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
+    newcomer = concluded(sessions.context(asked(numbers=range(size)), NAMES, image), image)[1]
+    assert (newcomer != 0) == gets_in
+    assert len(sessions) == 1
+
+
+def test_a_follower_may_take_a_young_consumers_place_but_not_a_followers(image):
+    sessions = FetchSessions(Node(slots=1))
+    concluded(sessions.context(asked(), NAMES, image), image)
+    assert concluded(sessions.context(asked(follower=2), NAMES, image), image)[1] != 0
+    assert concluded(sessions.context(asked(topic_id=T, numbers=range(9), follower=3), 15, image), image)[1] == 0
+
+
+def test_without_slots_there_are_no_sessions(image):
+    sessions = FetchSessions(Node(slots=0))
+    assert concluded(sessions.context(asked(), NAMES, image), image)[:2] == (0, 0)
