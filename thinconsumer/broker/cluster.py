@@ -86,6 +86,8 @@ class Cluster:
             self.controller.register(node.own_image)
         for name, partitions in (topics or {}).items():
             self.controller.create_topic(name, partitions)
+        for node in self.nodes.values():
+            node.take_all_news()  # a cluster that is there knows itself
         self.schedule.call_later(RETENTION_CHECK_S, self._retain)
 
     def __repr__(self) -> str:

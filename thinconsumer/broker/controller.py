@@ -47,6 +47,7 @@ class Controller:
         self.image = Image(cluster_id)
         self._cluster = cluster
         self._next_leader = 0
+        self._publishing = False
         self._targets: dict[TopicPartition, tuple[int, ...]] = {}  #: Replicas that partitions are on their way to.
 
     # -- topics
@@ -336,8 +337,18 @@ class Controller:
         return row if row.leader < 0 else row._replace(leader=-1, leader_epoch=row.leader_epoch + 1)
 
     def _publish(self, news: News) -> None:
-        for node in self._cluster.nodes.values():
+        """Tell every node. What a node does about it may be news again: that comes behind this, for everybody."""
+        nodes = list(self._cluster.nodes.values())
+        for node in nodes:
             node.tell(news)
+        if self._publishing:
+            return
+        self._publishing = True
+        try:
+            while any([node.take_news() for node in nodes]):
+                pass
+        finally:
+            self._publishing = False
 
 
 def _discard(brokers: dict[int, BrokerImage], node_id: int) -> None:

@@ -48,7 +48,7 @@ class Node:
         self.connections: list[ServerConnection] = []
         self._life = 0  #: Counts starts: what an earlier life has set in motion does not reach a later one.
         self._held: list[Callable[[], None]] = []
-        self._news: list[News] = []
+        self._news: list[tuple[float, News]] = []  #: When each arrives, and what it says.
         self._news_at = 0.0
         self._reset()
 
@@ -123,8 +123,8 @@ class Node:
         self._reset()
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
-        for topic in list(truth.topics.values()):
-            self.learn(lambda image, topic=topic: image.put_topic(topic))  # type: ignore[misc]
+        for name in list(truth.topics):
+            self.learn(lambda image, name=name: image.put_topic(truth.topics[name]))  # type: ignore[misc]
 
     def kill(self) -> None:
         """Stop at once, as ``kill -9`` does: connections break, nothing is said, nothing is finished."""
@@ -160,23 +160,26 @@ class Node:
         """The controller has news; they arrive in order, after the lag that is drawn for them."""
         if not self.is_alive:
             return
-        self._news.append(news)
-        lag = self.config.metadata_lag_s
-        if lag <= 0:
-            self.take_news()
-        else:
-            self._news_at = max(self._news_at, self.schedule.now + lag * self.random.random())
-            count = len(self._news)
-            life = self._life
-            self.schedule.call_at(self._news_at, lambda: self.take_news(count) if self._life == life else None)
+        self._news_at = max(self._news_at, self.schedule.now + self.config.metadata_lag_s * self.random.random())
+        self._news.append((self._news_at, news))
+        if self._news_at > self.schedule.now:
+            self.schedule.call_at(self._news_at, self.take_news)
 
-    def take_news(self, count: int | None = None) -> None:
+    def take_news(self) -> bool:
         """Learn what has arrived, unless the network to the controller is cut, or the node is paused."""
-        if not self.is_running or not self.cluster.reachable(self.node_id, CONTROLLER):
-            return
-        for _ in range(len(self._news) if count is None else min(1, len(self._news))):
-            if self._news:
-                self.learn(self._news.pop(0))
+        learned = False
+        while self._news and self._news[0][0] <= self.schedule.now:
+            if not self.is_running or not self.cluster.reachable(self.node_id, CONTROLLER):
+                break
+            learned = True
+            self.learn(self._news.pop(0)[1])
+        return learned
+
+    def take_all_news(self) -> None:
+        """Learn everything at once, what is still on its way too."""
+        while self._news:
+            self.learn(self._news.pop(0)[1])
+        self._news_at = self.schedule.now
 
     def learn(self, news: News) -> None:
         """Take one piece of news, and take the roles it gives."""

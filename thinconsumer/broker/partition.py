@@ -71,8 +71,10 @@ class Partition:
         self.log.config = config
         old, self.image = self.image, image
         if image.leader_epoch == self.leader_epoch:
-            if self.is_leader and old.isr != image.isr:
+            if self.is_leader and old != image:
                 self._forget_strangers()
+                for follower in list(self.follower_ends):
+                    self._consider(follower)
                 self.advance_high_watermark()
             return
         self._abandon(int(Code.NOT_LEADER_OR_FOLLOWER))
@@ -254,9 +256,14 @@ class Partition:
         self.follower_ends[node_id] = end
         if end >= self.log.end_offset:
             self.behind_since.pop(node_id, None)
+        self._consider(node_id)
+        self.advance_high_watermark()
+
+    def _consider(self, node_id: int) -> None:
+        """Let a follower into the replicas in sync if it has come far enough."""
+        end = self.follower_ends.get(node_id, -1)
         if node_id not in self.image.isr and end >= max(self.high_watermark, self.epoch_start):
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
-        self.advance_high_watermark()
 
     def lagging(self, limit_s: float) -> tuple[int, ...]:
         """Return the replicas in sync that have been behind for longer than allowed."""

@@ -19,9 +19,9 @@ class Timer:
 
     __slots__ = ("_callback", "moment")
 
-    def __init__(self, moment: float, callback: Callable[[], None]) -> None:
+    def __init__(self, moment: float, callback: Callable[[], object]) -> None:
         self.moment = moment
-        self._callback: Callable[[], None] | None = callback
+        self._callback: Callable[[], object] | None = callback
 
     @property
     def is_pending(self) -> bool:
@@ -32,7 +32,7 @@ class Timer:
         """Forget it. Again, or after it has happened: nothing."""
         self._callback = None
 
-    def rearm(self, callback: Callable[[], None]) -> None:
+    def rearm(self, callback: Callable[[], object]) -> None:
         """Let it be pending again, for whoever could not let it happen now; :meth:`fire` is theirs to call."""
         self._callback = callback
 
@@ -56,13 +56,13 @@ class Schedule:
         """Return milliseconds since the epoch, for what the protocol dates."""
         return round((self.now + self._wall_offset) * 1000)
 
-    def call_at(self, moment: float, callback: Callable[[], None]) -> Timer:
+    def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
         """Call back at a moment; those of one moment in the order they were asked for."""
         timer = Timer(moment, callback)
         heapq.heappush(self._heap, (moment, next(self._numbers), timer))
         return timer
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
         """Call back after a while."""
         return self.call_at(self.now + seconds, callback)
 

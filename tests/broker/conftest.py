@@ -1,0 +1,101 @@
+"""Clusters in memory, and a client that speaks to them in whole messages."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from thinconsumer.broker.cluster import Cluster
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.wire import Message
+from thinconsumer.wire.header import decode_response_header, encode_request
+
+
+class Client:
+    """A transport, and one connection of a client to one node. ``ask`` wants the answer at once."""
+
+    client_host = "/127.0.0.1"
+
+    def __init__(self, cluster: Cluster, node_id: int) -> None:
+        self.cluster = cluster
+        self.received = bytearray()
+        self.closed = False
+        self.broken = False
+        self._asked: dict[int, tuple[type[Message], int]] = {}
+        self._number = 0
+        self.connection = cluster.connect(node_id, self)
+
+    # -- the transport
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+        self.received += data
+
+    def close(self) -> None:
+        self.closed = True
+
+    def reset(self) -> None:
+        self.closed = self.broken = True
+
+    # -- the client
+
+    def send(self, message: Message, version: int | None = None) -> None:
+        """Send without waiting."""
+        if version is None:
+            version = self.cluster.apis[message.API_KEY].highest
+        self._number += 1
+        self._asked[self._number] = type(message), version
+        data = encode_request(message, version, self._number, "tester")
+        self.connection.data_received(len(data).to_bytes(4, "big") + data)
+
+    def answers(self) -> list[Any]:
+        """Return what has come since this was last asked, in order."""
+        found = []
+        while self.received:
+            stop = 4 + int.from_bytes(self.received[:4], "big")
+            frame = bytes(self.received[4:stop])
+            del self.received[:stop]
+            number = int.from_bytes(frame[:4], "big")
+            api, version = self._asked.pop(number)
+            assert not [n for n in self._asked if n < number], "answered out of order"
+            _, body = decode_response_header(frame, api, version)
+            found.append(api.RESPONSE.decode(frame, version, body))
+        return found
+
+    def ask(self, message: Message, version: int | None = None) -> Any:
+        """Send, and return the answer, which has to be there at once."""
+        assert not self.answers()
+        self.send(message, version)
+        (answer,) = self.answers()
+        return answer
+
+
+@pytest.fixture
+def new_cluster() -> Any:
+    """``new_cluster(nodes, topics, **config)``; at the end no handler may have raised anything."""
+    made: list[Cluster] = []
+
+    def make(nodes: int = 1, topics: dict[str, int] | None = None, *, racks: Any = None, **config: Any) -> Cluster:
+        cluster = Cluster(
+            nodes,
+            topics,
+            random=random.Random(1),
+            config=BrokerConfig(**config),
+            racks=racks,
+            wall_time=1_700_000_000.0,
+        )
+        made.append(cluster)
+        return cluster
+
+    yield make
+    for cluster in made:
+        assert cluster.bugs == []
+
+
+@pytest.fixture
+def client_of() -> Callable[[Cluster, int], Client]:
+    """``client_of(cluster, node_id)`` connects."""
+    return Client

@@ -1,0 +1,98 @@
+"""What users do to a cluster, and what its shells count on."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.types import TopicPartition
+
+TP = TopicPartition("t", 0)
+DAY_MS = 86_400_000
+
+
+def test_it_starts_with_what_was_asked_for(new_cluster):
+    cluster = new_cluster(3, {"a": 1, "b": 4}, racks=["x", "y", None])
+    assert list(cluster.nodes) == [1, 2, 3]
+    for node in cluster.nodes.values():
+        assert set(node.image.topics) == {"a", "b"}
+        assert {b.node_id: b.rack for b in node.image.brokers.values()} == {1: "x", 2: "y", 3: None}
+    assert cluster.wake_at() < math.inf
+
+
+def test_producing_gives_offsets_and_needs_a_leader(new_cluster):
+    cluster = new_cluster(1, {"t": 1})
+    assert cluster.produce("t", [b"a", b"b"]) == 0
+    assert cluster.produce("t", [None, NewRecord(b"v", b"k", timestamp=5)]) == 2
+    with pytest.raises(LookupError):
+        cluster.produce("t", [b"a"], partition=1)
+    with pytest.raises(LookupError):
+        cluster.produce("u", [b"a"])
+    cluster.kill(1, noticed_after_s=0)
+    with pytest.raises(LookupError):
+        cluster.produce("t", [b"a"])
+
+
+def test_a_batch_that_is_refused_says_so(new_cluster):
+    cluster = new_cluster(1)
+    cluster.create_topic("t", 1, 1, {"max.message.bytes": "100"})
+    with pytest.raises(ValueError, match="error 10"):
+        cluster.produce("t", [b"x" * 200])
+
+
+def test_old_records_go_after_a_while(new_cluster):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 2, {"retention.ms": str(DAY_MS), "segment.bytes": "100"})
+    cluster.produce("t", [b"x" * 100])
+    cluster.advance(DAY_MS / 1000 / 2)
+    cluster.produce("t", [b"y" * 100])
+    cluster.advance(DAY_MS / 1000 * 1.2)
+    assert [node.partitions[TP].log.start_offset for node in cluster.nodes.values()] == [1, 1]
+
+
+def test_compaction_on_demand(new_cluster):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 2, {"cleanup.policy": "compact"})
+    for n in range(10):
+        cluster.produce("t", [NewRecord(b"%d" % n, b"k")])
+    cluster.compact(TP)
+    for node in cluster.nodes.values():
+        log = node.partitions[TP].log
+        records = [r for batch in log.read_batches(0, 10) for r in batch.decode("t", 0)]
+        assert [record.offset for record in records] == [9]
+        assert log.end_offset == 10
+
+
+def test_killing_and_starting_twice_changes_nothing(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.kill(2)
+    cluster.kill(2)
+    cluster.start(2)
+    cluster.start(2)
+    cluster.resume(2)
+    cluster.pause(2)
+    cluster.pause(2)
+    cluster.resume(2)
+    assert all(node.is_running for node in cluster.nodes.values())
+
+
+def test_a_pause_shorter_than_the_session_goes_unnoticed(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, broker_session_timeout_ms=1000)
+    cluster.pause(1)
+    cluster.advance(0.5)
+    cluster.resume(1)
+    cluster.advance(5.0)
+    assert cluster.leader(TP).node.node_id == 1
+    cluster.pause(1)
+    cluster.advance(7.0)
+    assert cluster.leader(TP).node.node_id == 2
+    cluster.resume(1)
+    assert set(cluster.leader(TP).image.isr) == {1, 2}
+
+
+def test_the_same_randomness_makes_the_same_cluster(new_cluster):
+    one, other = new_cluster(2, {"t": 3}), new_cluster(2, {"t": 3})
+    assert one.cluster_id == other.cluster_id
+    assert one.controller.image.topics == other.controller.image.topics

@@ -1,0 +1,176 @@
+"""Frames cut anywhere, one at a time, in order; and whoever sends nonsense loses that connection only."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.broker.faults import Delay, Disconnect, Silence
+from thinconsumer.wire.api_versions import ApiVersionsRequest
+from thinconsumer.wire.apis import REQUESTS
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.header import encode_request
+from thinconsumer.wire.metadata import MetadataRequest
+
+HELLO = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
+
+
+def frame(message, version, number=1):
+    data = encode_request(message, version, number, "tester")
+    return len(data).to_bytes(4, "big") + data
+
+
+def test_requests_are_answered_in_order_however_they_are_cut(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 1})
+    sent = b"".join(frame(MetadataRequest(topics=None), 9, n) for n in range(1, 6))
+    for size in (1, 3, 50, len(sent)):
+        client = client_of(cluster, 1)
+        for start in range(0, len(sent), size):
+            client.connection.data_received(sent[start : start + size])
+        numbers, rest = [], bytes(client.received)
+        while rest:
+            stop = 4 + int.from_bytes(rest[:4], "big")
+            numbers.append(int.from_bytes(rest[4:8], "big"))
+            rest = rest[stop:]
+        assert numbers == [1, 2, 3, 4, 5]
+
+
+def test_what_comes_behind_a_request_in_work_waits(new_cluster, client_of):
+    cluster = new_cluster(1)
+    cluster.on("Metadata", Delay(5.0), times=1)
+    client = client_of(cluster, 1)
+    client.send(MetadataRequest(topics=[]))
+    client.send(HELLO)
+    assert client.answers() == []
+    client.connection.data_received(bytes(2**19))
+    assert not client.connection.wants_more
+    cluster.advance(5.0)
+    metadata, versions = client.answers()
+    assert metadata.brokers
+    assert versions.api_keys
+    assert client.closed, "the zeros were no frame"
+
+
+def test_an_api_versions_that_is_too_new_is_answered_in_version_0(new_cluster, client_of):
+    client = client_of(new_cluster(1), 1)
+    data = bytearray(frame(HELLO, 4))
+    data[6:8] = (99).to_bytes(2, "big")
+    client.connection.data_received(bytes(data))
+    assert int.from_bytes(client.received[8:10], "big") == Code.UNSUPPORTED_VERSION
+    assert not client.closed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x7f\xff\xff\xff",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\0",
+        b"\0\0\0\x05hello",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\x16\x03\x01\x02\0\x01",
+        frame(MetadataRequest(topics=[]), 9)[:5] + b"\xff" + frame(MetadataRequest(topics=[]), 9)[6:],
+    ],
+    ids=["huge", "negative", "empty", "short", "http", "tls", "unknown api"],
+)
+def test_nonsense_closes_that_connection_only(new_cluster, client_of, data):
+    cluster = new_cluster(1)
+    bad, good = client_of(cluster, 1), client_of(cluster, 1)
+    bad.connection.data_received(data)
+    assert bad.closed
+    assert bad.connection not in cluster.nodes[1].connections
+    bad.connection.data_received(b"more")
+    assert good.ask(HELLO).api_keys
+    assert not good.closed
+
+
+def test_a_claim_allocates_nothing(new_cluster, client_of):
+    """A frame of 100 MB may be announced; memory is only spent on what comes."""
+    client = client_of(new_cluster(1), 1)
+    client.connection.data_received((104_857_600).to_bytes(4, "big"))
+    assert not client.closed
+    assert client.connection.unread == 4
+
+
+def test_ten_thousand_broken_frames(new_cluster, client_of):
+    """Valid requests of every API with bytes changed, cut or invented: nothing raises, and others go on."""
+    draw = random.Random(42)
+    cluster = new_cluster(2, {"t": 2})
+    cluster.produce("t", [b"a"])
+    good = client_of(cluster, 1)
+    bodies = []
+    for key, api in cluster.apis.items():
+        for version in range(api.lowest, api.highest + 1):
+            try:
+                bodies.append(encode_request(REQUESTS[key](), version, 1, "fuzz"))
+            except Exception as error:  # noqa: BLE001 - defaults that a version cannot say
+                assert "UnsupportedField" in type(error).__name__
+    assert len(bodies) > 100
+    closed = 0
+    client = client_of(cluster, 1)
+    for number in range(10_000):
+        body = bytearray(draw.choice(bodies))
+        for _ in range(draw.choice([0, 1, 1, 2, 5, 20])):
+            body[draw.randrange(len(body))] = draw.randrange(256)
+        if draw.random() < 0.3:
+            body = body[: draw.randrange(len(body) + 1)]
+        if draw.random() < 0.3:
+            body += draw.randbytes(draw.randrange(40))
+        if draw.random() < 0.05:
+            body = bytearray(draw.randbytes(draw.randrange(100)))
+        if client.closed or draw.random() < 0.1:
+            closed += client.closed
+            client.connection.connection_lost()
+            client = client_of(cluster, 1)
+        client.connection.data_received(len(body).to_bytes(4, "big") + bytes(body))
+        cluster.advance(number * 0.001)
+    assert closed > 1000
+    assert good.ask(HELLO).api_keys
+    assert len(cluster.nodes[1].connections) <= 2
+
+
+def test_silence_disconnect_and_delay(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 1})
+    cluster.on("Metadata", Silence(), times=1)
+    silent = client_of(cluster, 1)
+    silent.send(MetadataRequest(topics=[]))
+    cluster.advance(3600.0)
+    assert silent.answers() == []
+    assert not silent.closed
+    cluster.on("Metadata", Disconnect(), times=1)
+    gone = client_of(cluster, 1)
+    gone.send(MetadataRequest(topics=[]))
+    assert gone.closed
+    assert client_of(cluster, 1).ask(MetadataRequest(topics=[])).brokers
+
+
+def test_a_disconnect_after_the_fact_has_taken_effect(new_cluster, client_of):
+    """The request was worked on, only its answer is lost: what retries have to bear."""
+    from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
+
+    cluster = new_cluster(1)
+    cluster.on("CreateTopics", Disconnect(after=True), times=1)
+    client = client_of(cluster, 1)
+    client.send(CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]))
+    assert client.closed
+    assert client.answers() == []
+    assert "t" in cluster.controller.image.topics
+
+
+def test_a_paused_node_accepts_and_answers_after_the_pause(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.pause(1)
+    client = client_of(cluster, 1)
+    client.send(HELLO)
+    assert client.answers() == []
+    cluster.resume(1)
+    assert client.answers()[0].api_keys
+
+
+def test_a_killed_node_breaks_its_connections(new_cluster, client_of):
+    cluster = new_cluster(2)
+    client, other = client_of(cluster, 1), client_of(cluster, 2)
+    cluster.kill(1)
+    assert client.broken
+    assert not other.closed

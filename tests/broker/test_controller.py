@@ -1,0 +1,204 @@
+"""Topics, elections, and how nodes come to know."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.controller import CONTROLLER, OFFSETS_TOPIC, ControllerError
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+TP = TopicPartition("t", 0)
+
+
+def row(cluster, tp=TP):
+    return cluster.controller.image.partition(*tp)
+
+
+def test_leaders_go_round_and_replicas_follow_in_order(new_cluster):
+    cluster = new_cluster(3, {"t": 6})
+    rows = cluster.controller.image.topics["t"].partitions
+    assert [r.leader for r in rows] == [1, 2, 3, 1, 2, 3]
+    assert rows[1].replicas == rows[1].isr == (2, 3, 1)
+    assert {r.leader_epoch for r in rows} == {0}
+
+
+def test_every_topic_has_an_id_of_its_own(new_cluster):
+    cluster = new_cluster(1, {"a": 1, "b": 1})
+    ids = {topic.topic_id for topic in cluster.controller.image.topics.values()}
+    assert len(ids) == 2
+    assert bytes(16) not in ids
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"name": "t"}, Code.TOPIC_ALREADY_EXISTS),
+        ({"name": "a_b"}, Code.INVALID_TOPIC_EXCEPTION),
+        ({"name": "u", "partitions": 0}, Code.INVALID_PARTITIONS),
+        ({"name": "u", "partitions": 10_001}, Code.INVALID_PARTITIONS),
+        ({"name": "u", "replication_factor": 3}, Code.INVALID_REPLICATION_FACTOR),
+        ({"name": "u", "replication_factor": 0}, Code.INVALID_REPLICATION_FACTOR),
+        ({"name": "u", "configs": {"nonsense": "1"}}, Code.INVALID_CONFIG),
+        ({"name": "u", "assignment": {0: [9]}}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"name": "u", "assignment": {0: [1, 1]}}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"name": "u", "assignment": {1: [1]}}, Code.INVALID_REPLICA_ASSIGNMENT),
+        ({"name": "u", "assignment": {0: [1], 1: [1, 2]}}, Code.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_what_makes_no_sense_is_refused(new_cluster, arguments, code):
+    cluster = new_cluster(2, {"t": 1, "a.b": 1})
+    with pytest.raises(ControllerError) as raised:
+        cluster.controller.create_topic(**arguments)
+    assert raised.value.code == code
+    assert set(cluster.controller.image.topics) == {"t", "a.b"}
+
+
+def test_validating_changes_nothing(new_cluster):
+    cluster = new_cluster(1, {"t": 1})
+    assert len(cluster.controller.create_topic("u", 3, validate_only=True).partitions) == 3
+    assert len(cluster.controller.create_partitions("t", 5, validate_only=True).partitions) == 5
+    assert set(cluster.controller.image.topics) == {"t"}
+    assert len(cluster.controller.image.topics["t"].partitions) == 1
+
+
+def test_a_topic_grows_but_does_not_shrink(new_cluster):
+    cluster = new_cluster(1, {"t": 2})
+    cluster.expand("t", 4)
+    assert len(cluster.nodes[1].image.topics["t"].partitions) == 4
+    assert TopicPartition("t", 3) in cluster.nodes[1].partitions
+    with pytest.raises(ControllerError) as raised:
+        cluster.expand("t", 4)
+    assert raised.value.code == Code.INVALID_PARTITIONS
+
+
+def test_a_deleted_topic_is_gone_and_its_name_is_free(new_cluster):
+    cluster = new_cluster(1, {"t": 1})
+    cluster.produce("t", [b"old"])
+    before = row(cluster).topic_id
+    cluster.delete_topic("t")
+    assert cluster.nodes[1].partitions == {}
+    cluster.create_topic("t", 1)
+    assert row(cluster).topic_id != before
+    assert cluster.leader(TP).log.end_offset == 0
+    with pytest.raises(ControllerError):
+        cluster.delete_topic("u")
+
+
+def test_a_dead_leader_is_replaced_by_the_next_in_sync_once_it_is_missed(new_cluster):
+    cluster = new_cluster(3, {"t": 1}, broker_session_timeout_ms=500)
+    cluster.kill(1)
+    cluster.advance(0.4)
+    assert row(cluster).leader == 1
+    cluster.advance(0.6)
+    assert (row(cluster).leader, row(cluster).leader_epoch, row(cluster).isr) == (2, 1, (2, 3))
+    assert 1 not in cluster.nodes[2].image.brokers
+
+
+def test_the_last_one_in_sync_stays_so_and_only_it_may_lead(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.kill(2, noticed_after_s=0)
+    cluster.kill(1, noticed_after_s=0)
+    assert (row(cluster).leader, row(cluster).isr) == (-1, (1,))
+    cluster.start(2)
+    assert row(cluster).leader == -1
+    cluster.start(1)
+    assert row(cluster).leader == 1
+
+
+def test_where_it_is_allowed_an_unclean_leader_is_better_than_none(new_cluster):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 2, {"unclean.leader.election.enable": "true"})
+    cluster.kill(2, noticed_after_s=0)
+    cluster.produce("t", [b"only on node 1"])
+    cluster.kill(1, noticed_after_s=0)
+    cluster.start(2)
+    assert (row(cluster).leader, row(cluster).isr) == (2, (2,))
+    assert cluster.leader(TP).log.end_offset == 0
+
+
+def test_a_restarted_node_is_in_sync_again(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.kill(3, noticed_after_s=0)
+    cluster.produce("t", [b"meanwhile"])
+    assert row(cluster).isr == (1, 2)
+    cluster.start(3)
+    assert set(row(cluster).isr) == {1, 2, 3}
+    assert cluster.nodes[3].partitions[TP].log.end_offset == 1
+
+
+def test_a_restart_within_the_session_moves_its_leaders_too(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.kill(1)
+    cluster.start(1)
+    assert row(cluster).leader == 2
+    assert set(row(cluster).isr) == {1, 2, 3}
+
+
+def test_leaders_are_moved_on_request(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    assert cluster.move_leader(TP) == 2
+    assert cluster.move_leader(TP, 3) == 3
+    assert row(cluster).leader_epoch == 2
+    assert cluster.move_leader(TP, 3) == 3
+    assert row(cluster).leader_epoch == 2
+
+
+def test_a_leader_moves_to_a_node_without_a_replica_with_its_data(new_cluster):
+    cluster = new_cluster(3)
+    cluster.create_topic("t", 1, 1)
+    cluster.produce("t", [b"a", b"b"])
+    old = row(cluster).leader
+    cluster.move_leader(TP, 3 if old != 3 else 2)
+    assert row(cluster).replicas == row(cluster).isr == (row(cluster).leader,)
+    assert row(cluster).leader != old
+    assert cluster.leader(TP).log.end_offset == 2
+    assert cluster.leader(TP).high_watermark == 2
+    assert TP not in cluster.nodes[old].partitions
+
+
+def test_nobody_to_move_to(new_cluster):
+    cluster = new_cluster(1, {"t": 1})
+    with pytest.raises(ControllerError):
+        cluster.move_leader(TP)
+    with pytest.raises(ControllerError):
+        cluster.move_leader(TopicPartition("u", 0))
+
+
+def test_unclean_by_order(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.controller.elect_unclean(TP, 2)
+    assert (row(cluster).leader, row(cluster).leader_epoch) == (2, 1)
+    with pytest.raises(ControllerError):
+        cluster.controller.elect_unclean(TP, 7)
+
+
+def test_news_arrive_late_but_in_order(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, metadata_lag_s=1.0)
+    for partitions in (2, 3, 4, 5):
+        cluster.expand("t", partitions)
+    seen = []
+    for step in range(400):
+        cluster.advance(step * 0.01)
+        seen.append(len(cluster.nodes[2].image.topics["t"].partitions))
+    assert seen == sorted(seen)
+    assert (seen[0], seen[-1]) == (1, 5)
+
+
+def test_a_node_cut_off_from_the_controller_is_fenced_and_comes_back(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.cut(1, CONTROLLER)
+    cluster.advance(2.0)
+    assert row(cluster).leader == 2
+    assert cluster.nodes[1].partitions[TP].is_leader, "it cannot know"
+    cluster.heal()
+    assert not cluster.nodes[1].partitions[TP].is_leader
+    assert set(row(cluster).isr) == {1, 2, 3}
+
+
+def test_internal_topics_appear_when_needed(new_cluster):
+    cluster = new_cluster(2)
+    topic = cluster.controller.ensure_internal(OFFSETS_TOPIC)
+    assert topic.internal
+    assert len(topic.partitions) == cluster.config.offsets_topic_num_partitions
+    assert cluster.controller.ensure_internal(OFFSETS_TOPIC) is topic

@@ -1,0 +1,110 @@
+"""A broker's life: what survives a kill, what waits out a pause, and whom it says leads."""
+
+from __future__ import annotations
+
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+TP = TopicPartition("t", 0)
+
+
+def test_timers_wait_while_paused_and_die_with_the_node(new_cluster):
+    cluster = new_cluster(2)
+    node, seen = cluster.nodes[1], []
+    node.call_later(1.0, lambda: seen.append("a"))
+    cluster.pause(1)
+    cluster.advance(2.0)
+    assert seen == []
+    cluster.resume(1)
+    assert seen == ["a"]
+    node.call_later(1.0, lambda: seen.append("b"))
+    cluster.kill(1)
+    cluster.start(1)
+    cluster.advance(10.0)
+    assert seen == ["a"]
+
+
+def test_a_timer_held_back_by_a_pause_can_still_be_cancelled(new_cluster):
+    cluster = new_cluster(2)
+    node, seen = cluster.nodes[1], []
+    timers = []
+    node.call_later(1.0, lambda: timers[0].cancel())
+    timers.append(node.call_later(1.5, lambda: seen.append("too late")))
+    cluster.pause(1)
+    cluster.advance(2.0)
+    cluster.resume(1)
+    cluster.advance(3.0)
+    assert seen == []
+
+
+def test_nothing_is_set_in_motion_by_the_dead(new_cluster):
+    cluster = new_cluster(2)
+    cluster.kill(1)
+    assert not cluster.nodes[1].call_later(1.0, lambda: None).is_pending
+
+
+def test_who_leads_and_in_which_epoch(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.move_leader(TP, 2)
+    one, two = cluster.nodes[1], cluster.nodes[2]
+    assert two.led(TP)[0] is two.partitions[TP]
+    assert two.led(TP, 1)[1] == 0
+    assert two.led(TP, 0)[1] == Code.FENCED_LEADER_EPOCH
+    assert two.led(TP, 2)[1] == Code.UNKNOWN_LEADER_EPOCH
+    assert one.led(TP)[1] == Code.NOT_LEADER_OR_FOLLOWER
+    assert one.led(TopicPartition("u", 0))[1] == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert one.led(TopicPartition("t", 7))[1] == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_logs_survive_a_kill_and_state_does_not(new_cluster):
+    cluster = new_cluster(1, {"t": 1})
+    cluster.produce("t", [b"a"])
+    before = cluster.nodes[1].partitions[TP]
+    cluster.kill(1, noticed_after_s=0)
+    assert cluster.nodes[1].partitions == {}
+    cluster.start(1)
+    after = cluster.leader(TP)
+    assert after is not before
+    assert after.log is before.log
+    assert after.high_watermark == 1
+
+
+def test_coordinators_are_found_and_move_with_their_partition(new_cluster):
+    cluster = new_cluster(3)
+    code, first = cluster.nodes[1].coordinator_for(0, "group")
+    assert code == 0
+    cluster.move_coordinator("group")
+    code, second = cluster.nodes[1].coordinator_for(0, "group")
+    assert code == 0
+    assert first.node_id != second.node_id
+    assert cluster.nodes[1].coordinator_for(1, "tx")[1].node_id in cluster.nodes
+
+
+def test_a_coordinator_is_not_available_while_nobody_leads(new_cluster):
+    cluster = new_cluster(2, offsets_topic_replication_factor=1)
+    _, found = cluster.nodes[1].coordinator_for(0, "g")
+    other = next(n for n in cluster.nodes if n != found.node_id)
+    cluster.kill(found.node_id, noticed_after_s=0)
+    assert cluster.nodes[other].coordinator_for(0, "g") == (Code.COORDINATOR_NOT_AVAILABLE, None)
+
+
+def test_markers_go_to_the_leader_wherever_it_is(new_cluster):
+    cluster = new_cluster(2, {"t": 2})
+    codes = []
+    cluster.nodes[1].write_marker(TopicPartition("t", 1), 7, 0, True, 0, codes.append)
+    assert codes == [0]
+    assert cluster.leader(TopicPartition("t", 1)).log.end_offset == 1
+    cluster.cut(1, 2)
+    cluster.nodes[1].write_marker(TopicPartition("t", 1), 7, 0, True, 0, codes.append)
+    cluster.nodes[1].write_marker(TopicPartition("u", 1), 7, 0, True, 0, codes.append)
+    assert codes == [0, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_it_says_how_it_is(new_cluster):
+    cluster = new_cluster(1)
+    node = cluster.nodes[1]
+    assert repr(node) == "<Node 1 kafka1:9092 up>"
+    cluster.pause(1)
+    assert repr(node).endswith("paused>")
+    cluster.kill(1)
+    assert repr(node).endswith("down>")

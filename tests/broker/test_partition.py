@@ -1,0 +1,126 @@
+"""One replica: who waits for what, and how that ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def answers():
+    return []
+
+
+def batch(value=b"v"):
+    return build_batch([NewRecord(value, timestamp=1)])
+
+
+def append(cluster, answers, acks=-1, **options):
+    cluster.leader(TP).append(batch(), acks, lambda code, _: answers.append(code), **options)
+
+
+def test_acks_1_is_answered_at_once_and_acks_all_when_all_have_it(new_cluster, answers):
+    cluster = new_cluster(2, {"t": 1}, replication_s=1.0)
+    append(cluster, answers, acks=1)
+    assert answers == [0]
+    append(cluster, answers)
+    assert answers == [0]
+    cluster.advance(3.0)
+    assert answers == [0, 0]
+
+
+def test_acks_all_gives_up_when_its_time_is_over(new_cluster, answers):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.cut(1, 2)
+    append(cluster, answers, timeout_s=2.0)
+    cluster.advance(1.9)
+    assert answers == []
+    cluster.advance(2.0)
+    assert answers == [Code.REQUEST_TIMED_OUT]
+    cluster.heal()
+    assert answers == [Code.REQUEST_TIMED_OUT]
+
+
+def test_losing_the_lead_ends_the_wait(new_cluster, answers):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.cut(1, 2)
+    append(cluster, answers)
+    cluster.move_leader(TP, 3)
+    assert answers == [Code.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_too_few_in_sync(new_cluster, answers):
+    cluster = new_cluster(2, {"t": 1}, min_insync_replicas=2)
+    cluster.kill(2, noticed_after_s=0)
+    append(cluster, answers)
+    assert answers == [Code.NOT_ENOUGH_REPLICAS]
+    append(cluster, answers, acks=1)
+    assert answers == [Code.NOT_ENOUGH_REPLICAS, 0]
+    assert cluster.leader(TP).high_watermark == 0, "under the minimum nothing becomes visible (KIP-966)"
+
+
+def test_a_refused_batch_is_answered_with_its_reason(new_cluster, answers):
+    cluster = new_cluster(1, {"t": 1})
+    broken = bytearray(batch())
+    broken[-1] ^= 1
+    cluster.leader(TP).append(bytes(broken), -1, lambda code, _: answers.append(code))
+    assert answers == [Code.CORRUPT_MESSAGE]
+    assert cluster.leader(TP).log.end_offset == 0
+
+
+def test_followers_do_not_take_anything(new_cluster, answers):
+    cluster = new_cluster(2, {"t": 1})
+    follower = cluster.nodes[2].partitions[TP]
+    follower.append(batch(), -1, lambda code, _: answers.append(code))
+    follower.append_marker(1, 0, True, 0, answers.append)
+    assert follower.append_records([NewRecord(b"v")], answers.append) == -1
+    assert answers == [Code.NOT_LEADER_OR_FOLLOWER] * 3
+
+
+def test_a_coordinators_records_are_dated_and_acknowledged(new_cluster, answers):
+    cluster = new_cluster(2, {"t": 1})
+    assert cluster.leader(TP).append_records([NewRecord(b"v", b"k"), NewRecord(None, b"k")], answers.append) == 0
+    assert answers == [0]
+    (stored,) = cluster.leader(TP).log.read_batches(0, 2)
+    assert [record.timestamp for record in stored.decode("t", 0)] == [1_700_000_000_000] * 2
+
+
+def test_watchers_are_told_until_they_stop(new_cluster):
+    cluster = new_cluster(1, {"t": 1})
+    seen = []
+    number = cluster.leader(TP).watch(lambda: seen.append(cluster.leader(TP).high_watermark))
+    cluster.produce("t", [b"a"])
+    assert 1 in seen
+    cluster.leader(TP).unwatch(number)
+    seen.clear()
+    cluster.produce("t", [b"b"])
+    assert seen == []
+
+
+def test_the_high_watermark_survives_a_change_of_leaders(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.produce("t", [b"a", b"b"])
+    cluster.move_leader(TP, 2)
+    assert cluster.leader(TP).high_watermark == 2
+    cluster.produce("t", [b"c"])
+    assert {n.partitions[TP].high_watermark for n in cluster.nodes.values()} == {3}
+    assert cluster.leader(TP).log.epochs[-1] == (1, 2)
+
+
+def test_records_are_not_deleted_above_the_high_watermark(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.produce("t", [b"a"])
+    cluster.cut(1, 2)
+    cluster.produce("t", [b"b"])
+    cluster.delete_records(TP, 2)
+    assert cluster.leader(TP).log.start_offset == 1
+
+
+def test_it_says_what_it_does(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    assert repr(cluster.leader(TP)) == "<Partition t-0 node 1 leads in 0>"

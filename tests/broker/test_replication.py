@@ -1,0 +1,137 @@
+"""Followers have what leaders have: at once, after a while, after cuts, and after they wrote something else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.types import TopicPartition
+
+TP = TopicPartition("t", 0)
+
+
+def contents(cluster, node_id):
+    log = cluster.nodes[node_id].partitions[TP].log
+    return [bytes(batch.data) for batch in log.batches_from(log.start_offset)]
+
+
+def test_followers_have_it_at_once(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.produce("t", [b"a"])
+    assert contents(cluster, 1) == contents(cluster, 2) == contents(cluster, 3)
+    assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {1}
+
+
+def test_or_after_a_while_and_only_then_is_it_committed(new_cluster):
+    cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
+    cluster.produce("t", [b"a"])
+    assert cluster.leader(TP).high_watermark == 0
+    cluster.advance(1.0)
+    assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {1}
+
+
+def test_a_follower_that_lags_too_long_is_out_of_sync_until_it_has_caught_up(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=5000)
+    cluster.cut(1, 2)
+    cluster.produce("t", [b"a"])
+    cluster.advance(2.0)
+    assert cluster.leader(TP).high_watermark == 0
+    cluster.advance(15.0)
+    assert cluster.leader(TP).image.isr == (1,)
+    assert cluster.leader(TP).high_watermark == 1
+    cluster.heal()
+    assert set(cluster.leader(TP).image.isr) == {1, 2}
+    assert contents(cluster, 1) == contents(cluster, 2)
+
+
+def test_what_an_old_leader_wrote_alone_is_given_up(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.produce("t", [b"everywhere"])
+    cluster.cut(1, 2)
+    cluster.cut(1, 3)
+    cluster.cut(1)
+    cluster.produce("t", [b"only on 1", b"and this"])
+    cluster.advance(2.0)
+    cluster.produce("t", [b"the others' way"])
+    assert len(contents(cluster, 1)) == 2
+    cluster.heal()
+    assert contents(cluster, 1) == contents(cluster, 2) == contents(cluster, 3)
+    assert cluster.nodes[1].partitions[TP].log.end_offset == 2
+    assert cluster.leader(TP).log.end_of_epoch(0) == (0, 1)
+
+
+def test_a_follower_that_is_behind_the_logs_start_begins_there(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.kill(2, noticed_after_s=0)
+    for n in range(5):
+        cluster.produce("t", [b"%d" % n])
+    cluster.delete_records(TP, 4)
+    cluster.start(2)
+    follower = cluster.nodes[2].partitions[TP]
+    assert (follower.log.start_offset, follower.log.end_offset, follower.high_watermark) == (4, 5, 5)
+
+
+def test_deleted_records_go_everywhere(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.produce("t", [b"a"])
+    cluster.produce("t", [b"b"])
+    cluster.delete_records(TP, 1)
+    assert {node.partitions[TP].log.start_offset for node in cluster.nodes.values()} == {1}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_happens_replicas_agree_in_the_end_and_acked_records_survive(new_cluster, seed):
+    """Random cuts, deaths, pauses, elections; clean ones only, and acks=all."""
+    draw = random.Random(seed)
+    cluster = new_cluster(
+        3, {"t": 1}, replication_s=draw.choice([0, 0.05]), metadata_lag_s=draw.choice([0, 0.2]), min_insync_replicas=2
+    )
+    from thinconsumer.records.builder import NewRecord, build_batch
+
+    now, acked = 0.0, []
+    for number in range(120):
+        now += draw.random() * 0.5
+        cluster.advance(now)
+        node_id = draw.randrange(1, 4)
+        event = draw.randrange(24)
+        node = cluster.nodes[node_id]
+        if event == 0:
+            cluster.kill(node_id)
+        elif event in (1, 6):
+            cluster.start(node_id)
+        elif event == 2:
+            cluster.pause(node_id)
+        elif event in (3, 7):
+            cluster.resume(node_id)
+        elif event == 4:
+            cluster.cut(node_id, draw.choice([n for n in (1, 2, 3, -1) if n != node_id]))
+        elif event in (5, 8):
+            cluster.heal()
+        else:
+            value = b"%d" % number
+            batch = build_batch([NewRecord(value, timestamp=1)])
+            for each in cluster.nodes.values():  # whoever believes to lead
+                partition = each.partitions.get(TP)
+                if each.is_running and partition is not None and partition.is_leader:
+
+                    def done(code, appended, value=value):
+                        if not code:
+                            acked.append(value)
+
+                    partition.append(batch, -1, done, timeout_s=3.0)
+        assert node is cluster.nodes[node_id]
+    cluster.heal()
+    for node_id in (1, 2, 3):
+        cluster.resume(node_id)
+        cluster.start(node_id)
+    cluster.advance(now + 60.0)
+    assert contents(cluster, 1) == contents(cluster, 2) == contents(cluster, 3)
+    assert set(cluster.leader(TP).image.isr) == {1, 2, 3}
+    assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {
+        cluster.leader(TP).log.end_offset
+    }
+    log = cluster.leader(TP).log
+    found = [r.value for batch in log.read_batches(0, log.end_offset) for r in batch.decode("t", 0)]
+    assert [value for value in acked if value not in found] == []
+    assert acked
