@@ -1,0 +1,64 @@
+"""FindCoordinator 0 to 6: which node coordinates a group or a transactional id.
+
+Version 0 knows groups only; from version 4 on many keys go in one request (KIP-699). Version 6 may ask for share
+groups, which there are none of here. Follows ``KafkaApis.handleFindCoordinatorRequest`` and
+``FindCoordinatorResponse``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ..call import Api, Call
+from ..image import BrokerImage
+
+MANY_FROM = 4
+KINDS = (0, 1)  #: A group, a transactional id.
+NOBODY = BrokerImage(-1, "", -1)
+
+
+def handle(call: Call) -> Message | None:
+    """Look up who leads the partition that each key belongs to."""
+    request: FindCoordinatorRequest = call.request
+    if request.key_type not in KINDS:
+        return refuse(request, call.version, int(Code.INVALID_REQUEST))
+    if call.version < MANY_FROM:
+        return _single(*_look_up(call, request.key))
+    return FindCoordinatorResponse(
+        coordinators=[_one_of_many(key, *_look_up(call, key)) for key in request.coordinator_keys]
+    )
+
+
+def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
+    """Refuse every key with one code."""
+    if version < MANY_FROM:
+        return _single(code, NOBODY)
+    return FindCoordinatorResponse(coordinators=[_one_of_many(key, code, NOBODY) for key in request.coordinator_keys])
+
+
+API = Api(FindCoordinatorRequest, 0, 6, handle, refuse)
+
+
+def _look_up(call: Call, key: str) -> tuple[int, BrokerImage]:
+    code, broker = call.node.coordinator_for(call.request.key_type, key)
+    return code, NOBODY if code or broker is None else broker
+
+
+def _single(code: int, broker: BrokerImage) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(
+        error_code=code,
+        error_message=_message(code),
+        node_id=broker.node_id,
+        host=broker.host,
+        port=broker.port,
+    )
+
+
+def _one_of_many(key: str, code: int, broker: BrokerImage) -> Coordinator:
+    return Coordinator(key=key, error_code=code, node_id=broker.node_id, host=broker.host, port=broker.port)
+
+
+def _message(code: int) -> str:
+    """Kafka says NONE where all is well, and its own words where not, which are nobody's to compare."""
+    return "NONE" if not code else Code(code).name

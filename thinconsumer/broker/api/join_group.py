@@ -1,0 +1,40 @@
+"""JoinGroup 0 to 9: enter a group, or its next generation; parked until all members are in.
+
+Version 0 has no rebalance timeout. From version 4 on newcomers are turned away once, with an id (KIP-394); version 5
+has static members (KIP-345), version 7 the protocol type (KIP-559), version 9 ``skip_assignment`` (KIP-814). Follows
+``KafkaApis.handleJoinGroupRequest`` and ``JoinGroupResponse``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
+from ..call import Api, Call
+from ..group.joining import Joining
+
+#: Before this version there is no null for the protocol's name; from then on empty means null.
+NULL_PROTOCOL_FROM = 7
+
+
+def handle(call: Call) -> Message | None:
+    """Let the coordinator answer when the generation is there."""
+
+    def reply(response: JoinGroupResponse) -> None:
+        call.reply(_for_version(response, call.version))
+
+    call.node.groups.join(Joining(call.request, call.version, call.client_id, call.client_host, reply))
+    return None
+
+
+def refuse(request: JoinGroupRequest, version: int, code: int) -> JoinGroupResponse:
+    """Refuse with one code."""
+    return _for_version(JoinGroupResponse(error_code=code), version)
+
+
+API = Api(JoinGroupRequest, 0, 9, handle, refuse)
+
+
+def _for_version(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    name = response.protocol_name or None
+    response.protocol_name = name if version >= NULL_PROTOCOL_FROM else name or ""
+    return response

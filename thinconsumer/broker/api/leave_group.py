@@ -1,0 +1,36 @@
+"""LeaveGroup 0 to 5: members go.
+
+Up to version 2 one member, whose result is that of the whole; from version 3 on many, each with its own, static ones by
+instance id (KIP-345). Follows ``KafkaApis.handleLeaveGroupRequest`` and ``LeaveGroupResponse``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ..call import Api, Call
+
+MANY_FROM = 3
+
+
+def handle(call: Call) -> Message | None:
+    """Ask the coordinator."""
+    request: LeaveGroupRequest = call.request
+    many = call.version >= MANY_FROM
+    leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
+
+    def reply(response: LeaveGroupResponse) -> None:
+        if not many and not response.error_code:
+            response = LeaveGroupResponse(error_code=response.members[0].error_code)
+        call.reply(response)
+
+    call.node.groups.leave(request.group_id, leaving, reply)
+    return None
+
+
+def refuse(request: LeaveGroupRequest, version: int, code: int) -> LeaveGroupResponse:
+    """Refuse with one code."""
+    return LeaveGroupResponse(error_code=code)
+
+
+API = Api(LeaveGroupRequest, 0, 5, handle, refuse)

@@ -1,0 +1,24 @@
+"""ListGroups 0 to 5: the groups that this node coordinates.
+
+Version 4 filters by state (KIP-518), version 5 by type (KIP-848). Follows ``KafkaApis.handleListGroupsRequest``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from ..call import Api, Call
+
+
+def handle(call: Call) -> Message | None:
+    """Ask the coordinator."""
+    code, groups = call.node.groups.list_groups(call.request.states_filter, call.request.types_filter)
+    return ListGroupsResponse(error_code=code, groups=groups)
+
+
+def refuse(request: ListGroupsRequest, version: int, code: int) -> ListGroupsResponse:
+    """Refuse with one code."""
+    return ListGroupsResponse(error_code=code)
+
+
+API = Api(ListGroupsRequest, 0, 5, handle, refuse)

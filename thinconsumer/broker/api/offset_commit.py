@@ -1,0 +1,81 @@
+"""OffsetCommit 2 to 10: write down how far a group has read.
+
+Versions 2 to 4 can say how long offsets are to be kept. From version 9 on a group that does not exist is told apart
+from a wrong generation; version 10 names topics by id. Follows ``KafkaApis.handleOffsetCommitRequest``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
+)
+from ..call import Api, Call
+from ..group.coordinator import refuse_commit
+from ..image import Image
+
+TOPIC_IDS_FROM = 10
+
+
+def handle(call: Call) -> Message | None:
+    """Sort out partitions that do not exist; let the coordinator commit the others."""
+    request: OffsetCommitRequest = call.request
+    by_id = call.version >= TOPIC_IDS_FROM
+    refused: list[OffsetCommitResponseTopic] = []
+    existing: list[OffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        known, code, lost = _sort_out(call.node.image, topic, by_id)
+        if lost.partitions or code:
+            refused += refuse_commit([lost], code).topics
+        if known is not None:
+            existing.append(known)
+    if not existing:
+        return OffsetCommitResponse(topics=_merged(refused, [], by_id))
+
+    def reply(response: OffsetCommitResponse) -> None:
+        call.reply(OffsetCommitResponse(topics=_merged(refused, response.topics, by_id)))
+
+    call.node.groups.commit(replace(request, topics=existing), call.version, reply)
+    return None
+
+
+def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommitResponse:
+    """Refuse every partition with one code."""
+    return refuse_commit(request.topics, code)
+
+
+API = Api(OffsetCommitRequest, 2, 10, handle, refuse)
+
+
+def _sort_out(
+    image: Image, topic: OffsetCommitRequestTopic, by_id: bool
+) -> tuple[OffsetCommitRequestTopic | None, int, OffsetCommitRequestTopic]:
+    """Return what exists of a topic, and why what remains is refused."""
+    found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
+    if found is None:
+        return None, int(Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION), topic
+    named = replace(topic, name=found.name, topic_id=found.topic_id)
+    good = [p for p in topic.partitions if 0 <= p.partition_index < len(found.partitions)]
+    bad = [p for p in topic.partitions if not 0 <= p.partition_index < len(found.partitions)]
+    known = replace(named, partitions=good) if good else None
+    return known, int(Code.UNKNOWN_TOPIC_OR_PARTITION) if bad else 0, replace(named, partitions=bad)
+
+
+def _merged(
+    first: list[OffsetCommitResponseTopic], second: list[OffsetCommitResponseTopic], by_id: bool
+) -> list[OffsetCommitResponseTopic]:
+    """Return one entry for each topic, as Kafka's builder of answers makes them."""
+    topics: dict[str | bytes, OffsetCommitResponseTopic] = {}
+    for topic in (*first, *second):
+        key: str | bytes = topic.topic_id if by_id else topic.name
+        if key in topics:
+            topics[key].partitions.extend(topic.partitions)
+        else:
+            topics[key] = topic
+    return list(topics.values())

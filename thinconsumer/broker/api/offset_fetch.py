@@ -1,0 +1,154 @@
+"""OffsetFetch 1 to 10: tell a group's committed offsets.
+
+From version 2 on null asks for all topics, and errors of the whole group have a field; from version 7 on clients can
+insist on offsets that no open transaction is about to change (KIP-447). From version 8 on for many groups (KIP-709),
+version 10 names topics by id. Follows ``KafkaApis.handleOffsetFetchRequest`` and ``OffsetFetchResponse``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from ...wire.schema import ZERO_UUID
+from ..call import Api, Call
+from ..image import Image
+
+GROUP_ERRORS_FROM = 2
+MANY_GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+
+
+def handle(call: Call) -> Message | None:
+    """Ask the coordinator about each group."""
+    request: OffsetFetchRequest = call.request
+    groups = _groups(request, call.version)
+    answers: dict[int, OffsetFetchResponseGroup] = {}
+
+    def collect(number: int, answer: OffsetFetchResponseGroup) -> None:
+        answers[number] = answer
+        if len(answers) == len(groups):
+            call.reply(_response([answers[n] for n in range(len(groups))], call.version))
+
+    for number, group in enumerate(groups):
+        _ask(call, group, lambda answer, number=number: collect(number, answer))  # type: ignore[misc]
+    return None if groups else OffsetFetchResponse()
+
+
+def refuse(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchResponse:
+    """Refuse every group with one code."""
+    return _response([_group_error(group, version, code) for group in _groups(request, version)], version)
+
+
+API = Api(OffsetFetchRequest, 1, 10, handle, refuse)
+
+
+def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
+    if version >= MANY_GROUPS_FROM:
+        return request.groups
+    topics = request.topics
+    named = None
+    if topics is not None:
+        named = [OffsetFetchRequestTopics(name=t.name, partition_indexes=t.partition_indexes) for t in topics]
+    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=named)]
+
+
+def _ask(call: Call, group: OffsetFetchRequestGroup, reply: Callable[[OffsetFetchResponseGroup], None]) -> None:
+    image = call.node.image
+    by_id = call.version >= TOPIC_IDS_FROM
+    asked, unknown = _translated(image, group) if by_id else (group, [])
+
+    def answer(code: int, topics: list[OffsetFetchResponseTopics]) -> None:
+        if code:
+            reply(_group_error(group, call.version, code))
+            return
+        if by_id and group.topics is None:
+            topics = _with_ids(image, topics)
+        reply(OffsetFetchResponseGroup(group_id=group.group_id, topics=[*topics, *unknown]))
+
+    call.node.groups.fetch_offsets(asked, call.request.require_stable, answer)
+
+
+def _translated(
+    image: Image, group: OffsetFetchRequestGroup
+) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+    """Return the request by names, and the answers for ids that nobody knows."""
+    if group.topics is None:
+        return group, []
+    known: list[OffsetFetchRequestTopics] = []
+    unknown: list[OffsetFetchResponseTopics] = []
+    for topic in group.topics:
+        name = image.names_by_id.get(topic.topic_id)
+        if name is not None:
+            known.append(replace(topic, name=name))
+        else:
+            unknown.append(_topic_error(topic, int(Code.UNKNOWN_TOPIC_ID)))
+    return replace(group, topics=known), unknown
+
+
+def _with_ids(image: Image, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
+    """Return the topics that have an id; others cannot be said in this version."""
+    found = []
+    for topic in topics:
+        known = image.topics.get(topic.name)
+        topic_id = topic.topic_id if topic.topic_id != ZERO_UUID or known is None else known.topic_id
+        if topic_id != ZERO_UUID:
+            found.append(replace(topic, topic_id=topic_id))
+    return found
+
+
+def _topic_error(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _group_error(group: OffsetFetchRequestGroup, version: int, code: int) -> OffsetFetchResponseGroup:
+    if version >= GROUP_ERRORS_FROM:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code)
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id, topics=[_topic_error(topic, code) for topic in group.topics or []]
+    )
+
+
+def _response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
+    if version >= MANY_GROUPS_FROM:
+        return OffsetFetchResponse(groups=groups)
+    (group,) = groups
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )

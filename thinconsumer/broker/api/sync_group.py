@@ -1,0 +1,31 @@
+"""SyncGroup 0 to 5: the leader brings the assignment, every member takes its part; parked until it is in the log.
+
+Version 3 has static members (KIP-345). From version 5 on the protocol's type and name have to be there, and to be the
+group's (KIP-559). Follows ``KafkaApis.handleSyncGroupRequest``.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..call import Api, Call
+
+PROTOCOL_NEEDED_FROM = 5
+
+
+def handle(call: Call) -> Message | None:
+    """Let the coordinator answer when the assignment is there."""
+    request: SyncGroupRequest = call.request
+    if call.version >= PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
+        return refuse(request, call.version, int(Code.INCONSISTENT_GROUP_PROTOCOL))
+    call.node.groups.sync(request, call.reply)
+    return None
+
+
+def refuse(request: SyncGroupRequest, version: int, code: int) -> SyncGroupResponse:
+    """Refuse with one code."""
+    return SyncGroupResponse(error_code=code)
+
+
+API = Api(SyncGroupRequest, 0, 5, handle, refuse)

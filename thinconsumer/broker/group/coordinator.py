@@ -1,0 +1,437 @@
+"""All group coordination of one node: which shard a group belongs to, and a method for each thing that clients ask.
+
+Answers go to ``reply`` callbacks, at once or when the log has what they tell of. Topics by their names: what is asked
+by topic id was translated before. Follows Kafka's ``GroupCoordinatorService``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from ...wire.delete_groups import DeletableGroupResult
+from ...wire.describe_groups import DescribedGroup, DescribedGroupMember
+from ...wire.error_codes import Code
+from ...wire.heartbeat import HeartbeatRequest
+from ...wire.join_group import JoinGroupResponse
+from ...wire.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from ...wire.list_groups import ListedGroup
+from ...wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ...wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseTopics
+from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from ...wire.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from . import committing, joining, membership, retention
+from .append_errors import append_error
+from .group import UNKNOWN_MEMBER_ID, Group
+from .hashing import partition_for
+from .host import Host, OffsetsPartition
+from .joining import Joining
+from .records import Entry, end_transaction, group_tombstone, offset_tombstone
+from .shard import Shard
+from .states import GroupState, ShardState
+from .turns import Turns
+
+OFFSETS_TOPIC = "__consumer_offsets"
+#: What ListGroups calls the kind of groups that there are here (KIP-848).
+CLASSIC = "classic"
+
+T = TypeVar("T")
+
+
+class GroupCoordinator:
+    """See the module. The node tells it which partitions of the offsets topic it leads."""
+
+    def __init__(self, node: Host) -> None:
+        self._node = node
+        self._turns = Turns()
+        self._shards: dict[int, Shard] = {}
+
+    # -- what the node tells
+
+    def elected(self, index: int, leader_epoch: int, partition: OffsetsPartition) -> None:
+        """This node leads a partition from now on; catch up with what is in it."""
+        shard = self._shards.setdefault(index, Shard(self._node, index, self._turns))
+        self._turns.run(lambda: shard.elected(leader_epoch, partition))
+
+    def resigned(self, index: int) -> None:
+        """This node does not lead a partition any more."""
+        shard = self._shards.get(index)
+        if shard is not None and shard.state is not ShardState.DOWN:
+            self._turns.run(shard.resigned)
+
+    def on_marker(self, index: int, producer_id: int, commit: bool) -> None:
+        """A transaction has ended in a partition led here; its marker is in the log."""
+        shard = self._shards.get(index)
+        if shard is not None:
+            shard.apply(end_transaction(producer_id, commit))
+
+    def on_topics_deleted(self, names: Iterable[str]) -> None:
+        """Topics are gone, perhaps for others of the same name: so are their offsets."""
+        known = self._node.image.topics
+        topics = {name: known[name].topic_id if name in known else None for name in names}
+
+        def forget() -> None:
+            for shard in self._shards.values():
+                if shard.state is ShardState.READY:
+                    entries = retention.of_deleted_topics(shard.latest, topics)
+                    if entries:
+                        shard.append(entries)
+
+        self._turns.run(forget)
+
+    # -- the life of a member
+
+    def join(self, wanted: Joining) -> None:
+        """Join a group; parked until the next generation is there. Only what needs no group has been checked."""
+        request = wanted.request
+        config = self._node.config
+        reply = self._put_off(wanted.reply)
+        wanted = wanted._replace(reply=reply)
+        if not request.group_id:
+            wanted.refuse(Code.INVALID_GROUP_ID, request.member_id)
+        elif (
+            not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms
+        ):
+            wanted.refuse(Code.INVALID_SESSION_TIMEOUT, request.member_id)
+        else:
+            self._run(
+                request.group_id,
+                lambda shard: _join(shard, wanted),
+                lambda code: reply(JoinGroupResponse(error_code=code)) if code else None,
+            )
+        self._turns.run(_nothing)
+
+    def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
+        """Ask for an assignment; parked until the leader has made it, and the log has it."""
+        later = self._put_off(reply)
+
+        def operation(shard: Shard) -> None:
+            group = shard.latest.groups.get(request.group_id)
+            if group is None:
+                later(SyncGroupResponse(error_code=int(Code.UNKNOWN_MEMBER_ID)))
+            else:
+                membership.sync(group, request, later)
+
+        def done(code: int) -> None:
+            if code:
+                later(SyncGroupResponse(error_code=code))
+
+        self._run(request.group_id, operation, done, needs_id=True)
+
+    def heartbeat(self, request: HeartbeatRequest, reply: Callable[[int], None]) -> None:
+        """Keep a member's session; ``reply(code)``."""
+        later = self._put_off(reply)
+        found = [int(Code.UNKNOWN_MEMBER_ID)]
+
+        def operation(shard: Shard) -> None:
+            group = shard.latest.groups.get(request.group_id)
+            if group is not None:
+                found[0] = membership.heartbeat(group, request)
+
+        def done(code: int) -> None:
+            # Nobody can say yet whether it is a member, and most are.
+            later(0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code or found[0])
+
+        self._run(request.group_id, operation, done, needs_id=True)
+
+    def leave(
+        self, group_id: str, leaving: Sequence[MemberIdentity], reply: Callable[[LeaveGroupResponse], None]
+    ) -> None:
+        """Let members go."""
+        later = self._put_off(reply)
+        response = LeaveGroupResponse()
+
+        def operation(shard: Shard) -> None:
+            group = shard.latest.groups.get(group_id)
+            results = _unknown_to(leaving) if group is None else membership.leave(group, leaving)
+            if results is None:
+                response.error_code = int(Code.COORDINATOR_NOT_AVAILABLE)
+            else:
+                response.members = results
+
+        self._run(
+            group_id,
+            operation,
+            lambda code: later(LeaveGroupResponse(error_code=code) if code else response),
+            needs_id=True,
+        )
+
+    # -- offsets
+
+    def commit(self, request: OffsetCommitRequest, version: int, reply: Callable[[OffsetCommitResponse], None]) -> None:
+        """Commit offsets of partitions that exist; topics have names and ids."""
+        later = self._put_off(reply)
+        found: list[tuple[int, OffsetCommitResponse]] = []
+
+        def done(code: int) -> None:
+            refused, response = found[0] if found else (0, OffsetCommitResponse())
+            code = code or refused
+            later(refuse_commit(request.topics, code) if code else response)
+
+        self._run(request.group_id, lambda shard: found.append(committing.commit(shard, request, version)), done)
+
+    def txn_commit(
+        self, request: TxnOffsetCommitRequest, version: int, reply: Callable[[TxnOffsetCommitResponse], None]
+    ) -> None:
+        """Commit offsets of partitions that exist, within a transaction that is known to be open and to include us."""
+        later = self._put_off(reply)
+        found: list[tuple[int, TxnOffsetCommitResponse]] = []
+
+        def done(code: int) -> None:
+            refused, response = found[0] if found else (0, TxnOffsetCommitResponse())
+            code = code or refused
+            later(_refuse_txn_commit(request, code) if code else response)
+
+        self._run(
+            request.group_id,
+            lambda shard: found.append(committing.commit_transactional(shard, request)),
+            done,
+            needs_id=True,
+        )
+
+    def fetch_offsets(
+        self,
+        asked: OffsetFetchRequestGroup,
+        require_stable: bool,
+        reply: Callable[[int, list[OffsetFetchResponseTopics]], None],
+    ) -> None:
+        """Tell committed offsets of one group; with ``require_stable`` what cannot change any more by what is open."""
+        shard = self._shard(asked.group_id)
+        if not require_stable:
+            code = shard.unavailable()
+            reply(code, [] if code else committing.fetch(shard.committed, asked, require_stable=False))
+            return
+        found: list[list[OffsetFetchResponseTopics]] = []
+
+        def done(code: int) -> None:
+            if code == Code.COORDINATOR_NOT_AVAILABLE:
+                code = int(Code.NOT_COORDINATOR)  # older clients do not know the former here
+            self._turns.put_off(lambda: reply(code, [] if code else found[0]))
+
+        self._run(
+            asked.group_id,
+            lambda shard: found.append(committing.fetch(shard.latest, asked, require_stable=True)),
+            done,
+        )
+
+    # -- for administrators
+
+    def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:
+        """Tell who is in groups, as far as that cannot be lost any more."""
+        return [self._describe(group_id, version) for group_id in group_ids]
+
+    def _describe(self, group_id: str, version: int) -> DescribedGroup:
+        shard = self._shard(group_id)
+        code = shard.unavailable()
+        if code:
+            return DescribedGroup(group_id=group_id, error_code=code)
+        group = shard.committed.groups.get(group_id)
+        if group is not None:
+            return _described(group)
+        dead = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
+        if version >= 6:
+            dead.error_code = int(Code.GROUP_ID_NOT_FOUND)
+            dead.error_message = f"Group {group_id} not found."
+        return dead
+
+    def list_groups(self, states: Sequence[str], types: Sequence[str]) -> tuple[int, list[ListedGroup]]:
+        """Tell which groups there are here; empty filters let everything pass."""
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {kind.strip().lower() for kind in types}
+        listed: list[ListedGroup] = []
+        for shard in self._shards.values():
+            code = shard.unavailable()
+            if code == Code.NOT_COORDINATOR:
+                continue
+            if code:
+                return code, []
+            for group in shard.committed.groups.values():
+                state = group.state.value
+                if wanted_states and state.lower() not in wanted_states:
+                    continue
+                if wanted_types and CLASSIC not in wanted_types:
+                    continue
+                listed.append(
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type or "",
+                        group_state=state,
+                        group_type=CLASSIC,
+                    )
+                )
+        return 0, listed
+
+    def delete(self, group_ids: Sequence[str], reply: Callable[[list[DeletableGroupResult]], None]) -> None:
+        """Forget groups without members, and their offsets."""
+        by_shard: dict[int, list[str]] = {}
+        for group_id in dict.fromkeys(group_ids):
+            by_shard.setdefault(self._index(group_id), []).append(group_id)
+        answers: dict[int, list[DeletableGroupResult]] = {}
+
+        def collect(index: int, results: list[DeletableGroupResult]) -> None:
+            answers[index] = results
+            if len(answers) == len(by_shard):
+                reply([result for found in by_shard for result in answers[found]])
+
+        if not by_shard:
+            reply([])
+        for index, names in by_shard.items():
+            self._delete(index, names, collect)
+
+    def _delete(self, index: int, names: list[str], collect: Callable[[int, list[DeletableGroupResult]], None]) -> None:
+        later = self._turns.put_off
+        results: list[DeletableGroupResult] = []
+
+        def operation(shard: Shard) -> None:
+            entries: list[Entry] = []
+            for name in names:
+                code = _check_delete(shard, name)
+                results.append(DeletableGroupResult(group_id=name, error_code=code))
+                if not code:
+                    entries += [offset_tombstone(name, *place) for place in shard.latest.offsets.places(name)]
+                    entries.append(group_tombstone(name))
+            if entries:
+                shard.append(entries)
+
+        def done(code: int) -> None:
+            failed = [DeletableGroupResult(group_id=name, error_code=code) for name in names]
+            later(lambda: collect(index, failed if code else results))
+
+        self._run(names[0], operation, done)
+
+    # -- inside
+
+    @property
+    def shards(self) -> Mapping[int, Shard]:
+        """By partition of the offsets topic."""
+        return self._shards
+
+    def _index(self, group_id: str) -> int:
+        topic = self._node.image.topics.get(OFFSETS_TOPIC)
+        count = len(topic.partitions) if topic is not None else self._node.config.offsets_topic_num_partitions
+        return partition_for(group_id, count)
+
+    def _shard(self, group_id: str) -> Shard:
+        index = self._index(group_id)
+        return self._shards.get(index) or Shard(self._node, index, self._turns)
+
+    def _run(
+        self,
+        group_id: str,
+        operation: Callable[[Shard], None],
+        done: Callable[[int], None],
+        *,
+        needs_id: bool = False,
+    ) -> None:
+        """Let the group's shard do something; ``done(code)`` with the code that clients are told."""
+
+        def turn() -> None:
+            if needs_id and not group_id:
+                done(int(Code.INVALID_GROUP_ID))
+                return
+            shard = self._shard(group_id)
+            shard.run(lambda: operation(shard), lambda code: done(append_error(code)))
+
+        self._turns.run(turn)
+
+    def _put_off(self, reply: Callable[[T], None]) -> Callable[[T], None]:
+        return lambda answer: self._turns.put_off(lambda: reply(answer))
+
+
+def _nothing() -> None:
+    """Let what was put off happen."""
+
+
+def _join(shard: Shard, wanted: Joining) -> None:
+    request = wanted.request
+    group = shard.latest.groups.get(request.group_id)
+    if group is not None:
+        joining.join(group, wanted)
+    elif request.member_id != UNKNOWN_MEMBER_ID:
+        wanted.refuse(Code.UNKNOWN_MEMBER_ID, request.member_id)
+    else:
+        group = shard.create_group(request.group_id)
+        joining.join(group, wanted)
+        shard.write_new_group(group)
+
+
+def _unknown_to(leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
+    return [
+        MemberResponse(
+            member_id=identity.member_id,
+            group_instance_id=identity.group_instance_id,
+            error_code=int(Code.UNKNOWN_MEMBER_ID),
+        )
+        for identity in leaving
+    ]
+
+
+def _described(group: Group) -> DescribedGroup:
+    name = group.protocol_name if group.state is GroupState.STABLE else None
+    return DescribedGroup(
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=name or "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata(name) if name is not None else b"",
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def _check_delete(shard: Shard, group_id: str) -> int:
+    group = shard.latest.groups.get(group_id)
+    if group is None or group.state is GroupState.DEAD:
+        return int(Code.GROUP_ID_NOT_FOUND)
+    return 0 if group.state is GroupState.EMPTY else int(Code.NON_EMPTY_GROUP)
+
+
+def refuse_commit(topics: Sequence[OffsetCommitRequestTopic], code: int) -> OffsetCommitResponse:
+    """Return the answer that says the same of all partitions."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def _refuse_txn_commit(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )

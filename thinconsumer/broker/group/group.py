@@ -1,0 +1,329 @@
+"""One classic group: its members, its generation, and the rules about who may be in it.
+
+Owns the bookkeeping only; what happens when is in ``rebalance`` and ``joining``. Time, ids and the log are its
+:class:`Services`, which a shard or a test provides. Follows Kafka's ``ClassicGroup``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from typing import Protocol
+
+from ...errors import IllegalStateError, KafkaProtocolError
+from ...wire.error_codes import Code
+from ...wire.join_group import JoinGroupResponse, JoinGroupResponseMember
+from ...wire.sync_group import SyncGroupResponse
+from ..config import BrokerConfig
+from ..schedule import Timer
+from .hashing import hash_map_order
+from .member import JoinReply, Member, Protocols, SyncReply
+from .states import GROUP_TRANSITIONS, GroupEvent, GroupState, next_state
+from .subscription import subscribed_topics
+
+CONSUMER = "consumer"
+UNKNOWN_MEMBER_ID = ""
+
+
+class Services(Protocol):
+    """What a group asks of the shard that it lives in."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The cluster's settings."""
+        ...
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+        ...
+
+    def new_uuid(self) -> str:
+        """Return something to tell members apart by, for ever."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back after a while, unless the shard resigns."""
+        ...
+
+    def write_group(
+        self, group: Group, assignments: Mapping[str, bytes], done: Callable[[int], None] | None = None
+    ) -> None:
+        """Write what is to survive of a group; ``done(code)`` once, when the log has it or refuses it."""
+        ...
+
+
+class Group:
+    """See the module."""
+
+    def __init__(
+        self,
+        group_id: str,
+        services: Services,
+        *,
+        state: GroupState = GroupState.EMPTY,
+        generation: int = 0,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+        leader_id: str | None = None,
+        state_timestamp_ms: int | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.services = services
+        self.state = state
+        self.previous_state = GroupState.DEAD
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.leader_id = leader_id
+        self.state_timestamp_ms = state_timestamp_ms
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}  #: Member ids by instance id.
+        self.pending_joins: set[str] = set()  #: Ids given out with MEMBER_ID_REQUIRED, not used yet (KIP-394).
+        self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup.
+        self.new_member_added = False  #: Since the delay of an initial rebalance began.
+        self.topics: frozenset[str] | None = None  #: What members subscribe to; None where that is not known.
+        self._timers: dict[str, Timer] = {}
+
+    def __repr__(self) -> str:
+        return f"<Group {self.group_id} {self.state.value} generation {self.generation}, {len(self.members)} members>"
+
+    # -- state
+
+    def move(self, event: GroupEvent) -> None:
+        """Go to the state that follows. Raises: IllegalStateError."""
+        after = next_state(GROUP_TRANSITIONS, self.state, event, self)
+        self.previous_state, self.state = self.state, after
+        self.state_timestamp_ms = self.services.wall_ms()
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether a rebalance can begin: none is in its first half already."""
+        return GroupEvent.CHANGED in GROUP_TRANSITIONS[self.state]
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """Whether members speak the consumer protocol inside this one."""
+        return self.protocol_type == CONSUMER
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long the slowest member may take to rejoin."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # -- members
+
+    def add(self, member: Member, join: JoinReply | None = None) -> None:
+        """Take a member in; the first one leads, and says what protocol type this is."""
+        if member.instance_id is not None:
+            if member.instance_id in self.static_members:
+                raise IllegalStateError(f"{self} has a member {member.instance_id!r} already")
+            self.static_members[member.instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if not self.supports(member.protocol_type, member.protocol_names):
+            raise IllegalStateError(f"{self} has no protocol in common with {member.member_id}")
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        member.join = join
+        self.pending_joins.discard(member.member_id)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Forget a member, or somebody who was to become one; another leads if it did."""
+        member = self.members.pop(member_id, None)
+        if member is not None and member.instance_id is not None:
+            self.static_members.pop(member.instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+        return member
+
+    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> Member:
+        """Let a static member go on under a new member id; whoever still uses the old one is fenced."""
+        old = self.members.pop(old_id)
+        self.answer_join(old, JoinGroupResponse(member_id=old_id, error_code=int(Code.FENCED_INSTANCE_ID)))
+        self.answer_sync(old, SyncGroupResponse(error_code=int(Code.FENCED_INSTANCE_ID)))
+        new = Member(
+            new_id,
+            old.instance_id,
+            old.client_id,
+            old.client_host,
+            old.rebalance_timeout_ms,
+            old.session_timeout_ms,
+            old.protocol_type,
+            old.protocols,
+            old.assignment,
+        )
+        self.members[new_id] = new
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        self.static_members[instance_id] = new_id
+        return new
+
+    def check_member(self, member_id: str, instance_id: str | None) -> int:
+        """Return why a request of a member is refused, 0 if it is not."""
+        if instance_id is not None:
+            existing = self.static_members.get(instance_id)
+            if existing is None:
+                return int(Code.UNKNOWN_MEMBER_ID)
+            if existing != member_id:
+                return int(Code.FENCED_INSTANCE_ID)
+        return 0 if member_id in self.members else int(Code.UNKNOWN_MEMBER_ID)
+
+    @property
+    def awaiting_join(self) -> int:
+        """How many members have a JoinGroup parked."""
+        return sum(member.join is not None for member in self.members.values())
+
+    @property
+    def has_all_joined(self) -> bool:
+        """Whether nobody is missing who is a member, or was told to come back as one."""
+        return not self.pending_joins and all(member.join is not None for member in self.members.values())
+
+    def elect_joined_leader(self) -> bool:
+        """Let somebody lead who has joined; return False if there is nobody."""
+        leader = self.members.get(self.leader_id or UNKNOWN_MEMBER_ID)
+        if leader is None or leader.join is not None:
+            return leader is not None
+        joined = next((member for member in self.members.values() if member.join is not None), None)
+        if joined is None:
+            return False
+        self.leader_id = joined.member_id
+        return True
+
+    # -- protocols
+
+    def supports(self, protocol_type: str, names: Collection[str]) -> bool:
+        """Return whether somebody with these protocols can be in this group."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(names)
+        if self.protocol_type != protocol_type:
+            return False
+        counts = self._supporters()
+        return any(counts[name] == len(self.members) for name in names)
+
+    def select_protocol(self) -> str:
+        """Return the protocol that most members prefer among those that all of them know."""
+        counts = self._supporters()
+        candidates = {name for name, count in counts.items() if count == len(self.members)}
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        # A draw goes to whichever comes first in the hash map that Kafka counts the votes in.
+        return max(hash_map_order(votes), key=votes.__getitem__)
+
+    def _supporters(self) -> Counter[str]:
+        return Counter(name for member in self.members.values() for name in member.protocol_names)
+
+    def update(self, member: Member, protocols: Protocols, rebalance_ms: int, session_ms: int) -> None:
+        """Take what a member says of itself now."""
+        member.protocols = protocols
+        member.rebalance_timeout_ms = rebalance_ms
+        member.session_timeout_ms = session_ms
+
+    def begin_generation(self) -> None:
+        """Joining is over: the next generation is whoever is in now."""
+        self.generation += 1
+        self.protocol_name = self.select_protocol() if self.members else None
+        self.learn_topics()
+        self.move(GroupEvent.JOINED if self.members else GroupEvent.EMPTIED)
+        self.pending_syncs.clear()
+
+    def learn_topics(self) -> None:
+        """Find out what consumers subscribe to, for the expiry of offsets."""
+        self.topics = None
+        if not self.is_consumer_group:
+            return
+        if not self.members:
+            self.topics = frozenset()
+        elif self.protocol_name is not None:
+            try:
+                metadata = [member.metadata(self.protocol_name) for member in self.members.values()]
+                self.topics = frozenset().union(*map(subscribed_topics, metadata))
+            except KafkaProtocolError:
+                return  # none of a coordinator's business, but then offsets of a stable group never expire
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Return whether members read a topic; where that is not known, consumers may read any."""
+        return self.is_consumer_group if self.topics is None else topic in self.topics
+
+    # -- answers
+
+    def park_join(self, member: Member, reply: JoinReply | None) -> None:
+        """Let a member's JoinGroup wait.
+
+        One that was parked before, and that nobody can be waiting for any more, is told to try again; Kafka forgets it.
+        """
+        if reply is not None:
+            self.answer_join(
+                member, JoinGroupResponse(member_id=member.member_id, error_code=int(Code.REBALANCE_IN_PROGRESS))
+            )
+        member.join = reply
+
+    def park_sync(self, member: Member, reply: SyncReply) -> None:
+        """Let a member's SyncGroup wait; one that was parked before is told to rejoin."""
+        self.answer_sync(member, SyncGroupResponse(error_code=int(Code.REBALANCE_IN_PROGRESS)))
+        member.sync = reply
+
+    def answer_join(self, member: Member, response: JoinGroupResponse) -> bool:
+        """Answer the parked JoinGroup, if there is one."""
+        reply, member.join = member.join, None
+        if reply is not None:
+            reply(response)
+        return reply is not None
+
+    def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+        """Answer the parked SyncGroup, if there is one."""
+        reply, member.sync = member.sync, None
+        if reply is not None:
+            reply(response)
+        return reply is not None
+
+    def join_response(self, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
+        """Return what a member is told of the current generation."""
+        members = []
+        if with_members and self.protocol_name is not None:
+            members = [
+                JoinGroupResponseMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    metadata=member.metadata(self.protocol_name),
+                )
+                for member in self.members.values()
+            ]
+        return JoinGroupResponse(
+            member_id=member_id,
+            generation_id=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader_id or "",
+            skip_assignment=skip_assignment,
+            members=members,
+        )
+
+    # -- timers
+
+    def schedule(self, name: str, timeout_ms: float, callback: Callable[[], None]) -> None:
+        """Set a timer; the one of the same name is forgotten."""
+        self.cancel(name)
+
+        def fire() -> None:
+            del self._timers[name]
+            callback()
+
+        self._timers[name] = self.services.call_later(max(timeout_ms, 0) / 1000, fire)
+
+    def cancel(self, name: str) -> None:
+        """Forget a timer, if there is one."""
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def cancel_all(self) -> None:
+        """Forget all timers."""
+        for name in list(self._timers):
+            self.cancel(name)
+
+    @property
+    def timers(self) -> Mapping[str, Timer]:
+        """What is still to happen, by name."""
+        return self._timers

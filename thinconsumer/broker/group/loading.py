@@ -1,0 +1,110 @@
+"""Catching up: turning what stands in the log back into changes of a view.
+
+Members of a group come back as they were when their generation became stable, without anything that was parked or
+pending. What was not written is not known: a member that was joining when the coordinator before this one died is told
+UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, and joins anew. Follows Kafka's ``CoordinatorLoaderImpl`` and
+``GroupMetadataManager.replay``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from ...errors import IllegalStateError, KafkaError
+from ...records.batch import Batch, ControlType
+from . import records
+from .group import Group, Services
+from .log_format import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+)
+from .member import Member
+from .offsets import NO_PRODUCER_ID, CommittedOffset
+from .records import Change
+from .states import GroupState
+
+log = logging.getLogger(__name__)
+
+
+def changes(
+    batches: Iterable[Batch], services: Services, group_of: Callable[[str], Group]
+) -> Iterator[tuple[Change, int]]:
+    """Yield each record's change and offset. ``group_of`` returns a group by its id, or a new empty one.
+
+    A record that makes no sense is left out, and said so: one group would take all of its partition along.
+    """
+    for batch in batches:
+        try:
+            if batch.is_control:
+                marker = batch.control_type(check_crcs=False)
+                if marker in (ControlType.COMMIT, ControlType.ABORT):
+                    yield records.end_transaction(batch.producer_id, marker is ControlType.COMMIT), batch.base_offset
+                continue
+            rows = batch.decode("", -1, check_crcs=False)
+        except KafkaError as error:
+            log.warning("offsets topic: %r left out: %s", batch, error)
+            continue
+        producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
+        for row in rows:
+            try:
+                change = _change(row.key, row.value, producer_id, services, group_of)
+            except (KafkaError, IllegalStateError) as error:
+                log.warning("offsets topic: record at offset %d left out: %s", row.offset, error)
+                continue
+            if change is not None:
+                yield change, row.offset
+
+
+def _change(
+    key: bytes | None,
+    value: bytes | None,
+    producer_id: int,
+    services: Services,
+    group_of: Callable[[str], Group],
+) -> Change | None:
+    about = decode_key(key)
+    if isinstance(about, OffsetCommitKey):
+        if value is None:
+            return records.remove_offset(about.group, about.topic, about.partition)
+        committed = CommittedOffset.from_value(decode_offset_value(value), -1)
+        return records.put_offset(group_of(about.group), about.topic, about.partition, committed, producer_id)
+    if isinstance(about, GroupMetadataKey):
+        if value is None:
+            return records.remove_group(about.group)
+        return records.put_group(load_group(about.group, decode_group_value(value), services))
+    return None
+
+
+def load_group(group_id: str, value: GroupMetadataValue, services: Services) -> Group:
+    """Return the group that a record tells of. Raises: IllegalStateError: Its members cannot be in one group."""
+    group = Group(
+        group_id,
+        services,
+        state=GroupState.STABLE if value.members else GroupState.EMPTY,
+        generation=value.generation,
+        protocol_type=value.protocol_type or None,
+        protocol_name=value.protocol,
+        leader_id=value.leader,
+        state_timestamp_ms=None if value.current_state_timestamp == -1 else value.current_state_timestamp,
+    )
+    for row in value.members:
+        group.add(
+            Member(
+                row.member_id,
+                row.group_instance_id,
+                row.client_id,
+                row.client_host,
+                row.session_timeout if row.rebalance_timeout == -1 else row.rebalance_timeout,
+                row.session_timeout,
+                value.protocol_type,
+                ((value.protocol or "", bytes(row.subscription)),),
+                bytes(row.assignment),
+            )
+        )
+    group.learn_topics()
+    return group

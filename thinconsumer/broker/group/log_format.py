@@ -1,0 +1,153 @@
+"""Records of ``__consumer_offsets``: committed offsets, and groups as they were when they became stable.
+
+The first two bytes of a key say what the record is about, those of a value its version; a null value takes away what
+was said before. Written as 4.3 brokers write them, read in every version there has been. Follows
+``OffsetCommitKey.json``, ``OffsetCommitValue.json``, ``GroupMetadataKey.json`` and ``GroupMetadataValue.json``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...errors import KafkaProtocolError
+from ...wire import Message
+from ...wire.schema import Struct, array, binary, int32, int64, string, uuid
+
+_VERSION_SIZE = 2
+#: What a key is about. Type 0 is the oldest form of type 1; all others are about groups of other protocols.
+LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
+
+#: What we write: 4 is what 4.3 writes for offsets, 1 for those of old clients that say how long to keep them.
+OFFSET_VALUE_VERSION = 4
+OFFSET_VALUE_VERSION_EXPIRING = 1
+GROUP_VALUE_VERSION = 3
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetCommitKey(Message):
+    """Whose offset, and of which partition."""
+
+    VERSIONS = (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)
+
+    group: str = string("0+")
+    topic: str = string("0+")
+    partition: int = int32("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class OffsetCommitValue(Message):
+    """The offset, and when it was committed, in milliseconds; ``expire_timestamp`` only from old clients."""
+
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+
+    offset: int = int64("0+")
+    leader_epoch: int = int32("3+", default=-1, ignorable=True)
+    metadata: str = string("0+")
+    commit_timestamp: int = int64("0+")
+    expire_timestamp: int = int64("1", default=-1, ignorable=True)
+    topic_id: bytes = uuid("4+", tag=0, ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupMetadataKey(Message):
+    """Which group."""
+
+    VERSIONS = (GROUP_METADATA, GROUP_METADATA)
+
+    group: str = string("2")
+
+
+@dataclass(slots=True, kw_only=True)
+class MemberMetadata(Struct):
+    """One member, with what it said of itself under the elected protocol, and what it was given."""
+
+    member_id: str = string("0+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+    client_id: str = string("0+")
+    client_host: str = string("0+")
+    rebalance_timeout: int = int32("1+", default=-1, ignorable=True)
+    session_timeout: int = int32("0+")
+    subscription: bytes = binary("0+")
+    assignment: bytes = binary("0+")
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupMetadataValue(Message):
+    """One generation of a group."""
+
+    VERSIONS = (0, 4)
+    FLEXIBLE = 4
+
+    protocol_type: str = string("0+")
+    generation: int = int32("0+")
+    protocol: str | None = string("0+", nullable="0+")
+    leader: str | None = string("0+", nullable="0+")
+    current_state_timestamp: int = int64("2+", default=-1, ignorable=True)
+    members: list[MemberMetadata] = array(MemberMetadata, "0+")
+
+
+M = TypeVar("M", bound=Message)
+
+
+def offset_key(group: str, topic: str, partition: int) -> bytes:
+    """Return the key of one committed offset."""
+    return _prefixed(OffsetCommitKey(group=group, topic=topic, partition=partition), OFFSET_COMMIT)
+
+
+def offset_value(value: OffsetCommitValue) -> bytes:
+    """Return the value in the version that can say it."""
+    expires = value.expire_timestamp != -1
+    return _prefixed(value, OFFSET_VALUE_VERSION_EXPIRING if expires else OFFSET_VALUE_VERSION)
+
+
+def group_key(group: str) -> bytes:
+    """Return the key of a group."""
+    return _prefixed(GroupMetadataKey(group=group), GROUP_METADATA)
+
+
+def group_value(value: GroupMetadataValue) -> bytes:
+    """Return the value."""
+    return _prefixed(value, GROUP_VALUE_VERSION)
+
+
+def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
+    """Return what a record is about; None if it is about something that we do not keep.
+
+    Raises:
+        KafkaProtocolError: The bytes are no key.
+    """
+    data = key or b""
+    kind = _version(data)
+    if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
+        return OffsetCommitKey.decode(data, kind, _VERSION_SIZE)
+    return GroupMetadataKey.decode(data, kind, _VERSION_SIZE) if kind == GROUP_METADATA else None
+
+
+def decode_offset_value(value: bytes) -> OffsetCommitValue:
+    """Read a committed offset. Raises: KafkaProtocolError."""
+    return _decode(OffsetCommitValue, value)
+
+
+def decode_group_value(value: bytes) -> GroupMetadataValue:
+    """Read a group. Raises: KafkaProtocolError."""
+    return _decode(GroupMetadataValue, value)
+
+
+def _prefixed(message: Message, version: int) -> bytes:
+    return version.to_bytes(_VERSION_SIZE, "big") + message.encode(version)
+
+
+def _decode(kind: type[M], data: bytes) -> M:
+    version = _version(data)
+    first, last = kind.VERSIONS
+    if not first <= version <= last:
+        raise KafkaProtocolError(f"{kind.__name__} version {version}, where {first} to {last} are known")
+    return kind.decode(data, version, _VERSION_SIZE)
+
+
+def _version(data: bytes) -> int:
+    if len(data) < _VERSION_SIZE:
+        raise KafkaProtocolError(f"record of {len(data)} bytes in the offsets topic")
+    return int.from_bytes(data[:_VERSION_SIZE], "big", signed=True)

@@ -1,0 +1,117 @@
+"""SyncGroup, Heartbeat and LeaveGroup: what members of a group ask and tell once they have joined.
+
+Follows ``classicGroupSync``, ``classicGroupHeartbeat`` and ``classicGroupLeave`` in Kafka's ``GroupMetadataManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...wire.error_codes import Code
+from ...wire.heartbeat import HeartbeatRequest
+from ...wire.leave_group import MemberIdentity, MemberResponse
+from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from . import rebalance
+from .group import UNKNOWN_MEMBER_ID, Group
+from .member import SyncReply
+from .states import GroupState
+
+
+def sync(group: Group, request: SyncGroupRequest, reply: SyncReply) -> None:
+    """Give a member its assignment, or park its call until there is one; the leader brings all of them."""
+    code = _check_sync(group, request)
+    if code:
+        reply(SyncGroupResponse(error_code=code))
+        return
+    member = group.members[request.member_id]
+    if group.state is GroupState.STABLE:
+        rebalance.synced(group, member.member_id)
+        reply(
+            SyncGroupResponse(
+                protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
+            )
+        )
+        return
+    group.park_sync(member, reply)
+    rebalance.synced(group, member.member_id)
+    if member.member_id == group.leader_id:
+        rebalance.store_assignment(group, {a.member_id: bytes(a.assignment) for a in request.assignments})
+
+
+def _check_sync(group: Group, request: SyncGroupRequest) -> int:
+    if group.state is GroupState.EMPTY:
+        return int(Code.UNKNOWN_MEMBER_ID)
+    if group.state is GroupState.DEAD:
+        return int(Code.COORDINATOR_NOT_AVAILABLE)
+    code = group.check_member(request.member_id, request.group_instance_id)
+    if code:
+        return code
+    if request.generation_id != group.generation:
+        return int(Code.ILLEGAL_GENERATION)
+    said = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
+    if any(None not in pair and pair[0] != pair[1] for pair in said):
+        return int(Code.INCONSISTENT_GROUP_PROTOCOL)
+    return int(Code.REBALANCE_IN_PROGRESS) if group.state is GroupState.PREPARING_REBALANCE else 0
+
+
+#: What a member with the right generation is told in each state.
+_HEARTBEATS = {
+    GroupState.EMPTY: Code.UNKNOWN_MEMBER_ID,
+    GroupState.PREPARING_REBALANCE: Code.REBALANCE_IN_PROGRESS,
+    GroupState.COMPLETING_REBALANCE: Code.NONE,
+    GroupState.STABLE: Code.NONE,
+}
+
+
+def heartbeat(group: Group, request: HeartbeatRequest) -> int:
+    """Keep a member's session alive, and tell it whether it has to rejoin."""
+    if group.state is GroupState.DEAD:
+        return int(Code.COORDINATOR_NOT_AVAILABLE)
+    code = group.check_member(request.member_id, request.group_instance_id)
+    if code:
+        return code
+    if request.generation_id != group.generation:
+        return int(Code.ILLEGAL_GENERATION)
+    rebalance.keep_session(group, group.members[request.member_id])
+    return int(_HEARTBEATS[group.state])
+
+
+def leave(group: Group, leaving: Sequence[MemberIdentity]) -> list[MemberResponse] | None:
+    """Remove members, each with a result of its own; None when the group is dead."""
+    if group.state is GroupState.DEAD:
+        return None
+    responses = [
+        MemberResponse(
+            member_id=identity.member_id,
+            group_instance_id=identity.group_instance_id,
+            error_code=_leave_one(group, identity),
+        )
+        for identity in leaving
+    ]
+    if any(not response.error_code for response in responses):
+        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            rebalance.prepare_or_complete(group, "members left")
+        else:
+            rebalance.maybe_complete_join(group)
+    return responses
+
+
+def _leave_one(group: Group, identity: MemberIdentity) -> int:
+    member_id = identity.member_id
+    if member_id in group.pending_joins:
+        group.remove(member_id)
+        group.cancel(rebalance.session(member_id))
+        return 0
+    if member_id == UNKNOWN_MEMBER_ID:
+        # An administrator names a static member by its instance id alone.
+        found = group.static_members.get(identity.group_instance_id or "")
+        if found is None:
+            return int(Code.UNKNOWN_MEMBER_ID)
+        member_id = found
+    else:
+        code = group.check_member(member_id, identity.group_instance_id)
+        if code:
+            return code
+    group.cancel(rebalance.session(member_id))
+    rebalance.expel(group, group.members[member_id])
+    return 0

@@ -1,0 +1,217 @@
+"""How a group gets from one generation to the next, and what happens when somebody takes too long.
+
+Functions on one :class:`~.group.Group`; requests come in through ``joining`` and ``membership``, time through the
+group's own timers. Follows the ``classicGroup*`` helpers of Kafka's ``GroupMetadataManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from ...wire.error_codes import Code
+from ...wire.join_group import JoinGroupResponse
+from ...wire.sync_group import SyncGroupResponse
+from .append_errors import append_error
+from .group import UNKNOWN_MEMBER_ID, Group
+from .member import Member
+from .states import GroupEvent, GroupState
+
+log = logging.getLogger(__name__)
+
+JOIN = "join"  #: Timer: when joining is over, whoever is missing.
+SYNC = "sync"  #: Timer: when members that do not ask for their assignment are removed.
+#: How long a newcomer's first JoinGroup may be parked: whether its client still lives cannot be seen meanwhile.
+NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
+
+
+def session(member_id: str) -> str:
+    """Return the name of the timer that removes a member, or somebody who was to become one."""
+    return f"session:{member_id}"
+
+
+# -- the first half: everybody joins
+
+
+def prepare_or_complete(group: Group, reason: str) -> None:
+    """Begin a rebalance, or see whether the one that is under way can go on."""
+    if group.can_rebalance:
+        prepare(group, reason)
+    else:
+        maybe_complete_join(group)
+
+
+def prepare(group: Group, reason: str) -> None:
+    """Begin a rebalance: members learn of it from their heartbeats and have to rejoin in time."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        reset_assignment(group, int(Code.REBALANCE_IN_PROGRESS))
+    group.pending_syncs.clear()
+    group.cancel(SYNC)
+    is_initial = group.state is GroupState.EMPTY
+    if is_initial:
+        # More members of a group that has just begun are likely to come at once.
+        delay = group.services.config.group_initial_rebalance_delay_ms
+        remaining = max(group.rebalance_timeout_ms - delay, 0)
+        group.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
+    group.move(GroupEvent.CHANGED)
+    log.info("%r prepares for a rebalance: %s", group, reason)
+    if is_initial:
+        return
+    if group.has_all_joined:
+        complete_join(group)
+    else:
+        group.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
+
+
+def _end_initial_delay(group: Group, delay: int, remaining: int) -> None:
+    if not (group.new_member_added and remaining):
+        complete_join(group)
+        return
+    group.new_member_added = False
+    new_delay = min(group.services.config.group_initial_rebalance_delay_ms, remaining)
+    new_remaining = max(remaining - delay, 0)
+    group.schedule(JOIN, new_delay, lambda: _end_initial_delay(group, new_delay, new_remaining))
+
+
+def maybe_complete_join(group: Group) -> None:
+    """Go on if everybody has joined; the delay of an initial rebalance is waited for in any case."""
+    is_initial = group.previous_state is GroupState.EMPTY
+    if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.has_all_joined:
+        complete_join(group)
+
+
+def complete_join(group: Group) -> None:
+    """Joining is over. Whoever did not rejoin is out, except static members, which may be restarting."""
+    group.cancel(JOIN)
+    late = [member for member in group.members.values() if member.join is None and not member.is_static]
+    for member in late:
+        group.remove(member.member_id)
+        group.cancel(session(member.member_id))
+    if not group.elect_joined_leader() and group.members:
+        # Only static members are left and none of them has come: their sessions will end, or one will come.
+        group.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
+        return
+    group.begin_generation()
+    if group.state is GroupState.EMPTY:
+        # If this cannot be written, the generation before comes to life again elsewhere and times out there.
+        group.services.write_group(group, {})
+        return
+    for member in list(group.members.values()):
+        is_leader = member.member_id == group.leader_id
+        group.answer_join(member, group.join_response(member.member_id, with_members=is_leader))
+        keep_session(group, member)
+        member.is_new = False
+        group.pending_syncs.add(member.member_id)
+    generation = group.generation
+    group.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group, generation))
+
+
+# -- the second half: everybody gets an assignment
+
+
+def set_assignment(group: Group, assignments: Mapping[str, bytes]) -> None:
+    """Give out what the leader decided."""
+    for member in group.members.values():
+        member.assignment = assignments.get(member.member_id, b"")
+    _propagate(group, 0)
+
+
+def reset_assignment(group: Group, code: int) -> None:
+    """Forget what was to be given out, and tell those who wait for it."""
+    for member in group.members.values():
+        member.assignment = b""
+    _propagate(group, code)
+
+
+def _propagate(group: Group, code: int) -> None:
+    for member in list(group.members.values()):
+        response = SyncGroupResponse(error_code=code, assignment=member.assignment)
+        if not code:
+            response.protocol_type, response.protocol_name = group.protocol_type, group.protocol_name
+        if group.answer_sync(member, response):
+            # Its session may have ended while the call was parked, which had no effect then: it begins anew.
+            keep_session(group, member)
+
+
+def store_assignment(group: Group, assignments: Mapping[str, bytes]) -> None:
+    """Write the leader's assignment; members get it when the log has it."""
+    generation = group.generation
+
+    def written(code: int) -> None:
+        if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
+            return  # somebody came or went meanwhile, and everybody was told to rejoin
+        if code:
+            reset_assignment(group, append_error(code))
+            prepare_or_complete(group, f"the assignment could not be written: error {code}")
+        else:
+            set_assignment(group, assignments)
+            group.move(GroupEvent.ASSIGNED)
+
+    complete = {member_id: assignments.get(member_id, b"") for member_id in group.members}
+    group.services.write_group(group, complete, written)
+
+
+def synced(group: Group, member_id: str) -> None:
+    """Note that a member asked for its assignment."""
+    group.pending_syncs.discard(member_id)
+    if not group.pending_syncs:
+        group.cancel(SYNC)
+
+
+def _expire_syncs(group: Group, generation: int) -> None:
+    active = group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
+    if generation != group.generation or not active or not group.pending_syncs:
+        return
+    missing = list(group.pending_syncs)
+    for member_id in missing:
+        group.remove(member_id)
+        group.cancel(session(member_id))
+    prepare(group, f"{len(missing)} members did not send SyncGroup in time")
+
+
+# -- sessions
+
+
+def keep_session(group: Group, member: Member, timeout_ms: int | None = None) -> None:
+    """Let a member's session begin anew."""
+    member_id = member.member_id
+    if timeout_ms is None:
+        timeout_ms = member.session_timeout_ms
+    group.schedule(session(member_id), timeout_ms, lambda: expire_session(group, member_id))
+
+
+def expire_session(group: Group, member_id: str) -> None:
+    """A member was not heard of for too long."""
+    if member_id in group.pending_joins:
+        group.remove(member_id)
+        complete_join_without_the_lost(group)
+        return
+    member = group.members.get(member_id)
+    if member is not None and not member.has_satisfied_heartbeat:
+        remove(group, member, f"member {member_id} was not heard of in its session timeout")
+
+
+def remove(group: Group, member: Member, reason: str) -> None:
+    """Remove a member that did not say goodbye."""
+    expel(group, member)
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+        prepare_or_complete(group, reason)
+    else:
+        complete_join_without_the_lost(group)
+
+
+def complete_join_without_the_lost(group: Group) -> None:
+    """Go on if those who are missing are so no more."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.has_all_joined:
+        complete_join(group)
+
+
+def expel(group: Group, member: Member) -> None:
+    """Take a member out; if its client lives, it may come as a new one.
+
+    Kafka leaves a SyncGroup that is parked without an answer for ever.
+    """
+    unknown = int(Code.UNKNOWN_MEMBER_ID)
+    group.answer_join(member, JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=unknown))
+    group.answer_sync(member, SyncGroupResponse(error_code=unknown))
+    group.remove(member.member_id)

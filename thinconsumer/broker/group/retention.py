@@ -1,0 +1,61 @@
+"""Which offsets are too old to be kept, and which belong to topics that are gone.
+
+An offset's age counts from when its group became empty, or from its commit where a group has no members at all, or is
+stable and does not read the topic any more (KIP-211). Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and
+``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .group import Group
+from .offsets import CommittedOffset, Place
+from .records import Entry, View, group_tombstone, offset_tombstone
+from .states import GroupState
+
+
+def expired(view: View, now_ms: int, retention_ms: int) -> list[Entry]:
+    """Return what forgets all offsets that are too old, and the groups that have none left."""
+    entries: list[Entry] = []
+    for group in view.groups.values():
+        offsets = view.offsets.of_group(group.group_id)
+        old = [
+            place
+            for place, offset in offsets.items()
+            if _is_expired(group, place, offset, now_ms, retention_ms)
+            and not view.offsets.is_unstable(group.group_id, *place)
+        ]
+        entries += [offset_tombstone(group.group_id, *place) for place in old]
+        nothing_left = len(old) == len(offsets) and not view.offsets.has_open_transactions(group.group_id)
+        if nothing_left and group.state is GroupState.EMPTY:
+            entries.append(group_tombstone(group.group_id))
+    return entries
+
+
+def _is_expired(group: Group, place: Place, offset: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
+    since = offset.commit_timestamp_ms
+    if group.protocol_type is not None:
+        if group.state is GroupState.EMPTY:
+            since = since if group.state_timestamp_ms is None else group.state_timestamp_ms
+        elif not (group.is_consumer_group and group.topics is not None and group.state is GroupState.STABLE):
+            return False
+    if group.is_subscribed_to(place[0]):
+        return False
+    if offset.expire_timestamp_ms != -1:
+        return now_ms >= offset.expire_timestamp_ms
+    return now_ms - since >= retention_ms
+
+
+def of_deleted_topics(view: View, topics: Mapping[str, bytes | None]) -> list[Entry]:
+    """Return what forgets the offsets of topics; ``topics`` says which id each name has now, if any."""
+    entries: dict[tuple[str, Place], Entry] = {}
+    known = [
+        (group, place, offset)
+        for group in view.offsets.groups()
+        for place, offset in view.offsets.of_group(group).items()
+    ]
+    for group, place, offset in (*known, *view.offsets.pending()):
+        if place[0] in topics and offset.topic_id != topics[place[0]]:
+            entries.setdefault((group, place), offset_tombstone(group, *place))
+    return list(entries.values())

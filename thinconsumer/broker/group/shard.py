@@ -1,0 +1,322 @@
+"""The coordinator of one partition of ``__consumer_offsets``: its groups and offsets, in memory and in the log.
+
+Owns being elected, catching up and resigning, appending, and who waits for what was appended. There are two views of
+the same groups: the *latest*, which requests that change something work on, and the *committed* one, which those that
+only ask are answered from, so that nobody sees what may be lost yet. Follows Kafka's ``CoordinatorRuntime``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...wire.error_codes import Code
+from ...wire.join_group import JoinGroupResponse
+from ...wire.sync_group import SyncGroupResponse
+from ..config import BrokerConfig
+from ..schedule import Timer
+from . import loading, rebalance, retention
+from .group import Group
+from .host import Host, OffsetsPartition
+from .offsets import NO_PRODUCER_ID
+from .records import Change, Entry, View, empty_group_entry, group_entry, put_group
+from .states import SHARD_TRANSITIONS, GroupEvent, GroupState, ShardEvent, ShardState, next_state
+from .turns import Turns
+
+log = logging.getLogger(__name__)
+
+#: How long an answer waits for the log, as Kafka's ``offsets.commit.timeout.ms``.
+WRITE_TIMEOUT_S = 5.0
+#: How often offsets are looked at for being too old, as Kafka's ``offsets.retention.check.interval.ms``.
+RETENTION_CHECK_S = 600.0
+
+Done = Callable[[int], None]
+
+
+class _Waiter:
+    """Somebody who wants to know that something is in the log; told once."""
+
+    __slots__ = ("_done", "timer")
+
+    def __init__(self, done: Done) -> None:
+        self._done: Done | None = done
+        self.timer: Timer | None = None
+
+    def finish(self, code: int) -> None:
+        """Tell, unless it was told that it takes too long."""
+        done, self._done = self._done, None
+        if self.timer is not None:
+            self.timer.cancel()
+        if done is not None:
+            done(code)
+
+
+@dataclass(slots=True, eq=False)
+class _Write:
+    """Something that is in the log, but not on all replicas in sync yet."""
+
+    changes: list[tuple[Change, int]]
+    waiters: list[_Waiter] = field(default_factory=list)
+
+
+class Shard:
+    """See the module. As a group's ``Services`` it gives it time, ids and the log."""
+
+    def __init__(self, host: Host, index: int, turns: Turns) -> None:
+        self.index = index
+        self.state = ShardState.DOWN
+        self.epoch = -1
+        self.latest = View()
+        self.committed = View()
+        self._host = host
+        self._turns = turns
+        self._partition: OffsetsPartition | None = None
+        self._writes: list[_Write] = []
+        self._created: list[Group] = []  #: Groups that nothing was written of yet.
+        self._refused = 0
+        self._timers: dict[str, Timer] = {}
+        self._watch: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Shard {self.index} {self.state.value} epoch {self.epoch}, {len(self.latest.groups)} groups>"
+
+    # -- its life
+
+    def elected(self, epoch: int, partition: OffsetsPartition) -> None:
+        """This node leads the partition from now on: catch up."""
+        self._move(ShardEvent.ELECTED)
+        self.epoch = epoch
+        self._partition = partition
+        self.latest, self.committed = View(), View()
+        delay = self._host.config.coordinator_load_s
+        if delay > 0:
+            self._timers["load"] = self.call_later(delay, self._load)
+        else:
+            self._load()
+
+    def resigned(self) -> None:
+        """Another node leads: whoever waits here is sent there, and nothing of what was known is."""
+        self._move(ShardEvent.RESIGNED)
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self._watch is not None and self._partition is not None:
+            self._partition.unwatch(self._watch)
+        self._watch = None
+        self._partition = None
+        writes, self._writes = self._writes, []
+        self._created.clear()
+        for write in writes:
+            for waiter in write.waiters:
+                waiter.finish(int(Code.NOT_COORDINATOR))
+        for group in list(self.latest.groups.values()):
+            _unload(group)
+        self.latest, self.committed = View(), View()
+
+    def _move(self, event: ShardEvent) -> None:
+        self.state = next_state(SHARD_TRANSITIONS, self.state, event, self)
+
+    def _load(self) -> None:
+        partition = self._partition
+        assert partition is not None
+        end = partition.log.end_offset
+        safe = partition.high_watermark
+        rest: list[tuple[Change, int]] = []
+        batches = partition.log.read_batches(partition.log.start_offset, end)
+        for change, offset in loading.changes(batches, self, self._group_of):
+            change(self.latest, offset)
+            if offset < safe:
+                change(self.committed, offset)
+            else:
+                rest.append((change, offset))
+        self._move(ShardEvent.CAUGHT_UP)
+        if rest:
+            self._await_high_watermark(partition, end, _Write(rest))
+        log.info("%r has read its log up to %d", self, end)
+        for group in list(self.latest.groups.values()):
+            for member in list(group.members.values()):
+                rebalance.keep_session(group, member)
+            if len(group.members) > self.config.group_max_size:
+                rebalance.prepare(group, "there are more members than allowed now")
+        self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
+
+    def _group_of(self, group_id: str) -> Group:
+        return self.latest.groups.get(group_id) or self.new_group(group_id)
+
+    def _await_high_watermark(self, partition: OffsetsPartition, end: int, write: _Write) -> None:
+        """What the coordinator before this one left unconfirmed counts when all replicas in sync have it."""
+        self._writes.append(write)
+
+        def look() -> None:
+            if partition.high_watermark >= end and self._watch is not None:
+                partition.unwatch(self._watch)
+                self._watch = None
+                self._turns.run(lambda: self._finish(write, 0))
+
+        self._watch = partition.watch(look)
+
+    def _retain(self) -> None:
+        self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
+        entries = retention.expired(self.latest, self.wall_ms(), self.config.offsets_retention_minutes * 60_000)
+        if entries:
+            self.append(entries)
+
+    # -- services to groups
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The cluster's settings."""
+        return self._host.config
+
+    def wall_ms(self) -> int:
+        """Return milliseconds since the epoch."""
+        return self._host.schedule.wall_ms()
+
+    def new_uuid(self) -> str:
+        """Return a random UUID, version 4."""
+        data = bytearray(self._host.random.randrange(256) for _ in range(16))
+        data[6] = data[6] & 0x0F | 0x40
+        data[8] = data[8] & 0x3F | 0x80
+        text = data.hex()
+        return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back after a while."""
+        return self._host.call_later(seconds, lambda: self._turns.run(callback))
+
+    def write_group(self, group: Group, assignments: Mapping[str, bytes], done: Done | None = None) -> None:
+        """Write who is in a group and what everybody was given."""
+        self.append([group_entry(group, assignments)], done)
+
+    # -- groups
+
+    def new_group(self, group_id: str) -> Group:
+        """Return a group that does not exist yet."""
+        return Group(group_id, self, state_timestamp_ms=self.wall_ms())
+
+    def create_group(self, group_id: str) -> Group:
+        """Let a group exist; it is seen by others, and outlives this coordinator, once something is written."""
+        group = self.latest.groups[group_id] = self.new_group(group_id)
+        self._created.append(group)
+        return group
+
+    def write_new_group(self, group: Group) -> None:
+        """Write that a group exists, unless what was just done has written something already."""
+        if group in self._created:
+            self.append([empty_group_entry(group)])
+
+    # -- requests
+
+    def unavailable(self) -> int:
+        """Return why requests are refused, 0 if they are not."""
+        if self.state is ShardState.CATCHING_UP:
+            return int(Code.COORDINATOR_LOAD_IN_PROGRESS)
+        return 0 if self.state is ShardState.READY else int(Code.NOT_COORDINATOR)
+
+    def run(self, operation: Callable[[], None], done: Done) -> None:
+        """Do something that may change groups; ``done(code)`` once that, and all before it, cannot be lost any more.
+
+        So nobody is told of something that another coordinator would not know of.
+        """
+        code = self.unavailable()
+        if code:
+            done(code)
+            return
+        self._refused = 0
+        operation()
+        if self._refused:
+            done(self._refused)
+        elif self._writes:
+            self._wait(self._writes[-1], done)
+        else:
+            done(0)
+
+    def append(
+        self,
+        entries: Sequence[Entry],
+        done: Done | None = None,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+    ) -> None:
+        """Write, and remember what was written; ``done(code)`` once, when that is safe, refused, or takes too long."""
+        if self.state is not ShardState.READY or self._partition is None:
+            self._refuse(int(Code.NOT_COORDINATOR), [], done)
+            return
+        created, self._created = self._created, []
+        write = _Write([(put_group(group), -1) for group in created])
+        early: list[int] = []
+
+        def written(code: int) -> None:
+            if write in self._writes:
+                self._turns.run(lambda: self._finish(write, code))
+            else:
+                early.append(code)  # before we know the offsets
+
+        base = self._partition.append_records(
+            [entry.record for entry in entries],
+            written,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transactional=producer_id != NO_PRODUCER_ID,
+        )
+        if base < 0:
+            self._refuse(early[0] if early else int(Code.NOT_LEADER_OR_FOLLOWER), created, done)
+            return
+        for offset, entry in enumerate(entries, base):
+            entry.change(self.latest, offset)
+            write.changes.append((entry.change, offset))
+        self._writes.append(write)
+        if early:
+            if done is not None:
+                write.waiters.append(_Waiter(done))
+            self._finish(write, early[0])
+        elif done is not None:
+            self._wait(write, done)
+
+    def apply(self, change: Change) -> None:
+        """Take what somebody else has written into our partition, and what cannot be lost any more."""
+        if self.state is ShardState.READY:
+            change(self.latest, -1)
+            change(self.committed, -1)
+
+    def _refuse(self, code: int, created: Sequence[Group], done: Done | None) -> None:
+        """Nothing was written: groups that were to begin with this do not exist."""
+        self._refused = code
+        for group in created:
+            if self.latest.groups.get(group.group_id) is group:
+                del self.latest.groups[group.group_id]
+                group.cancel_all()
+        if done is not None:
+            done(code)
+
+    def _wait(self, write: _Write, done: Done) -> None:
+        waiter = _Waiter(done)
+        waiter.timer = self.call_later(WRITE_TIMEOUT_S, lambda: waiter.finish(int(Code.REQUEST_TIMED_OUT)))
+        write.waiters.append(waiter)
+
+    def _finish(self, write: _Write, code: int) -> None:
+        if write not in self._writes:
+            return  # resigned meanwhile
+        self._writes.remove(write)
+        # Too few replicas in sync, but all of those that are have it: it stays, which is all that Kafka's coordinators
+        # look at. Any other code: we do not lead any more, and will hear of it.
+        if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
+            code = 0
+        if not code:
+            for change, offset in write.changes:
+                change(self.committed, offset)
+        for waiter in write.waiters:
+            waiter.finish(code)
+
+
+def _unload(group: Group) -> None:
+    """Send those who wait for a group to its next coordinator."""
+    moved = int(Code.NOT_COORDINATOR)
+    group.cancel_all()
+    if group.state is not GroupState.DEAD:
+        group.move(GroupEvent.REMOVED)
+    for member in group.members.values():
+        group.answer_join(member, JoinGroupResponse(member_id=member.member_id, error_code=moved))
+        group.answer_sync(member, SyncGroupResponse(error_code=moved))
