@@ -7,7 +7,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.schedule import Schedule
+from thinconsumer.broker.schedule import DEAD_MAX, Schedule
 
 
 def test_timers_run_in_the_order_of_their_moments_and_then_of_asking():
@@ -92,3 +92,20 @@ def test_coarse_steps_do_what_fine_ones_do(delays, steps):
     fine = run([n * 0.25 for n in range(int(end * 4) + 1)])
     coarse = run(sorted({min(end, float(sum(steps[: n + 1]))) for n in range(len(steps))} | {end}))
     assert fine == coarse
+
+
+def test_cancelled_timers_do_not_pile_up_until_their_moments():
+    """A request with a timeout of weeks leaves nothing behind when it is answered at once."""
+    schedule = Schedule()
+    seen = []
+    schedule.call_at(5, lambda: seen.append("kept"))
+    for number in range(100_000):
+        schedule.call_later(1e6 + number, lambda: seen.append("cancelled")).cancel()
+    assert len(schedule._heap) < 2 * DEAD_MAX
+    timers = [schedule.call_at(10 - number % 3, lambda: seen.append("late")) for number in range(1000)]
+    for timer in timers[1:]:
+        timer.cancel()
+        timer.cancel()
+    schedule.advance(2e6)
+    assert seen == ["kept", "late"]
+    assert schedule._heap == []

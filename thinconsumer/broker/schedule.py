@@ -13,6 +13,9 @@ from collections.abc import Callable
 
 from ..timers import NEVER
 
+#: So many cancelled timers may always lie about.
+DEAD_MAX = 256
+
 
 class Timer:
     """Something that is to happen at a moment; :meth:`cancel` it if it is not to happen after all."""
@@ -30,7 +33,10 @@ class Timer:
 
     def cancel(self) -> None:
         """Forget it. Again, or after it has happened: nothing."""
-        self._callback = None
+        if self._callback is not None:
+            self._callback = None
+            if self._schedule is not None:
+                self._schedule.one_cancelled()
 
     def rearm(self, callback: Callable[[], object]) -> None:
         """Let it be pending again, for whoever could not let it happen now; :meth:`fire` is theirs to call."""
@@ -51,6 +57,7 @@ class Schedule:
         self._wall_offset = wall_time - now
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
+        self._dead = 0  #: Entries of the heap that were cancelled.
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch, for what the protocol dates."""
@@ -58,7 +65,7 @@ class Schedule:
 
     def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
         """Call back at a moment; those of one moment in the order they were asked for."""
-        timer = Timer(moment, callback)
+        timer = Timer(moment, callback, self)
         heapq.heappush(self._heap, (moment, next(self._numbers), timer))
         return timer
 
@@ -71,7 +78,16 @@ class Schedule:
         heap = self._heap
         while heap and not heap[0][2].is_pending:
             heapq.heappop(heap)
+            self._dead -= 1
         return heap[0][0] if heap else NEVER
+
+    def one_cancelled(self) -> None:
+        """Clear up once most of the heap is cancelled: requests with timeouts of weeks would stay that long."""
+        self._dead += 1
+        if self._dead >= DEAD_MAX and self._dead * 2 > len(self._heap):
+            self._heap[:] = [entry for entry in self._heap if entry[2].is_pending]
+            heapq.heapify(self._heap)
+            self._dead = 0
 
     def advance(self, now: float, wall_time: float | None = None) -> None:
         """Let time pass: run what is due, in order. Time never goes back, the calendar may."""

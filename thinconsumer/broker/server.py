@@ -75,8 +75,7 @@ class EmbeddedBroker:
         topics: Names and numbers of partitions.
         port: Of the first broker; those of the others follow. 0: any that are free.
         host: Where to listen, and what clients are told.
-        config: Settings by Kafka's names (``{"num.partitions": 3}``), or a BrokerConfig. Unless it says otherwise
-            topics have up to three replicas, so that another broker can take over.
+        config: Settings by Kafka's names (``{"num.partitions": 3}``), or a BrokerConfig.
         directory: Where to keep the data; None keeps it in memory.
         racks: One for each broker.
         seed: For ids, session ids and drawn delays.
@@ -118,7 +117,7 @@ class EmbeddedBroker:
                 nodes,
                 topics,
                 random=random.Random(seed),
-                config=_settings(config, nodes),
+                config=config if isinstance(config, BrokerConfig) else BrokerConfig.of(config or {}),
                 hosts=[(host, listener.port) for listener in self._listeners.values()],
                 racks=racks,
                 now=time.monotonic(),
@@ -566,12 +565,6 @@ class _Channel:
         self._unsent = 0
         self._broker._channels.discard(self)
         self._broker._unread.discard(self)
-
-
-def _settings(config: BrokerConfig | Mapping[str, Any] | None, nodes: int) -> BrokerConfig:
-    if isinstance(config, BrokerConfig):
-        return config
-    return BrokerConfig.of({"default.replication.factor": min(3, nodes), **(config or {})})
 
 
 def _open_directory(path: str) -> Any:

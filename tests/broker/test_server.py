@@ -1,0 +1,514 @@
+"""The broker over real sockets: stepped on the test's own thread, with clients that are polite, slow, rude or gone."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+import time
+
+import pytest
+
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.connection import UNREAD_MAX
+from thinconsumer.broker.faults import Disconnect, Pass
+from thinconsumer.broker.server import UNSENT_MAX, EmbeddedBroker
+from thinconsumer.errors import IllegalArgumentError, IllegalStateError
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from thinconsumer.wire.header import decode_response_header, encode_request
+from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def embedded():
+    """``embedded(...)``: an EmbeddedBroker; at the end no handler may have raised anything."""
+    made = []
+
+    def make(*args, **kwargs):
+        broker = EmbeddedBroker(*args, **kwargs)
+        made.append(broker)
+        return broker
+
+    yield make
+    for broker in made:
+        broker.close()
+        assert broker.cluster.bugs == []
+
+
+@pytest.fixture
+def broker(embedded):
+    return embedded(topics={"t": 2})
+
+
+class Peer:
+    """A client's socket, and a broker that is stepped while it waits."""
+
+    def __init__(self, broker, node=1):
+        self.broker = broker
+        self.socket = socket.create_connection(address_of(broker, node))
+        self.socket.setblocking(False)
+        self.received = bytearray()
+        self.is_over = False
+
+    def send(self, data):
+        self.send_what_fits(data)
+        assert not self.unsent
+
+    def send_what_fits(self, data, patience_s=PATIENCE_S):
+        """Send until the broker takes no more."""
+        self.unsent = memoryview(data)
+        deadline = time.monotonic() + patience_s
+        while self.unsent and time.monotonic() < deadline:
+            try:
+                self.unsent = self.unsent[self.socket.send(self.unsent) :]
+            except BlockingIOError:
+                self.broker.step(0.001)
+
+    def read_on(self):
+        try:
+            data = self.socket.recv(1 << 20)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            data = b""
+        self.received += data
+        self.is_over = not data
+
+    def wait_for(self, is_done):
+        deadline = time.monotonic() + PATIENCE_S
+        self.read_on()
+        while not is_done():
+            assert time.monotonic() < deadline, "nothing came"
+            self.broker.step(0.01)
+            self.read_on()
+
+    def frame(self):
+        """Return the next answer's frame."""
+        self.wait_for(lambda: len(self.received) >= 4 and len(self.received) >= 4 + self._size())
+        size = self._size()
+        frame = bytes(self.received[4 : 4 + size])
+        del self.received[: 4 + size]
+        return frame
+
+    def ask(self, message, version):
+        self.send(frame_of(message, version))
+        frame = self.frame()
+        _, body = decode_response_header(frame, type(message), version)
+        return message.RESPONSE.decode(frame, version, body)
+
+    def _size(self):
+        return int.from_bytes(self.received[:4], "big")
+
+
+@pytest.fixture
+def connect():
+    peers = []
+
+    def make(broker, node=1):
+        peers.append(Peer(broker, node))
+        return peers[-1]
+
+    yield make
+    for peer in peers:
+        peer.socket.close()
+
+
+def address_of(broker, node=1):
+    host, port = broker.bootstrap_servers.split(",")[node - 1].rsplit(":", 1)
+    return host, int(port)
+
+
+def frame_of(message, version, number=1):
+    data = encode_request(message, version, number, "tester")
+    return len(data).to_bytes(4, "big") + data
+
+
+def fetch(offset=0, max_wait_ms=0, partition=0):
+    row = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[row])])
+
+
+def produce(data=None, acks=-1):
+    data = build_batch([NewRecord(b"a", timestamp=1)]) if data is None else data
+    rows = [PartitionProduceData(index=0, records=data)]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=rows)])
+
+
+def the_row(answer):
+    (topic,) = answer.responses
+    return topic.partitions[0] if isinstance(answer, FetchResponse) else topic.partition_responses[0]
+
+
+def run_for(broker, seconds):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        broker.step(0.01)
+
+
+def refuses(broker, node=1):
+    try:
+        socket.create_connection(address_of(broker, node), timeout=1).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+# -- it starts, works and ends
+
+
+def test_it_starts_at_once_and_listens(embedded):
+    started = time.perf_counter()
+    broker = embedded(3, {"orders": 3})
+    took = time.perf_counter() - started
+    assert took < 0.5, "it should be ready in a few milliseconds, even on a busy machine"
+    assert len({address_of(broker, node) for node in (1, 2, 3)}) == 3
+    assert not any(refuses(broker, node) for node in (1, 2, 3))
+
+
+def test_clients_are_told_where_they_can_reach_the_brokers(embedded):
+    broker = embedded(2)
+    told = [(one.host, one.port) for one in broker.cluster.controller.image.brokers.values()]
+    assert told == [address_of(broker, node) for node in (1, 2)]
+
+
+def test_records_go_in_and_come_out(broker, connect):
+    peer = connect(broker)
+    assert the_row(peer.ask(produce(), 9)).base_offset == 0
+    assert broker.produce("t", [b"b", None]) == 1
+    row = the_row(peer.ask(fetch(), 12))
+    assert (row.error_code, row.high_watermark) == (0, 3)
+
+
+def test_a_waiting_fetch_is_woken_by_another_client(broker, connect):
+    waiting, writing = connect(broker), connect(broker)
+    waiting.send(frame_of(fetch(max_wait_ms=60_000), 12))
+    run_for(broker, 0.02)
+    assert the_row(writing.ask(produce(), 9)).error_code == 0
+    assert waiting.frame()
+
+
+def test_a_waiting_fetch_is_woken_by_the_owner_and_by_time(broker, connect):
+    peer = connect(broker)
+    peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
+    run_for(broker, 0.02)
+    broker.produce("t", [b"a"])
+    assert peer.frame()
+    started = time.monotonic()
+    peer.ask(fetch(offset=1, max_wait_ms=50), 12)
+    assert time.monotonic() - started >= 0.049
+
+
+def test_answers_leave_in_the_order_of_the_requests(broker, connect):
+    broker.produce("t", [b"x" * 300_000])
+    peer = connect(broker)
+    peer.send(b"".join(frame_of(fetch(offset=n % 2), 12, number=n) for n in range(20)))
+    assert [int.from_bytes(peer.frame()[:4], "big") for _ in range(20)] == list(range(20))
+
+
+def test_a_frame_may_come_byte_by_byte(broker, connect):
+    peer = connect(broker)
+    for byte in frame_of(fetch(), 12):
+        peer.send(bytes([byte]))
+        broker.step()
+    assert peer.frame()
+
+
+def test_it_can_be_watched_by_another_loop(broker, connect):
+    peer = connect(broker)
+    run_for(broker, 0.02)
+    assert select.select([broker.fileno()], [], [], 0)[0] == []
+    peer.send(frame_of(fetch(), 12))
+    assert select.select([broker.fileno()], [], [], 5)[0]
+    peer.send(frame_of(fetch(offset=0, max_wait_ms=2000), 12))
+    run_for(broker, 0.05)
+    assert broker.wake_at() < time.monotonic() + 2.1
+
+
+def test_it_serves_until_it_is_stopped(broker, connect):
+    peer = connect(broker)
+    peer.send(frame_of(fetch(), 12))
+
+    def stop(call):
+        broker.stop()
+        return Pass()
+
+    broker.on("Fetch", stop)
+    broker.serve_forever()
+    assert peer.frame()
+
+
+def test_a_closed_broker_leaves_nothing_open_and_does_nothing(embedded, connect):
+    broker = embedded(topics={"t": 1})
+    peer = connect(broker)
+    run_for(broker, 0.02)
+    broker.close()
+    broker.close()
+    peer.read_on()
+    assert peer.is_over
+    assert refuses(broker)
+    assert repr(broker).endswith("closed>")
+    for use in (broker.step, lambda: broker.produce("t", [b"a"])):
+        with pytest.raises(IllegalStateError):
+            use()
+
+
+def test_a_with_block_closes_it():
+    with EmbeddedBroker() as broker:
+        assert not refuses(broker)
+    assert refuses(broker)
+
+
+def test_ports_follow_the_first_and_a_taken_one_is_an_error(embedded):
+    for _ in range(20):  # until two free ones in a row are found
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        try:
+            broker = embedded(2, port=port)
+        except OSError:
+            continue
+        break
+    assert broker.bootstrap_servers == f"127.0.0.1:{port},127.0.0.1:{port + 1}"
+    with pytest.raises(OSError, match="in use"):
+        EmbeddedBroker(2, port=port)
+
+
+def test_settings_have_kafkas_names(embedded):
+    broker = embedded(2, config={"num.partitions": 4})
+    assert len(broker.create_topic("many").partitions) == 4
+    assert len(embedded(config=BrokerConfig(num_partitions=2)).create_topic("two").partitions) == 2
+    with pytest.raises(IllegalArgumentError, match="num.partitions"):
+        EmbeddedBroker(config={"num.partition": 4})
+
+
+def test_an_idle_broker_sleeps(embedded, connect):
+    broker = embedded(3, {"t": 10})
+    peers = [connect(broker, node) for node in (1, 2, 3)]
+    for peer in peers:
+        peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
+    run_for(broker, 0.05)
+    started = time.process_time()
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        broker.step(deadline - time.monotonic())
+    assert time.process_time() - started < 0.05
+
+
+# -- clients that do not take their answers
+
+
+def test_a_client_that_takes_nothing_holds_up_only_itself(broker, connect):
+    """Two thousand small requests ask for gigabytes of answers; hardly more than one of them may wait in memory."""
+    for _ in range(20):
+        broker.produce("t", [b"x" * 50_000])
+    greedy, other = connect(broker), connect(broker)
+    flood = b"".join(frame_of(fetch(), 12, number=n) for n in range(2000))
+    greedy.send_what_fits(flood, 0.5)
+    run_for(broker, 0.05)
+    (channel,) = [one for one in broker._channels if one._unsent]
+    assert UNSENT_MAX < channel._unsent < UNSENT_MAX + 1_100_000
+    assert channel.connection.unread <= UNREAD_MAX + 600_000
+    assert the_row(other.ask(fetch(offset=20), 12)).high_watermark == 20
+
+    numbers = []
+    while len(numbers) < 100:
+        numbers.append(int.from_bytes(greedy.frame()[:4], "big"))
+    assert numbers == list(range(100))
+
+
+def test_a_client_that_sends_ahead_is_not_read_from(broker, connect):
+    peer = connect(broker)
+    peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
+    peer.send_what_fits(frame_of(produce(), 9) * 100_000, 0.3)
+    assert peer.unsent, "the rest has to wait at the client"
+    assert sum(channel.connection.unread for channel in broker._channels) < UNREAD_MAX + 600_000
+    broker.produce("t", [b"a"])
+    assert peer.frame()
+    assert peer.frame(), "then it is read from again"
+
+
+# -- clients that are rude or gone
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        struct.pack(">i", 104_857_601),
+        struct.pack(">ihhih", 10, 999, 0, 1, -1),
+        struct.pack(">ihhih", 10, 1, 99, 1, -1),
+        frame_of(fetch(), 12)[:-1] + b"??",
+        struct.pack(">i", 8) + b"\xff" * 8,
+    ],
+)
+def test_a_frame_that_makes_no_sense_closes_that_connection_only(broker, connect, data):
+    rude, other = connect(broker), connect(broker)
+    other.send(frame_of(fetch(max_wait_ms=60_000), 12))
+    rude.send(data)
+    rude.wait_for(lambda: rude.is_over)
+    broker.produce("t", [b"a"])
+    assert other.frame()
+    assert len(broker._channels) == 1
+
+
+def test_what_was_answered_before_still_arrives(broker, connect):
+    broker.produce("t", [b"x" * 900_000])
+    peer = connect(broker)
+    peer.send(frame_of(fetch(), 12) + frame_of(produce(b"", acks=0), 9))
+    assert len(peer.frame()) > 900_000
+    peer.wait_for(lambda: peer.is_over)
+
+
+def test_a_client_that_is_gone_is_forgotten(broker, connect):
+    peers = [connect(broker) for _ in range(10)]
+    for peer in peers:
+        peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
+    run_for(broker, 0.05)
+    assert len(broker._channels) == 10
+    for number, peer in enumerate(peers):
+        if number % 2:  # half of them break off
+            peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.socket.close()
+    run_for(broker, 0.05)
+    assert broker._channels == set()
+    assert not broker.cluster.nodes[1].connections
+    assert not broker.cluster.nodes[1].partitions[TopicPartition("t", 0)]._watchers
+
+
+def test_a_client_that_goes_with_answers_under_way_is_forgotten(broker, connect):
+    for _ in range(20):
+        broker.produce("t", [b"x" * 50_000])
+    peer = connect(broker)
+    peer.send_what_fits(b"".join(frame_of(fetch(), 12) for _ in range(50)), 0.1)
+    run_for(broker, 0.02)
+    peer.socket.close()
+    run_for(broker, 0.05)
+    assert broker._channels == set()
+
+
+def test_connections_have_a_limit(embedded, connect):
+    broker = embedded(topics={"t": 1}, config={"max.connections": 2})
+    peers = [connect(broker) for _ in range(3)]
+    peers[2].wait_for(lambda: peers[2].is_over)
+    assert the_row(peers[0].ask(fetch(), 12)).error_code == 0
+
+
+def test_many_clients_at_once_are_all_accepted(broker, connect):
+    peers = [connect(broker) for _ in range(200)]
+    for peer in peers:
+        peer.send(frame_of(fetch(), 12))
+    for peer in peers:
+        assert peer.frame()
+
+
+def test_without_descriptors_it_looks_away_and_comes_back(broker, connect):
+    """Else the listener would be ready for ever, and the loop would spin."""
+    peer = connect(broker)
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as last:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (last.fileno() + 1, hard))
+        try:
+            before = time.process_time()
+            run_for(broker, 0.3)
+            assert time.process_time() - before < 0.1
+            assert not broker._channels
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert the_row(peer.ask(fetch(), 12)).error_code == 0
+
+
+# -- brokers that go and come
+
+
+def test_a_killed_broker_breaks_its_connections_and_refuses_new_ones(embedded, connect):
+    broker = embedded(2, {"t": 2})
+    gone, stays = connect(broker, 1), connect(broker, 2)
+    run_for(broker, 0.02)
+    broker.kill(1, noticed_after_s=0)
+    with pytest.raises(ConnectionResetError):
+        for _ in range(100):
+            gone.socket.recv(1)
+    assert refuses(broker, 1)
+    assert not refuses(broker, 2)
+    leaders = [row.leader for row in broker.cluster.controller.image.topics["t"].partitions]
+    assert leaders == [2, 2]
+    assert the_row(stays.ask(fetch(), 12)).error_code == 0
+
+    broker.start(1)
+    again = connect(broker, 1)
+    assert the_row(again.ask(fetch(), 10)).error_code == 6
+
+
+def test_connections_that_were_not_accepted_yet_break_too(embedded, connect):
+    broker = embedded(2)
+    peer = connect(broker, 1)
+    broker.kill(1)
+    peer.wait_for(lambda: peer.is_over)
+
+
+def test_killing_and_starting_again_and_again_changes_nothing(broker, connect):
+    broker.start(1)
+    broker.kill(1)
+    broker.kill(1)
+    assert refuses(broker)
+    broker.start(1)
+    broker.start(1)
+    assert the_row(connect(broker).ask(fetch(), 12)).error_code == 0
+
+
+def test_a_paused_broker_says_nothing_until_it_is_resumed(broker, connect):
+    peer = connect(broker)
+    broker.pause(1)
+    peer.send(frame_of(fetch(), 12))
+    peer.send_what_fits(frame_of(fetch(), 12) * 200_000, 0.3)
+    run_for(broker, 0.05)
+    peer.read_on()
+    assert (peer.received, peer.is_over) == (b"", False)
+    assert peer.unsent, "nor does it read for ever"
+    broker.resume(1)
+    assert peer.frame()
+
+
+def test_rules_are_at_work(broker, connect):
+    rule = broker.on("Fetch", Disconnect(after=True), times=1)
+    peer = connect(broker)
+    peer.send(frame_of(fetch(), 12))
+    peer.wait_for(lambda: peer.is_over)
+    assert rule.hits == 1
+    assert the_row(connect(broker).ask(fetch(), 12)).error_code == 0
+
+
+def test_a_rule_may_change_the_cluster(embedded, connect):
+    """The connection that asks dies with its broker, in the middle of its own request."""
+    broker = embedded(2, {"t": 2})
+    broker.on("Fetch", lambda call: broker.kill(1) or Pass(), times=1)
+    peer = connect(broker, 1)
+    peer.send(frame_of(fetch(), 12) * 3)
+    peer.wait_for(lambda: peer.is_over)
+    assert refuses(broker, 1)
+
+
+def test_the_clusters_face_is_all_there(embedded):
+    broker = embedded(3, {"t": 1})
+    tp = TopicPartition("t", 0)
+    assert [broker.produce("t", [b"a", b"b"]), broker.produce("t", [b"c"])] == [0, 2]
+    before = broker.cluster.leader(tp).node.node_id
+    assert broker.move_leader(tp) != before
+    broker.expand("t", 3)
+    assert broker.produce("t", [b"c"], partition=2) == 0
+    broker.delete_records(tp, 2)
+    assert broker.cluster.leader(tp).log.start_offset == 2
+    broker.cut(1, 2)
+    broker.heal()
+    assert broker.move_coordinator("group") in (1, 2, 3)
+    broker.create_topic("compacted", 1, 1, {"cleanup.policy": "compact"})
+    broker.produce("compacted", [NewRecord(b"old", b"k"), NewRecord(b"new", b"k")])
+    broker.compact(TopicPartition("compacted", 0))
+    broker.delete_topic("t")
+    assert "t" not in broker.cluster.controller.image.topics
