@@ -1,0 +1,113 @@
+"""What is written: records whole, tables straight, progress only where it is wanted."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from thinconsumer import ConsumerRecord
+from thinconsumer.cli import output
+from thinconsumer.cli.output import Progress
+
+
+def record(key=b"k", value=b"v", headers=()):
+    return ConsumerRecord("orders", 2, 0, 17, 1_700_000_000_000, 0, key, value, headers)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (None, None),
+        (b"", ""),
+        ("käse".encode(), "käse"),
+        (b"\xff\x00", {"base64": "/wA="}),
+    ],
+)
+def test_bytes_survive_the_way_to_json_and_back(data, said):
+    assert output.bytes_as_json(data) == said
+    assert output.bytes_from_json(json.loads(json.dumps(said))) == data
+
+
+def test_other_json_becomes_its_own_text():
+    assert output.bytes_from_json({"a": [1, "ü"]}) == '{"a":[1,"ü"]}'.encode()
+    assert output.bytes_from_json(5) == b"5"
+    assert output.bytes_from_json({"base64": 5}) == b'{"base64":5}'
+    with pytest.raises(ValueError):
+        output.bytes_from_json({"base64": "?"})
+
+
+def test_a_record_as_json_has_everything_on_one_line():
+    line = output.record_as_json(record(None, b"two\nlines", (("a", b"1"), ("a", None), ("b", b"\xff"))))
+    assert line.count(b"\n") == 1
+    assert json.loads(line) == {
+        "topic": "orders",
+        "partition": 2,
+        "offset": 17,
+        "timestamp": 1_700_000_000_000,
+        "key": None,
+        "value": "two\nlines",
+        "headers": [["a", "1"], ["a", None], ["b", {"base64": "/w=="}]],
+    }
+
+
+def test_a_record_as_text():
+    assert output.record_as_text(record(), None) == b"v\n"
+    assert output.record_as_text(record(), b"\t") == b"k\tv\n"
+    assert output.record_as_text(record(None, None), b": ") == b"null: null\n"
+
+
+def test_a_table_is_straight_and_numbers_stand_to_the_right(capsys):
+    output.print_rows(
+        ["topic", "lag_now"], [{"topic": "a", "lag_now": 5}, {"topic": "longer", "lag_now": 12345}], False
+    )
+    assert capsys.readouterr().out == "TOPIC   LAG NOW\na             5\nlonger    12345\n"
+    output.print_rows(["topic", "isr"], [{"topic": "a", "isr": [1, 2]}, {"topic": "b", "isr": None}], False)
+    assert capsys.readouterr().out == "TOPIC  ISR\na      1,2\nb      -\n"
+    output.print_rows(["topic"], [], False)
+    assert capsys.readouterr().out == ""
+
+
+def test_rows_as_json_are_a_line_each(capsys):
+    output.print_rows(["topic", "isr"], [{"topic": "a", "isr": [1]}, {"topic": "b", "isr": []}], True)
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
+        {"topic": "a", "isr": [1]},
+        {"topic": "b", "isr": []},
+    ]
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is one."""
+
+    def isatty(self):
+        return True
+
+
+def test_progress_is_not_there_where_nobody_looks():
+    stream = io.StringIO()
+    progress = Progress(stream=stream)
+    progress.update(lambda: pytest.fail("nobody is to work for nothing"))
+    progress.end("done")
+    assert stream.getvalue() == ""
+
+
+def test_progress_where_it_was_asked_for_is_a_line_a_second():
+    stream, now = io.StringIO(), [0.0]
+    progress = Progress(True, stream=stream, now=lambda: now[0])
+    for moment in (0.0, 0.5, 1.0, 1.9, 2.0):
+        now[0] = moment
+        progress.update(lambda: f"at {now[0]}")
+    progress.end("done")
+    assert stream.getvalue() == "at 0.0\nat 1.0\nat 2.0\ndone\n"
+
+
+def test_progress_on_a_terminal_is_written_over():
+    stream, now = Terminal(), [0.0]
+    progress = Progress(stream=stream, now=lambda: now[0])
+    assert progress.is_wanted  # pytest's standard output is no terminal
+    progress.update(lambda: "one")
+    now[0] = 0.2
+    progress.update(lambda: "two")
+    progress.end("done")
+    assert stream.getvalue() == "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Kdone\n"

@@ -1,0 +1,128 @@
+"""Words of a command line become values, and wrong ones become one line that helps."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+
+import pytest
+
+from thinconsumer.cli import parsing
+from thinconsumer.cli.parsing import OneOf, Parser, PartitionsOf, Start, UsageError
+
+
+def parser():
+    made = Parser(prog="thin read")
+    made.add_argument("topic")
+    made.add_argument("--from", dest="start", type=parsing.start)
+    made.add_argument("--isolation", type=OneOf("read_committed", "read_uncommitted"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["t", "--form", "1"], "no option --form; did you mean '--from'?"),
+        (["t", "--form=1"], "no option --form; did you mean '--from'?"),
+        (["t", "--zzz"], "no option --zzz; 'thin read --help'"),
+        (["t", "--fro", "1"], "no option --fro; did you mean '--from'?"),
+        (["t", "u"], "'u' is too much"),
+        ([], "topic"),
+        (["t", "--isolation", "read_commited"], "did you mean 'read_committed'?"),
+        (["t", "--from", "earlest"], "did you mean 'earliest'?"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_that_says_what_was_meant(words, said):
+    with pytest.raises(UsageError) as error:
+        parser().parse(words)
+    assert said in str(error.value)
+    assert str(error.value).startswith("thin read: ")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("earliest", Start("earliest")),
+        ("latest", Start("latest")),
+        ("0", Start("offset", 0)),
+        ("1700000000000", Start("offset", 1700000000000)),
+        ("-10", Start("last", 10)),
+        ("2023-11-14T22:13:20Z", Start("time", 1_700_000_000_000)),
+        ("2023-11-14T23:13:20+01:00", Start("time", 1_700_000_000_000)),
+        ("1960-01-01T00:00:00Z", Start("time", 0)),
+    ],
+)
+def test_where_to_start(text, value):
+    assert parsing.start(text) == value
+
+
+def test_a_time_without_a_zone_is_this_machines():
+    here = datetime.datetime(2024, 2, 29).astimezone()
+    assert parsing.start("2024-02-29") == Start("time", round(here.timestamp() * 1000))
+
+
+@pytest.mark.parametrize("text", ["", "--10", "tomorrow", "2024-02-30", "9" * 19])
+def test_where_to_start_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="neither earliest nor latest"):
+        parsing.start(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("orders", PartitionsOf("orders", None)),
+        ("orders:0", PartitionsOf("orders", (0,))),
+        ("orders:3-5,0,4", PartitionsOf("orders", (0, 3, 4, 5))),
+    ],
+)
+def test_topics_with_some_of_their_partitions(text, value):
+    assert parsing.topic_and_partitions(text) == value
+
+
+@pytest.mark.parametrize("text", ["", ":0", "orders:", "orders:a", "orders:1-", "orders:-1", "orders:1,,2"])
+def test_topics_with_partitions_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        parsing.topic_and_partitions(text)
+
+
+def test_a_range_of_partitions_is_bounded():
+    """A typo must not build a set of billions."""
+    with pytest.raises(argparse.ArgumentTypeError):
+        parsing.topic_and_partitions("orders:0-9999999")
+
+
+@pytest.mark.parametrize(("text", "value"), [("a", ("a", 1)), ("a.b:12", ("a.b", 12))])
+def test_topics_to_create(text, value):
+    assert parsing.topic_and_count(text) == value
+
+
+@pytest.mark.parametrize("text", ["", ":3", "a:", "a:0", "a:-1", "a:x"])
+def test_topics_to_create_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        parsing.topic_and_count(text)
+
+
+def test_names_with_values_and_numbers():
+    assert parsing.name_and_value("a=b=c") == ("a", "b=c")
+    assert parsing.name_and_value("a=") == ("a", "")
+    assert parsing.positive("7") == 7
+    for wrong in ("a", "=b"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            parsing.name_and_value(wrong)
+    for wrong in ("0", "-1", "x", "1.5"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            parsing.positive(wrong)
+
+
+def test_properties_have_the_last_word_under_either_kind_of_name():
+    options = argparse.Namespace(bootstrap_server="a:1", property=[("fetch_min_bytes", "5"), ("check.crcs", "false")])
+    config = parsing.client_config(options, check_crcs=True, isolation_level="read_committed")
+    assert config == {
+        "bootstrap.servers": "a:1",
+        "bootstrap.timeout.ms": parsing.BOOTSTRAP_TIMEOUT_MS,
+        "default.api.timeout.ms": parsing.API_TIMEOUT_MS,
+        "check.crcs": "false",
+        "isolation.level": "read_committed",
+        "fetch.min.bytes": "5",
+    }

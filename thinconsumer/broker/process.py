@@ -1,0 +1,336 @@
+"""A broker in a process of its own, for programs that are busy with something else: tests, mostly.
+
+Owns the child: how it is started, asked, and ended. It is ``python -m thinconsumer broker --control``, asked in the
+words of ``control`` over its standard input and output, and it ends when its input does, so that it cannot outlive
+whoever started it. No thread: every call writes a line and waits for one. What is asked is ``server.EmbeddedBroker``'s.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..errors import IllegalStateError
+from ..records.builder import NewRecord
+from ..types import TopicPartition
+from .config import BrokerConfig
+from .control import BrokerProcessError, call_line, is_older, result_of
+from .faults import Rule
+
+__all__ = ["BrokerProcess", "BrokerProcessError", "RemoteRule"]
+
+#: The child looks for modules where we do: ``-m`` alone could find another thinconsumer, in the current folder.
+_MAIN = "import sys; sys.path[:] = {path!r}; from thinconsumer.cli import main; sys.exit(main(sys.argv[1:]))"
+_READ_BYTES = 64 * 1024
+#: What has closed its output is about to end, and its exit code says why.
+ENDING_S = 2.0
+#: How much of what a broken child said is passed on.
+_WORDS_MAX = 4000
+
+Partition = TopicPartition | tuple[str, int]
+
+
+class RemoteRule:
+    """A fault rule that is at work in the broker's process."""
+
+    def __init__(self, process: BrokerProcess, number: int, rule: Rule) -> None:
+        self._process = process
+        self._number = number
+        self._rule = rule
+
+    def __repr__(self) -> str:
+        return f"<RemoteRule {self._number}: {self._rule!r}>"
+
+    @property
+    def hits(self) -> int:
+        """How often it has applied."""
+        return int(self._process.call("rule_hits", self._number))
+
+    def remove(self) -> None:
+        """Take it away. Again: nothing."""
+        self._process.call("rule_remove", self._number)
+
+
+class BrokerProcess:
+    """A Kafka cluster of one or more brokers, in a process of its own. Ready when constructed; use it in ``with``.
+
+    Its methods are those of :class:`~.server.EmbeddedBroker`, and mean and raise the same.
+
+    Args:
+        nodes, topics, port, host, config, directory, racks, seed: see :class:`~.server.EmbeddedBroker`.
+        timeout_s: How long to wait for its start, and for each answer.
+
+    Raises:
+        BrokerProcessError: It did not start, a port is taken for instance; its own words are in it.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        topics: Mapping[str, int] | None = None,
+        *,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        config: BrokerConfig | Mapping[str, Any] | None = None,
+        directory: str | os.PathLike[str] | None = None,
+        racks: Sequence[str | None] | None = None,
+        seed: int = 0,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._child: subprocess.Popen[bytes] | None = None
+        self._timeout_s = timeout_s
+        self._numbers = itertools.count(1)
+        self._unread = b""
+        arguments = ["--nodes", str(nodes), "--port", str(port), "--host", host, "--seed", str(seed)]
+        arguments += [f"--topic={name}:{count}" for name, count in (topics or {}).items()]
+        arguments += [f"--config={name}={value}" for name, value in _settings(config)]
+        arguments += [f"--rack={rack or ''}" for rack in racks or ()]
+        arguments += [] if directory is None else [f"--directory={os.fspath(directory)}"]
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would fill up, and stop the child
+        try:
+            self._child = self._started(arguments)
+            ready = json.loads(self._read_line(time.monotonic() + timeout_s))
+            self.bootstrap_servers: str = ready["bootstrap_servers"]
+            #: ``host:port`` of each broker.
+            self.addresses: dict[int, str] = {int(node): address for node, address in ready["nodes"].items()}
+        except BaseException:
+            self._kill()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<BrokerProcess {self.bootstrap_servers} pid {self.pid}>" if self._child else "<BrokerProcess stopped>"
+
+    def __enter__(self) -> BrokerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __del__(self) -> None:
+        if getattr(self, "_child", None) is not None:
+            warnings.warn(f"unstopped {self!r}", ResourceWarning, stacklevel=2, source=self)
+            self._kill()
+
+    @property
+    def pid(self) -> int | None:
+        """The process, or None when it was stopped."""
+        return None if self._child is None else self._child.pid
+
+    def stop(self) -> None:
+        """End it, and wait for that. Again: nothing."""
+        child = self._child
+        if child is None:
+            return
+        assert child.stdin is not None
+        try:
+            child.stdin.close()  # it ends in order then, with what it keeps in a directory
+            child.wait(self._timeout_s)
+        except (OSError, subprocess.TimeoutExpired):
+            pass
+        finally:
+            self._kill()
+
+    close = stop
+
+    # -- what users do to the cluster
+
+    def create_topic(
+        self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic."""
+        self.call("create_topic", name, partitions, replication_factor, dict(configs or {}))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with all that is in it."""
+        self.call("delete_topic", name)
+
+    def expand(self, topic: str, partitions: int) -> None:
+        """Let a topic have so many partitions from now on."""
+        self.call("expand", topic, partitions)
+
+    def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
+        """Append one batch, as if a producer had sent it with ``acks=1``; return its first offset."""
+        return int(self.call("produce", topic, list(values), partition, **batch))
+
+    def delete_records(self, tp: Partition, before: int) -> None:
+        """Delete what lies before an offset."""
+        self.call("delete_records", TopicPartition(*tp), before)
+
+    def compact(self, tp: Partition) -> None:
+        """Clean a partition now."""
+        self.call("compact", TopicPartition(*tp))
+
+    def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
+        """As ``kill -9``: its connections break, and its port refuses new ones until :meth:`start`."""
+        self.call("kill", node, noticed_after_s=noticed_after_s)
+
+    def start(self, node: int) -> None:
+        """Start a killed broker again, with the logs it had, on the same port."""
+        self.call("start", node)
+
+    def pause(self, node: int) -> None:
+        """As SIGSTOP: it says nothing more, and its connections stay."""
+        self.call("pause", node)
+
+    def resume(self, node: int) -> None:
+        """As SIGCONT."""
+        self.call("resume", node)
+
+    def move_leader(self, tp: Partition, to: int | None = None) -> int:
+        """Let another replica lead; return the leader as of now."""
+        return int(self.call("move_leader", TopicPartition(*tp), to))
+
+    def move_coordinator(self, group: str, to: int | None = None) -> int:
+        """Let another broker coordinate a group; return it."""
+        return int(self.call("move_coordinator", group, to))
+
+    def cut(self, one: int, other: int = -1) -> None:
+        """Cut the network between two brokers, or between one and the controller. Clients still reach both."""
+        self.call("cut", one, other)
+
+    def heal(self) -> None:
+        """End all cuts."""
+        self.call("heal")
+
+    def on(self, api: Any, action: Any, **limits: Any) -> RemoteRule:
+        """Add a fault rule: see :class:`.faults.Rule`. It has to be one without functions: those stay in a process."""
+        rule = Rule(api, action, **limits)
+        return RemoteRule(self, self.call("on", rule), rule)
+
+    # -- what users ask of it
+
+    def leader(self, tp: Partition) -> int:
+        """Return which broker leads a partition, by the controller's word; -1 while none can."""
+        return int(self.call("leader", TopicPartition(*tp)))
+
+    def bugs(self) -> list[str]:
+        """Return what has gone wrong inside the broker and never should, for tests to be empty."""
+        return list(self.call("bugs"))
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Make one call in the broker's process. The methods above do.
+
+        Raises:
+            BrokerProcessError: The process has ended, does not answer, or has a bug.
+            IllegalStateError: It was stopped.
+        """
+        if self._child is None:
+            raise IllegalStateError("this broker's process was stopped")
+        number = next(self._numbers)
+        line = call_line(number, name, args, kwargs)
+        deadline = time.monotonic() + self._timeout_s
+        try:
+            self._write(line, deadline)
+        except BaseException:
+            self._kill()  # nothing makes sense after half a line
+            raise
+        while True:
+            answer = self._read_line(deadline)
+            if not is_older(answer, number):  # than one whose wait was interrupted, by Ctrl-C for instance
+                return result_of(answer, number)
+
+    # -- inside
+
+    def _started(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+        if not sys.executable:
+            raise BrokerProcessError("sys.executable is empty: this program cannot start another Python")
+        main = _MAIN.format(path=[path or str(Path.cwd()) for path in sys.path])
+        child = subprocess.Popen(
+            [sys.executable, "-c", main, "broker", "--control", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._words,
+            bufsize=0,
+        )
+        if sys.platform != "win32" and child.stdin is not None and child.stdout is not None:
+            os.set_blocking(child.stdin.fileno(), False)
+            os.set_blocking(child.stdout.fileno(), False)
+        return child
+
+    def _write(self, line: bytes, deadline: float) -> None:
+        assert self._child is not None
+        assert self._child.stdin is not None
+        pipe, left = self._child.stdin.fileno(), memoryview(line)
+        while left:
+            if not _wait(deadline, write=pipe):
+                raise self._broken(f"did not take a call within {self._timeout_s} s")
+            try:
+                left = left[os.write(pipe, left) :]
+            except BlockingIOError:
+                pass  # a pipe may be ready and yet have less room than is offered
+            except OSError:
+                raise self._broken("has ended", ENDING_S) from None
+
+    def _read_line(self, deadline: float) -> bytes:
+        assert self._child is not None
+        assert self._child.stdout is not None
+        pipe = self._child.stdout.fileno()
+        while b"\n" not in self._unread:
+            if not _wait(deadline, read=pipe):
+                raise self._broken(f"said nothing for {self._timeout_s} s")
+            part = os.read(pipe, _READ_BYTES)
+            if not part:
+                raise self._broken("has ended", ENDING_S)
+            self._unread += part
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line
+
+    def _broken(self, what: str, patience_s: float = 0.0) -> BrokerProcessError:
+        """End what is left of it, and return what to raise, with its last words."""
+        code, words = self._kill(patience_s)
+        last = words.strip().splitlines()
+        message = f"the broker's process {what}" + (f" with exit code {code}" if patience_s else "")
+        return BrokerProcessError(f"{message}: {last[-1]}" if last else message, returncode=code, stderr=words)
+
+    def _kill(self, patience_s: float = 0.0) -> tuple[int | None, str]:
+        """End it, now or when it has had its time to end by itself; return its exit code and its last words."""
+        child, self._child = self._child, None
+        code, words = None, ""
+        if child is not None:
+            try:
+                code = child.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                code = child.wait()
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    pipe.close()
+        if not self._words.closed:
+            self._words.seek(0)
+            words = self._words.read().decode(errors="replace")[-_WORDS_MAX:]
+            self._words.close()
+        return code, words
+
+
+def _wait(deadline: float, *, read: int | None = None, write: int | None = None) -> bool:
+    """Wait until a pipe is ready; return whether it is before the deadline."""
+    if sys.platform == "win32":
+        return True  # only sockets can be waited for there: a call that gets no answer waits for ever
+    poll = select.poll()
+    if read is not None:
+        poll.register(read, select.POLLIN)
+    if write is not None:
+        poll.register(write, select.POLLOUT)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+
+
+def _settings(config: BrokerConfig | Mapping[str, Any] | None) -> Iterable[tuple[str, Any]]:
+    if config is None:
+        return ()
+    if isinstance(config, BrokerConfig):
+        return [(field.name, getattr(config, field.name)) for field in fields(config)]
+    return config.items()
