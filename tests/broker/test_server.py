@@ -432,8 +432,7 @@ def test_a_killed_broker_breaks_its_connections_and_refuses_new_ones(embedded, c
     run_for(broker, 0.02)
     broker.kill(1, noticed_after_s=0)
     with pytest.raises(ConnectionResetError):
-        for _ in range(100):
-            gone.socket.recv(1)
+        gone.socket.recv(1)
     assert refuses(broker, 1)
     assert not refuses(broker, 2)
     leaders = [row.leader for row in broker.cluster.controller.image.topics["t"].partitions]

@@ -20,11 +20,12 @@ DEAD_MAX = 256
 class Timer:
     """Something that is to happen at a moment; :meth:`cancel` it if it is not to happen after all."""
 
-    __slots__ = ("_callback", "moment")
+    __slots__ = ("_callback", "_schedule", "moment")
 
-    def __init__(self, moment: float, callback: Callable[[], object]) -> None:
+    def __init__(self, moment: float, callback: Callable[[], object], schedule: Schedule | None = None) -> None:
         self.moment = moment
         self._callback: Callable[[], object] | None = callback
+        self._schedule = schedule  #: Whose heap it lies in, if any.
 
     @property
     def is_pending(self) -> bool:
@@ -45,6 +46,7 @@ class Timer:
     def fire(self) -> None:
         """Let it happen, unless it was cancelled."""
         callback, self._callback = self._callback, None
+        self._schedule = None
         if callback is not None:
             callback()
 
