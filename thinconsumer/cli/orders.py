@@ -1,0 +1,96 @@
+"""Orders of a shop that does not exist, for the demo: the same ones for the same seed.
+
+Owns customers, goods and prices. Draws from the randomness it is given, and writes JSON as a shop's software might.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from typing import NamedTuple
+
+FIRST_NAMES = (
+    "Ada", "Amir", "Bea", "Chidi", "Daria", "Emil", "Freya", "Gustav", "Hana", "Ines", "Jonas", "Kemal", "Lena", "Mateo",
+    "Nora", "Oskar", "Paula", "Quentin", "Rosa", "Sven", "Tilda", "Umut", "Vera", "Wim", "Yara", "Zoë",
+)  # fmt: skip
+LAST_NAMES = (
+    "Andersson", "Bianchi", "Costa", "Demir", "Eriksen", "Fischer", "García", "Haddad", "Ivanova", "Jansen", "Kowalski",
+    "Laurent", "Meier", "Novak", "Okafor", "Petrov", "Rossi", "Schmidt", "Tanaka", "Virtanen", "Weber", "Zieliński",
+)  # fmt: skip
+#: Where customers live, and how many of a hundred do.
+COUNTRIES = {"DE": 31, "FR": 19, "IT": 13, "ES": 11, "PL": 9, "NL": 8, "SE": 5, "PT": 4}
+#: Article number, name, cents.
+GOODS = (
+    ("ESP-1000", "Espresso beans 1 kg", 2190),
+    ("FIL-0500", "Filter roast 500 g", 1250),
+    ("DEC-0250", "Decaf 250 g", 790),
+    ("MUG-BLUE", "Mug, blue", 1400),
+    ("MUG-SAND", "Mug, sand", 1400),
+    ("DRP-V60", "Dripper V60", 2450),
+    ("FLT-0100", "Paper filters, 100", 650),
+    ("GRD-HAND", "Hand grinder", 8900),
+    ("KET-GOOS", "Gooseneck kettle", 7900),
+    ("SCL-1GRM", "Scale, 0.1 g", 4990),
+    ("OAT-6PCK", "Oat drink, 6 x 1 l", 1380),
+    ("CHO-0070", "Chocolate 70 %", 420),
+)
+CUSTOMERS = 2_000
+
+
+class Customer(NamedTuple):
+    """Who orders."""
+
+    number: int
+    name: str
+    country: str
+
+
+class Order(NamedTuple):
+    """One order, and how it is written down: ``key`` keeps each customer's orders in one partition, in order."""
+
+    number: int
+    country: str
+    cents: int
+    key: bytes
+    value: bytes
+
+
+def customers(chance: random.Random, count: int = CUSTOMERS) -> list[Customer]:
+    """Return those who order."""
+    countries = chance.choices(list(COUNTRIES), list(COUNTRIES.values()), k=count)
+    return [
+        Customer(10_000 + number, f"{chance.choice(FIRST_NAMES)} {chance.choice(LAST_NAMES)}", country)
+        for number, country in enumerate(countries)
+    ]
+
+
+def orders(seed: int, count: int) -> Iterator[Order]:
+    """Yield orders number 0 to ``count - 1``."""
+    chance = random.Random(seed)
+    people = customers(chance)
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    for number in range(count):
+        # Some order more often than others: the square prefers low numbers.
+        who = people[int(chance.random() ** 2 * len(people))]
+        lines = [
+            {"article": article, "name": name, "quantity": 1 + (chance.random() < 0.2), "cents": cents}
+            for article, name, cents in chance.sample(GOODS, 1 + int(chance.random() ** 2 * 4))
+        ]
+        cents = sum(int(line["quantity"]) * int(line["cents"]) for line in lines)
+        customer = {"number": who.number, "name": who.name, "country": who.country}
+        order = {"order": number, "customer": customer, "items": lines, "total_cents": cents}
+        yield Order(number, who.country, cents, str(who.number).encode(), encode(order).encode())
+
+
+def read_order(value: bytes) -> tuple[int, str, int]:
+    """Return number, country and cents of an order as written.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        order = json.loads(value)
+        return int(order["order"]), str(order["customer"]["country"]), int(order["total_cents"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{value!r:.100} is no order") from error
