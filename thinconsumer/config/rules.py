@@ -1,6 +1,7 @@
 """What options demand of each other: rows with a reason, and which option gives way when it was not given.
 
-Works on parsed values by name. Knows no types, no text and no option that stands alone.
+Works on parsed values by name. Knows no types, no text and no option that stands alone. A rule about an option that is
+not among the values does not apply: other clients than the consumer have fewer options, or others.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def settle(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
             settled[first] = min(settled[first], settled[longest])
         elif longest not in given:
             settled[longest] = max(settled[longest], settled[first])
-    if "receive_message_max_bytes" not in given:
+    if "receive_message_max_bytes" not in given and "fetch_max_bytes" in values:
         settled["receive_message_max_bytes"] = max(
             settled["receive_message_max_bytes"], largest_fetch_response(settled)
         )
@@ -96,7 +97,7 @@ def broken_rules(values: Values, given: Collection[str], say: Say) -> list[str]:
     """Return a sentence for each rule that the values break; ``say`` spells an option's name as the user did."""
     problems = []
     for rule in BELOW:
-        if not rule.holds(values):
+        if rule.smaller in values and rule.larger in values and not rule.holds(values):
             wanted = "must not be above" if rule.or_equal else "must be below"
             problems.append(
                 f"{_set(rule.smaller, values, say)} {wanted} {_set(rule.larger, values, say)}: {rule.reason}"
@@ -106,14 +107,14 @@ def broken_rules(values: Values, given: Collection[str], say: Say) -> list[str]:
             problems.append(
                 f"{_set(first, values, say)} must not be above {_set(longest, values, say)}: it is what it grows to"
             )
-    needed = largest_fetch_response(values)
+    needed = largest_fetch_response(values) if "fetch_max_bytes" in values else 0
     if values["receive_message_max_bytes"] < needed:
         problems.append(
             f"{_set('receive_message_max_bytes', values, say)} must be at least {needed}, the sum of "
             f"{_set('fetch_max_bytes', values, say)} and {_set('max_partition_fetch_bytes', values, say)}: "
             "a response of that size would close the connection, again and again"
         )
-    if values["group_instance_id"] is not None and values["group_id"] is None:
+    if values.get("group_instance_id") is not None and values["group_id"] is None:
         problems.append(
             f"{_set('group_instance_id', values, say)} needs {say('group_id')}: there is no group to be a member of"
         )
@@ -122,7 +123,7 @@ def broken_rules(values: Values, given: Collection[str], say: Say) -> list[str]:
 
 def warnings_for(values: Values, given: Collection[str], needs_group: Collection[str], say: Say) -> list[str]:
     """Return a sentence for each thing that is legal, was asked for, and will not do what it seems to."""
-    if values["group_id"] is None:
+    if values.get("group_id") is None:
         idle = [say(name) for name in given if name in needs_group and values[name] not in (None, False)]
         return [f"without {say('group_id')} there is no group: no effect of {', '.join(idle)}"] if idle else []
     poll_ms, session_ms = values["max_poll_interval_ms"], values["session_timeout_ms"]
