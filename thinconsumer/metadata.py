@@ -89,6 +89,7 @@ class Metadata:
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, Topic] = {}
         self.cluster_id: str | None = None
+        self.controller_id = -1  #: Who takes orders about topics; with KRaft any broker, which passes them on.
         self.rebootstrap_reason: str | None = None  #: Set when a broker demands it (KIP-1102); the engine takes it.
         self.version = 0  #: Counts changes; compare it to notice one.
 
@@ -303,6 +304,7 @@ class Metadata:
         if response.brokers:
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
         for raw in response.topics:
             if raw.name is not None:
                 self._take_topic(raw, raw.name, version)

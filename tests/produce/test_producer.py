@@ -1,0 +1,281 @@
+"""The producer's calls on a cluster in memory: what each promises, and how long it may take."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
+from thinconsumer.produce import BufferFullError, RecordMetadata
+from thinconsumer.produce.partitioner import partition_for_key
+from thinconsumer.testing import Silence
+from thinconsumer.testing.clock import SOME_DAY
+from thinconsumer.wire.produce import ProduceRequest
+
+T0 = TopicPartition("t", 0)
+
+
+def test_a_record_is_written_and_its_receipt_says_where(world):
+    w = world()
+    producer = w.producer()
+    receipt = producer.send("t", b"v", key=b"k", headers=[("h", b"1"), ("n", None)], timestamp_ms=1234)
+    assert not receipt.done
+    assert receipt.error is None
+    producer.flush()
+    assert receipt.done
+    assert receipt.result() == RecordMetadata("t", 0, 0, 1234)
+    (stored,) = w.cluster.partition("t").batches
+    from thinconsumer.records import split
+
+    (record,) = split(memoryview(stored.data))[0][0].decode("t", 0)
+    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", b"1"), ("n", None)), 1234)
+
+
+def test_send_does_no_io_and_poll_0_is_one_step(world):
+    w = world()
+    producer = w.producer()
+    producer.send("t", b"v")
+    assert w.network.dials == []
+    before = w.clock.now()
+    steps = 0
+    while not producer.poll(0):
+        w.clock.advance(0.001)
+        steps += 1
+        assert steps < 100
+    assert w.clock.now() - before < 0.1
+    assert w.values() == [b"v"]
+
+
+def test_records_keep_their_order_and_offsets(world):
+    w = world(topics={"t": 3})
+    producer = w.producer()
+    receipts = [producer.send("t", b"%d" % n, partition=n % 3) for n in range(300)]
+    producer.flush()
+    for number in range(3):
+        assert w.values(TopicPartition("t", number)) == [b"%d" % n for n in range(number, 300, 3)]
+    assert [r.result().offset for r in receipts] == [n // 3 for n in range(300)]
+    assert [r.result().partition for r in receipts] == [n % 3 for n in range(300)]
+
+
+def test_what_is_there_goes_in_one_batch_and_one_request(world):
+    w = world()
+    producer = w.producer()
+    for n in range(100):
+        producer.send("t", b"%d" % n)
+    producer.flush()
+    assert w.stamps() == [(0, 0, 100)]
+
+
+def test_timestamps_are_the_calendars_by_default(world):
+    w = world()
+    producer = w.producer()
+    receipt = producer.send("t", b"v")
+    producer.flush()
+    assert receipt.result().timestamp == int(SOME_DAY * 1000)
+
+
+def test_keys_go_where_java_puts_them_and_a_topic_not_known_yet_makes_no_difference(world):
+    w = world(topics={"t": 7})
+    producer = w.producer()
+    keys = [b"key-%d" % n for n in range(50)]
+    early = [producer.send("t", b"v", key=key) for key in keys]
+    producer.flush()
+    late = [producer.send("t", b"v", key=key) for key in keys]
+    producer.flush()
+    wanted = [partition_for_key(key, 7) for key in keys]
+    assert [r.result().partition for r in early] == wanted
+    assert [r.result().partition for r in late] == wanted
+
+
+def test_records_with_a_partition_do_not_overtake_those_that_wait_for_the_topic(world):
+    w = world()
+    producer = w.producer()
+    producer.send("t", b"first")
+    producer.send("t", b"second", partition=0)
+    producer.send("t", b"third", key=b"k")
+    producer.flush()
+    assert w.values() == [b"first", b"second", b"third"]
+
+
+def test_tombstones_empty_values_and_buffers(world):
+    w = world()
+    producer = w.producer()
+    buffer = bytearray(b"abc")
+    producer.send("t", buffer)
+    buffer[:] = b"xyz"
+    producer.send("t", None, key=b"k")
+    producer.send("t", b"")
+    producer.send("t", memoryview(b"view"))
+    producer.flush()
+    assert w.values() == [b"abc", None, b"", b"view"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"value": "text"},
+        {"value": 1},
+        {"key": "text"},
+        {"partition": -1},
+        {"partition": True},
+        {"partition": 1.0},
+        {"timestamp_ms": -1},
+        {"timestamp_ms": 2**63},
+        {"timestamp_ms": 0.5},
+        {"headers": [("h", "text")]},
+        {"headers": [("h",)]},
+        {"headers": [(b"h", b"1")]},
+        {"headers": [("\udc80", b"1")]},
+        {"topic": ""},
+        {"topic": b"t"},
+        {"value": bytes(2**20)},
+    ],
+)
+def test_what_cannot_be_written_is_refused_at_once_and_nothing_is_taken(world, arguments):
+    producer = world().producer()
+    with pytest.raises(IllegalArgumentError):
+        producer.send(**{"topic": "t", "value": b"v", **arguments})
+    assert producer.idle
+    assert producer.buffered_bytes == 0
+
+
+def test_a_full_buffer_raises_at_once_when_send_may_not_wait(world):
+    w = world()
+    producer = w.producer(buffer_memory=1000, max_block_ms=0)
+    receipts = [producer.send("t", bytes(100)) for _ in range(8)]
+    with pytest.raises(BufferFullError, match="buffer_memory=1000"):
+        producer.send("t", bytes(100))
+    assert w.network.dials == []
+    producer.flush()
+    producer.send("t", bytes(100))
+    assert [r.result().offset for r in receipts] == list(range(8))
+
+
+def test_a_full_buffer_makes_send_wait_for_room(world):
+    w = world()
+    producer = w.producer(buffer_memory=1000)
+    receipts = [producer.send("t", bytes(100)) for _ in range(100)]
+    assert producer.buffered_bytes <= 1000
+    producer.flush()
+    assert [r.result().offset for r in receipts] == list(range(100))
+
+
+def test_send_waits_no_longer_than_max_block_ms(world):
+    w = world()
+    producer = w.producer(buffer_memory=1000, max_block_ms=300)
+    w.before(ProduceRequest, lambda *_: Silence())
+    for _ in range(8):
+        producer.send("t", bytes(100))
+    before = w.clock.now()
+    with pytest.raises(BufferFullError, match="within 0.300 s"):
+        producer.send("t", bytes(100))
+    assert w.clock.now() - before == pytest.approx(0.3, abs=0.01)
+
+
+def test_flush_gives_up_in_time_and_leaves_records_under_way(world):
+    w = world()
+    producer = w.producer()
+    w.before(ProduceRequest, lambda *_: Silence())
+    receipt = producer.send("t", b"v")
+    before = w.clock.now()
+    with pytest.raises(KafkaTimeoutError, match="after 2.000 s"):
+        producer.flush(2000)
+    assert w.clock.now() - before == pytest.approx(2.0, abs=0.01)
+    assert not receipt.done
+    with pytest.raises(IllegalStateError, match="still under way"):
+        receipt.result()
+
+
+def test_flush_does_not_raise_what_a_receipt_says(world):
+    w = world()
+    producer = w.producer(delivery_timeout_ms=1000)
+    receipt = producer.send("nowhere", b"v")
+    producer.flush()
+    assert isinstance(receipt.error, KafkaTimeoutError)
+
+
+def test_close_sends_what_is_left(world):
+    w = world()
+    with w.producer() as producer:
+        receipt = producer.send("t", b"v")
+    assert receipt.result().offset == 0
+    with pytest.raises(IllegalStateError, match="closed"):
+        producer.send("t", b"v")
+    with pytest.raises(IllegalStateError, match="closed"):
+        producer.poll(0)
+    producer.close()
+
+
+def test_close_fails_what_it_cannot_send_in_time(world):
+    w = world()
+    producer = w.producer()
+    w.before(ProduceRequest, lambda *_: Silence())
+    receipts = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
+    before = w.clock.now()
+    producer.close(timeout_ms=500)
+    assert w.clock.now() - before == pytest.approx(0.5, abs=0.01)
+    for receipt in receipts:
+        assert receipt.done
+        with pytest.raises(KafkaError, match="was closed before"):
+            receipt.result()
+
+
+def test_close_0_does_not_wait(world):
+    w = world()
+    producer = w.producer()
+    receipt = producer.send("t", b"v")
+    before = w.clock.now()
+    producer.close(timeout_ms=0)
+    assert w.clock.now() == before
+    assert receipt.error is not None
+
+
+def test_poll_returns_when_something_is_settled_or_time_is_over(world):
+    w = world()
+    producer = w.producer()
+    for _ in range(5):
+        producer.send("t", b"v")
+    assert producer.poll(60_000) == 5
+    assert w.clock.now() < 1001
+    before = w.clock.now()
+    assert producer.poll(700) == 0
+    assert w.clock.now() - before == pytest.approx(0.7)
+
+
+def test_an_event_loop_needs_wake_at_only(world):
+    """Called when it asked to be, and when something came, it gets everything done; it never asks for a busy loop."""
+    w = world(node_ids=(1, 2), topics={"t": 4})
+    producer = w.producer()
+    receipts = [producer.send("t", b"%d" % n, partition=n % 4) for n in range(100)]
+    polls = 0
+    while not producer.idle:
+        now = w.clock.now()
+        due = min(producer.wake_at(), w.network.next_event_at() or now)
+        w.clock.advance_to(max(now, due))
+        producer.poll(0)
+        polls += 1
+        assert polls < 100
+    assert all(r.done for r in receipts)
+    assert producer.wake_at() > w.clock.now() + 100
+
+
+def test_memory_has_no_descriptor(world):
+    with pytest.raises(io.UnsupportedOperation):
+        world().producer().fileno()
+
+
+def test_wrong_timeouts_are_refused(world):
+    producer = world().producer()
+    for call in (producer.poll, producer.flush, producer.close):
+        with pytest.raises(IllegalArgumentError):
+            call(-1)
+
+
+def test_the_context_manager_closes_after_an_exception_too(world):
+    producer = world().producer()
+    with pytest.raises(ZeroDivisionError), producer:
+        raise ZeroDivisionError
+    with pytest.raises(IllegalStateError):
+        producer.poll(0)

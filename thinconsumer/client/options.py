@@ -1,0 +1,74 @@
+"""The options of any client, checked as the consumer's are: the same declarations, defaults, rules and hints.
+
+Owns which of the consumer's options make sense without reading. What concerns sockets (resolver, buffer sizes) is the
+driver's, which is passed in. Security other than PLAINTEXT is refused, not ignored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..config import OPTIONS, HostPort, Option
+from ..config.build import from_dotted_names, from_options
+
+C = TypeVar("C", bound="ClientOptions")
+
+
+def _shared(name: str) -> Any:
+    declared = OPTIONS[name]
+    return dataclasses.field(default=declared.default, metadata={"option": declared})
+
+
+def section(title: str) -> Callable[..., Any]:
+    """Return a function that declares an option of one client: ``option(kind, default, doc)``."""
+
+    def option(kind: Any, default: Any, doc: str) -> Any:
+        return dataclasses.field(default=default, metadata={"option": Option(kind, default, doc, title)})
+
+    return option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """What every client has to know. Build it with :meth:`from_options`: the constructor checks nothing."""
+
+    bootstrap_servers: tuple[HostPort, ...] = _shared("bootstrap_servers")
+    client_id: str = _shared("client_id")
+    default_api_timeout_ms: int = _shared("default_api_timeout_ms")
+    metadata_max_age_ms: int = _shared("metadata_max_age_ms")
+    metadata_recovery_strategy: str = _shared("metadata_recovery_strategy")
+    metadata_recovery_rebootstrap_trigger_ms: int = _shared("metadata_recovery_rebootstrap_trigger_ms")
+    allow_auto_create_topics: bool = _shared("allow_auto_create_topics")
+    request_timeout_ms: int = _shared("request_timeout_ms")
+    retry_backoff_ms: int = _shared("retry_backoff_ms")
+    retry_backoff_max_ms: int = _shared("retry_backoff_max_ms")
+    reconnect_backoff_ms: int = _shared("reconnect_backoff_ms")
+    reconnect_backoff_max_ms: int = _shared("reconnect_backoff_max_ms")
+    socket_connection_setup_timeout_ms: int = _shared("socket_connection_setup_timeout_ms")
+    socket_connection_setup_timeout_max_ms: int = _shared("socket_connection_setup_timeout_max_ms")
+    connections_max_idle_ms: float = _shared("connections_max_idle_ms")
+    max_in_flight_requests_per_connection: int = _shared("max_in_flight_requests_per_connection")
+    receive_message_max_bytes: int = _shared("receive_message_max_bytes")
+    security_protocol: str = _shared("security_protocol")
+
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """Return every option's declaration by name."""
+        return {field.name: field.metadata["option"] for field in dataclasses.fields(cls)}
+
+    @classmethod
+    def from_options(cls: type[C], /, **options: Any) -> C:
+        """Build from options by their Python names.
+
+        Raises:
+            KafkaConfigurationError: with everything that is wrong, at once, and what may have been meant.
+        """
+        return cls(**from_options(cls.options(), options))
+
+    @classmethod
+    def from_config(cls: type[C], config: Mapping[str, Any], /) -> C:
+        """Build from the dotted names of Kafka's documentation; values are typed, or text as in a file."""
+        return cls(**from_dotted_names(cls.options(), config))

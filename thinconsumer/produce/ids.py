@@ -1,0 +1,92 @@
+"""The producer id: asks any broker for one, keeps it, and asks again when it is used up. KIP-98.
+
+Owns one request and its errors; who uses the id under which epoch is said in :mod:`.sequences`.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..errors import BrokerResponseError, KafkaError
+from ..link.request import ANY_NODE, Answer, Request
+from ..timers import NEVER, Backoff, Random, Retry
+from ..wire import Message
+from ..wire.error_codes import Code, to_error
+from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from .sequences import NO_ID
+
+#: For transactions, of which there are none; Java sends this, too.
+NO_TRANSACTION_TIMEOUT = 2**31 - 1
+
+
+class Settings(Protocol):
+    """The options this room reads."""
+
+    @property
+    def request_timeout_ms(self) -> int: ...
+    @property
+    def retry_backoff_ms(self) -> int: ...
+    @property
+    def retry_backoff_max_ms(self) -> int: ...
+
+
+class ProducerIds:
+    """One producer's id. A manager; asks only while :attr:`wanted`."""
+
+    asker = "producer id"
+
+    def __init__(self, settings: Settings, random: Random) -> None:
+        self._settings = settings
+        self._retry = Retry(Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000), random)
+        self.producer_id = NO_ID
+        self.epoch = -1
+        self.wanted = False
+        self.final_error: KafkaError | None = None  #: Nobody will get one; whoever takes this note, forgets it.
+        self.last_error: KafkaError | None = None  #: Of the last attempt, while there is no id.
+
+    def replace(self, producer_id: int) -> None:
+        """Ask for another one, if this is still the one in use: it is used up."""
+        if self.producer_id == producer_id:
+            self.producer_id = NO_ID
+
+    def step(self, now: float) -> list[Request]:
+        """Return the request due now, if any."""
+        if not self._due() or not self._retry.may_send(now):
+            return []
+        self._retry.sent()
+        deadline = now + self._settings.request_timeout_ms / 1000
+        return [Request(self.asker, InitProducerIdRequest, ANY_NODE, self._build, deadline)]
+
+    def wake_at(self, now: float) -> float:
+        """Return when :meth:`step` has something to do by itself."""
+        return max(now, self._retry.wake_at()) if self._due() else NEVER
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the id, or note why there is none."""
+        response: InitProducerIdResponse | None = answer.response
+        error = answer.error
+        if response is not None and response.error_code:
+            error = to_error(response.error_code, api="InitProducerId", node_id=answer.node_id)
+        elif response is not None and (response.producer_id < 0 or response.producer_epoch < 0):
+            error = KafkaError(f"broker {answer.node_id} answered InitProducerId with an id below 0")
+        if response is None or error is not None:
+            self._retry.failed(now)
+            self.last_error = error
+            # Brokers answer "unknown" when their block of ids could not be refilled, which passes.
+            passing = (Code.UNKNOWN_SERVER_ERROR,)
+            if isinstance(error, BrokerResponseError) and not error.retriable and error.code not in passing:
+                self.final_error = error
+            return
+        self._retry.succeeded()
+        self.last_error = None
+        self.producer_id, self.epoch = response.producer_id, response.producer_epoch
+
+    def restart(self, now: float) -> None:
+        """Ask again what was asked."""
+        self._retry.in_flight = False
+
+    def _due(self) -> bool:
+        return self.wanted and self.producer_id == NO_ID
+
+    def _build(self, version: int) -> Message:
+        return InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_TIMEOUT)

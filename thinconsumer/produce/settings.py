@@ -1,0 +1,77 @@
+"""The producer's options: those of any client, and what is said about writing. Names are Kafka's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ..client.options import ClientOptions, section
+from ..config.kinds import Choice, Integer
+from ..config.values import INT32_MAX, INT64_MAX
+from ..errors import KafkaConfigurationError
+from ..records import compression
+from ..records.compression import Codec, CodecError
+
+S = TypeVar("S", bound="ProducerSettings")
+
+_write = section("Writing")
+_CODECS = {codec.name.lower(): codec for codec in Codec}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(ClientOptions):
+    """What a producer has to know. Build it with :meth:`from_options` or :meth:`from_config`.
+
+    ``acks`` is always ``all`` and idempotence always on, so neither is an option.
+    """
+
+    delivery_timeout_ms: int = _write(
+        Integer(at_least=1, at_most=INT64_MAX),
+        120000,
+        "Every record is acknowledged or has failed this long after its batch was begun, retries included.",
+    )
+    max_block_ms: int = _write(
+        Integer(at_least=0, at_most=INT64_MAX),
+        60000,
+        "How long `send` may wait for room in the buffer. With 0 it never waits, and raises `BufferFullError` at once.",
+    )
+    buffer_memory: int = _write(
+        Integer(at_least=1, at_most=INT64_MAX),
+        33554432,
+        "How many bytes of records may wait for their acknowledgement. What is on its way takes as much once more.",
+    )
+    batch_size: int = _write(
+        Integer(at_least=1, at_most=INT32_MAX),
+        131072,
+        "A batch takes no more records from this many bytes on, uncompressed; a larger record gets one of its own. "
+        "Larger than Java's, since one batch per partition is on its way at a time; none waits to be filled.",
+    )
+    max_request_size: int = _write(
+        Integer(at_least=1024, at_most=INT32_MAX),
+        1048576,
+        "How many bytes of records, uncompressed, one request may carry. A record larger than that is refused.",
+    )
+    compression_type: str = _write(Choice(tuple(_CODECS)), "none", "How batches are compressed.")
+
+    @classmethod
+    def from_options(cls: type[S], /, **options: Any) -> S:
+        """Build from options by their Python names; raises ``KafkaConfigurationError`` with all that is wrong."""
+        return super(ProducerSettings, cls).from_options(**options)._checked()
+
+    @classmethod
+    def from_config(cls: type[S], config: Any, /) -> S:
+        """Build from the dotted names of Kafka's documentation; values are typed, or text as in a file."""
+        return super(ProducerSettings, cls).from_config(config)._checked()
+
+    @property
+    def codec(self) -> Codec:
+        """The codec that ``compression_type`` names."""
+        return _CODECS[self.compression_type]
+
+    def _checked(self: S) -> S:
+        try:
+            if self.codec:
+                compression.compress(self.codec, b"")  # now, and not in the middle of a step
+        except CodecError as error:
+            raise KafkaConfigurationError(f"compression_type={self.compression_type!r}: {error}") from error
+        return self
