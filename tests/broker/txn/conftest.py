@@ -259,7 +259,7 @@ class World:
         return found[-1].state
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_world():
     """The class, for tests that want a world of their own making."""
     return World
@@ -271,7 +271,7 @@ def world():
     return World()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def seen():
     """Names for what a world's timeline holds."""
     return SimpleNamespace(Marker=Marker, Logged=Logged)

@@ -266,7 +266,8 @@ class TransactionCoordinator:
             self._expiry = self._host.call_later(interval_ms / 1000, self._expire)
 
     def _watch_all(self) -> None:
-        found = [txn.state for _, txn in self._all()]
+        # With those that are on their way: when their move is made, nobody comes by here.
+        found = {state for _, txn in self._all() for state in (txn.state, txn.pending)}
         if found:
             self._watch(TransactionState.ONGOING in found)
 

@@ -1,0 +1,475 @@
+"""The coordinator as producers see it: whole lives, and everything that can cut them short."""
+
+import dataclasses
+
+import pytest
+
+from thinconsumer.broker.txn.deciding import Producer
+from thinconsumer.broker.txn.log_format import encode_key, encode_value
+from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.broker.txn.transaction import EPOCH_MAX, Facts
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+S = TransactionState
+O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)
+NOBODY = (-1, -1)
+
+
+def seed(world, facts, transactional_id="t"):
+    """Let the log have a transaction from before; the next coordinator will find it."""
+    record = NewRecord(encode_value(facts), encode_key(transactional_id), timestamp=1)
+    world.log_bytes(build_batch([record], base_offset=world.end_offset))
+    world.fail_over()
+
+
+# -- who may ask
+
+
+def test_without_a_transactional_id_anybody_gets_a_new_producer_id(world):
+    assert world.init(None) == [("NONE", 1, 0)]
+    assert world.init(None) == [("NONE", 2, 0)]
+    assert world.timeline == []
+
+
+def test_an_empty_transactional_id_is_invalid(world):
+    who = Producer(1, 0)
+    assert world.init("") == [("INVALID_REQUEST", *NOBODY)]
+    assert world.add(who, transactional_id="") == ["INVALID_REQUEST"]
+    assert world.end(who, transactional_id="") == [("INVALID_REQUEST", *NOBODY)]
+    assert world.coordinator.verify_partitions("", who, [O0]) == {O0: Code.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
+def test_a_timeout_that_is_not_allowed(world, timeout_ms):
+    assert world.init(timeout_ms=timeout_ms) == [("INVALID_TRANSACTION_TIMEOUT", *NOBODY)]
+
+
+def test_the_longest_timeout_that_is_allowed(world):
+    assert world.init(timeout_ms=900_000) == [("NONE", 1, 0)]
+
+
+def test_a_transactional_id_that_nobody_has_used_is_mapped_to_nothing(world):
+    who = Producer(1, 0)
+    assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
+    assert world.end(who) == [("INVALID_PRODUCER_ID_MAPPING", *NOBODY)]
+    assert world.coordinator.verify_partitions("t", who, [O0]) == {O0: Code.INVALID_PRODUCER_ID_MAPPING}
+
+
+def test_somebody_else_coordinates_it(world):
+    who = world.producer()
+    world.resign()
+    assert world.init() == [("NOT_COORDINATOR", *NOBODY)]
+    assert world.add(who) == ["NOT_COORDINATOR"]
+    assert world.end(who) == [("NOT_COORDINATOR", *NOBODY)]
+
+
+def test_while_the_log_is_being_read(new_world):
+    world = new_world(coordinator_load_s=2.0)
+    assert world.init() == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
+    world.run(1.9)
+    assert world.end(Producer(1, 0)) == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
+    world.run(0.2)
+    assert world.init() == [("NONE", 1, 0)]
+
+
+def test_a_load_that_leadership_has_ended_comes_to_nothing(new_world):
+    world = new_world(coordinator_load_s=2.0)
+    world.resign()
+    world.run(3)
+    assert world.init() == [("NOT_COORDINATOR", *NOBODY)]
+
+
+# -- whole lives
+
+
+def test_a_life_since_kip_890(world):
+    """Every transaction has an epoch of its own."""
+    who = world.producer()
+    assert who == (1, 0)
+    for epoch, commit in enumerate((True, False, True), start=1):
+        assert world.add(who, [O0, O1]) == ["NONE"]
+        assert world.end(who, commit=commit) == [("NONE", 1, epoch)]
+        assert [m[1:] for m in world.markers[-2:]] == [(1, epoch, commit, 1)] * 2
+        assert world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
+        who = Producer(1, epoch)
+
+
+def test_a_life_before_kip_890(world):
+    """The epoch stays, and the answer tells none."""
+    who = world.producer()
+    for commit in (True, False):
+        assert world.add(who, [O0], version=0) == ["NONE"]
+        assert world.end(who, commit=commit, version=0) == [("NONE", *NOBODY)]
+        assert world.markers[-1] == (O0, 1, 0, commit, 1)
+
+
+def test_the_producer_is_answered_before_the_markers_are_there(world):
+    world.away.add(O0)
+    who = world.producer()
+    world.add(who)
+    assert world.end(who) == [("NONE", 1, 1)]
+    assert world.state() is S.PREPARE_COMMIT
+    assert world.add(Producer(1, 1)) == ["CONCURRENT_TRANSACTIONS"]
+    world.away.clear()
+    world.run(2)
+    assert world.add(Producer(1, 1)) == ["NONE"]
+
+
+def test_the_producer_is_answered_when_the_log_has_it_and_not_before(world):
+    world.hold_appends = True
+    answers = world.init()
+    assert answers == []
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    world.replica.replicate()
+    assert answers == [("NONE", 1, 0)]
+
+
+def test_an_end_that_is_asked_for_again_is_answered_the_same(world):
+    who = world.producer()
+    world.add(who)
+    assert world.end(who) == world.end(who) == [("NONE", 1, 1)]
+    assert len(world.markers) == 1
+
+
+def test_an_abort_of_nothing_raises_the_epoch(world):
+    """The producer cannot know whether its first write ever reached the transaction."""
+    who = world.producer()
+    assert world.end(who, commit=False) == [("NONE", 1, 1)]
+    assert (world.state(), world.markers) == (S.COMPLETE_ABORT, [])
+
+
+def test_two_transactional_ids_are_strangers(world):
+    one, other = world.producer("a"), world.producer("b")
+    world.add(one, transactional_id="a")
+    world.add(other, transactional_id="b")
+    world.end(one, transactional_id="a", commit=True)
+    assert (world.state("a"), world.state("b")) == (S.COMPLETE_COMMIT, S.ONGOING)
+
+
+# -- fencing
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_zombie_is_fenced(world, version):
+    zombie = world.producer()
+    successor = world.producer()
+    assert successor == (zombie.id, zombie.epoch + 1)
+    assert world.add(zombie, version=version) == ["PRODUCER_FENCED"]
+    for commit in (True, False):
+        assert world.end(zombie, commit=commit, version=version) == [("PRODUCER_FENCED", *NOBODY)]
+    assert world.init(expected=zombie) == [("PRODUCER_FENCED", *NOBODY)]
+    assert world.add(successor) == ["NONE"]
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_what_a_zombie_left_behind_is_aborted_before_its_successor_is_let_in(world, version):
+    zombie = world.producer()
+    world.add(zombie, [O0, O1], version=version)
+    world.away.add(O1)
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    assert world.end(zombie, version=version)[0][0] in ("PRODUCER_FENCED", "CONCURRENT_TRANSACTIONS")
+    world.away.clear()
+    world.run(2)
+    assert [m[1:4] for m in world.markers] == [(1, 1, False)] * 2
+    assert world.init() == [("NONE", 1, 2)]
+
+
+def test_a_fence_that_cannot_be_logged_fences_nobody(world):
+    zombie = world.producer()
+    world.add(zombie)
+    world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
+    assert world.init() == [("COORDINATOR_NOT_AVAILABLE", *NOBODY)]
+    assert world.end(zombie) == [("NONE", 1, 1)]
+
+
+def test_a_producer_that_goes_on_after_an_error_keeps_its_id(world):
+    who = world.producer()
+    again = world.producer(expected=who)
+    assert again == (who.id, who.epoch + 1)
+    assert world.producer(expected=who) == again, "its answer was lost"
+
+
+# -- time
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(world):
+    who = world.producer(timeout_ms=10_000)
+    world.add(who)
+    world.run(10)
+    assert world.state() is S.ONGOING
+    world.run(1.1)
+    assert world.state() is S.COMPLETE_ABORT
+    assert world.markers == [(O0, 1, 1, False, 1)]
+    assert world.add(who) == ["PRODUCER_FENCED"]
+    assert world.end(who, commit=True, version=0) == [("PRODUCER_FENCED", *NOBODY)]
+
+
+def test_the_one_whose_time_ran_out_learns_of_it_when_it_ends_its_transaction(world):
+    """The old epoch with an abort looks like asking again, which it may: it goes on with the new epoch."""
+    who = world.producer(timeout_ms=10_000)
+    world.add(who)
+    world.run(12)
+    assert world.end(who, commit=True) == [("INVALID_TXN_STATE", *NOBODY)]
+    assert world.end(who, commit=False) == [("NONE", 1, 1)]
+    assert world.add(Producer(1, 1)) == ["NONE"]
+
+
+def test_time_begins_with_the_first_partition_and_later_ones_win_none(world):
+    who = world.producer(timeout_ms=10_000)
+    world.run(30)
+    world.add(who)
+    world.run(9)
+    world.add(who, [O1])
+    world.run(2.2)
+    assert world.state() is S.COMPLETE_ABORT
+
+
+def test_time_goes_on_over_a_change_of_coordinators(world):
+    who = world.producer(timeout_ms=10_000)
+    world.add(who)
+    world.run(6)
+    world.fail_over()
+    world.run(6)
+    assert world.state() is S.COMPLETE_ABORT
+
+
+def test_a_transaction_in_the_middle_of_a_move_is_left_alone_until_it_is_made(world):
+    who = world.producer(timeout_ms=10_000)
+    world.add(who)
+    world.run(9.5)
+    world.hold_appends = True
+    answers = world.end(who)
+    world.run(5)
+    world.hold_appends = False
+    world.replica.replicate()
+    assert (answers, world.state()) == ([("NONE", 1, 1)], S.COMPLETE_COMMIT)
+
+
+def test_time_runs_for_a_transaction_whose_beginning_is_long_in_being_logged(world):
+    who = world.producer(timeout_ms=10_000)
+    world.hold_appends = True
+    answers = world.add(who)
+    world.run(3)
+    world.hold_appends = False
+    world.replica.replicate()
+    assert answers == ["NONE"]
+    world.run(9)
+    assert world.state() is S.COMPLETE_ABORT
+
+
+def test_an_abort_for_time_that_cannot_be_logged_is_tried_again(world):
+    who = world.producer(timeout_ms=10_000)
+    world.add(who)
+    world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
+    world.run(13)
+    assert world.state() is S.COMPLETE_ABORT
+
+
+def test_the_clocks_stop_when_there_is_nothing_to_wait_for(world):
+    who = world.producer()
+    world.add(who)
+    world.end(who)
+    world.run(5)
+    week = 604_800
+    world.run(week + 2 * 3600)
+    assert world.schedule.wake_at() == float("inf")
+    assert world.timeline[-1] == (world.timeline[-1].offset, "t", None)
+
+
+def test_a_transactional_id_that_nobody_uses_is_forgotten_after_a_week(world):
+    who = world.producer()
+    world.run(604_800 - 3600)
+    assert world.add(Producer(who.id, who.epoch - 1)) == ["PRODUCER_FENCED"]
+    world.run(2 * 3600 + 1)
+    assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
+    assert world.producer() == (2, 0)
+
+
+def test_a_transaction_is_aborted_for_time_but_its_id_not_forgotten_while_in_use(world):
+    who = world.producer()
+    for _ in range(8):
+        world.add(who)
+        world.end(who)
+        who = Producer(who.id, who.epoch + 1)
+        world.run(86_400)
+    assert world.add(who) == ["NONE"]
+
+
+# -- a coordinator goes, another comes
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [0, 2])
+def test_what_was_decided_is_carried_out_by_the_next_coordinator(world, commit, version):
+    who = world.producer()
+    world.add(who, [O0, O1], version=version)
+    world.away.add(O1)
+    world.end(who, commit=commit, version=version)
+    world.away.clear()
+    world.fail_over()
+    assert world.init() == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    world.run(0.1)
+    epoch = 1 if version else 0
+    assert world.markers == [(O0, 1, epoch, commit, 1), (O0, 1, epoch, commit, 2), (O1, 1, epoch, commit, 2)]
+    assert world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
+
+
+def test_a_decision_that_was_lost_with_the_coordinator_was_none(world):
+    who = world.producer()
+    world.add(who)
+    world.hold_appends = True
+    answers = world.end(who)
+    world.hold_appends = False
+    world.fail_over(lose_uncommitted=True)
+    assert answers == [("NOT_COORDINATOR", *NOBODY)]
+    assert (world.state(), world.markers) == (S.ONGOING, [])
+    assert world.end(who, commit=False) == [("NONE", 1, 1)]
+
+
+def test_a_decision_whose_answer_was_lost_stands(world):
+    who = world.producer()
+    world.add(who)
+    world.hold_appends = True
+    answers = world.end(who)
+    world.hold_appends = False
+    world.fail_over()
+    assert answers == [("NOT_COORDINATOR", *NOBODY)]
+    assert world.end(who, commit=True)[0][0] == "CONCURRENT_TRANSACTIONS"
+    world.run(0.1)
+    assert world.end(who, commit=True) == [("NONE", 1, 1)]
+    assert world.end(who, commit=False) == [("INVALID_TXN_STATE", *NOBODY)]
+
+
+def test_the_coordinator_of_the_past_cannot_end_what_is_not_its_own_any_more(world):
+    who = world.producer()
+    world.add(who)
+    world.hold_markers = True
+    world.end(who)
+    world.hold_markers = False
+    world.fail_over()
+    world.run(0.1)
+    world.release_markers()
+    assert world.markers == [(O0, 1, 1, True, 2)]
+
+
+def test_whoever_waits_for_the_log_when_leadership_moves_is_sent_on(world):
+    world.hold_appends = True
+    answers = world.init()
+    world.resign()
+    assert answers == [("NOT_COORDINATOR", *NOBODY)]
+
+
+def test_elected_again_it_reads_the_log_again(world):
+    who = world.producer()
+    world.replica.leader_epoch = 5
+    world.coordinator.elected(0, 5, world.replica)
+    assert world.add(who) == ["NONE"]
+    world.end(who)
+    assert world.markers == [(O0, 1, 1, True, 5)]
+
+
+def test_what_a_paused_coordinator_is_asked_waits_with_its_clocks(world):
+    who = world.producer(timeout_ms=10_000)
+    world.add(who)
+    world.pause()
+    world.run(60)
+    assert world.state() is S.ONGOING
+    world.resume()
+    assert world.state() is S.COMPLETE_ABORT
+
+
+# -- epochs run out
+
+
+LAST = Facts(1000, EPOCH_MAX - 2, 60_000, 1_700_000_000_000, previous_producer_id=1000, client_version=2)
+
+
+def test_when_the_epochs_are_used_up_the_producer_goes_on_with_another_id(world):
+    seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 3))
+    who = world.producer()
+    assert who == (1000, EPOCH_MAX - 2)
+    world.add(who)
+    assert world.end(who) == [("NONE", 1000, EPOCH_MAX - 1)]
+    who = Producer(1000, EPOCH_MAX - 1)
+    world.add(who)
+    assert world.end(who) == [("NONE", 1, 0)]
+    assert world.markers[-1] == (O0, 1000, EPOCH_MAX, True, 2)
+    assert world.end(who) == [("NONE", 1, 0)], "asked again, over the change of ids"
+    assert world.add(Producer(1, 0)) == ["NONE"]
+
+
+def test_the_producer_with_its_next_id_is_patient_until_that_counts(world):
+    seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
+    who = world.producer()
+    world.add(who)
+    world.away.add(O0)
+    assert world.end(who) == [("NONE", 1, 0)]
+    assert world.add(Producer(1, 0)) == ["CONCURRENT_TRANSACTIONS"]
+    assert world.end(Producer(1, 0)) == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    world.away.clear()
+    world.run(2)
+    assert world.add(Producer(1, 0)) == ["NONE"]
+
+
+def test_the_id_set_aside_survives_a_change_of_coordinators(world):
+    seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
+    who = world.producer()
+    world.add(who)
+    world.away.add(O0)
+    assert world.end(who) == [("NONE", 1, 0)]
+    world.fail_over()
+    world.away.clear()
+    world.run(2)
+    assert world.add(Producer(1, 0)) == ["NONE"]
+
+
+def test_time_runs_out_with_the_last_epoch(world):
+    seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
+    who = world.producer(timeout_ms=10_000)
+    world.add(who)
+    world.run(12)
+    assert world.markers == [(O0, 1000, EPOCH_MAX, False, 2)]
+    assert world.end(who, commit=False) == [("NONE", 1, 0)]
+
+
+def test_an_old_client_gets_another_id_when_it_comes_back(world):
+    seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2, client_version=0))
+    assert world.producer() == (1000, EPOCH_MAX - 1)
+    assert world.producer() == (1, 0)
+
+
+# -- partitions
+
+
+def test_one_partition_that_does_not_exist_keeps_all_of_them_out(world):
+    who = world.producer()
+    answers = []
+    world.coordinator.enlist("t", who, [O0, TopicPartition("orders", 3)], answers.append)
+    assert answers == [{O0: Code.OPERATION_NOT_ATTEMPTED, TopicPartition("orders", 3): Code.UNKNOWN_TOPIC_OR_PARTITION}]
+    assert world.state() is S.EMPTY
+
+
+def test_leaders_add_partitions_or_make_sure_and_are_told_what_may_not_be_written(world):
+    who = world.producer()
+    answers = []
+    world.coordinator.verify_or_add("t", *who, [O0], answers.append, add=False)
+    world.coordinator.verify_or_add("t", *who, [O0], answers.append)
+    world.coordinator.verify_or_add("t", *who, [O0, B0], answers.append, add=False)
+    world.coordinator.verify_or_add("t", who.id, who.epoch + 1, [O0], answers.append)
+    assert answers == [
+        {O0: Code.TRANSACTION_ABORTABLE},
+        {},
+        {B0: Code.TRANSACTION_ABORTABLE},
+        {O0: Code.PRODUCER_FENCED},
+    ]
+
+
+def test_offsets_are_a_partition_like_any_other(world):
+    offsets = TopicPartition("__consumer_offsets", 1)
+    who = world.producer()
+    world.add(who, [O0, offsets], version=0)
+    world.end(who, version=0)
+    assert [m.tp for m in world.markers] == [offsets, O0]

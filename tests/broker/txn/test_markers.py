@@ -1,0 +1,179 @@
+"""From the decision to the end: markers into every partition, again and again if need be, then the log."""
+
+from itertools import pairwise
+
+import pytest
+
+from thinconsumer.broker.txn.markers import BACKOFF, Ending
+from thinconsumer.broker.txn.shard import Shard
+from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.broker.txn.transaction import Facts, Transaction
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+S = TransactionState
+O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("bills", 0)
+
+
+@pytest.fixture
+def decided(world):
+    """Return a function that decides an end and starts to carry it out."""
+    shard = Shard(world, 0, world.replica.leader_epoch, world.replica)
+    shard.load()
+
+    def decide(*partitions, state=S.PREPARE_COMMIT):
+        facts = Facts(7, 3, 60_000, 100, state, partitions=frozenset(partitions), started_ms=50, client_version=2)
+        txn = shard.transactions["t"] = Transaction("t", facts)
+        Ending(world, shard, txn, txn.finish(200)).start()
+        return txn
+
+    decide.shard = shard
+    return decide
+
+
+@pytest.mark.parametrize(("state", "commit"), [(S.PREPARE_COMMIT, True), (S.PREPARE_ABORT, False)])
+def test_every_partition_gets_the_marker_then_the_log_is_told(world, decided, seen, state, commit):
+    txn = decided(O0, O1, B0, state=state)
+    assert world.timeline[:3] == [seen.Marker(tp, 7, 3, commit, 1) for tp in sorted((O0, O1, B0))]
+    assert txn.state is world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
+    assert txn.pending is None
+
+
+def test_without_partitions_the_log_is_told_at_once(world, decided):
+    assert decided().state is S.COMPLETE_COMMIT
+    assert world.markers == []
+
+
+def test_the_log_is_not_told_before_the_last_marker_is_there(world, decided):
+    world.away.add(O1)
+    txn = decided(O0, O1)
+    world.run(30)
+    assert (txn.state, txn.pending, [m.tp for m in world.markers]) == (S.PREPARE_COMMIT, S.COMPLETE_COMMIT, [O0])
+    world.away.clear()
+    world.run(2 * BACKOFF.maximum)
+    assert (txn.state, [m.tp for m in world.markers]) == (S.COMPLETE_COMMIT, [O0, O1])
+
+
+def test_a_leader_that_is_away_is_asked_ever_more_slowly(world, decided):
+    asked = []
+    write = world.write_marker
+    world.write_marker = lambda *args: (asked.append(world.schedule.now), write(*args))
+    world.away.add(O0)
+    decided(O0)
+    world.run(60)
+    waits = [after - before for before, after in pairwise(asked)]
+    assert waits[0] <= 0.03
+    assert max(waits) <= BACKOFF.maximum
+    assert 55 <= len(asked) <= 100
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.NOT_LEADER_OR_FOLLOWER,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.REQUEST_TIMED_OUT,
+        Code.KAFKA_STORAGE_ERROR,
+    ],
+)
+def test_markers_are_tried_again_after(world, decided, code):
+    world.marker_codes[O0] = [code, code]
+    txn = decided(O0, O1)
+    world.run(1)
+    assert (txn.state, sorted(m.tp for m in world.markers)) == (S.COMPLETE_COMMIT, [O0, O1])
+
+
+def test_a_code_that_nobody_expects_is_logged_and_tried_again(world, decided, caplog):
+    world.marker_codes[O0] = [Code.POLICY_VIOLATION]
+    txn = decided(O0)
+    assert "unexpected code 44" in caplog.text
+    world.run(1)
+    assert txn.state is S.COMPLETE_COMMIT
+
+
+@pytest.mark.parametrize("code", [Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED])
+def test_what_was_ended_by_somebody_else_is_let_go_and_not_called_complete(world, decided, code):
+    """As in Kafka: this coordinator must be one of the past, and whoever is now has it in the log."""
+    world.marker_codes[O0] = [code]
+    txn = decided(O0, O1)
+    world.run(60)
+    assert (txn.state, txn.pending) == (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)
+    assert [m.tp for m in world.markers] == [O1]
+
+
+@pytest.mark.parametrize("code", [Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION])
+def test_a_partition_that_takes_no_markers_needs_none(world, decided, code):
+    world.marker_codes[O0] = [code]
+    assert decided(O0, O1).state is S.COMPLETE_COMMIT
+
+
+def test_a_topic_that_was_deleted_needs_no_markers(world, decided):
+    world.image.drop_topic("orders")
+    assert decided(O0, B0).state is S.COMPLETE_COMMIT
+    assert [m.tp for m in world.markers] == [B0]
+
+
+def test_a_topic_that_is_deleted_while_its_leader_is_away_needs_no_markers(world, decided):
+    world.away.add(O0)
+    txn = decided(O0)
+    world.image.drop_topic("orders")
+    world.run(2)
+    assert (txn.state, world.markers) == (S.COMPLETE_COMMIT, [])
+
+
+@pytest.mark.parametrize("code", [Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT])
+def test_a_log_that_is_not_available_is_told_later(world, decided, code):
+    world.append_codes = [code, code]
+    txn = decided(O0)
+    assert (txn.state, txn.pending) == (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)
+    world.run(1)
+    assert (txn.state, len(world.markers)) == (S.COMPLETE_COMMIT, 1)
+
+
+def test_a_log_that_refuses_is_no_more_than_logged(world, decided, caplog):
+    world.append_codes = [Code.MESSAGE_TOO_LARGE]
+    decided(O0)
+    assert "cannot log the end" in caplog.text
+    assert "UNKNOWN_SERVER_ERROR" in caplog.text
+
+
+def test_nothing_goes_on_once_the_shard_is_gone(world, decided):
+    world.away.add(O0)
+    decided(O0, O1)
+    decided.shard.drop()
+    world.away.clear()
+    world.run(60)
+    assert [m.tp for m in world.markers] == [O1]
+    assert not [one for one in world.timeline if one not in world.markers]
+
+
+def test_an_answer_that_comes_when_the_shard_is_gone_counts_for_nothing(world, decided):
+    world.hold_markers = True
+    txn = decided(O0)
+    decided.shard.drop()
+    world.release_markers()
+    assert txn.state is S.PREPARE_COMMIT
+
+
+def test_a_paused_coordinator_hears_of_its_markers_when_it_goes_on(world, decided):
+    world.hold_markers = True
+    txn = decided(O0)
+    world.pause()
+    world.release_markers()
+    world.run(60)
+    assert (txn.state, len(world.markers)) == (S.PREPARE_COMMIT, 1)
+    world.resume()
+    assert txn.state is S.COMPLETE_COMMIT
+
+
+def test_a_paused_coordinator_sends_no_markers(world, decided):
+    world.away.add(O0)
+    txn = decided(O0)
+    world.pause()
+    world.away.clear()
+    world.run(60)
+    assert world.markers == []
+    world.resume()
+    assert txn.state is S.COMPLETE_COMMIT
