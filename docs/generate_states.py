@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from thinconsumer import partitions
+from thinconsumer.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
+from thinconsumer.broker.txn.states import TransactionState
 from thinconsumer.link import states
 from thinconsumer.link.states import LINK_IGNORED, LINK_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
 
@@ -46,6 +48,13 @@ MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]],
     ("Position of a partition", "thinconsumer/partitions.py", partitions.PositionState, partitions.TRANSITIONS, {}),
     ("One connection", "thinconsumer/link/states.py", states.LinkState, LINK_TRANSITIONS, LINK_IGNORED),
     ("The way to a node", "thinconsumer/link/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
+    (
+        "Embedded broker: a transaction",
+        "thinconsumer/broker/txn/states.py",
+        TransactionState,
+        TRANSACTION_TRANSITIONS,
+        {},
+    ),
 ]
 
 

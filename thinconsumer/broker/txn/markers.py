@@ -79,8 +79,8 @@ class Ending:
         if not self._host.is_running:
             # Paused: the answer waits with everything else. Killed: it reaches nobody.
             self._host.call_later(0.0, partial(self._written, tp, code))
-        elif self._is_over or self._shard.is_gone:
-            self._is_over = True
+        elif self._is_over:
+            return
         elif code in _FENCED:
             log.info("%r: %r was ended by somebody else: code %d for %s", self._shard, self._txn, code, tp)
             self._is_over = True
