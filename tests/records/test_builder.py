@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
-from thinconsumer.records.batch import ControlType
-from thinconsumer.records.builder import NewRecord, build_batch, build_marker, restamp
+from thinconsumer.records.batch import HEADER_SIZE, ControlType
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker, encode_record, restamp, write_varint
 
 RECORDS = [NewRecord(b"a", timestamp=1000), NewRecord(b"b", b"k", [("h", None)], 1005)]
 
@@ -47,3 +50,49 @@ def test_leader_stamps_offset_and_epoch_without_a_new_checksum():
 def test_leader_stamps_its_time(only):
     batch = only(restamp(build_batch(RECORDS), 500, 12, log_append_time=9999))
     assert [(r.offset, r.timestamp, r.timestamp_type) for r in batch.decode("t", 0)] == [(500, 9999, 1), (501, 9999, 1)]
+
+
+def by_the_byte(record, offset_delta, timestamp_delta):
+    """One record as Kafka's documentation lays it out, with nothing looked up."""
+
+    def sized(out, data):
+        write_varint(out, -1 if data is None else len(data))
+        out += data or b""
+
+    body = bytearray(1)
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    sized(body, record.key)
+    sized(body, record.value)
+    write_varint(body, len(record.headers))
+    for name, data in record.headers:
+        sized(body, name.encode())
+        sized(body, data)
+    out = bytearray()
+    write_varint(out, len(body))
+    return bytes(out + body)
+
+
+@given(data=st.data())
+@settings(max_examples=200)
+def test_records_are_laid_out_as_documented_whatever_is_in_them(data, record_lists):
+    records = data.draw(record_lists)
+    base = records[0].timestamp
+    laid_out = b"".join(by_the_byte(r, n, r.timestamp - base) for n, r in enumerate(records))
+    assert build_batch(records)[HEADER_SIZE:] == laid_out
+
+
+@pytest.mark.parametrize("edge", [62, 63, 64, 65, 8191 // 2, 4094, 4095, 4096, 4097, 8191, 8192, 1 << 20, 1 << 21])
+def test_numbers_around_the_widths_of_varints_and_the_end_of_the_table(edge):
+    """One of each: the value's size, the key's, both deltas, and the record's own size by way of them."""
+    for size in range(max(0, edge - 12), edge + 2):
+        record = NewRecord(bytes(size))
+        assert encode_record(record, 0, 0) == by_the_byte(record, 0, 0)
+    record = NewRecord(b"v", bytes(edge))
+    assert encode_record(record, edge, edge) == by_the_byte(record, edge, edge)
+    assert encode_record(record, edge, -edge) == by_the_byte(record, edge, -edge)
+
+
+def test_an_empty_batch_has_no_records():
+    """Compaction leaves such batches."""
+    assert build_batch([], last_offset_delta=4)[HEADER_SIZE:] == b""
