@@ -10,6 +10,7 @@ from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
 from thinconsumer.produce import BufferFullError, RecordMetadata
 from thinconsumer.produce.partitioner import partition_for_key
+from thinconsumer.records import split
 from thinconsumer.testing import Silence
 from thinconsumer.testing.clock import SOME_DAY
 from thinconsumer.wire.produce import ProduceRequest
@@ -30,7 +31,12 @@ def test_a_record_is_written_and_its_receipt_says_where(world):
     from thinconsumer.records import split
 
     (record,) = split(memoryview(stored.data))[0][0].decode("t", 0)
-    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", b"1"), ("n", None)), 1234)
+    assert (record.key, record.value, record.headers, record.timestamp) == (
+        b"k",
+        b"v",
+        (("h", b"1"), ("n", None)),
+        1234,
+    )
 
 
 def test_send_does_no_io_and_poll_0_is_one_step(world):
