@@ -423,6 +423,14 @@ def test_without_descriptors_it_looks_away_and_comes_back(broker, connect):
     assert the_row(peer.ask(fetch(), 12)).error_code == 0
 
 
+def test_a_bug_in_a_timer_is_noted_and_the_rest_goes_on(broker, connect):
+    broker.cluster.schedule.call_later(0.0, lambda: 1 // 0)
+    assert the_row(connect(broker).ask(fetch(), 12)).error_code == 0
+    (bug,) = broker.cluster.bugs
+    assert "ZeroDivisionError" in bug
+    broker.cluster.bugs.clear()
+
+
 # -- brokers that go and come
 
 

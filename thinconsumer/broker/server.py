@@ -164,7 +164,7 @@ class EmbeddedBroker:
         self._is_stepping = True
         try:
             for key, mask in ready:
-                self._cluster.advance(time.monotonic(), time.time())
+                self._advance()
                 key.data.on_ready(mask)
         finally:
             self._is_stepping = False
@@ -294,7 +294,7 @@ class EmbeddedBroker:
     @contextmanager
     def _acting(self) -> Iterator[Cluster]:
         self._check_open()
-        self._cluster.advance(time.monotonic(), time.time())
+        self._advance()
         yield self._cluster
         if not self._is_stepping:  # else a rule's function does this, and the step goes on after it
             self._settle()
@@ -303,10 +303,17 @@ class EmbeddedBroker:
         if not self._is_open:
             raise IllegalStateError("this broker is closed")
 
+    def _advance(self) -> None:
+        try:
+            self._cluster.advance(time.monotonic(), time.time())
+        except Exception as error:  # what one client has set in motion must not take down the broker of all the others
+            log.exception("a timer")
+            self._cluster.bugs.append(f"a timer: {error!r}")
+
     def _settle(self) -> None:
         """Do what is due by now, and send what there is to send, until nothing is left of either."""
         for _ in range(ROUNDS_MAX):
-            self._cluster.advance(time.monotonic(), time.time())
+            self._advance()
             dirty, self._dirty = self._dirty, {}
             for channel in dirty:
                 channel.flush()

@@ -1,0 +1,238 @@
+"""Other people's clients on the embedded broker: what they produce is what they consume, each record once, in order.
+
+Groups are in ``test_other_clients``. kafka-python and confluent-kafka have threads of their own, so that the broker is
+served by one here; aiokafka shares an event loop with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import asynccontextmanager, contextmanager
+
+import aiokafka
+import aiokafka.errors
+import kafka
+import pytest
+from kafka.structs import TopicPartition as KafkaPythonPartition
+
+from thinconsumer.broker.faults import Delay, Disconnect, Reply
+from thinconsumer.broker.server import EmbeddedBroker
+from thinconsumer.wire.error_codes import Code
+
+COUNT = 1500
+
+
+@contextmanager
+def served(nodes=1, topics=None, **more):
+    """A broker that is served by a thread; touch it before and after, not meanwhile."""
+    with EmbeddedBroker(nodes, topics or {"orders": 3}, **more) as broker:
+        thread = threading.Thread(target=broker.serve_forever)
+        thread.start()
+        try:
+            yield broker
+        finally:
+            broker.stop()
+            thread.join(10)
+        assert broker.cluster.bugs == []
+
+
+@asynccontextmanager
+async def watched(nodes=1, topics=None, **more):
+    """A broker that shares the running event loop."""
+    loop = asyncio.get_running_loop()
+    with EmbeddedBroker(nodes, topics or {"orders": 3}, **more) as broker:
+        timer = None
+
+        def step():
+            nonlocal timer
+            broker.step()
+            if timer is not None:
+                timer.cancel()
+            timer = loop.call_later(max(0.0, min(broker.wake_at() - time.monotonic(), 60.0)), step)
+
+        loop.add_reader(broker.fileno(), step)
+        step()
+        try:
+            yield broker
+        finally:
+            loop.remove_reader(broker.fileno())
+            timer.cancel()
+        assert broker.cluster.bugs == []
+
+
+def by_partition(records):
+    """Sort (partition, offset, key, value) of each record."""
+    return sorted((r.partition, r.offset, r.key, r.value) for r in records)
+
+
+def expected(sent):
+    """``sent``: (partition, key, value) in order; what has to come out."""
+    ends = {}
+    found = []
+    for partition, key, value in sent:
+        offset = ends.get(partition, 0)
+        ends[partition] = offset + 1
+        found.append((partition, offset, key, value))
+    return sorted(found)
+
+
+SENT = [(n % 3, b"key-%d" % n if n % 4 else None, b"value-%d" % n * (1 + n % 7)) for n in range(COUNT)]
+
+
+# -- kafka-python
+
+
+def kafka_python_reads(broker, count, **options):
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", group_id=None, **options
+    )
+    consumer.assign([KafkaPythonPartition("orders", partition) for partition in range(3)])
+    found, deadline = [], time.monotonic() + 20
+    while len(found) < count and time.monotonic() < deadline:
+        for records in consumer.poll(200).values():
+            found += records
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("compression", [None, "lz4"])
+def test_kafka_python_reads_what_it_wrote(compression):
+    with served(nodes=3) as broker:
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, acks="all", compression_type=compression
+        )
+        for partition, key, value in SENT:
+            producer.send("orders", value, key=key, partition=partition, headers=[("n", b"1")])
+        producer.flush(20)
+        producer.close()
+        found = kafka_python_reads(broker, COUNT)
+    assert by_partition(found) == expected(SENT)
+    assert {tuple(record.headers) for record in found} == {(("n", b"1"),)}
+
+
+def test_kafka_python_gets_over_errors_and_lost_answers():
+    """Its producer is idempotent: what is sent again because an answer was lost is there once."""
+    with served(nodes=2, topics={"orders": 3}) as broker:
+        for action in (Disconnect(after=True), Reply(Code.NOT_LEADER_OR_FOLLOWER), Disconnect(), Delay(0.2)):
+            broker.on("Produce", action, times=2)
+            broker.on("Fetch", action, times=1)
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, acks="all", enable_idempotence=True, retry_backoff_ms=10,
+            reconnect_backoff_ms=10,
+        )  # fmt: skip
+        sent = SENT[:300]
+        for number, (partition, key, value) in enumerate(sent):
+            producer.send("orders", value, key=key, partition=partition)
+            if number % 30 == 0:
+                producer.flush(20)
+        producer.flush(20)
+        producer.close()
+        found = kafka_python_reads(broker, len(sent), retry_backoff_ms=10, reconnect_backoff_ms=10)
+        assert len(list(broker.cluster.rules)) == 0
+    assert by_partition(found) == expected(sent)
+
+
+# -- aiokafka
+
+
+async def aiokafka_reads(broker, count, **options):
+    consumer = aiokafka.AIOKafkaConsumer(
+        bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", group_id=None, **options
+    )
+    await consumer.start()
+    consumer.assign([aiokafka.TopicPartition("orders", partition) for partition in range(3)])
+    found, deadline = [], time.monotonic() + 20
+    while len(found) < count and time.monotonic() < deadline:
+        for records in (await consumer.getmany(timeout_ms=200)).values():
+            found += records
+    await consumer.stop()
+    return found
+
+
+@pytest.mark.parametrize("acks", [0, 1, "all"])
+def test_aiokafka_reads_what_it_wrote_on_the_brokers_own_thread(acks):
+    async def main():
+        async with watched(nodes=2) as broker:
+            producer = aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks=acks, linger_ms=2)
+            await producer.start()
+            for partition, key, value in SENT:
+                await producer.send("orders", value, key=key, partition=partition)
+            await producer.flush()
+            await producer.stop()
+            return await aiokafka_reads(broker, COUNT)
+
+    assert by_partition(asyncio.run(main())) == expected(SENT)
+
+
+def test_aiokafka_reads_committed_transactions_only():
+    async def main():
+        async with watched() as broker:
+            producer = aiokafka.AIOKafkaProducer(
+                bootstrap_servers=broker.bootstrap_servers, transactional_id="pay", retry_backoff_ms=5
+            )
+            await producer.start()
+            kept = []
+            for number in range(6):
+                await producer.begin_transaction()
+                for one in range(3):
+                    value = b"%d-%d" % (number, one)
+                    await producer.send("orders", value, partition=one)
+                    kept += [value] if number % 2 == 0 else []
+                await (producer.abort_transaction() if number % 2 else producer.commit_transaction())
+            await producer.stop()
+            committed = await aiokafka_reads(broker, 9, isolation_level="read_committed")
+            everything = await aiokafka_reads(broker, 18)
+            return kept, committed, everything
+
+    kept, committed, everything = asyncio.run(main())
+    assert sorted(record.value for record in committed) == sorted(kept)
+    assert len(everything) == 18
+
+
+def test_aiokafka_follows_leaders_that_move_and_die():
+    async def main():
+        async with watched(nodes=3) as broker:
+            producer = aiokafka.AIOKafkaProducer(
+                bootstrap_servers=broker.bootstrap_servers, enable_idempotence=True, retry_backoff_ms=10
+            )
+            await producer.start()
+            sent = SENT[:300]
+            for number, (partition, key, value) in enumerate(sent):
+                future = await producer.send("orders", value, key=key, partition=partition)
+                if number in (50, 100):
+                    await future
+                    broker.kill(1 + number // 100, noticed_after_s=0)
+                if number == 75:
+                    broker.start(1)
+                if number % 10 == 0:
+                    await future
+            await producer.flush()
+            await producer.stop()
+            return sent, await aiokafka_reads(broker, len(sent))
+
+    sent, found = asyncio.run(main())
+    assert by_partition(found) == expected(sent)
+
+
+# -- confluent-kafka
+
+
+def test_confluent_kafka_reads_what_it_wrote():
+    confluent = pytest.importorskip("confluent_kafka")
+    with served(nodes=2) as broker:
+        options = {"bootstrap.servers": broker.bootstrap_servers}
+        producer = confluent.Producer(
+            {**options, "enable.idempotence": True, "linger.ms": 2, "compression.type": "zstd"}
+        )
+        for partition, key, value in SENT:
+            producer.produce("orders", value, key, partition=partition)
+        assert producer.flush(20) == 0
+        consumer = confluent.Consumer({**options, "group.id": "none", "enable.auto.commit": False})
+        consumer.assign([confluent.TopicPartition("orders", partition, 0) for partition in range(3)])
+        found, deadline = [], time.monotonic() + 20
+        while len(found) < COUNT and time.monotonic() < deadline:
+            found += consumer.consume(COUNT, 0.2)
+        consumer.close()
+    assert sorted((m.partition(), m.offset(), m.key(), m.value()) for m in found) == expected(SENT)

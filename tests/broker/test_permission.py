@@ -1,0 +1,163 @@
+"""A transaction's permission to write: who is asked, what producers are told, and what happens when nobody answers."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.broker.permission import (
+    RETRY_AFTER_S,
+    RETRY_FOR_S,
+    TIMEOUT_S,
+    Writer,
+    ask_coordinator,
+    ask_permission,
+    told_to_producer,
+)
+from thinconsumer.broker.schedule import Schedule
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+WRITER = Writer("pay", 7, 2)
+TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+
+class Coordinator:
+    def __init__(self):
+        self.asked = []
+
+    def verify_or_add(self, *args, add):
+        *what, done = args
+        self.asked.append((*what, add, done))
+
+    def answer(self, codes):
+        self.asked.pop(0)[-1](codes)
+
+
+class World:
+    def __init__(self):
+        self.schedule = Schedule()
+        self.coordinator = Coordinator()
+        self.other = SimpleNamespace(node_id=2, is_running=True, transactions=self.coordinator)
+        self.code, self.broker, self.is_cut = 0, SimpleNamespace(node_id=2), False
+        cluster = SimpleNamespace(nodes={2: self.other}, reachable=lambda one, other: not self.is_cut)
+        self.node = SimpleNamespace(
+            node_id=1,
+            cluster=cluster,
+            schedule=self.schedule,
+            call_later=self.schedule.call_later,
+            coordinator_for=lambda kind, key: (self.code, self.broker),
+        )
+        self.told = []
+
+    def ask(self, version=12):
+        ask_permission(self.node, WRITER, TPS, version=version, done=self.told.append)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.mark.parametrize(("version", "add"), [(11, False), (12, True)])
+def test_the_coordinators_node_is_asked_and_says_yes(world, version, add):
+    world.ask(version)
+    assert world.coordinator.asked[0][:-1] == ("pay", 7, 2, TPS, add)
+    assert world.told == []
+    world.coordinator.answer({})
+    assert world.told == [{}]
+    world.schedule.advance(TIMEOUT_S * 2)
+    assert world.told == [{}]
+
+
+def test_partitions_that_may_not_be_written_are_told(world):
+    world.ask()
+    world.coordinator.answer({TPS[1]: int(Code.INVALID_TXN_STATE)})
+    assert world.told == [{TPS[1]: Code.INVALID_TXN_STATE}]
+
+
+@pytest.mark.parametrize(
+    ("code", "version", "told"),
+    [
+        (Code.INVALID_TXN_STATE, 3, Code.INVALID_TXN_STATE),
+        (Code.NOT_COORDINATOR, 3, Code.NOT_ENOUGH_REPLICAS),
+        (Code.COORDINATOR_LOAD_IN_PROGRESS, 12, Code.NOT_ENOUGH_REPLICAS),
+        (Code.COORDINATOR_NOT_AVAILABLE, 11, Code.NOT_ENOUGH_REPLICAS),
+        (Code.NETWORK_EXCEPTION, 12, Code.NOT_ENOUGH_REPLICAS),
+        (Code.CONCURRENT_TRANSACTIONS, 11, Code.NOT_ENOUGH_REPLICAS),
+        (Code.CONCURRENT_TRANSACTIONS, 12, Code.CONCURRENT_TRANSACTIONS),
+        (Code.PRODUCER_FENCED, 12, Code.INVALID_PRODUCER_EPOCH),
+        (Code.TRANSACTION_ABORTABLE, 10, Code.INVALID_TXN_STATE),
+        (Code.TRANSACTION_ABORTABLE, 11, Code.TRANSACTION_ABORTABLE),
+        (Code.INVALID_PRODUCER_ID_MAPPING, 12, Code.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+def test_producers_are_told_what_their_version_understands(code, version, told):
+    assert told_to_producer(code, version) == told
+
+
+def nobody_knows(world):
+    world.code, world.broker = int(Code.COORDINATOR_NOT_AVAILABLE), None
+
+
+def is_down(world):
+    world.other.is_running = False
+
+
+def is_cut_off(world):
+    world.is_cut = True
+
+
+def is_unheard_of(world):
+    world.broker = SimpleNamespace(node_id=9)
+
+
+@pytest.mark.parametrize("trouble", [nobody_knows, is_down, is_cut_off, is_unheard_of])
+def test_where_nobody_can_be_asked_producers_try_again(world, trouble):
+    trouble(world)
+    world.ask()
+    assert world.told == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
+    assert world.coordinator.asked == []
+
+
+def test_a_coordinator_that_never_answers_is_given_up(world):
+    world.ask()
+    world.schedule.advance(TIMEOUT_S - 0.1)
+    assert world.told == []
+    world.schedule.advance(TIMEOUT_S)
+    assert world.told == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
+    world.coordinator.answer({})
+    assert len(world.told) == 1, "what comes too late changes nothing"
+
+
+def test_while_the_transaction_before_is_completed_the_leader_asks_again(world):
+    busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
+    world.ask()
+    world.coordinator.answer(busy)
+    assert world.told == []
+    world.schedule.advance(RETRY_AFTER_S)
+    world.coordinator.answer({})
+    assert world.told == [{}]
+
+
+def test_but_not_for_ever_and_not_for_old_producers(world):
+    busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
+    world.ask(11)
+    world.coordinator.answer(busy)
+    assert world.told == [{TPS[0]: Code.NOT_ENOUGH_REPLICAS}]
+    world.ask(12)
+    world.coordinator.answer(busy)
+    for step in range(1, 10):
+        world.schedule.advance(step * RETRY_AFTER_S)
+        if world.coordinator.asked:
+            world.coordinator.answer(busy)
+    assert world.told[1:] == [{TPS[0]: Code.CONCURRENT_TRANSACTIONS}]
+    assert world.schedule.now > RETRY_FOR_S
+
+
+def test_the_coordinators_own_codes_can_be_had(world):
+    """For the group coordinator, whose clients understand others."""
+    ask_coordinator(world.node, WRITER, TPS, add=False, done=world.told.append)
+    world.coordinator.answer({TPS[0]: int(Code.NOT_COORDINATOR)})
+    assert world.told == [{TPS[0]: Code.NOT_COORDINATOR}]

@@ -1,0 +1,212 @@
+"""Reading partitions: isolation and aborted transactions, how limits are shared, who is near."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.broker import reading
+from thinconsumer.broker.reading import Isolation, Terms, Unreadable, check_epoch, diverging, failed, read_all
+from thinconsumer.broker.sessions import NO_ID, Wanted
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchPartition
+
+
+class Log:
+    """Five batches of two records each; what is read is cut where the limit says."""
+
+    start_offset, end_offset = 0, 10
+
+    def __init__(self, aborted=()):
+        self.batches = [build_batch([NewRecord(b"v", timestamp=1)] * 2, base_offset=base) for base in range(0, 10, 2)]
+        self._aborted = list(aborted)
+        self.reads = []
+
+    def read(self, offset, end, max_bytes, *, at_least_one):
+        self.reads.append((offset, end, max_bytes, at_least_one))
+        batches = self.batches[offset // 2 : end // 2]
+        return b"".join(batches)[: max(max_bytes, len(batches[0]) if at_least_one and batches else 0)]
+
+    def aborted(self, start, end):
+        return [(producer_id, first) for producer_id, first in self._aborted if first < end]
+
+    def end_of_epoch(self, epoch):
+        return {2: (2, 6), 3: (3, 10), 4: (3, 10)}.get(epoch, (-1, -1))
+
+
+SIZE = len(Log().batches[0])
+
+
+class Replica:
+    def __init__(self, number=0, log=None, **more):
+        self.tp = TopicPartition("t", number)
+        self.topic_id = b"t" * 16
+        self.log = log or Log()
+        self.leader_epoch = 3
+        self.is_leader = True
+        self.high_watermark = 8
+        self.last_stable_offset = 6
+        self.image = SimpleNamespace(replicas=(1, 2), isr=(1, 2))
+        self.__dict__.update(more)
+
+
+def node_of(*replicas):
+    image = SimpleNamespace(partition=lambda topic, number: object() if topic == "t" else None)
+    return SimpleNamespace(partitions={one.tp: one for one in replicas}, image=image)
+
+
+def wanted(number=0, offset=0, max_bytes=1 << 20, topic="t", topic_id=NO_ID, **more):
+    request = FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=max_bytes, **more)
+    return Wanted((topic, number), topic, topic_id, request)
+
+
+def terms(isolation=Isolation.HIGH_WATERMARK, max_bytes=1 << 20, leader_only=False, rack="", replica_id=-1):
+    return Terms(isolation, 1, max_bytes, leader_only, rack, replica_id)
+
+
+def read_one(replica, asked_for=None, **more):
+    result = read_all(node_of(replica), [asked_for or wanted()], terms(**more))
+    ((_, row),) = result.rows
+    return row
+
+
+@pytest.mark.parametrize(
+    ("isolation", "end"), [(Isolation.HIGH_WATERMARK, 8), (Isolation.LAST_STABLE, 6), (Isolation.LOG_END, 10)]
+)
+def test_isolation_says_how_far_one_may_read(isolation, end):
+    replica = Replica()
+    row = read_one(replica, isolation=isolation)
+    assert replica.log.reads == [(0, end, 1 << 20, True)]
+    assert len(row.records) == end // 2 * SIZE
+    assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (8, 6, 0)
+
+
+def test_aborted_transactions_are_for_read_committed_only():
+    assert read_one(Replica(log=Log([(7, 0)]))).aborted_transactions is None
+    row = read_one(Replica(log=Log([(7, 0), (8, 3)])), isolation=Isolation.LAST_STABLE)
+    assert [(one.producer_id, one.first_offset) for one in row.aborted_transactions] == [(7, 0), (8, 3)]
+    assert read_one(Replica(), isolation=Isolation.LAST_STABLE).aborted_transactions == []
+    at_the_end = read_one(Replica(log=Log([(7, 0)])), wanted(offset=6), isolation=Isolation.LAST_STABLE)
+    assert at_the_end.aborted_transactions == []
+
+
+def test_of_very_many_aborted_transactions_only_those_in_what_is_sent_are_told():
+    """Else every answer from the front of a long log would carry all of them."""
+    many = [(n, n // 100) for n in range(1000)]
+    row = read_one(Replica(log=Log(many)), wanted(max_bytes=SIZE + 30), isolation=Isolation.LAST_STABLE)
+    told = [one.first_offset for one in row.aborted_transactions]
+    assert (len(told), max(told)) == (400, 3), "the batch that is cut off counts, as its header is there"
+
+
+def test_an_id_that_is_another_is_inconsistent():
+    assert read_one(Replica(), wanted(topic_id=b"x" * 16)).error_code == Code.INCONSISTENT_TOPIC_ID
+    assert read_one(Replica(), wanted(topic_id=b"t" * 16)).error_code == 0
+
+
+def test_where_there_is_no_replica_the_image_says_why():
+    result = read_all(node_of(), [wanted(), wanted(topic="u")], terms())
+    codes = [row.error_code for _, row in result.rows]
+    assert codes == [Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert result.is_final
+
+
+@pytest.mark.parametrize(
+    ("epoch", "is_leader", "leader_only", "code"),
+    [
+        (-1, True, True, None),
+        (3, True, True, None),
+        (2, True, True, Code.FENCED_LEADER_EPOCH),
+        (4, True, True, Code.UNKNOWN_LEADER_EPOCH),
+        (-1, False, True, Code.NOT_LEADER_OR_FOLLOWER),
+        (2, False, True, Code.FENCED_LEADER_EPOCH),  # the epoch is looked at first
+        (3, False, False, None),
+    ],
+)
+def test_epochs_are_compared_before_roles(epoch, is_leader, leader_only, code):
+    replica = Replica(is_leader=is_leader)
+    if code is None:
+        check_epoch(replica, epoch, leader_only)
+    else:
+        with pytest.raises(Unreadable) as raised:
+            check_epoch(replica, epoch, leader_only)
+        assert raised.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "found"),
+    [
+        (-1, 9, None),
+        (2, 6, None),
+        (2, 7, (2, 6)),
+        (3, 9, None),
+        (4, 9, (3, 10)),
+        (1, 5, Code.OFFSET_OUT_OF_RANGE),
+        (3, -1, Code.OFFSET_OUT_OF_RANGE),
+    ],
+)
+def test_where_a_log_parted_from_what_the_reader_holds(epoch, offset, found):
+    request = FetchPartition(fetch_offset=offset, last_fetched_epoch=epoch)
+    if isinstance(found, Code):
+        with pytest.raises(Unreadable, match=found.name):
+            diverging(Replica(), request)
+    else:
+        parted = diverging(Replica(), request)
+        assert (parted and (parted.epoch, parted.end_offset)) == found
+
+
+def test_the_limit_is_shared_in_order_and_the_first_batch_is_whole():
+    replicas = [Replica(number) for number in range(3)]
+    result = read_all(node_of(*replicas), [wanted(number) for number in range(3)], terms(max_bytes=SIZE + 10))
+    assert [len(row.records) for _, row in result.rows] == [SIZE + 10, 0, 0]
+    assert [one.log.reads[0][2:] for one in replicas] == [(SIZE + 10, True), (0, False), (0, False)]
+    assert (result.size, result.is_final) == (SIZE + 10, True)
+
+
+def test_an_empty_partition_leaves_the_first_batch_to_the_next():
+    replicas = [Replica(0, high_watermark=0), Replica(1)]
+    result = read_all(node_of(*replicas), [wanted(0), wanted(1)], terms(max_bytes=1))
+    assert [len(row.records) for _, row in result.rows] == [0, SIZE]
+    assert not result.is_final
+
+
+@pytest.mark.parametrize("cut", [0, 5, 11, 12, 30])
+def test_a_first_batch_that_does_not_fit_is_left_out(cut):
+    replicas = [Replica(0), Replica(1)]
+    limit = 4 * SIZE + cut
+    result = read_all(node_of(*replicas), [wanted(0), wanted(1)], terms(max_bytes=limit))
+    assert [len(row.records) for _, row in result.rows] == [4 * SIZE, 0]
+
+
+@pytest.mark.parametrize(
+    ("racks", "ends", "offset", "nearer"),
+    [
+        ({2: "here"}, {2: 8}, 8, 2),
+        ({2: "here"}, {2: 8}, 9, None),  # it does not have that yet
+        ({2: "there"}, {2: 10}, 8, None),
+        ({2: "here", 3: "here"}, {2: 9, 3: 10}, 8, 3),  # the one that has come furthest
+        ({2: "here", 3: "here"}, {2: 10, 3: 10}, 8, 3),
+        ({2: "here", 4: "here"}, {2: 8, 4: 10}, 8, 2),  # 4 is not in sync
+        ({}, {2: 10}, 8, None),  # 2 is not alive
+    ],
+)
+def test_the_nearest_replica_is_in_sync_in_the_rack_and_has_the_offset(racks, ends, offset, nearer):
+    brokers = {number: SimpleNamespace(rack=rack) for number, rack in racks.items()}
+    node = SimpleNamespace(rack="elsewhere", image=SimpleNamespace(brokers=brokers))
+    image = SimpleNamespace(replicas=(1, 2, 3, 4), isr=(1, 2, 3))
+    replica = Replica(node=node, image=image, follower_ends=ends, behind_since={})
+    row = read_one(replica, wanted(offset=offset), rack="here")
+    assert row.preferred_read_replica == (-1 if nearer is None else nearer)
+    node.rack = "here"
+    assert read_one(replica, wanted(offset=offset), rack="here").preferred_read_replica == -1
+    node.rack, replica.is_leader = "elsewhere", False
+    assert read_one(replica, wanted(offset=offset), rack="here").preferred_read_replica == -1
+
+
+def test_failed_rows_differ_by_whether_the_partition_is_known():
+    """As real brokers' do: see tests/golden."""
+    assert failed(1, 3, is_known=False).aborted_transactions == []
+    assert failed(1, 1).aborted_transactions is None
+    assert reading.ABORTED_MAX > 10
