@@ -1,0 +1,58 @@
+"""EndTxn: what a request means to the coordinator, and what its answer means in each version."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.broker.api.end_txn import API
+from thinconsumer.broker.call import Call
+from thinconsumer.wire.end_txn import EndTxnRequest
+from thinconsumer.wire.error_codes import Code
+
+VERSIONS = range(API.lowest, API.highest + 1)
+REQUEST = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=3, committed=True)
+
+
+def ask(version, answer=(0, 7, 4), request=REQUEST):
+    """Return the arguments that the coordinator got, and the answer that the client got."""
+    asked, answers = [], []
+
+    def end(*args, client_version):
+        *args, done = args
+        asked.append((*args, client_version))
+        done(*answer)
+
+    node = SimpleNamespace(transactions=SimpleNamespace(end=end))
+    assert API.handle(Call(node, request, version, answers.append)) is None
+    (response,) = answers
+    return asked, type(response).decode(response.encode(version), version)
+
+
+def test_versions_are_those_of_a_broker():
+    assert (API.request, API.lowest, API.highest) == (EndTxnRequest, 0, 5)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_end_is_handed_on_as_what_the_client_speaks(version):
+    asked, response = ask(version)
+    assert asked == [("t", (7, 3), True, 2 if version >= 5 else 0)]
+    assert response.error_code == 0
+    assert (response.producer_id, response.producer_epoch) == ((7, 4) if version >= 5 else (-1, -1))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_older_clients_know_fencing_by_another_name(version):
+    _, response = ask(version, (int(Code.PRODUCER_FENCED), -1, -1))
+    assert response.error_code == (Code.PRODUCER_FENCED if version >= 2 else Code.INVALID_PRODUCER_EPOCH)
+
+
+def test_an_abort_is_one():
+    request = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=3, committed=False)
+    assert ask(5, request=request)[0] == [("t", (7, 3), False, 2)]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_refusing_it(version):
+    response = API.refuse(REQUEST, version, int(Code.NOT_COORDINATOR))
+    response = type(response).decode(response.encode(version), version)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (Code.NOT_COORDINATOR, -1, -1)

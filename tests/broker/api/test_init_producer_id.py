@@ -1,0 +1,71 @@
+"""InitProducerId: what a request means to the coordinator, and what its answer means in each version."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.broker.api.init_producer_id import API
+from thinconsumer.broker.call import Call
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
+
+
+def ask(request, version=API.highest, answer=(0, 7, 3)):
+    """Return the arguments that the coordinator got, and the answer that the client got."""
+    asked, answers = [], []
+
+    def init_producer_id(*args):
+        *args, done = args
+        asked.append(tuple(args))
+        done(*answer)
+
+    node = SimpleNamespace(transactions=SimpleNamespace(init_producer_id=init_producer_id))
+    call = Call(node, request, version, answers.append)
+    at_once = API.handle(call)
+    (response,) = [at_once] if at_once is not None else answers
+    assert API.request.RESPONSE.decode(response.encode(version), version).error_code == response.error_code
+    return asked, response
+
+
+def test_versions_are_those_that_a_broker_without_unstable_ones_offers():
+    assert (API.request, API.lowest, API.highest) == (InitProducerIdRequest, 0, 5)
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_a_new_producer(version):
+    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000)
+    asked, response = ask(request, version)
+    assert asked == [("t", 60_000, None)]
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (0, 7, 3)
+
+
+def test_one_that_goes_on_says_who_it_is():
+    request = InitProducerIdRequest(
+        transactional_id="t", transaction_timeout_ms=60_000, producer_id=7, producer_epoch=2
+    )  # fmt: skip
+    assert ask(request)[0] == [("t", 60_000, (7, 2))]
+
+
+@pytest.mark.parametrize("half", [{"producer_id": 7}, {"producer_epoch": 2}])
+def test_half_an_identity_is_invalid(half):
+    asked, response = ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000, **half))
+    assert asked == []
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (Code.INVALID_REQUEST, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_older_clients_know_fencing_by_another_name(version):
+    _, response = ask(InitProducerIdRequest(transactional_id="t"), version, (int(Code.PRODUCER_FENCED), -1, -1))
+    assert response.error_code == (Code.PRODUCER_FENCED if version >= 4 else Code.INVALID_PRODUCER_EPOCH)
+
+
+def test_any_other_code_goes_through():
+    _, response = ask(InitProducerIdRequest(), 0, (int(Code.NOT_COORDINATOR), -1, -1))
+    assert (response.error_code, response.producer_id) == (Code.NOT_COORDINATOR, -1)
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_refusing_it(version):
+    response = API.refuse(InitProducerIdRequest(), version, int(Code.COORDINATOR_NOT_AVAILABLE))
+    response = type(response).decode(response.encode(version), version)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (15, -1, -1)

@@ -1,0 +1,194 @@
+"""TxnOffsetCommit: partitions that exist, a transaction that may, then the group coordinator; and codes for each."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.broker.api.txn_offset_commit import API
+from thinconsumer.broker.call import Call
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+from thinconsumer.broker.schedule import Schedule
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+VERSIONS = range(API.lowest, API.highest + 1)
+
+
+class Node:
+    """Leads the group's offsets, coordinates the group, and its one peer coordinates the transaction."""
+
+    def __init__(self, *, open_here=False, leads=0, says=0, commits=0):
+        self.schedule = Schedule()
+        self.config = BrokerConfig(offsets_topic_num_partitions=1)
+        self.image = Image("cluster")
+        rows = tuple(PartitionImage("orders", b"o" * 16, number, 1, 0, (1,), (1,)) for number in range(2))
+        self.image.put_topic(TopicImage("orders", b"o" * 16, rows, {}))
+        self.node_id, self.is_running = 1, True
+        self.cluster = SimpleNamespace(nodes={1: self}, reachable=lambda one, other: True)
+        self.groups = self.transactions = self
+        self.asked, self.committed = [], []
+        self._open = {7: 0} if open_here else {}
+        self._leads, self._says, self._commits = leads, int(says), int(commits)
+
+    def led(self, tp):
+        assert tp == TopicPartition("__consumer_offsets", 0)
+        partition = SimpleNamespace(log=SimpleNamespace(open_transactions=lambda: self._open))
+        return (None, self._leads) if self._leads else (partition, 0)
+
+    def coordinator_for(self, kind, key):
+        assert (kind, key) == (1, "t")
+        return 0, SimpleNamespace(node_id=1)
+
+    def call_later(self, seconds, callback):
+        return self.schedule.call_later(seconds, callback)
+
+    def verify_or_add(self, transactional_id, producer_id, epoch, tps, done, *, add):
+        self.asked.append((transactional_id, producer_id, epoch, tuple(tps), add))
+        done(dict.fromkeys(tps, self._says) if self._says else {})
+
+    def txn_commit(self, request, version, done):
+        self.committed.append((request.group_id, version, [(t.name, len(t.partitions)) for t in request.topics]))
+        done(answer(request.topics, self._commits))
+
+
+def answer(topics, code):
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=int(code))
+                    for p in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+    )
+
+
+def request(group_id="g", **topics):
+    return TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id=group_id,
+        producer_id=7,
+        producer_epoch=3,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=name,
+                partitions=[
+                    TxnOffsetCommitRequestPartition(partition_index=n, committed_offset=5, committed_metadata="")
+                    for n in numbers
+                ],
+            )
+            for name, numbers in (topics or {"orders": [0, 1]}).items()
+        ],
+    )
+
+
+def send(node, asked=None, version=5):
+    answers = []
+    at_once = API.handle(Call(node, asked or request(), version, answers.append))
+    (response,) = [at_once] if at_once is not None else answers
+    response = type(response).decode(response.encode(version), version)
+    return {(topic.name, p.partition_index): p.error_code for topic in response.topics for p in topic.partitions}
+
+
+def test_versions_are_those_of_a_4_3_broker():
+    assert (API.request, API.lowest, API.highest) == (TxnOffsetCommitRequest, 0, 5)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_are_committed_after_the_transaction_was_asked(version):
+    node = Node()
+    assert send(node, version=version) == {("orders", 0): 0, ("orders", 1): 0}
+    assert node.asked == [("t", 7, 3, (TopicPartition("__consumer_offsets", 0),), version >= 5)]
+    assert node.committed == [("g", version, [("orders", 2)])]
+
+
+def test_a_transaction_that_the_log_has_open_is_not_asked_again():
+    node = Node(open_here=True)
+    send(node)
+    assert (node.asked, len(node.committed)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("says", "version", "told"),
+    [
+        (Code.PRODUCER_FENCED, 5, Code.INVALID_PRODUCER_EPOCH),
+        (Code.INVALID_PRODUCER_ID_MAPPING, 5, Code.INVALID_PRODUCER_ID_MAPPING),
+        (Code.CONCURRENT_TRANSACTIONS, 5, Code.CONCURRENT_TRANSACTIONS),
+        (Code.TRANSACTION_ABORTABLE, 4, Code.TRANSACTION_ABORTABLE),
+        (Code.TRANSACTION_ABORTABLE, 3, Code.INVALID_TXN_STATE),
+        (Code.NOT_COORDINATOR, 5, Code.NOT_COORDINATOR),
+        (Code.COORDINATOR_LOAD_IN_PROGRESS, 2, Code.COORDINATOR_LOAD_IN_PROGRESS),
+        (Code.COORDINATOR_LOAD_IN_PROGRESS, 1, Code.COORDINATOR_NOT_AVAILABLE),
+        (Code.NETWORK_EXCEPTION, 5, Code.COORDINATOR_LOAD_IN_PROGRESS),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, 5, Code.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_a_transaction_that_may_not(says, version, told):
+    node = Node(says=says)
+    assert send(node, version=version) == {("orders", 0): told, ("orders", 1): told}
+    assert node.committed == []
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_COORDINATOR),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_a_node_that_does_not_lead_the_groups_offsets(code, told):
+    node = Node(leads=int(code))
+    assert set(send(node).values()) == {told}
+    assert node.asked == []
+
+
+def test_a_peer_that_cannot_be_reached():
+    node = Node()
+    node.cluster.reachable = lambda one, other: False
+    assert set(send(node).values()) == {Code.COORDINATOR_LOAD_IN_PROGRESS}
+
+
+def test_partitions_that_do_not_exist_are_refused_and_the_others_committed():
+    node = Node()
+    asked = request(bills=[0], orders=[1, 2])
+    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert send(node, asked) == {("bills", 0): unknown, ("orders", 2): unknown, ("orders", 1): 0}
+    assert node.committed == [("g", 5, [("orders", 1)])]
+
+
+def test_when_none_exists_nobody_is_asked():
+    node = Node()
+    assert send(node, request(bills=[0])) == {("bills", 0): Code.UNKNOWN_TOPIC_OR_PARTITION}
+    assert (node.asked, node.committed) == ([], [])
+
+
+def test_a_group_without_a_name():
+    node = Node()
+    assert set(send(node, request(group_id="")).values()) == {Code.INVALID_GROUP_ID}
+    assert node.asked == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_group_coordinator_says_goes_through(version):
+    node = Node(commits=Code.COORDINATOR_LOAD_IN_PROGRESS)
+    told = Code.COORDINATOR_LOAD_IN_PROGRESS if version >= 2 else Code.COORDINATOR_NOT_AVAILABLE
+    assert set(send(node, version=version).values()) == {told}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_refusing_it_names_every_partition(version):
+    response = API.refuse(request(), version, int(Code.NOT_COORDINATOR))
+    response = type(response).decode(response.encode(version), version)
+    assert [p.error_code for topic in response.topics for p in topic.partitions] == [16, 16]
