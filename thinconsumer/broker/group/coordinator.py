@@ -346,7 +346,15 @@ class GroupCoordinator:
         self._turns.run(turn)
 
     def _put_off(self, reply: Callable[[T], None]) -> Callable[[T], None]:
-        return lambda answer: self._turns.put_off(lambda: reply(answer))
+        """Return what answers when the turn is over; once, since a parked call may also wait for the log."""
+        replies = [reply]
+
+        def once(answer: T) -> None:
+            if replies:
+                first = replies.pop()
+                self._turns.put_off(lambda: first(answer))
+
+        return once
 
 
 def _nothing() -> None:

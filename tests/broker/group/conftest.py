@@ -1,0 +1,456 @@
+"""A coordinator on a node without a cluster: a schedule, a log in memory whose replication can be held, and members."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
+from thinconsumer.broker.group.group import Group
+from thinconsumer.broker.group.joining import Joining
+from thinconsumer.broker.group.shard import Shard
+from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+from thinconsumer.broker.schedule import Schedule, Timer
+from thinconsumer.records.batch import Batch, ControlType, split
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from thinconsumer.wire.leave_group import MemberIdentity
+from thinconsumer.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from thinconsumer.wire.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+WALL_TIME = 1_700_000_000.0
+GROUP = "billing"
+TOPIC = "orders"
+
+
+class MemoryLog:
+    """Batches one after the other. It outlives the partition that leads it."""
+
+    start_offset = 0
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.end_offset = 0
+        self.high_watermark = 0
+
+    def append(self, data: bytes, count: int) -> int:
+        """Take a batch that was built for our end; return its offset."""
+        self.batches.append(data)
+        self.end_offset += count
+        return self.end_offset - count
+
+    def read_batches(self, start: int, end: int) -> Iterator[Batch]:
+        for data in self.batches:
+            for batch in split(memoryview(data))[0]:
+                if start <= batch.base_offset < end:
+                    yield batch
+
+    def truncate(self) -> None:
+        """Lose what not all replicas had."""
+        kept = [b for b in self.read_batches(0, self.end_offset) if b.next_offset <= self.high_watermark]
+        self.batches = [bytes(b.view) for b in kept]
+        self.end_offset = self.high_watermark
+
+
+class MemoryPartition:
+    """A replica that leads. While ``hold`` is set nothing reaches its followers; ``refuse`` is a code to refuse with."""
+
+    def __init__(self, log: MemoryLog) -> None:
+        self.log = log
+        self.hold = False
+        self.refuse = 0
+        self.appends = 0
+        self._waiting: list[tuple[int, Callable[[int], None]]] = []
+        self._watchers: dict[int, Callable[[], None]] = {}
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log.high_watermark
+
+    def append_records(
+        self,
+        records: Sequence[NewRecord],
+        done: Callable[[int], None],
+        *,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        transactional: bool = False,
+    ) -> int:
+        if self.refuse:
+            done(self.refuse)
+            return -1
+        self.appends += 1
+        base = self.log.append(
+            build_batch(
+                records,
+                base_offset=self.log.end_offset,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                transactional=transactional,
+            ),
+            len(records),
+        )
+        self._waiting.append((self.log.end_offset, done))
+        if not self.hold:
+            self.release()
+        return base
+
+    def append_marker(self, producer_id: int, commit: bool) -> None:
+        """End a transaction, as the transaction coordinator lets every leader do."""
+        kind = ControlType.COMMIT if commit else ControlType.ABORT
+        self.log.append(build_marker(kind, base_offset=self.log.end_offset, producer_id=producer_id, timestamp=0), 1)
+        self.release()
+
+    def release(self, count: int | None = None, code: int = 0) -> None:
+        """Let the first so many appends reach all replicas in sync, all by default; or give up on them with a code."""
+        due = self._waiting[: len(self._waiting) if count is None else count]
+        del self._waiting[: len(due)]
+        if not code:
+            self.log.high_watermark = due[-1][0] if count is not None and due else self.log.end_offset
+        for _, done in due:
+            done(code)
+        for watcher in list(self._watchers.values()):
+            watcher()
+
+    def watch(self, callback: Callable[[], None]) -> int:
+        number = len(self._watchers) + 1
+        self._watchers[number] = callback
+        return number
+
+    def unwatch(self, number: int) -> None:
+        del self._watchers[number]
+
+    @property
+    def watchers(self) -> int:
+        return len(self._watchers)
+
+
+class Asked:
+    """A request, and its answer when there is one; a second answer is a bug."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+
+    def __call__(self, *answer: Any) -> None:
+        assert not self.answers, "answered twice"
+        self.answers.append(answer[0] if len(answer) == 1 else answer)
+
+    @property
+    def is_parked(self) -> bool:
+        return not self.answers
+
+    @property
+    def answer(self) -> Any:
+        assert self.answers, "not answered"
+        return self.answers[0]
+
+    @property
+    def code(self) -> int:
+        return self.answer if isinstance(self.answer, int) else self.answer.error_code
+
+
+@dataclass
+class Seat:
+    """Somebody's place in a generation."""
+
+    member_id: str
+    generation: int
+    is_leader: bool
+
+
+class World:
+    """A node, as far as a coordinator sees it, and the coordinator on it."""
+
+    def __init__(self, *, partitions: int = 1, **config: Any) -> None:
+        self.config = BrokerConfig(**{"group_min_session_timeout_ms": 10, **config})
+        self.schedule = Schedule(100.0, WALL_TIME)
+        self.random = random.Random(1)
+        self.image = Image("cluster")
+        self.put_topic(OFFSETS_TOPIC, partitions)
+        self.put_topic(TOPIC, 3)
+        self.logs = {index: MemoryLog() for index in range(partitions)}
+        self.replicas: dict[int, MemoryPartition] = {}
+        self.epoch = 0
+        self.life = 0
+        self.start()
+        for index in self.logs:
+            self.elect(index)
+
+    # -- the node
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        life = self.life
+        return self.schedule.call_later(seconds, lambda: callback() if self.life == life else None)
+
+    def put_topic(self, name: str, partitions: int, topic_id: bytes | None = None) -> bytes:
+        topic_id = topic_id or name.encode()[:16].ljust(16, b"-")
+        rows = tuple(PartitionImage(name, topic_id, n, 1, 0, (1,), (1,)) for n in range(partitions))
+        self.image.put_topic(TopicImage(name, topic_id, rows, {}))
+        return topic_id
+
+    def start(self) -> None:
+        self.life += 1
+        self.coordinator = GroupCoordinator(self)
+
+    def elect(self, index: int = 0) -> None:
+        self.epoch += 1
+        self.replicas[index] = MemoryPartition(self.logs[index])
+        self.coordinator.elected(index, self.epoch, self.replicas[index])
+
+    def resign(self, index: int = 0) -> None:
+        self.coordinator.resigned(index)
+
+    def crash(self, *, losing: bool = False) -> None:
+        """The node dies; another comes to lead what it led, perhaps without what only the dead one had."""
+        self.start()
+        for index, log in self.logs.items():
+            if losing:
+                log.truncate()
+            log.high_watermark = log.end_offset
+            self.elect(index)
+
+    def advance(self, seconds: float) -> None:
+        self.schedule.advance(self.schedule.now + seconds)
+
+    @property
+    def replica(self) -> MemoryPartition:
+        return self.replicas[0]
+
+    @property
+    def shard(self) -> Shard:
+        return self.coordinator.shards[0]
+
+    @property
+    def group(self) -> Group:
+        return self.shard.latest.groups[GROUP]
+
+    # -- requests
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        group: str = GROUP,
+        protocols: Mapping[str, bytes] | None = None,
+        version: int = 9,
+        session_ms: int = 10_000,
+        rebalance_ms: int = 30_000,
+        instance: str | None = None,
+        protocol_type: str = "consumer",
+        client: str = "app",
+    ) -> Asked:
+        asked = Asked()
+        wanted = {"range": b"", "roundrobin": b""} if protocols is None else protocols
+        request = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in wanted.items()],
+        )
+        self.coordinator.join(Joining(request, version, client, "/127.0.0.1", asked))
+        return asked
+
+    def sync(
+        self,
+        seat: Seat,
+        assignments: Mapping[str, bytes] | None = None,
+        *,
+        group: str = GROUP,
+        instance: str | None = None,
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+    ) -> Asked:
+        asked = Asked()
+        request = SyncGroupRequest(
+            group_id=group,
+            generation_id=seat.generation,
+            member_id=seat.member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol_name=protocol,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=name, assignment=data)
+                for name, data in (assignments or {}).items()
+            ],
+        )
+        self.coordinator.sync(request, asked)
+        return asked
+
+    def heartbeat(self, seat: Seat, *, group: str = GROUP, instance: str | None = None) -> Asked:
+        asked = Asked()
+        self.coordinator.heartbeat(
+            HeartbeatRequest(
+                group_id=group,
+                generation_id=seat.generation,
+                member_id=seat.member_id,
+                group_instance_id=instance,
+            ),
+            asked,
+        )
+        return asked
+
+    def leave(self, *members: str | tuple[str, str], group: str = GROUP) -> Asked:
+        asked = Asked()
+        pairs = [(member, None) if isinstance(member, str) else member for member in members]
+        self.coordinator.leave(
+            group, [MemberIdentity(member_id=name, group_instance_id=instance) for name, instance in pairs], asked
+        )
+        return asked
+
+    def commit(
+        self,
+        seat: Seat | None = None,
+        offset: int = 5,
+        *,
+        group: str = GROUP,
+        topic: str = TOPIC,
+        partition: int = 0,
+        metadata: str | None = "",
+        version: int = 9,
+        epoch: int = -1,
+        instance: str | None = None,
+        retention_ms: int = -1,
+    ) -> Asked:
+        """Commit; the answer is that of the one partition."""
+        asked = Asked()
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1 if seat is None else seat.generation,
+            member_id="" if seat is None else seat.member_id,
+            group_instance_id=instance,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=self.image.topics[topic].topic_id,
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition,
+                            committed_offset=offset,
+                            committed_leader_epoch=epoch,
+                            committed_metadata=metadata,
+                        )
+                    ],
+                )
+            ],
+        )
+        self.coordinator.commit(request, version, lambda response: asked(response.topics[0].partitions[0]))
+        return asked
+
+    def txn_commit(
+        self, producer_id: int, offset: int = 5, *, seat: Seat | None = None, partition: int = 0, group: str = GROUP
+    ) -> Asked:
+        asked = Asked()
+        request = TxnOffsetCommitRequest(
+            transactional_id="t",
+            group_id=group,
+            producer_id=producer_id,
+            producer_epoch=0,
+            generation_id_or_member_epoch=-1 if seat is None else seat.generation,
+            member_id="" if seat is None else seat.member_id,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name=TOPIC,
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=offset, committed_metadata=""
+                        )
+                    ],
+                )
+            ],
+        )
+        self.coordinator.txn_commit(request, 5, lambda response: asked(response.topics[0].partitions[0]))
+        return asked
+
+    def marker(self, producer_id: int, *, commit: bool = True) -> None:
+        self.replica.append_marker(producer_id, commit)
+        self.coordinator.on_marker(0, producer_id, commit)
+
+    def fetch(self, *partitions: int, group: str = GROUP, require_stable: bool = False, topic: str = TOPIC) -> Asked:
+        """Ask for offsets of these partitions of a topic, of everything if none is given."""
+        asked = Asked()
+        topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))] if partitions else None
+        self.coordinator.fetch_offsets(OffsetFetchRequestGroup(group_id=group, topics=topics), require_stable, asked)
+        return asked
+
+    def offset(self, partition: int = 0, *, group: str = GROUP) -> int:
+        """Return a committed offset."""
+        code, topics = self.fetch(partition, group=group).answer
+        assert code == 0
+        return int(topics[0].partitions[0].committed_offset)
+
+    def delete(self, *groups: str) -> Asked:
+        asked = Asked()
+        self.coordinator.delete(groups, asked)
+        return asked
+
+    # -- whole flows
+
+    def newcomer(self, **options: Any) -> str:
+        """Ask for a member id, as newcomers do (KIP-394)."""
+        answer = self.join(**options).answer
+        assert answer.error_code == 79
+        return str(answer.member_id)
+
+    def seat(self, asked: Asked) -> Seat:
+        """Return the place that a JoinGroup gave."""
+        answer = asked.answer
+        assert answer.error_code == 0
+        return Seat(answer.member_id, answer.generation_id, answer.leader == answer.member_id)
+
+    def joined(self, count: int = 1, **options: Any) -> list[Seat]:
+        """Let so many newcomers join an empty group; return their places, the leader first. Nobody has synced yet."""
+        ids = [self.newcomer(**options) for _ in range(count)]
+        asked = [self.join(member_id, **options) for member_id in ids]
+        self.advance(self.config.group_initial_rebalance_delay_ms / 1000)
+        return sorted((self.seat(one) for one in asked), key=lambda seat: not seat.is_leader)
+
+    def stable(self, count: int = 1, **options: Any) -> list[Seat]:
+        """Let so many newcomers form a stable group; each is assigned its own id."""
+        seats = self.joined(count, **options)
+        self.settle(seats)
+        return seats
+
+    def settle(self, seats: Sequence[Seat], group: str = GROUP) -> list[Asked]:
+        """Let the members of a generation sync."""
+        plan = {seat.member_id: seat.member_id.encode() for seat in seats}
+        asked = [self.sync(seat, plan if seat.is_leader else None, group=group) for seat in seats]
+        assert all(one.answer.assignment == plan[seat.member_id] for one, seat in zip(asked, seats, strict=True))
+        return asked
+
+
+@pytest.fixture
+def new_world() -> Callable[..., World]:
+    """``new_world(**config)`` returns a world whose coordinator is ready, unless it takes time to load."""
+    return World
+
+
+@pytest.fixture
+def world() -> World:
+    """A world with everything at its default."""
+    return World()
+
+
+@pytest.fixture
+def seat_of() -> Callable[[str, int], Seat]:
+    """``seat_of(member_id, generation)`` for members that lie."""
+    return lambda member_id, generation: Seat(member_id, generation, False)

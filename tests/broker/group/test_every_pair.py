@@ -1,0 +1,216 @@
+"""Every request in every state: what a group answers, and what a coordinator answers that is not ready."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+#: A call that waits.
+PARKED = "parked"
+UNKNOWN, ILLEGAL, REBALANCE, INCONSISTENT = 25, 22, 27, 23
+ID_REQUIRED, FENCED, NOT_FOUND, NON_EMPTY = 79, 82, 69, 68
+LOADING, MOVED = 14, 16
+
+CONNECT = {"connect": b""}
+OTHER = {"range": b"other topics"}
+
+Made = tuple[Any, Any, Any]
+
+
+def absent(new_world: Any, seat_of: Any) -> Made:
+    return new_world(), seat_of("leader", 1), seat_of("follower", 1)
+
+
+def empty(new_world: Any, seat_of: Any) -> Made:
+    world = new_world()
+    leader, follower = world.stable(2)
+    world.leave(leader.member_id, follower.member_id)
+    return world, leader, follower
+
+
+def preparing(new_world: Any, seat_of: Any) -> Made:
+    world = new_world()
+    leader, follower = world.stable(2)
+    assert world.join(leader.member_id).is_parked
+    return world, leader, follower
+
+
+def completing(new_world: Any, seat_of: Any) -> Made:
+    world = new_world()
+    leader, follower = world.joined(2)
+    return world, leader, follower
+
+
+def stable(new_world: Any, seat_of: Any) -> Made:
+    world = new_world()
+    leader, follower = world.stable(2)
+    return world, leader, follower
+
+
+STATES: dict[str, Callable[[Any, Any], Made]] = {
+    "absent": absent,
+    "Empty": empty,
+    "PreparingRebalance": preparing,
+    "CompletingRebalance": completing,
+    "Stable": stable,
+}
+
+#: A request of a world, its leader and its follower: what it is answered in each state, in the order above.
+REQUESTS: dict[str, tuple[Callable[[Any, Any, Any, Any], Any], tuple[int | str, ...]]] = {
+    "join: newcomer": (lambda w, l, f, s: w.join(), (ID_REQUIRED,) * 5),
+    "join: newcomer of old": (lambda w, l, f, s: w.join(version=3), (PARKED,) * 5),
+    "join: new static member": (lambda w, l, f, s: w.join(instance="i"), (PARKED,) * 5),
+    "join: of another kind": (
+        lambda w, l, f, s: w.join(instance="i", protocol_type="connect", protocols=CONNECT),
+        (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
+    ),
+    "join: no protocol in common": (
+        lambda w, l, f, s: w.join(instance="i", protocols={"mine": b""}),
+        (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
+    ),
+    "join: no protocols": (lambda w, l, f, s: w.join(protocols={}), (INCONSISTENT,) * 5),
+    "join: no protocol type": (lambda w, l, f, s: w.join(protocol_type=""), (INCONSISTENT,) * 5),
+    "join: stranger with an id": (lambda w, l, f, s: w.join("stranger"), (UNKNOWN,) * 5),
+    "join: follower": (lambda w, l, f, s: w.join(f.member_id), (UNKNOWN, UNKNOWN, 0, 0, 0)),
+    "join: follower with new metadata": (
+        lambda w, l, f, s: w.join(f.member_id, protocols=OTHER),
+        (UNKNOWN, UNKNOWN, 0, PARKED, PARKED),
+    ),
+    "join: leader": (lambda w, l, f, s: w.join(l.member_id), (UNKNOWN, UNKNOWN, PARKED, 0, PARKED)),
+    "join: follower as a static member": (
+        lambda w, l, f, s: w.join(f.member_id, instance="i"),
+        (UNKNOWN,) * 5,
+    ),
+    "sync: follower": (lambda w, l, f, s: w.sync(f), (UNKNOWN, UNKNOWN, REBALANCE, PARKED, 0)),
+    "sync: leader": (lambda w, l, f, s: w.sync(l, {}), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
+    "sync: earlier generation": (
+        lambda w, l, f, s: w.sync(s(f.member_id, f.generation - 1)),
+        (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
+    ),
+    "sync: later generation": (
+        lambda w, l, f, s: w.sync(s(f.member_id, f.generation + 1)),
+        (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
+    ),
+    "sync: stranger": (lambda w, l, f, s: w.sync(s("stranger", f.generation)), (UNKNOWN,) * 5),
+    "sync: follower as a static member": (lambda w, l, f, s: w.sync(f, instance="i"), (UNKNOWN,) * 5),
+    "sync: of another kind": (
+        lambda w, l, f, s: w.sync(f, protocol_type="connect"),
+        (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
+    ),
+    "sync: another protocol": (
+        lambda w, l, f, s: w.sync(f, protocol="sticky"),
+        (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
+    ),
+    "heartbeat: follower": (lambda w, l, f, s: w.heartbeat(f), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
+    "heartbeat: earlier generation": (
+        lambda w, l, f, s: w.heartbeat(s(f.member_id, f.generation - 1)),
+        (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
+    ),
+    "heartbeat: stranger": (lambda w, l, f, s: w.heartbeat(s("stranger", f.generation)), (UNKNOWN,) * 5),
+    "heartbeat: follower as a static member": (lambda w, l, f, s: w.heartbeat(f, instance="i"), (UNKNOWN,) * 5),
+    "leave: follower": (lambda w, l, f, s: w.leave(f.member_id), (UNKNOWN, UNKNOWN, 0, 0, 0)),
+    "leave: stranger": (lambda w, l, f, s: w.leave("stranger"), (UNKNOWN,) * 5),
+    "leave: nobody": (lambda w, l, f, s: w.leave(""), (UNKNOWN,) * 5),
+    "leave: unknown instance": (lambda w, l, f, s: w.leave(("", "i")), (UNKNOWN,) * 5),
+    "commit: follower": (lambda w, l, f, s: w.commit(f), (NOT_FOUND, UNKNOWN, 0, REBALANCE, 0)),
+    "commit: follower, before version 9": (
+        lambda w, l, f, s: w.commit(f, version=8),
+        (ILLEGAL, UNKNOWN, 0, REBALANCE, 0),
+    ),
+    "commit: earlier generation": (
+        lambda w, l, f, s: w.commit(s(f.member_id, f.generation - 1)),
+        (NOT_FOUND, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
+    ),
+    "commit: stranger": (
+        lambda w, l, f, s: w.commit(s("stranger", f.generation)),
+        (NOT_FOUND, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
+    ),
+    "commit: follower without generation": (
+        lambda w, l, f, s: w.commit(s(f.member_id, -1)),
+        (0, 0, ILLEGAL, ILLEGAL, ILLEGAL),
+    ),
+    "commit: simple": (lambda w, l, f, s: w.commit(), (0, 0, UNKNOWN, UNKNOWN, UNKNOWN)),
+    "txn commit: follower": (lambda w, l, f, s: w.txn_commit(7, seat=f), (ILLEGAL, UNKNOWN, 0, 0, 0)),
+    "txn commit: earlier generation": (
+        lambda w, l, f, s: w.txn_commit(7, seat=s(f.member_id, f.generation - 1)),
+        (ILLEGAL, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
+    ),
+    "txn commit: simple": (lambda w, l, f, s: w.txn_commit(7), (0,) * 5),
+    "fetch": (lambda w, l, f, s: w.fetch(0), (0,) * 5),
+    "fetch everything, stable": (lambda w, l, f, s: w.fetch(require_stable=True), (0,) * 5),
+    "delete": (lambda w, l, f, s: w.delete("billing"), (NOT_FOUND, 0, NON_EMPTY, NON_EMPTY, NON_EMPTY)),
+}
+
+
+def told(asked: Any) -> int | str:
+    """Return what a request was told, of its only part where it has parts."""
+    if asked.is_parked:
+        return PARKED
+    answer = asked.answer
+    if isinstance(answer, tuple):
+        return int(answer[0])
+    if isinstance(answer, list):
+        return int(answer[0].error_code)
+    if type(answer).__name__ == "LeaveGroupResponse" and not answer.error_code:
+        return int(answer.members[0].error_code)
+    return int(asked.code)
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_request_in_every_state(name: str, state: str, new_world: Any, seat_of: Any) -> None:
+    world, leader, follower = STATES[state](new_world, seat_of)
+    ask, expected = REQUESTS[name]
+    assert told(ask(world, leader, follower, seat_of)) == expected[list(STATES).index(state)]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_is_what_it_is_called(state: str, new_world: Any, seat_of: Any) -> None:
+    world, _, _ = STATES[state](new_world, seat_of)
+    (described,) = world.coordinator.describe(["billing"], 5)
+    assert described.group_state == ("Dead" if state == "absent" else state)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_request_to_a_coordinator_that_is_down(name: str, new_world: Any, seat_of: Any) -> None:
+    world, leader, follower = stable(new_world, seat_of)
+    world.resign()
+    assert told(REQUESTS[name][0](world, leader, follower, seat_of)) == MOVED
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_every_request_to_a_coordinator_that_is_catching_up(name: str, new_world: Any, seat_of: Any) -> None:
+    """A heartbeat is answered without an error: nobody knows better yet, and the member is most likely one."""
+    world = new_world(coordinator_load_s=1.0)
+    expected = 0 if name.startswith("heartbeat") else LOADING
+    seat = seat_of("m", 1)
+    assert told(REQUESTS[name][0](world, seat, seat, seat_of)) == expected
+
+
+@pytest.mark.parametrize("state", [name for name in STATES if name != "absent"])
+@pytest.mark.parametrize("fencing", ["join", "sync", "heartbeat", "commit", "leave"])
+def test_a_static_member_with_another_id_is_fenced_in_every_state(
+    state: str, fencing: str, new_world: Any, seat_of: Any
+) -> None:
+    """Two processes with one instance id: the one that came first has to go. An empty group knows neither."""
+    world = new_world()
+    old = world.join(instance="i")
+    world.advance(0)
+    seat = world.seat(old)
+    if state != "CompletingRebalance":
+        world.sync(seat, {})
+    if state == "Empty":
+        world.leave((seat.member_id, "i"))
+    if state == "PreparingRebalance":
+        assert world.join(world.newcomer()).is_parked
+    other = seat_of("older", seat.generation)
+    asked = {
+        "join": lambda: world.join("older", instance="i"),
+        "sync": lambda: world.sync(other, instance="i"),
+        "heartbeat": lambda: world.heartbeat(other, instance="i"),
+        "commit": lambda: world.commit(other, instance="i"),
+        "leave": lambda: world.leave(("older", "i")),
+    }[fencing]()
+    assert told(asked) == (UNKNOWN if state == "Empty" else FENCED)

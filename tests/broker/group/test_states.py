@@ -1,0 +1,71 @@
+"""The two tables of states: total, connected, and loud about what is not in them."""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from thinconsumer.broker.group.states import (
+    GROUP_TRANSITIONS,
+    SHARD_TRANSITIONS,
+    GroupEvent,
+    GroupState,
+    ShardEvent,
+    ShardState,
+    next_state,
+)
+from thinconsumer.errors import IllegalStateError
+
+MACHINES: list[tuple[Mapping[Any, Mapping[Any, Any]], type[enum.Enum], type[enum.Enum], enum.Enum]] = [
+    (GROUP_TRANSITIONS, GroupState, GroupEvent, GroupState.EMPTY),
+    (SHARD_TRANSITIONS, ShardState, ShardEvent, ShardState.DOWN),
+]
+PAIRS = [(table, s, e) for table, states, events, _ in MACHINES for s, e in itertools.product(states, events)]
+
+
+@pytest.mark.parametrize(("table", "states", "events", "first"), MACHINES)
+def test_every_state_is_in_the_table_and_can_be_reached(table: Any, states: Any, events: Any, first: Any) -> None:
+    assert set(table) == set(states)
+    reached, todo = {first}, [first]
+    while todo:
+        new = set(table[todo.pop()].values()) - reached
+        reached |= new
+        todo += new
+    assert reached == set(states)
+    assert {event for moves in table.values() for event in moves} == set(events)
+
+
+@pytest.mark.parametrize(("table", "state", "event"), PAIRS)
+def test_every_pair_moves_or_raises(table: Any, state: Any, event: Any) -> None:
+    if event in table[state]:
+        assert next_state(table, state, event, "it") is table[state][event]
+    else:
+        with pytest.raises(IllegalStateError, match=state.value):
+            next_state(table, state, event, "it")
+
+
+def test_an_illegal_move_names_both_states_and_who() -> None:
+    with pytest.raises(IllegalStateError, match=r"billing: no way from 'Empty' to 'Stable'"):
+        next_state(GROUP_TRANSITIONS, GroupState.EMPTY, GroupEvent.ASSIGNED, "billing")
+
+
+#: Kafka's ClassicGroupState: where a group must come from to get into a state. (There Dead may follow Dead.)
+KAFKA: dict[str, set[str]] = {
+    "Empty": {"PreparingRebalance"},
+    "PreparingRebalance": {"Stable", "CompletingRebalance", "Empty"},
+    "CompletingRebalance": {"PreparingRebalance"},
+    "Stable": {"CompletingRebalance"},
+    "Dead": {"Stable", "PreparingRebalance", "CompletingRebalance", "Empty"},
+}
+
+
+def test_groups_move_as_kafkas_do() -> None:
+    found: dict[str, set[str]] = {state.value: set() for state in GroupState}
+    for state, moves in GROUP_TRANSITIONS.items():
+        for to in moves.values():
+            found[to.value].add(state.value)
+    assert found == KAFKA
