@@ -28,8 +28,6 @@ def test_a_record_is_written_and_its_receipt_says_where(world):
     assert receipt.done
     assert receipt.result() == RecordMetadata("t", 0, 0, 1234)
     (stored,) = w.cluster.partition("t").batches
-    from thinconsumer.records import split
-
     (record,) = split(memoryview(stored.data))[0][0].decode("t", 0)
     assert (record.key, record.value, record.headers, record.timestamp) == (
         b"k",
