@@ -85,6 +85,8 @@ class TopicConfig:
     delete_retention_ms: int = 86_400_000
     max_message_bytes: int = 1_048_588
     log_append_time: bool = False
+    message_timestamp_after_max_ms: int = 3_600_000
+    message_timestamp_before_max_ms: int = 2**63 - 1
     min_insync_replicas: int = 1
     retention_bytes: int = -1
     retention_ms: int = 604_800_000
@@ -141,6 +143,8 @@ def _parsed(name: str, value: Any, kind: type[Any]) -> Any:
 _NUMBERS = {
     "delete_retention_ms": 0,
     "max_message_bytes": 0,
+    "message_timestamp_after_max_ms": 0,
+    "message_timestamp_before_max_ms": 0,
     "min_insync_replicas": 1,
     "retention_bytes": -1,
     "retention_ms": -1,

@@ -1,0 +1,234 @@
+"""What a leader looks at before it appends bytes that came from a producer.
+
+Follows Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``, in their order. Kafka reads every record
+of every batch; here that is done for batches of few records, which is what tests send, and wherever a topic's settings
+ask about single records. Of larger batches only the records' lengths are followed, which finds bytes that are no
+records at all; what Kafka finds besides are fields that do not fill their record and single timestamps out of range,
+and it corrects a wrong ``maxTimestamp``.
+
+Stricter than Kafka: it keeps an uncompressed batch whose records are not numbered 0, 1, 2, ..., and numbers those of a
+compressed one anew. Here both are refused, because no producer of today sends them on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+import crc32c as _crc32c
+
+from ...records import columns, compression
+from ...records.batch import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_COVERS_FROM,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_MIN,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    split,
+)
+from ...records.builder import restamp
+from ...records.varints import Malformed, varint
+from ...wire.error_codes import Code
+from ..config import TopicConfig
+from .stored import Refused
+
+crc32c = _crc32c.crc32c
+
+#: Up to so many records are all read. Reading costs about half a microsecond each.
+RECORDS_READ_MAX = 20
+#: Kafka names every bad record of a batch; a megabyte of empty ones would become many megabytes of complaints.
+COMPLAINTS_MAX = 1_000
+UP_TO_MAGIC = 17
+_MAGIC = 2
+_KNOWN_CODECS = frozenset(compression.Codec)
+_INT64 = Struct(">q")
+_UINT32 = Struct(">I")
+
+
+class Checked(NamedTuple):
+    """A batch that may be appended, but for what its producer did before."""
+
+    data: bytes
+    max_timestamp: int  #: The records' own, where they were read; else the header's.
+    is_redated: bool  #: Whether that, or who dated the batch, is not as its header says.
+
+
+class _Header(NamedTuple):
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
+
+
+def check(
+    data: bytes | bytearray | memoryview, config: TopicConfig, now_ms: int, *, from_client: bool = True
+) -> Checked:
+    """Look at the one batch in there.
+
+    Raises:
+        Refused: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR or
+            UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    view = memoryview(data)
+    header = _header(view)
+    if from_client and header.base_offset != 0:
+        raise Refused(Code.INVALID_RECORD, f"its base offset is {header.base_offset}, and producers have to send 0")
+    if len(view) > config.max_message_bytes:
+        raise Refused(
+            Code.MESSAGE_TOO_LARGE, f"it has {len(view)} bytes, and max.message.bytes is {config.max_message_bytes}"
+        )
+    if crc32c(view[CRC_COVERS_FROM:]) != header.crc:
+        raise Refused(Code.CORRUPT_MESSAGE, "its checksum is wrong")
+    if header.attributes & CODEC_MASK not in _KNOWN_CODECS:
+        raise Refused(Code.UNKNOWN_SERVER_ERROR, f"no codec has the number {header.attributes & CODEC_MASK}")
+    if not from_client:
+        return Checked(bytes(view), header.max_timestamp, False)
+    _check_claims(header)
+    highest = _check_records(view, header, config, now_ms)
+    is_redated = highest != header.max_timestamp or header.attributes & LOG_APPEND_TIME != 0
+    return Checked(bytes(view), highest, is_redated and not config.log_append_time)
+
+
+def stamped(checked: Checked, base_offset: int, leader_epoch: int, log_append_time: int | None) -> bytes:
+    """Return the batch as it is appended."""
+    data = restamp(checked.data, base_offset, leader_epoch, log_append_time)
+    if not checked.is_redated:
+        return data
+    out = bytearray(data)
+    out[22] &= ~LOG_APPEND_TIME
+    _INT64.pack_into(out, 35, checked.max_timestamp)
+    _UINT32.pack_into(out, 17, crc32c(memoryview(out)[CRC_COVERS_FROM:]))
+    return bytes(out)
+
+
+def _header(view: memoryview) -> _Header:
+    if len(view) < UP_TO_MAGIC:
+        raise Refused(Code.INVALID_RECORD, "there is no batch")
+    length = int.from_bytes(view[8:12], "big", signed=True)
+    magic = view[16]
+    if length < LENGTH_MIN[0] or magic > _MAGIC:
+        raise Refused(Code.CORRUPT_MESSAGE, f"its length is {length}, its magic {magic}")
+    if magic != _MAGIC:
+        raise Refused(Code.INVALID_RECORD, f"its magic is {magic}, and 2 is what producers send")
+    if length < LENGTH_MIN[_MAGIC]:
+        raise Refused(Code.CORRUPT_MESSAGE, f"its length is {length}, too little for a header")
+    size = LOG_OVERHEAD + length
+    if size > len(view):
+        raise Refused(Code.INVALID_RECORD, f"{len(view)} bytes of its {size} are there")
+    if size < len(view):
+        raise Refused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the batch")
+    return _Header._make(HEADER.unpack_from(view))
+
+
+def _check_claims(header: _Header) -> None:
+    if not 0 < header.count == header.last_offset_delta + 1:
+        raise Refused(
+            Code.INVALID_RECORD,
+            f"it has {header.count} records, and {header.last_offset_delta} for its last offset's distance",
+        )
+    if header.attributes & CONTROL:
+        raise Refused(Code.INVALID_RECORD, "it is a control batch, which clients may not write")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise Refused(Code.INVALID_RECORD, f"producer {header.producer_id} sent sequence number {header.base_sequence}")
+
+
+def _check_records(view: memoryview, header: _Header, config: TopicConfig, now_ms: int) -> int:
+    """Return the highest timestamp."""
+    asks_for_each = config.compact or config.message_timestamp_before_max_ms < now_ms
+    try:
+        if header.count <= RECORDS_READ_MAX or asks_for_each:
+            (batch,), _ = split(view)
+            found = columns.decode(batch, _body(view, header))
+            if list(found.offsets) != list(range(header.count)):
+                raise Malformed("its records are not numbered one after the other")
+            keys: Sequence[bytes | None] = found.keys
+            timestamps: Sequence[int] = found.timestamps
+        else:
+            _walk(_body(view, header), header.count)
+            keys, timestamps = (), (header.max_timestamp,)
+    except compression.MissingCodecError as exc:
+        if asks_for_each:
+            raise Refused(Code.UNSUPPORTED_COMPRESSION_TYPE, str(exc)) from None
+        return header.max_timestamp  # a broker keeps what it is sent: whoever reads it needs the codec
+    except Malformed as exc:
+        raise Refused(Code.INVALID_RECORD, str(exc)) from None
+    except compression.CodecError as exc:
+        # Kafka has no better word for it either: to its validator this is an IOException.
+        raise Refused(Code.UNKNOWN_SERVER_ERROR, str(exc)) from None
+    _judge(keys, timestamps, config, now_ms, header.attributes & LOG_APPEND_TIME != 0)
+    return max(timestamps)
+
+
+def _body(view: memoryview, header: _Header) -> bytes:
+    body = view[HEADER_SIZE:]
+    codec = header.attributes & CODEC_MASK
+    return compression.decompress(codec, body) if codec else bytes(body)
+
+
+def _walk(data: bytes, count: int) -> None:
+    """Follow the lengths of records. Raises: Malformed."""
+    size = len(data)
+    if count * columns.RECORD_SIZE_MIN > size:
+        raise Malformed(f"{count} records claimed in {size} bytes")
+    pos = 0
+    try:
+        for _ in range(count):
+            raw = data[pos]
+            if raw < 0x80:
+                length = -1 if raw & 1 else raw >> 1
+                pos += 1
+            else:
+                length, pos = varint(data, pos)
+            if length < 0:
+                raise Malformed("a record of negative length")
+            pos += length
+    except IndexError:
+        raise Malformed(f"its {size} bytes end before its {count} records do") from None
+    if pos != size:
+        raise Malformed(f"its {count} records have {pos} bytes, and there are {size}")
+
+
+def _judge(
+    keys: Sequence[bytes | None], timestamps: Sequence[int], config: TopicConfig, now_ms: int, is_dated_by_log: bool
+) -> None:
+    """Refuse the batch for what single records lack. Raises: Refused."""
+    complaints: dict[int, str] = {}
+    code = Code.INVALID_RECORD
+    for at, timestamp in enumerate(timestamps):
+        if _is_out_of_range(timestamp, config, now_ms, is_dated_by_log):
+            code = Code.INVALID_TIMESTAMP
+            complaints[at] = f"timestamp {timestamp} is not what the topic accepts at {now_ms}"
+    if config.compact and None in keys:
+        # Kafka looks at the key first, and at nothing else where it is missing.
+        complaints |= {at: "a compacted topic needs a key" for at, key in enumerate(keys) if key is None}
+        if not any(text.startswith("timestamp") for text in complaints.values()):
+            code = Code.INVALID_RECORD
+    if complaints:
+        raise Refused(
+            code, f"{len(complaints)} of its records are not valid", sorted(complaints.items())[:COMPLAINTS_MAX]
+        )
+
+
+def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, is_dated_by_log: bool) -> bool:
+    """Whether a record's time is refused. Only brokers date whole batches: Kafka minds that where it would be kept."""
+    if config.log_append_time:
+        return is_dated_by_log
+    if timestamp == -1:
+        return is_dated_by_log
+    return (
+        now_ms - timestamp > config.message_timestamp_before_max_ms
+        or timestamp - now_ms > config.message_timestamp_after_max_ms
+    )

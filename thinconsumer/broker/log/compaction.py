@@ -1,0 +1,217 @@
+"""What the log cleaner leaves of a compacted log.
+
+Follows Kafka's ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo``. Of each key the last record
+stays. A batch keeps its first offset, its last offset and its sequence numbers, whatever is left in it; one with
+nothing left stays as a header alone if it is the last of its producer, or the last of all. Tombstones, and markers of
+transactions with nothing left, get a delete horizon the first time they are met, and go when it has passed (KIP-534).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...errors import KafkaError
+from ...records.batch import split
+from ...records.builder import NewRecord, build_batch
+from .markers import control_record, marker_of
+from .producers import Producers
+from .stored import StoredBatch
+from .transactions import EndedTransaction, Transactions
+
+
+def clean(
+    batches: Sequence[StoredBatch],
+    producers: Producers,
+    end: int,
+    now_ms: int,
+    delete_retention_ms: int,
+    start: int = 0,
+) -> list[StoredBatch]:
+    """Return what is left of all batches, when those below ``end`` are cleaned; the aborted ones are forgotten too.
+
+    ``start``: records before it do not count, though their batch may still be there.
+    """
+    below = [batch for batch in batches if batch.next_offset <= end]
+    kept = list(_Cleaner(below, producers, now_ms, now_ms + delete_retention_ms, start).clean())
+    return kept + list(batches[len(below) :])
+
+
+class _Fate:
+    """Follows transactions through the batches of a log, and tells what is not needed of them any more."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self.needed: list[EndedTransaction] = []  #: Aborted ones that still have batches.
+        self._coming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
+        self._aborted: dict[int, EndedTransaction] = {}
+        self._has_batches: set[int] = set()  #: Producers of aborted ones, once a batch was met.
+        self._committed: set[int] = set()
+
+    def is_over(self, batch: StoredBatch) -> bool:
+        """Whether it is of an aborted transaction, or the marker of a transaction of which nothing is left."""
+        while self._coming and self._coming[-1].first_offset <= batch.last_offset:
+            ended = self._coming.pop()
+            self._aborted.setdefault(ended.producer_id, ended)
+        if batch.is_control:
+            return self._is_marker_over(batch)
+        if not batch.is_transactional:
+            return False
+        if batch.producer_id in self._aborted:
+            self._has_batches.add(batch.producer_id)
+            return True
+        self._committed.add(batch.producer_id)
+        return False
+
+    def _is_marker_over(self, batch: StoredBatch) -> bool:
+        if not batch.count:
+            return True
+        marker = marker_of(batch)
+        producer_id = batch.producer_id
+        if marker is None:
+            return False
+        if not marker.is_abort:
+            was_met = producer_id in self._committed
+            self._committed.discard(producer_id)
+            return not was_met
+        ended = self._aborted.pop(producer_id, None)
+        was_met = producer_id in self._has_batches
+        self._has_batches.discard(producer_id)
+        if ended is None or not was_met:
+            return True
+        self.needed.append(ended)
+        return False
+
+
+class _Cleaner:
+    """One round."""
+
+    def __init__(
+        self, batches: list[StoredBatch], producers: Producers, now_ms: int, horizon_ms: int, start: int
+    ) -> None:
+        self._batches = batches
+        self._producers = producers
+        self._now_ms = now_ms
+        self._horizon_ms = horizon_ms
+        self._last_of: dict[bytes, int] = {}  #: Keys, and the offsets of their last records.
+        self._records: dict[int, list[NewRecord] | None] = {}
+        fate = _Fate(producers.transactions)
+        for batch in batches:
+            if not fate.is_over(batch) and not batch.is_control:
+                for record in self._read(batch) or ():
+                    assert record.offset is not None
+                    if record.key is not None and batch.base_offset + record.offset >= start:
+                        self._last_of[record.key] = batch.base_offset + record.offset
+
+    def clean(self) -> Iterator[StoredBatch]:
+        """Yield what is left."""
+        transactions = self._producers.transactions
+        fate = _Fate(transactions)
+        end = self._batches[-1].next_offset if self._batches else 0
+        for batch in self._batches:
+            is_over = fate.is_over(batch)
+            left = self._left(batch, is_over)
+            if left is not None:
+                yield left
+            elif batch.next_offset == end or self._is_last_of_producer(batch):
+                yield _emptied(batch)
+        # Those that were ended later than what is cleaned stay as they are.
+        needed = {id(one) for one in fate.needed}
+        transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
+
+    def _left(self, batch: StoredBatch, is_over: bool) -> StoredBatch | None:
+        """Return the batch with the records that stay, None when none does."""
+        horizon = batch.delete_horizon_ms
+        if batch.is_control:
+            if is_over and (not batch.count or (horizon is not None and horizon <= self._now_ms)):
+                return None
+            if not is_over or horizon is not None:
+                return batch
+            record = control_record(batch)
+            assert record is not None
+            return self._rebuilt(batch, [record], self._horizon_ms)
+        if is_over:
+            return None
+        records = self._read(batch)
+        if records is None:
+            return batch
+        kept = [record for record in records if self._stays(batch, record)]
+        if not kept:
+            return None
+        sets_horizon = horizon is None and any(record.value is None for record in kept)
+        if len(kept) == len(records) and not sets_horizon:
+            return batch
+        return self._rebuilt(batch, kept, self._horizon_ms if sets_horizon else horizon)
+
+    def _stays(self, batch: StoredBatch, record: NewRecord) -> bool:
+        if record.key is None:
+            return False  # from before the topic was compacted
+        assert record.offset is not None
+        if batch.base_offset + record.offset < self._last_of.get(record.key, -1):
+            return False
+        horizon = batch.delete_horizon_ms
+        return record.value is not None or horizon is None or self._now_ms < horizon
+
+    def _is_last_of_producer(self, batch: StoredBatch) -> bool:
+        """Whether its header is what tells a producer's last sequence number, or its epoch."""
+        known = self._producers.by_id.get(batch.producer_id)
+        if known is None:
+            return False
+        if known.batches:
+            return batch.next_offset == known.batches[-1].next_offset
+        return batch.is_control and batch.producer_epoch == known.epoch
+
+    def _read(self, batch: StoredBatch) -> list[NewRecord] | None:
+        """Return its records, offsets counted from the batch's; None where they cannot be read, so that it stays."""
+        if batch.base_offset not in self._records:
+            self._records[batch.base_offset] = _records(batch)
+        return self._records[batch.base_offset]
+
+    def _rebuilt(self, batch: StoredBatch, records: Sequence[NewRecord], horizon: int | None) -> StoredBatch:
+        data = build_batch(
+            records,
+            base_offset=batch.base_offset,
+            codec=batch.codec,
+            leader_epoch=batch.leader_epoch,
+            log_append_time=batch.max_timestamp if batch.is_dated_by_log else None,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+            transactional=batch.is_transactional,
+            control=batch.is_control,
+            delete_horizon=horizon,
+            last_offset_delta=batch.last_offset - batch.base_offset,
+        )
+        return StoredBatch.of(data)
+
+
+def _records(batch: StoredBatch) -> list[NewRecord] | None:
+    if not batch.count:
+        return []
+    try:
+        found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
+    except KafkaError:
+        return None
+    assert found is not None
+    return [
+        NewRecord(value, key, headers, timestamp, offset - batch.base_offset)
+        for offset, timestamp, key, value, headers in zip(*found)
+    ]
+
+
+def _emptied(batch: StoredBatch) -> StoredBatch:
+    """Return its header alone."""
+    if not batch.count and not batch.codec and batch.delete_horizon_ms is None:
+        return batch
+    data = build_batch(
+        [],
+        base_offset=batch.base_offset,
+        leader_epoch=batch.leader_epoch,
+        log_append_time=batch.max_timestamp if batch.is_dated_by_log else None,
+        producer_id=batch.producer_id,
+        producer_epoch=batch.producer_epoch,
+        base_sequence=batch.base_sequence,
+        transactional=batch.is_transactional,
+        control=batch.is_control,
+        last_offset_delta=batch.last_offset - batch.base_offset,
+        max_timestamp=batch.max_timestamp,
+    )
+    return StoredBatch.of(data)

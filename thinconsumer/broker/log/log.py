@@ -1,0 +1,295 @@
+"""One replica's log: appending, reading, going back, and what follows from it for epochs, producers and transactions.
+
+Follows Kafka's ``UnifiedLog``. Owns no roles: whoever appends says in which leader epoch, and what is committed is told.
+Segments exist only where they can be seen, in what retention deletes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from ...records.batch import Batch, ControlType, split
+from ...records.builder import build_marker, restamp
+from ...types import TopicPartition
+from ...wire.error_codes import Code
+from ..config import TopicConfig
+from . import compaction, lookups, retention
+from .batches import Batches
+from .checking import check, stamped
+from .epochs import LeaderEpochs
+from .producers import Producers
+from .stored import Appended, LoadedLog, LogStore, Refused, StoredBatch
+
+__all__ = ["Appended", "LoadedLog", "Log", "LogStore", "Refused", "StoredBatch"]
+
+#: A store is rewritten when what lies before the log's start is more than the rest, and more than this.
+STALE_BYTES_MAX = 1 << 20
+
+
+class Log:
+    """See the module. Offsets are ints; ``start_offset`` is the first to be read, ``end_offset`` the next to be given.
+
+    ``high_watermark`` is what this replica was told last. The log keeps it for whoever comes after a restart, and
+    leaves it alone.
+    """
+
+    def __init__(self, tp: TopicPartition, config: TopicConfig, store: LogStore | None = None) -> None:
+        self.tp = tp
+        self.config = config
+        self.high_watermark = 0
+        self.start_offset = 0
+        self.end_offset = 0
+        self._batches = Batches()
+        self._epochs = LeaderEpochs()
+        self._producers = Producers()
+        self._store: LogStore | None = None
+        self._stored_from = 0  #: The position of the first byte that the store has.
+        if store is not None:
+            self._load(store.load())
+            self._store = store
+
+    def __repr__(self) -> str:
+        return (
+            f"<Log {self.tp.topic}-{self.tp.partition} offsets {self.start_offset} to {self.end_offset}, "
+            f"{len(self._batches)} batches, {self.size_bytes} bytes, epoch {self.latest_epoch}>"
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all its batches."""
+        return self._batches.size
+
+    @property
+    def latest_epoch(self) -> int:
+        """The epoch of what came last, -1 when nothing is known."""
+        return self._epochs.latest
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """Leader epochs and their first offsets, ascending."""
+        return self._epochs.entries
+
+    # -- appending
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader begins its epoch here."""
+        self._epochs.assign(epoch, self.end_offset)
+
+    def append(
+        self, data: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int, from_client: bool = True
+    ) -> Appended:
+        """Append one batch of format 2 as leader, after looking at it as brokers do (see :mod:`.checking`).
+
+        ``from_client`` False is for coordinators, which have no sequence numbers.
+
+        Raises:
+            Refused: Nothing was appended.
+        """
+        checked = check(data, self.config, now_ms, from_client=from_client)
+        if len(checked.data) > self.config.segment_bytes:
+            raise Refused(Code.RECORD_LIST_TOO_LARGE, f"it has {len(checked.data)} bytes, more than segment.bytes")
+        log_append_time = now_ms if self.config.log_append_time else None
+        batch = StoredBatch.of(stamped(checked, self.end_offset, leader_epoch, log_append_time))
+        if batch.producer_id >= 0:
+            seen = self._producers.duplicate_of(batch) if from_client else None
+            if seen is not None:
+                # Kafka tells the batch's own time, also where producers date their records.
+                return Appended(seen.base_offset, seen.next_offset, seen.timestamp, True)
+            self._producers.check(batch, from_client)
+        return self._append(batch, -1 if log_append_time is None else log_append_time)
+
+    def append_control(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        commit: bool,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Append the marker of a transaction's end, as leader.
+
+        Raises:
+            Refused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED; nothing was appended.
+        """
+        self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
+        data = build_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_offset=self.end_offset,
+            leader_epoch=leader_epoch,
+            timestamp=now_ms,
+            coordinator_epoch=coordinator_epoch,
+        )
+        if self.config.log_append_time:
+            data = restamp(data, self.end_offset, leader_epoch, now_ms)
+        return self._append(StoredBatch.of(data), now_ms if self.config.log_append_time else -1)
+
+    def append_stored(self, batch: StoredBatch) -> None:
+        """Append what the leader has, as follower, as it is.
+
+        Raises:
+            ValueError: Its offsets are here already.
+        """
+        if batch.base_offset < self.end_offset and self._batches:
+            raise ValueError(f"a batch of offset {batch.base_offset} came when {self.end_offset} had to come: {self!r}")
+        self._append(batch, -1)
+
+    def _append(self, batch: StoredBatch, log_append_time: int) -> Appended:
+        if self._store is not None:
+            self._store.append(batch.data)
+        self._take(batch)
+        return Appended(batch.base_offset, batch.next_offset, log_append_time)
+
+    def _take(self, batch: StoredBatch) -> None:
+        self._epochs.assign(batch.leader_epoch, batch.base_offset)
+        self._batches.append(batch)
+        self._producers.note(batch)
+        self.end_offset = batch.next_offset
+
+    # -- reading
+
+    def batches_from(self, offset: int) -> Iterator[StoredBatch]:
+        """Yield the batch that holds an offset and those behind it; nothing but appends may happen meanwhile."""
+        return self._batches.from_offset(offset)
+
+    def read(self, offset: int, end_offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
+        """Return the bytes of batches, from the one that holds ``offset`` up to ``end_offset``.
+
+        As brokers send slices of files, the last one may be cut off at ``max_bytes``; the first one only unless
+        ``at_least_one``.
+        """
+        return self._batches.read(offset, end_offset, max_bytes, at_least_one)
+
+    def read_batches(self, start: int, end: int) -> Iterator[Batch]:
+        """Yield the batches between two offsets, to be decoded; the first and the last may reach beyond."""
+        for stored in self._batches.from_offset(start):
+            if stored.base_offset >= end:
+                return
+            yield from split(memoryview(stored.data), self.tp)[0]
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """Return the highest epoch up to this one, and where it ended (KIP-320); (-1, -1): unknown."""
+        return self._epochs.end_of(epoch, self.end_offset)
+
+    def offset_for_timestamp(self, timestamp: int, end_offset: int) -> lookups.Found | None:
+        """Return the first record that is not older, below an offset, with its timestamp and leader epoch."""
+        return lookups.by_timestamp(self._batches, timestamp, self.start_offset, end_offset)
+
+    def offset_of_max_timestamp(self, end_offset: int) -> lookups.Found | None:
+        """Return the first record with the highest timestamp of all below an offset."""
+        return lookups.of_max_timestamp(self._batches, end_offset)
+
+    # -- transactions
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Return up to where read_committed reads: every transaction below is decided, by a committed marker."""
+        unstable = self._producers.transactions.first_unstable(high_watermark)
+        if unstable is None:
+            return high_watermark
+        return min(max(unstable, self.start_offset), high_watermark)
+
+    def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return producer id and first offset of aborted transactions that may have batches between two offsets."""
+        return self._producers.transactions.aborted_in(start, end)
+
+    def open_transactions(self) -> Mapping[int, int]:
+        """Return a view of the first offset of each producer's open transaction."""
+        return MappingProxyType(self._producers.transactions.open)
+
+    def expire_producers(self, now_ms: int, after_ms: int) -> None:
+        """Forget producers that have not written for so long."""
+        self._producers.expire(now_ms, after_ms)
+
+    # -- losing
+
+    def truncate_to(self, offset: int) -> None:
+        """Give up everything from an offset on, and whatever followed from it.
+
+        A batch across the offset goes as a whole, and the log then ends where it began, so that it can be copied anew.
+        """
+        self._epochs.truncate_to(min(offset, self.end_offset))
+        if offset >= self.end_offset:
+            return
+        at = self._batches.index_of(offset)
+        if at < len(self._batches):
+            offset = min(offset, self._batches.items[at].base_offset)
+            self._batches.drop_back(at)
+            if self._store is not None:
+                self._store.truncate(self._batches.end_position - self._stored_from)
+        self.end_offset = offset
+        if offset < self.start_offset:
+            self._move_start(offset)
+        self._epochs.truncate_to(offset)
+        self._producers.rebuild(self._batches.items)
+
+    def start_at(self, offset: int) -> None:
+        """Give up everything, and go on at an offset: the leader has deleted what comes before."""
+        self._batches.replace(())
+        self._stored_from = 0
+        self._epochs = LeaderEpochs()
+        self._producers = Producers()
+        self.end_offset = offset
+        if self._store is not None:
+            self._store.rewrite(())
+        self._move_start(offset)
+
+    def delete_before(self, offset: int) -> None:
+        """Move the start up to an offset, not beyond the end; batches that lie before it as a whole go."""
+        offset = min(offset, self.end_offset)
+        if offset <= self.start_offset:
+            return
+        self._batches.drop_front(self._batches.index_of(offset - 1 if offset == self.end_offset else offset))
+        if offset == self.end_offset and self._batches and self._batches.items[0].next_offset <= offset:
+            self._batches.drop_front(len(self._batches))
+        self._epochs.start_at(offset)
+        self._producers.transactions.forget_before(offset)
+        self._move_start(offset)
+        self._tidy_store()
+
+    def apply_retention(self, now_ms: int, high_watermark: int) -> None:
+        """Delete whole segments that are older, or more, than the topic keeps."""
+        if self.config.delete:
+            self.delete_before(retention.new_start(self._batches.items, self.config, now_ms, high_watermark, self))
+
+    def compact(self, now_ms: int, high_watermark: int) -> None:
+        """Clean what is committed and decided, all of it, if the topic is compacted at all."""
+        end = self.last_stable_offset(high_watermark)
+        if not self.config.compact or end <= self.start_offset:
+            return
+        cleaned = compaction.clean(
+            self._batches.items, self._producers, end, now_ms, self.config.delete_retention_ms, self.start_offset
+        )
+        self._batches.replace(cleaned)
+        self._stored_from = 0
+        if self._store is not None:
+            self._store.rewrite(batch.data for batch in self._batches.items)
+
+    # -- the store
+
+    def _load(self, loaded: LoadedLog) -> None:
+        view = memoryview(loaded.data)
+        for batch in split(view, self.tp)[0]:
+            self._take(StoredBatch.of(bytes(batch.view)))
+        if loaded.start_offset > self.end_offset:
+            self.end_offset = loaded.start_offset
+        self.high_watermark = self.end_offset
+        if self._batches:
+            self.start_offset = min(loaded.start_offset, self._batches.items[0].base_offset)
+        self.delete_before(loaded.start_offset)
+        self.start_offset = loaded.start_offset
+
+    def _move_start(self, offset: int) -> None:
+        self.start_offset = offset
+        if self._store is not None:
+            self._store.start_at(offset)
+
+    def _tidy_store(self) -> None:
+        stale = self._batches.start_position - self._stored_from
+        if self._store is not None and stale > max(STALE_BYTES_MAX, self._batches.size):
+            self._store.rewrite(batch.data for batch in self._batches.items)
+            self._stored_from = self._batches.start_position

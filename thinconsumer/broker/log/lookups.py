@@ -1,0 +1,67 @@
+"""Finding records by their timestamps. Follows Kafka's ``FileRecords.searchForTimestamp`` and ``offsetOfMaxTimestamp``.
+
+A marker counts as a record, as it does in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...errors import KafkaError
+from ...records.batch import split
+from .batches import Batches
+from .stored import StoredBatch
+
+
+class Found(NamedTuple):
+    """A record."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+def by_timestamp(batches: Batches, timestamp: int, start_offset: int, end_offset: int) -> Found | None:
+    """Return the first record between two offsets whose timestamp is that or later."""
+    for index in range(batches.first_dated(timestamp), len(batches)):
+        batch = batches.items[index]
+        if batch.base_offset >= end_offset:
+            return None
+        if batch.max_timestamp >= timestamp:
+            for offset, stamp in zip(*_columns(batch)):
+                if stamp >= timestamp and offset >= start_offset:
+                    return Found(offset, stamp, batch.leader_epoch) if offset < end_offset else None
+    return None
+
+
+def of_max_timestamp(batches: Batches, end_offset: int) -> Found | None:
+    """Return the first record with the highest timestamp; of a batch that the broker dated, the last one."""
+    highest: StoredBatch | None = None
+    for batch in batches.items:
+        if batch.base_offset >= end_offset:
+            break
+        if highest is None or batch.max_timestamp > highest.max_timestamp:
+            highest = batch
+    if highest is None or highest.max_timestamp < 0:
+        return None
+    if highest.is_dated_by_log:
+        return Found(highest.last_offset, highest.max_timestamp, highest.leader_epoch)
+    for offset, stamp in zip(*_columns(highest)):
+        if stamp == highest.max_timestamp:
+            return Found(offset, stamp, highest.leader_epoch)
+    return None
+
+
+def _columns(batch: StoredBatch) -> tuple[Sequence[int], Sequence[int]]:
+    """Return offsets and timestamps of its records; none where they cannot be read."""
+    if batch.is_control:
+        return ((batch.base_offset,), (batch.max_timestamp,)) if batch.count else ((), ())
+    try:
+        found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
+    except KafkaError:
+        # Records of a larger batch are not looked at when they come, and a codec may be missing here: then the batch
+        # itself is what is found, and the consumer sees the rest.
+        return (batch.base_offset,), (batch.max_timestamp,)
+    assert found is not None
+    return found.offsets, found.timestamps
