@@ -44,7 +44,7 @@ def test_a_batch_that_is_refused_says_so(new_cluster):
 
 def test_old_records_go_after_a_while(new_cluster):
     cluster = new_cluster(2)
-    cluster.create_topic("t", 1, 2, {"retention.ms": str(DAY_MS), "segment.bytes": "100"})
+    cluster.create_topic("t", 1, 2, {"retention.ms": str(DAY_MS), "segment.bytes": "200"})
     cluster.produce("t", [b"x" * 100])
     cluster.advance(DAY_MS / 1000 / 2)
     cluster.produce("t", [b"y" * 100])
