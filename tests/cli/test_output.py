@@ -88,7 +88,7 @@ def test_progress_is_not_there_where_nobody_looks():
     stream = io.StringIO()
     progress = Progress(stream=stream)
     progress.update(lambda: pytest.fail("nobody is to work for nothing"))
-    progress.end("done")
+    progress.say("done")
     assert stream.getvalue() == ""
 
 
@@ -98,7 +98,7 @@ def test_progress_where_it_was_asked_for_is_a_line_a_second():
     for moment in (0.0, 0.5, 1.0, 1.9, 2.0):
         now[0] = moment
         progress.update(lambda: f"at {now[0]}")
-    progress.end("done")
+    progress.say("done")
     assert stream.getvalue() == "at 0.0\nat 1.0\nat 2.0\ndone\n"
 
 
@@ -109,5 +109,5 @@ def test_progress_on_a_terminal_is_written_over():
     progress.update(lambda: "one")
     now[0] = 0.2
     progress.update(lambda: "two")
-    progress.end("done")
-    assert stream.getvalue() == "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Kdone\n"
+    progress.say("done", "and so on")
+    assert stream.getvalue() == "\r\x1b[Kone\r\x1b[Ktwo\r\x1b[Kdone\nand so on\n"

@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
                 count += len(batch)
                 progress.update(how_far)
         finally:
-            progress.end(f"{count:,} records in {time.monotonic() - started:.1f} s")
+            progress.say(f"{count:,} records in {time.monotonic() - started:.1f} s")
     return 0
 
 

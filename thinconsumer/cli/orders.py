@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 FIRST_NAMES = (
-    "Ada", "Amir", "Bea", "Chidi", "Daria", "Emil", "Freya", "Gustav", "Hana", "Ines", "Jonas", "Kemal", "Lena", "Mateo",
-    "Nora", "Oskar", "Paula", "Quentin", "Rosa", "Sven", "Tilda", "Umut", "Vera", "Wim", "Yara", "Zoë",
+    "Ada", "Amir", "Bea", "Chidi", "Daria", "Emil", "Freya", "Gustav", "Hana", "Ines", "Jonas", "Kemal", "Lena",
+    "Mateo", "Nora", "Oskar", "Paula", "Quentin", "Rosa", "Sven", "Tilda", "Umut", "Vera", "Wim", "Yara", "Zoë",
 )  # fmt: skip
 LAST_NAMES = (
     "Andersson", "Bianchi", "Costa", "Demir", "Eriksen", "Fischer", "García", "Haddad", "Ivanova", "Jansen", "Kowalski",

@@ -145,10 +145,10 @@ class Progress:
             self._write(f"\r\x1b[K{words()}" if self._is_terminal else words() + "\n")
             self._is_shown = self._is_terminal
 
-    def end(self, words: str = "") -> None:
-        """Say the last word, on a line of its own."""
+    def say(self, *lines: str) -> None:
+        """Say what is to stay, in place of the last update; the next one follows below."""
         if self.is_wanted:
-            self._write(("\r\x1b[K" if self._is_shown else "") + (words + "\n" if words else ""))
+            self._write(("\r\x1b[K" if self._is_shown else "") + "".join(f"{line}\n" for line in lines))
             self._is_shown = False
 
     def _write(self, text: str) -> None:

@@ -19,6 +19,7 @@ class Lane:
     count: int = 0
     next_offset: int = 0
     last_order: int = -1
+    leader_epoch: int = -1
     last_at: float | None = None
     longest_wait: float = 0.0
 
@@ -73,7 +74,7 @@ class Tally:
             return
         # Offsets alone would not do: an idempotent producer's retry may write twice what it should not.
         self.out_of_order += record.offset < lane.next_offset or number <= lane.last_order
-        lane.next_offset, lane.last_order = record.offset + 1, number
+        lane.next_offset, lane.last_order, lane.leader_epoch = record.offset + 1, number, record.leader_epoch
         if not 0 <= number < len(self._seen):
             self.unexpected += 1
             return

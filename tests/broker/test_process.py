@@ -1,0 +1,273 @@
+"""A broker in a process of its own: it starts, does what it is told, says what went wrong, and never stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import thinconsumer
+from thinconsumer import Consumer, IllegalArgumentError, IllegalStateError, TopicPartition
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.controller import ControllerError
+from thinconsumer.broker.faults import Disconnect, Reply, Silence
+from thinconsumer.broker.process import BrokerProcess, BrokerProcessError
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.wire.error_codes import Code
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    """One for tests that leave it as it was."""
+    with BrokerProcess(3, {"orders": 2}) as process:
+        yield process
+        assert process.bugs() == []
+
+
+@pytest.fixture
+def process():
+    """A fresh one."""
+    with BrokerProcess(2, {"orders": 2}) as process:
+        yield process
+        assert process.bugs() == []
+
+
+def read(process, tp=ORDERS, **options):
+    """Return all values of a partition."""
+    with Consumer(
+        bootstrap_servers=process.bootstrap_servers, auto_offset_reset="earliest", bootstrap_timeout_ms=5000, **options
+    ) as consumer:
+        consumer.assign([tp])
+        return [record.value for record in consumer.read_to_end(10_000)]
+
+
+def is_alive(pid):
+    """Return whether there is such a process that has not ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def wait_until_gone(pid):
+    """Wait for a process that is nobody's child here."""
+    deadline = time.monotonic() + 10
+    while is_alive(pid):
+        assert time.monotonic() < deadline, f"process {pid} stayed behind"
+        time.sleep(0.01)
+
+
+def test_what_is_produced_can_be_read(shared):
+    first = shared.produce("orders", [b"a", None, NewRecord(b"b", b"key", [("h", b"1")])], 1)
+    assert shared.produce("orders", [b"\xff"], 1, codec=1) == first + 3
+    assert read(shared, TopicPartition("orders", 1))[first:] == [b"a", None, b"b", b"\xff"]
+
+
+def test_it_says_where_it_listens(shared):
+    assert shared.bootstrap_servers == ",".join(shared.addresses.values())
+    assert list(shared.addresses) == [1, 2, 3]
+    assert shared.bootstrap_servers in repr(shared)
+    assert str(shared.pid) in repr(shared)
+
+
+def test_topics_come_grow_and_go(shared):
+    shared.create_topic("short", 1, configs={"cleanup.policy": "compact"})
+    shared.expand("short", 3)
+    with Consumer(bootstrap_servers=shared.bootstrap_servers) as consumer:
+        assert consumer.partitions_for_topic("short") == {0, 1, 2}
+        shared.delete_topic("short")
+        assert consumer.partitions_for_topic("short") is None
+
+
+def test_leaders_and_coordinators_move(shared):
+    before = shared.leader(ORDERS)
+    after = shared.move_leader(ORDERS)
+    assert after != before
+    assert shared.leader(("orders", 0)) == after
+    assert shared.move_leader(("orders", 0), before) == before
+    assert shared.move_coordinator("billing") in (1, 2, 3)
+
+
+def test_errors_are_those_that_the_broker_raised(shared):
+    with pytest.raises(ControllerError) as error:
+        shared.create_topic("orders", 1)
+    assert error.value.code == Code.TOPIC_ALREADY_EXISTS
+    with pytest.raises(LookupError):
+        shared.produce("not-there", [b"x"])
+    with pytest.raises(IllegalArgumentError, match="cannot leave this process"):
+        shared.on("Fetch", lambda call: None)
+    with pytest.raises(TypeError):
+        shared.call("kill")
+    assert shared.leader(ORDERS) > 0  # it goes on
+
+
+def test_a_broker_dies_and_comes_back(process):
+    process.produce("orders", [b"before"])
+    victim = process.leader(ORDERS)
+    process.kill(victim, noticed_after_s=0)
+    assert process.leader(ORDERS) not in (victim, -1)
+    process.produce("orders", [b"after"])
+    assert read(process) == [b"before", b"after"]
+    process.start(victim)
+    process.move_leader(ORDERS, victim)
+    assert read(process) == [b"before", b"after"]
+
+
+def test_a_broker_pauses_and_goes_on(process):
+    process.produce("orders", [b"a"])
+    for node in process.addresses:
+        process.pause(node)
+    with pytest.raises(thinconsumer.KafkaError):
+        read(process, request_timeout_ms=200, default_api_timeout_ms=300)
+    for node in process.addresses:
+        process.resume(node)
+    assert read(process) == [b"a"]
+
+
+def test_rules_apply_until_they_are_removed(process):
+    process.produce("orders", [b"a"])
+    rule = process.on("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), times=1)
+    lost = process.on("ListOffsets", Disconnect(), times=1)
+    for_ever = process.on("Metadata", Silence(), where={"name": "nobody asks for it"})
+    assert read(process) == [b"a"]
+    assert (rule.hits, lost.hits, for_ever.hits) == (1, 1, 0)
+    for_ever.remove()
+    for_ever.remove()
+
+
+def test_settings_reach_it(tmp_path):
+    config = {"num.partitions": 4, "auto.create.topics.enable": False}
+    with BrokerProcess(1, {"here": 1}, config=config, directory=tmp_path / "data", racks=["a"]) as process:
+        process.create_topic("four")
+        with Consumer(bootstrap_servers=process.bootstrap_servers) as consumer:
+            assert consumer.partitions_for_topic("four") == {0, 1, 2, 3}
+        process.produce("here", [b"kept"])
+    with BrokerProcess(1, config=BrokerConfig(num_partitions=2), directory=tmp_path / "data") as process:
+        assert read(process, TopicPartition("here", 0)) == [b"kept"]
+
+
+def test_it_starts_and_stops_soon():
+    """What it takes is Python's start and ours, so this is about orders of magnitude."""
+    started = time.monotonic()
+    with BrokerProcess(3, {"orders": 6}) as process:
+        took, pid = time.monotonic() - started, process.pid
+    stopped = time.monotonic() - started - took
+    assert took < 5
+    assert stopped < 2
+    assert not is_alive(pid)
+
+
+def test_stopping_again_does_nothing_and_calls_are_refused():
+    process = BrokerProcess()
+    process.stop()
+    process.stop()
+    assert process.pid is None
+    with pytest.raises(IllegalStateError, match="was stopped"):
+        process.kill(1)
+
+
+def test_a_start_that_fails_says_why(shared):
+    port = int(shared.addresses[1].rpartition(":")[2])
+    with pytest.raises(BrokerProcessError, match=f"port {port} of 127.0.0.1 is taken") as error:
+        BrokerProcess(port=port)
+    assert error.value.returncode == 1
+    assert "taken" in error.value.stderr
+    with pytest.raises(BrokerProcessError, match="did you mean 'num.partitions'") as error:
+        BrokerProcess(config={"num.partition": 3})
+    assert error.value.returncode == 2
+
+
+def test_a_broker_that_has_ended_says_so():
+    process = BrokerProcess()
+    os.kill(process.pid, signal.SIGKILL)
+    with pytest.raises(BrokerProcessError, match="has ended with exit code -9"):
+        process.create_topic("t")
+    with pytest.raises(IllegalStateError):
+        process.create_topic("t")
+
+
+def test_a_broker_that_hangs_is_ended():
+    process = BrokerProcess(timeout_s=5)
+    pid = process.pid
+    process._timeout_s = 0.2
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(BrokerProcessError, match=r"said nothing for 0\.2 s"):
+        process.create_topic("t")
+    assert not is_alive(pid)
+
+
+def test_a_call_larger_than_a_pipe_arrives(shared):
+    shared.create_topic("large", 1)
+    values = [bytes([number]) * 10_000 for number in range(60)]
+    shared.produce("large", values)
+    assert read(shared, TopicPartition("large", 0)) == values
+
+
+def test_forgetting_it_warns_and_ends_it():
+    process = BrokerProcess()
+    pid = process.pid
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        del process
+    assert any(w.category is ResourceWarning and "unstopped" in str(w.message) for w in found)
+    assert not is_alive(pid)
+
+
+def test_it_ends_with_its_owner_even_when_that_is_killed(tmp_path):
+    """An owner that gets no chance to stop it, as when a test run is killed."""
+    program = tmp_path / "owner.py"
+    program.write_text(
+        "import time\nfrom thinconsumer.broker.process import BrokerProcess\n"
+        "process = BrokerProcess()\nprint(process.pid, flush=True)\ntime.sleep(60)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
+    with subprocess.Popen([sys.executable, program], stdout=subprocess.PIPE, env=environment, cwd=tmp_path) as owner:
+        pid = int(owner.stdout.readline())
+        assert is_alive(pid)
+        owner.kill()
+    wait_until_gone(pid)
+
+
+def test_ctrl_c_is_the_owners(shared):
+    """A terminal sends it to both; whoever goes on after it wants to find the broker as it was."""
+    os.kill(shared.pid, signal.SIGINT)
+    assert shared.leader(ORDERS) > 0
+
+
+def test_sigterm_ends_it():
+    process = BrokerProcess()
+    os.kill(process.pid, signal.SIGTERM)
+    wait_until_gone(process.pid)
+    with pytest.raises(BrokerProcessError, match="has ended with exit code 0"):
+        process.bugs()
+
+
+def test_an_interrupted_call_leaves_it_of_use(process):
+    """The answer that nobody waited for is not taken for that of the next call."""
+
+    class Interruption(BaseException):
+        pass
+
+    def interrupt(number, frame):
+        raise Interruption
+
+    os.kill(process.pid, signal.SIGSTOP)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(Interruption):
+            process.create_topic("interrupted", 1)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    os.kill(process.pid, signal.SIGCONT)
+    assert process.leader(("interrupted", 0)) > 0

@@ -1,0 +1,150 @@
+"""Reading a topic from the command line: from where, to where, in which form."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from thinconsumer.records.builder import NewRecord
+
+HOUR_MS = 3_600_000
+NOON = 1_700_000_000_000
+
+
+@pytest.fixture
+def full(cluster, topic):
+    """Ten records in each of three partitions, one an hour."""
+    for partition in range(3):
+        records = [
+            NewRecord(f"{partition}/{number}".encode(), b"k", (), NOON + number * HOUR_MS) for number in range(10)
+        ]
+        cluster.produce(topic, records, partition)
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("partitions", "where", "values"),
+    [
+        ("", [], [f"{p}/{n}" for p in range(3) for n in range(10)]),
+        (":1", [], [f"1/{n}" for n in range(10)]),
+        (":0,2", ["--from", "7"], ["0/7", "0/8", "0/9", "2/7", "2/8", "2/9"]),
+        (":1", ["--from", "-2"], ["1/8", "1/9"]),
+        (":1", ["--from", "-50"], [f"1/{n}" for n in range(10)]),
+        (":1", ["--from", "latest"], []),
+        (":1", ["--from", "2023-11-15T05:13:20Z"], ["1/7", "1/8", "1/9"]),
+        (":1", ["--from", "2030-01-01"], []),
+    ],
+)
+def test_from_where_to_the_end(say, full, partitions, where, values):
+    code, out, err = say("consume", full + partitions, "--until-end", *where)
+    assert sorted(out.split()) == values
+    assert (code, err) == (0, "")
+
+
+def test_several_topics_at_once(say, cluster, full):
+    cluster.create_topic(f"{full}-more", 1)
+    cluster.produce(f"{full}-more", [b"more"])
+    code, out, _ = say("consume", f"{full}:0", f"{full}-more", "--until-end", "--from", "-1")
+    assert (code, sorted(out.split())) == (0, ["0/9", "more"])
+
+
+@pytest.mark.parametrize("how", [[], ["--until-end"]])
+def test_no_more_than_so_many(say, full, how):
+    code, out, _ = say("consume", f"{full}:2", "--max", 4, *how)
+    assert (code, out) == (0, "2/0\n2/1\n2/2\n2/3\n")
+
+
+def test_json_has_everything(say, cluster, topic):
+    headers = [("trace", b"\xff"), ("empty", None)]
+    cluster.produce(topic, [NewRecord("grün".encode(), b"\x80", headers, NOON), NewRecord(None, None, (), NOON)])
+    _, out, _ = say("consume", topic, "--until-end", "--json")
+    assert "grün" in out
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {
+            "topic": topic,
+            "partition": 0,
+            "offset": 0,
+            "timestamp": NOON,
+            "key": {"base64": "gA=="},
+            "value": "grün",
+            "headers": [["trace", {"base64": "/w=="}], ["empty", None]],
+        },
+        {"topic": topic, "partition": 0, "offset": 1, "timestamp": NOON, "key": None, "value": None, "headers": []},
+    ]
+
+
+def test_keys_are_shown_with_a_separator(say, full):
+    _, out, _ = say("consume", f"{full}:0", "--max", 2, "--key-separator", " = ")
+    assert out == "k = 0/0\nk = 0/1\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{topic}x"], "there is no topic '{topic}x'; did you mean '{topic}'?"),
+        (["{topic}:3"], "{topic} has no partition 3: its partitions are 0 to 2"),
+        (["{topic}", "--from", "5"], "Choose another place with --from"),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_to_do(say, topic, words, said):
+    code, out, err = say("consume", *(word.format(topic=topic) for word in words), "--until-end")
+    assert (code, out) == (1, "")
+    assert said.format(topic=topic) in err
+    assert err.count("\n") == 1
+
+
+def test_progress_goes_to_standard_error_where_it_was_asked_for(say, full):
+    _, out, err = say("consume", full, "--until-end", "--progress")
+    assert len(out.splitlines()) == 30
+    assert err.splitlines()[-1].startswith("30 records in ")
+    _, out, err = say("consume", full, "--until-end", "--no-progress")
+    assert err == ""
+
+
+def test_committed_only(say, cluster, topic):
+    """The option reaches the consumer: the same records, no transaction being there to tell the difference."""
+    cluster.produce(topic, [b"a"])
+    code, out, _ = say("consume", topic, "--until-end", "--isolation", "read_committed")
+    assert (code, out) == (0, "a\n")
+
+
+def test_it_goes_on_reading_until_ctrl_c(commands, cluster, topic):
+    child = commands.start("consume", topic, "--bootstrap-server", cluster.bootstrap_servers)
+    for number in range(3):
+        cluster.produce(topic, [str(number).encode()], number)
+        assert child.stdout.readline() == f"{number}\n"
+    child.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = child.communicate(timeout=10)
+    assert child.returncode == 130
+    assert time.monotonic() - started < 2
+    assert (out, err) == ("", "")
+
+
+def test_head_ends_it_quietly(commands, cluster, topic):
+    cluster.produce(topic, [b"x" * 1000] * 1000)
+    reading, writing = os.pipe()
+    child = commands.start("consume", topic, "--bootstrap-server", cluster.bootstrap_servers, stdout=writing)
+    os.close(writing)
+    os.read(reading, 10)
+    os.close(reading)
+    _, err = child.communicate(timeout=10)
+    assert child.returncode == 141
+    assert err == ""
+
+
+def test_a_full_disk_is_an_error_like_any_other(commands, cluster, full):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as disk:
+        words = ("consume", full, "--until-end", "--bootstrap-server", cluster.bootstrap_servers)
+        child = commands.start(*words, stdout=disk, stderr=subprocess.PIPE)
+        _, err = child.communicate(timeout=10)
+    assert child.returncode == 1
+    assert err.splitlines()[0].startswith("error: ")
+    assert "space" in err

@@ -1,0 +1,105 @@
+"""Each way of ending a command has its exit code, and says one line or nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+import thinconsumer
+from thinconsumer.cli import main
+from thinconsumer.cli.run import COMMANDS
+
+NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--property", "bootstrap.timeout.ms=50")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
+def test_the_overview_names_every_command(capsys, words):
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert all(f"  {name}" in out for name in COMMANDS)
+    assert err == ""
+
+
+def test_without_a_command_the_overview_is_what_was_missing(capsys):
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "usage" in err
+
+
+def test_the_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"thinconsumer {thinconsumer.__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(capsys, name):
+    with pytest.raises(SystemExit) as ending:
+        main([name, "--help"])
+    assert ending.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: python -m thinconsumer {name}")
+    assert "--debug" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["consum"], "no command 'consum'; did you mean 'consume'?"),
+        (["zzz"], "no command 'zzz' (it has demo,"),
+        (["consume", "orders", "--untilend"], "did you mean '--until-end'?"),
+        (["consume", "orders", "--property", "fetch.min.byte=1"], "did you mean 'fetch.min.bytes'?"),
+        (["consume", "orders", "--property", "fetch.min.bytes=many"], "fetch.min.bytes"),
+        (["consume", "orders", "--bootstrap-server", "a:b:c"], "bootstrap.servers"),
+    ],
+)
+def test_wrong_use_is_2_and_one_line(capsys, words, said):
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_failing_is_1_and_one_line_with_what_where_and_what_next(capsys):
+    assert main(["consume", "orders", *NOBODY]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("error: no broker could be reached")
+    assert "127.0.0.1:1: connection refused" in err
+    assert "Is --bootstrap-server right?" in err
+
+
+def test_debugging_shows_where_it_came_from(commands):
+    code, out, err = commands.run("consume", "orders", *NOBODY, "--debug")
+    assert code == 1
+    assert out == ""
+    assert "Traceback" in err
+    assert "NoBrokersAvailable" in err
+
+
+def test_ctrl_c_is_130_at_once_and_silent(commands):
+    """Also while it is still looking for a broker."""
+    child = commands.start("consume", "orders", "--progress", "--bootstrap-server", "127.0.0.1:1")
+    assert "connecting" in child.stderr.readline()
+    child.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = child.communicate(timeout=10)
+    assert child.returncode == 130
+    assert time.monotonic() - started < 2
+    assert (out, err) == ("", "")
+
+
+def test_a_reader_who_has_seen_enough_is_141_and_silent(commands):
+    """What ``head`` does: it goes before everything is written."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    child = commands.start("--help", stdout=writing)
+    os.close(writing)
+    _, err = child.communicate(timeout=10)
+    assert child.returncode == 141
+    assert err == ""
