@@ -283,6 +283,8 @@ class Node:
         commit: bool,
         coordinator_epoch: int,
         done: Callable[[int], None],
+        *,
+        transaction_version: int = 0,
     ) -> None:
         """Append the end of a transaction on whichever node leads the partition; ``done(code)`` is called once."""
         row = self.image.partition(tp.topic, tp.partition)
@@ -303,7 +305,9 @@ class Node:
                 leader.groups.on_marker(tp.partition, producer_id, commit)
             done(code)
 
-        partition.append_marker(producer_id, producer_epoch, commit, coordinator_epoch, written)
+        partition.append_marker(
+            producer_id, producer_epoch, commit, coordinator_epoch, written, transaction_version=transaction_version
+        )
 
     def new_producer_id(self) -> int:
         """Return an id that no producer has had."""

@@ -168,6 +168,8 @@ class Partition:
         commit: bool,
         coordinator_epoch: int,
         done: Callable[[int], None],
+        *,
+        transaction_version: int = 0,
     ) -> None:
         """Append the end of a transaction, with acks -1."""
         if not self.is_leader:
@@ -179,6 +181,7 @@ class Partition:
                 producer_epoch=producer_epoch,
                 commit=commit,
                 coordinator_epoch=coordinator_epoch,
+                transaction_version=transaction_version,
                 leader_epoch=self.leader_epoch,
                 now_ms=self.node.schedule.wall_ms(),
             ),

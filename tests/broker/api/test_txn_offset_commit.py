@@ -41,7 +41,8 @@ class Node:
 
     def led(self, tp):
         assert tp == TopicPartition("__consumer_offsets", 0)
-        partition = SimpleNamespace(log=SimpleNamespace(open_transactions=lambda: self._open))
+        log = SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: producer_id not in self._open)
+        partition = SimpleNamespace(log=log)
         return (None, self._leads) if self._leads else (partition, 0)
 
     def coordinator_for(self, kind, key):

@@ -97,6 +97,7 @@ class World:
         self.away: set[TopicPartition] = set()  #: Partitions without a leader.
         self.marker_codes: dict[TopicPartition, list[int]] = {}
         self.hold_markers = False
+        self.marker_versions: list[int] = []
         self.held_markers: list[Callable[[], None]] = []
         self._producer_ids = 0
         self._fences: dict[tuple[TopicPartition, int], int] = {}
@@ -125,7 +126,9 @@ class World:
         self._producer_ids += 1
         return self._producer_ids
 
-    def write_marker(self, tp, producer_id, producer_epoch, commit, coordinator_epoch, done):
+    def write_marker(self, tp, producer_id, producer_epoch, commit, coordinator_epoch, done, *, transaction_version=0):
+        self.marker_versions.append(transaction_version)
+
         def write() -> None:
             if self.marker_codes.get(tp):
                 done(int(self.marker_codes[tp].pop(0)))

@@ -94,6 +94,7 @@ def test_a_life_since_kip_890(world):
         assert [m[1:] for m in world.markers[-2:]] == [(1, epoch, commit, 1)] * 2
         assert world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
         who = Producer(1, epoch)
+    assert set(world.marker_versions) == {2}, "so that leaders can tell a late one by its epoch"
 
 
 def test_a_life_before_kip_890(world):
@@ -103,6 +104,7 @@ def test_a_life_before_kip_890(world):
         assert world.add(who, [O0], version=0) == ["NONE"]
         assert world.end(who, commit=commit, version=0) == [("NONE", *NOBODY)]
         assert world.markers[-1] == (O0, 1, 0, commit, 1)
+    assert world.marker_versions == [0, 0]
 
 
 def test_the_producer_is_answered_before_the_markers_are_there(world):

@@ -57,7 +57,7 @@ def test_the_log_is_not_told_before_the_last_marker_is_there(world, decided):
 def test_a_leader_that_is_away_is_asked_ever_more_slowly(world, decided):
     asked = []
     write = world.write_marker
-    world.write_marker = lambda *args: (asked.append(world.schedule.now), write(*args))
+    world.write_marker = lambda *args, **more: (asked.append(world.schedule.now), write(*args, **more))
     world.away.add(O0)
     decided(O0)
     world.run(60)

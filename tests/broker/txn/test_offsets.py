@@ -22,7 +22,7 @@ def test_before_there_is_the_topic_it_is_by_the_number_that_it_will_have(new_wor
 def test_a_coordinator_that_is_not_there_yet_is_no_answer_for_long():
     """The topic of transactions is being created; clients are to ask again."""
     codes = []
-    log = SimpleNamespace(open_transactions=dict)
+    log = SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: True)
     node = SimpleNamespace(
         config=BrokerConfig(),
         image=SimpleNamespace(topics={}),

@@ -181,7 +181,7 @@ class _Producing:
         for entry, batch in self._transactional():
             partition = self._call.node.partitions.get(entry.tp)
             # Whoever does not lead refuses it below, and nobody needs to be asked.
-            if partition is not None and partition.is_leader and not _is_ongoing(partition, batch):
+            if partition is not None and partition.is_leader and _is_first(partition, batch):
                 asking.append(entry)
         if not asking:
             self._append()
@@ -309,9 +309,9 @@ def _failed(index: int, code: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
 
-def _is_ongoing(partition: Partition, batch: _Batch) -> bool:
-    """Return whether the log knows already that this producer has a transaction here."""
-    return batch.producer_id in partition.log.open_transactions()
+def _is_first(partition: Partition, batch: _Batch) -> bool:
+    """Return whether the log does not know yet of this transaction."""
+    return partition.log.would_begin_transaction(batch.producer_id, batch.producer_epoch)
 
 
 def _only_batch(data: memoryview, version: int) -> _Batch:

@@ -1,7 +1,7 @@
-"""One replica's log: appending, reading, going back, and what follows from it for epochs, producers and transactions.
+"""One replica's log: appending, reading, going back, and what follows for epochs, producers and transactions.
 
-Follows Kafka's ``UnifiedLog``. Owns no roles: whoever appends says in which leader epoch, and what is committed is told.
-Segments exist only where they can be seen, in what retention deletes.
+Follows Kafka's ``UnifiedLog``. Owns no roles: whoever appends says in which leader epoch, and what is committed is
+told. Segments exist only where they can be seen, in what retention deletes.
 """
 
 from __future__ import annotations
@@ -200,6 +200,11 @@ class Log:
     def open_transactions(self) -> Mapping[int, int]:
         """Return a view of the first offset of each producer's open transaction."""
         return MappingProxyType(self._producers.transactions.open)
+
+    def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Return whether a transactional batch would be the first of its transaction here, so that its coordinator has
+        to be asked; not for an epoch that is over, which :meth:`append` refuses."""
+        return self._producers.would_begin_transaction(producer_id, producer_epoch)
 
     def expire_producers(self, now_ms: int, after_ms: int) -> None:
         """Forget producers that have not written for so long."""

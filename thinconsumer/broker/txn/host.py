@@ -107,6 +107,8 @@ class Host(Protocol):
         commit: bool,
         coordinator_epoch: int,
         done: Callable[[int], None],
+        *,
+        transaction_version: int = 0,
     ) -> None:
         """Append the end of a transaction on whichever node leads the partition; ``done(code)`` is called once."""
         ...

@@ -72,6 +72,7 @@ class Ending:
                 commit,
                 self._shard.epoch,
                 partial(self._written, tp),
+                transaction_version=decided.client_version,
             )
         self._finish_if_marked()
 

@@ -58,7 +58,7 @@ def admit_offsets(node: Node, writer: Writer, group_id: str, version: int, done:
     partition, code = node.led(tp)
     if partition is None:
         answered({tp: code})
-    elif writer.producer_id in partition.log.open_transactions():
+    elif not partition.log.would_begin_transaction(writer.producer_id, writer.producer_epoch):
         answered({})
     else:
         ask_coordinator(node, writer, [tp], add=version >= FIRST_TO_JOIN, done=answered)
