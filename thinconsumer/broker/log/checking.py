@@ -70,7 +70,7 @@ class _Header(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
 
 
 def check(
@@ -134,10 +134,10 @@ def _header(view: memoryview) -> _Header:
 
 
 def _check_claims(header: _Header) -> None:
-    if not 0 < header.count == header.last_offset_delta + 1:
+    if not 0 < header.record_count == header.last_offset_delta + 1:
         raise Refused(
             Code.INVALID_RECORD,
-            f"it has {header.count} records, and {header.last_offset_delta} for its last offset's distance",
+            f"it has {header.record_count} records, and {header.last_offset_delta} for its last offset's distance",
         )
     if header.attributes & CONTROL:
         raise Refused(Code.INVALID_RECORD, "it is a control batch, which clients may not write")
@@ -149,15 +149,15 @@ def _check_records(view: memoryview, header: _Header, config: TopicConfig, now_m
     """Return the highest timestamp."""
     asks_for_each = config.compact or config.message_timestamp_before_max_ms < now_ms
     try:
-        if header.count <= RECORDS_READ_MAX or asks_for_each:
+        if header.record_count <= RECORDS_READ_MAX or asks_for_each:
             (batch,), _ = split(view)
             found = columns.decode(batch, _body(view, header))
-            if list(found.offsets) != list(range(header.count)):
+            if list(found.offsets) != list(range(header.record_count)):
                 raise Malformed("its records are not numbered one after the other")
             keys: Sequence[bytes | None] = found.keys
             timestamps: Sequence[int] = found.timestamps
         else:
-            _walk(_body(view, header), header.count)
+            _walk(_body(view, header), header.record_count)
             keys, timestamps = (), (header.max_timestamp,)
     except compression.MissingCodecError as exc:
         if asks_for_each:

@@ -62,7 +62,7 @@ class _Fate:
         return False
 
     def _is_marker_over(self, batch: StoredBatch) -> bool:
-        if not batch.count:
+        if not batch.record_count:
             return True
         marker = marker_of(batch)
         producer_id = batch.producer_id
@@ -121,7 +121,7 @@ class _Cleaner:
         """Return the batch with the records that stay, None when none does."""
         horizon = batch.delete_horizon_ms
         if batch.is_control:
-            if is_over and (not batch.count or (horizon is not None and horizon <= self._now_ms)):
+            if is_over and (not batch.record_count or (horizon is not None and horizon <= self._now_ms)):
                 return None
             if not is_over or horizon is not None:
                 return batch
@@ -184,7 +184,7 @@ class _Cleaner:
 
 
 def _records(batch: StoredBatch) -> list[NewRecord] | None:
-    if not batch.count:
+    if not batch.record_count:
         return []
     try:
         found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
@@ -199,7 +199,7 @@ def _records(batch: StoredBatch) -> list[NewRecord] | None:
 
 def _emptied(batch: StoredBatch) -> StoredBatch:
     """Return its header alone."""
-    if not batch.count and not batch.codec and batch.delete_horizon_ms is None:
+    if not batch.record_count and not batch.codec and batch.delete_horizon_ms is None:
         return batch
     data = build_batch(
         [],

@@ -35,7 +35,7 @@ class LeaderEpochs:
 
         An epoch below all that are known ends where the first known one begins: all it had is deleted.
         """
-        if epoch < 0 or not self.entries:
+        if epoch == -1 or not self.entries:
             return UNKNOWN
         if epoch == self.latest:
             return epoch, log_end

@@ -56,7 +56,7 @@ def of_max_timestamp(batches: Batches, end_offset: int) -> Found | None:
 def _columns(batch: StoredBatch) -> tuple[Sequence[int], Sequence[int]]:
     """Return offsets and timestamps of its records; none where they cannot be read."""
     if batch.is_control:
-        return ((batch.base_offset,), (batch.max_timestamp,)) if batch.count else ((), ())
+        return ((batch.base_offset,), (batch.max_timestamp,)) if batch.record_count else ((), ())
     try:
         found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
     except KafkaError:

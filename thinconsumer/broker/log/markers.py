@@ -26,7 +26,7 @@ class Marker(NamedTuple):
 
 def control_record(batch: StoredBatch) -> NewRecord | None:
     """Return the record of a control batch, None when compaction has taken it."""
-    if not batch.count:
+    if not batch.record_count:
         return None
     view = memoryview(batch.data)
     (header,), _ = split(view)

@@ -48,7 +48,7 @@ class StoredBatch(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    count: int
+    record_count: int
     base_timestamp: int
 
     @classmethod
