@@ -141,7 +141,10 @@ class Log:
 
     def _append(self, batch: StoredBatch, log_append_time: int) -> Appended:
         if self._store is not None:
-            self._store.append(batch.data)
+            try:
+                self._store.append(batch.data)
+            except OSError as error:
+                raise Refused(Code.KAFKA_STORAGE_ERROR, str(error)) from error
         self._take(batch)
         return Appended(batch.base_offset, batch.next_offset, log_append_time)
 

@@ -1,0 +1,350 @@
+"""A cluster's data in a folder, so that an embedded broker goes on where it was ended.
+
+Owns the folder: one folder per partition, ``orders-0/00000000000000000000.log``, in Kafka's own format (batches back to
+back), and ``meta.json`` for everything else, which is replaced as a whole. What is appended is written at once, so that
+it survives the process; nothing is synced, so that it need not survive the machine's end. Knows nothing of what batches
+mean but their headers and checksums.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import crc32c as _crc32c
+
+from ..errors import IllegalArgumentError, IllegalStateError
+from ..records.batch import CRC_COVERS_FROM, HEADER, HEADER_SIZE, LOG_OVERHEAD, OFFSET_MAX
+from ..types import TopicPartition
+from .image import PartitionImage, TopicImage
+from .log.stored import LoadedLog
+
+log = logging.getLogger(__name__)
+
+LOG_NAME = f"{0:020}.log"
+META_NAME = "meta.json"
+LOCK_NAME = ".lock"
+META_VERSION = 1
+#: Descriptors kept open; a process may often have only 256 on macOS, and sockets need some too.
+OPEN_FILES_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCluster:
+    """What a folder says of a cluster, besides logs. A new folder says nothing."""
+
+    cluster_id: str = ""
+    next_producer_id: int = 0
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+
+
+class DirectoryStore:
+    """Keeps a cluster in a folder, which is made if need be, and which no other store may use meanwhile.
+
+    Raises:
+        IllegalStateError: Another process, or another store, has the folder; or ``meta.json`` cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._lock: FileIO | None = _lock(self.path / LOCK_NAME)
+        self._files: OrderedDict[PartitionFile, FileIO] = OrderedDict()
+        self._logs: dict[TopicPartition, PartitionFile] = {}
+        self._starts: dict[str, int] = {}
+        self._cluster = StoredCluster()
+        try:
+            self._read_meta()
+        except BaseException:
+            self.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<DirectoryStore {str(self.path)!r}{'' if self._lock else ' closed'}>"
+
+    def load(self) -> StoredCluster:
+        """Return what :meth:`save_topics` was told last, by this process or an earlier one."""
+        return self._cluster
+
+    def save_topics(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
+        """Keep this; call it when any of it has changed. The logs of topics that are not there any more are deleted.
+
+        So they are when there is another topic of that name. Tell of a topic's deletion before its name is used again.
+        """
+        old = self._cluster.topics
+        new = {topic.name: topic for topic in topics}
+        for name, topic in old.items():
+            successor = new.get(name)
+            kept = len(successor.partitions) if successor and successor.topic_id == topic.topic_id else 0
+            for row in topic.partitions[kept:]:
+                self._delete_log(row.tp)
+        self._cluster = StoredCluster(cluster_id, next_producer_id, new)
+        self._write_meta()
+
+    def log_store(self, tp: TopicPartition) -> PartitionFile:
+        """Return what keeps a partition's log: first what the folder has of it; asked again, an empty one."""
+        self._check_open()
+        again = self._logs.get(tp)
+        if again is not None:
+            again.retire()
+        store = self._logs[tp] = PartitionFile(self, self.path / _folder_of(tp), str(_folder_of(tp)))
+        if again is not None:
+            store.rewrite(())
+            store.start_at(0)
+        return store
+
+    def close(self) -> None:
+        """Close all files and give the folder free. Again: nothing."""
+        for store in self._logs.values():
+            store.retire()
+        self._logs.clear()
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.close()
+
+    # -- for partitions' files
+
+    def opened(self, store: PartitionFile) -> FileIO:
+        """Return a partition's file, open for appending; another one is closed if there are too many."""
+        file = self._files.get(store)
+        if file is None:
+            self._check_open()
+            if len(self._files) >= OPEN_FILES_MAX:
+                self._files.popitem(last=False)[1].close()
+            file = self._files[store] = FileIO(store.path, "a")
+        else:
+            self._files.move_to_end(store)
+        return file
+
+    def let_go(self, store: PartitionFile) -> None:
+        """Close a partition's file if it is open."""
+        file = self._files.pop(store, None)
+        if file is not None:
+            file.close()
+
+    def start_of(self, name: str) -> int:
+        """Return where a partition's log begins."""
+        return self._starts.get(name, 0)
+
+    def note_start(self, name: str, offset: int) -> None:
+        """Remember where a partition's log begins."""
+        if self._starts.get(name, 0) != offset:
+            self._starts[name] = offset
+            self._write_meta()
+
+    # -- inside
+
+    def _check_open(self) -> None:
+        if self._lock is None:
+            raise IllegalStateError(f"{self!r}: it was closed")
+
+    def _delete_log(self, tp: TopicPartition) -> None:
+        store = self._logs.pop(tp, None)
+        if store is not None:
+            store.retire()
+        folder = self.path / _folder_of(tp)
+        (folder / LOG_NAME).unlink(missing_ok=True)
+        self._starts.pop(folder.name, None)
+        try:
+            folder.rmdir()
+        except OSError as error:  # somebody keeps other files in it, which are not ours to delete
+            if folder.exists():
+                log.warning("%r leaves %s: %s", self, folder, error)
+
+    def _write_meta(self) -> None:
+        self._check_open()
+        cluster = self._cluster
+        meta = {
+            "version": META_VERSION,
+            "cluster_id": cluster.cluster_id,
+            "next_producer_id": cluster.next_producer_id,
+            "topics": [_topic_to_json(topic) for topic in cluster.topics.values()],
+            "log_start_offsets": self._starts,
+        }
+        path = self.path / META_NAME
+        fresh = path.with_suffix(".tmp")
+        fresh.write_text(json.dumps(meta, indent=1), encoding="utf-8")
+        os.replace(fresh, path)
+
+    def _read_meta(self) -> None:
+        path = self.path / META_NAME
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return
+        except (OSError, UnicodeDecodeError) as error:
+            raise IllegalStateError(f"cannot read {path}: {error}") from error
+        try:
+            meta = json.loads(text)
+            if meta["version"] != META_VERSION:
+                raise IllegalStateError(f"{path} is of version {meta['version']}, and this reads {META_VERSION}")
+            topics = [_topic_from_json(row) for row in meta["topics"]]
+            self._starts = {str(name): _offset(at) for name, at in meta["log_start_offsets"].items()}
+            self._cluster = StoredCluster(
+                str(meta["cluster_id"]), _offset(meta["next_producer_id"]), {topic.name: topic for topic in topics}
+            )
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise IllegalStateError(f"{path} is broken ({error!r}): mend it, or begin with an empty folder") from error
+
+
+class PartitionFile:
+    """A :class:`~.log.stored.LogStore`: one file, which only grows but when the log is cut."""
+
+    def __init__(self, owner: DirectoryStore, folder: Path, name: str) -> None:
+        self.path = folder / LOG_NAME
+        self._owner = owner
+        self._name = name
+        self._is_retired = False
+        folder.mkdir(exist_ok=True)
+        self._size = self.path.stat().st_size if self.path.exists() else 0
+
+    def load(self) -> LoadedLog:
+        """Return whole batches; what follows the last good one is cut off, as Kafka does when it recovers a log."""
+        if not self._size:
+            return LoadedLog(self._owner.start_of(self._name))
+        data = self.path.read_bytes()
+        good, problem = good_bytes(data)
+        if problem:
+            log.warning(
+                "%s: %s after %d bytes; the %d bytes from there on are dropped",
+                self.path, problem, good, len(data) - good,
+            )  # fmt: skip
+            self.truncate(good)
+            data = data[:good]
+        return LoadedLog(self._owner.start_of(self._name), data)
+
+    def append(self, data: bytes) -> None:
+        """Write a batch. Raises: OSError; then nothing of it is kept."""
+        if self._is_retired:
+            return  # the log of a topic that is deleted, or of a store that is closed
+        file = self._owner.opened(self)
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[file.write(view) or 0 :]
+        except OSError:
+            # A part of it may be there. What is written next would follow that, and all of it be lost on loading.
+            os.truncate(self.path, self._size)
+            raise
+        self._size += len(data)
+
+    def truncate(self, size: int) -> None:
+        """Keep so many bytes."""
+        if self._is_retired:
+            return
+        self._owner.let_go(self)
+        os.truncate(self.path, size)
+        self._size = size
+
+    def rewrite(self, batches: Iterable[bytes]) -> None:
+        """Replace the file, as a whole or not at all."""
+        if self._is_retired:
+            return
+        self._owner.let_go(self)
+        fresh = self.path.with_suffix(".tmp")
+        with fresh.open("wb") as file:
+            file.writelines(batches)
+            self._size = file.tell()
+        os.replace(fresh, self.path)
+
+    def start_at(self, offset: int) -> None:
+        """Remember where the log begins."""
+        if not self._is_retired:
+            self._owner.note_start(self._name, offset)
+
+    def retire(self) -> None:
+        """Write no more."""
+        self._is_retired = True
+        self._owner.let_go(self)
+
+
+def good_bytes(data: bytes) -> tuple[int, str]:
+    """Return how many bytes from the front are whole, intact batches in ascending order, and what is wrong then."""
+    view = memoryview(data)
+    pos, next_offset = 0, 0
+    while pos < len(view):
+        if len(view) - pos < HEADER_SIZE:
+            return pos, "a torn header"
+        base, length, _, magic, crc, _, delta, *_ = HEADER.unpack_from(view, pos)
+        stop = pos + LOG_OVERHEAD + length
+        if magic != 2 or length < HEADER_SIZE - LOG_OVERHEAD:
+            return pos, "something that is no batch"
+        if stop > len(view):
+            return pos, "a torn batch"
+        if _crc32c.crc32c(view[pos + CRC_COVERS_FROM : stop]) != crc:
+            return pos, "a batch with a wrong checksum"
+        if not next_offset <= base < OFFSET_MAX or delta < 0:
+            return pos, f"a batch of offset {base}, where {next_offset} had to come"
+        pos, next_offset = stop, base + delta + 1
+    return pos, ""
+
+
+def _folder_of(tp: TopicPartition) -> Path:
+    folder = Path(f"{tp.topic}-{tp.partition}")
+    if not tp.topic or len(folder.parts) != 1 or "\0" in tp.topic or "\\" in tp.topic or ":" in tp.topic:
+        raise IllegalArgumentError(f"a topic cannot be called {tp.topic!r}, least of all in a folder")
+    return folder
+
+
+def _topic_to_json(topic: TopicImage) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id.hex(),
+        "internal": topic.internal,
+        "configs": dict(topic.configs),
+        "partitions": [
+            {"leader": row.leader, "leader_epoch": row.leader_epoch, "replicas": row.replicas, "isr": row.isr}
+            for row in topic.partitions
+        ],
+    }
+
+
+def _topic_from_json(row: Mapping[str, Any]) -> TopicImage:
+    name, topic_id = str(row["name"]), bytes.fromhex(row["topic_id"])
+    if len(topic_id) != 16:
+        raise ValueError(f"the topic id of {name!r} has {len(topic_id)} bytes")
+    partitions = [
+        PartitionImage(
+            name, topic_id, number, int(one["leader"]), int(one["leader_epoch"]),
+            tuple(int(node) for node in one["replicas"]), tuple(int(node) for node in one["isr"]),
+        )
+        for number, one in enumerate(row["partitions"])
+    ]  # fmt: skip
+    for partition in partitions:
+        _folder_of(partition.tp)
+    configs = {str(key): str(value) for key, value in row["configs"].items()}
+    return TopicImage(name, topic_id, tuple(partitions), configs, bool(row["internal"]))
+
+
+def _offset(value: Any) -> int:
+    number = int(value)
+    if not 0 <= number < OFFSET_MAX:
+        raise ValueError(f"{number} is no offset")
+    return number
+
+
+def _lock(path: Path) -> FileIO:
+    """Return the lock file, open and locked; the system unlocks it when it is closed, or when the process dies."""
+    file = FileIO(path, "a")
+    try:
+        try:
+            import fcntl
+        except ImportError:
+            import msvcrt  # Windows
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        else:
+            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise IllegalStateError(
+            f"{path.parent} is used by another broker: end that one first, or take another folder"
+        ) from None
+    return file
