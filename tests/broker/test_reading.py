@@ -119,6 +119,7 @@ def test_where_there_is_no_replica_the_image_says_why():
         (-1, True, True, None),
         (3, True, True, None),
         (2, True, True, Code.FENCED_LEADER_EPOCH),
+        (-2, True, True, Code.FENCED_LEADER_EPOCH),
         (4, True, True, Code.UNKNOWN_LEADER_EPOCH),
         (-1, False, True, Code.NOT_LEADER_OR_FOLLOWER),
         (2, False, True, Code.FENCED_LEADER_EPOCH),  # the epoch is looked at first

@@ -112,7 +112,7 @@ def located(node: Node, wanted: Wanted) -> Partition:
 
 def check_epoch(partition: Partition, epoch: int, leader_only: bool) -> None:
     """Compare what the client believes of the leader with what this replica knows. Raises: Unreadable."""
-    if epoch >= 0 and epoch != partition.leader_epoch:
+    if epoch not in (NOWHERE, partition.leader_epoch):
         raise Unreadable(Code.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
     if leader_only and not partition.is_leader:
         raise Unreadable(Code.NOT_LEADER_OR_FOLLOWER)
@@ -133,7 +133,7 @@ def diverging(partition: Partition, request: FetchPartition) -> EpochEndOffset |
     Raises:
         Unreadable: The log no longer knows anything of that epoch.
     """
-    if request.last_fetched_epoch < 0:
+    if request.last_fetched_epoch == NOWHERE:
         return None
     epoch, end = partition.log.end_of_epoch(request.last_fetched_epoch)
     if epoch < 0 or end < 0 or request.fetch_offset < partition.log.start_offset:
@@ -150,7 +150,7 @@ def _read(
     nearer = _nearer_replica(partition, request.fetch_offset, terms) if terms.rack else None
     check_epoch(partition, request.current_leader_epoch, terms.leader_only and nearer is None)
     if terms.replica_id >= 0 and terms.replica_id not in partition.image.replicas:
-        is_newer = request.current_leader_epoch >= 0
+        is_newer = request.current_leader_epoch != NOWHERE
         raise Unreadable(Code.UNKNOWN_LEADER_EPOCH if is_newer else Code.NOT_LEADER_OR_FOLLOWER)
     log = partition.log
     row = PartitionData(
