@@ -69,7 +69,7 @@ class MemoryLog:
 
 
 class MemoryPartition:
-    """A replica that leads. While ``hold`` is set nothing reaches its followers; ``refuse`` is a code to refuse with."""
+    """A replica that leads. While ``hold`` is set nothing reaches its followers; ``refuse`` refuses with a code."""
 
     def __init__(self, log: MemoryLog) -> None:
         self.log = log
@@ -438,7 +438,7 @@ class World:
         return asked
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_world() -> Callable[..., World]:
     """``new_world(**config)`` returns a world whose coordinator is ready, unless it takes time to load."""
     return World
@@ -450,7 +450,7 @@ def world() -> World:
     return World()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def seat_of() -> Callable[[str, int], Seat]:
     """``seat_of(member_id, generation)`` for members that lie."""
     return lambda member_id, generation: Seat(member_id, generation, False)

@@ -59,88 +59,126 @@ STATES: dict[str, Callable[[Any, Any], Made]] = {
 
 #: A request of a world, its leader and its follower: what it is answered in each state, in the order above.
 REQUESTS: dict[str, tuple[Callable[[Any, Any, Any, Any], Any], tuple[int | str, ...]]] = {
-    "join: newcomer": (lambda w, l, f, s: w.join(), (ID_REQUIRED,) * 5),
-    "join: newcomer of old": (lambda w, l, f, s: w.join(version=3), (PARKED,) * 5),
-    "join: new static member": (lambda w, l, f, s: w.join(instance="i"), (PARKED,) * 5),
+    "join: newcomer": (lambda world, leader, follower, seat: world.join(), (ID_REQUIRED,) * 5),
+    "join: newcomer of old": (lambda world, leader, follower, seat: world.join(version=3), (PARKED,) * 5),
+    "join: new static member": (lambda world, leader, follower, seat: world.join(instance="i"), (PARKED,) * 5),
     "join: of another kind": (
-        lambda w, l, f, s: w.join(instance="i", protocol_type="connect", protocols=CONNECT),
+        lambda world, leader, follower, seat: world.join(instance="i", protocol_type="connect", protocols=CONNECT),
         (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
     "join: no protocol in common": (
-        lambda w, l, f, s: w.join(instance="i", protocols={"mine": b""}),
+        lambda world, leader, follower, seat: world.join(instance="i", protocols={"mine": b""}),
         (PARKED, PARKED, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
-    "join: no protocols": (lambda w, l, f, s: w.join(protocols={}), (INCONSISTENT,) * 5),
-    "join: no protocol type": (lambda w, l, f, s: w.join(protocol_type=""), (INCONSISTENT,) * 5),
-    "join: stranger with an id": (lambda w, l, f, s: w.join("stranger"), (UNKNOWN,) * 5),
-    "join: follower": (lambda w, l, f, s: w.join(f.member_id), (UNKNOWN, UNKNOWN, 0, 0, 0)),
+    "join: no protocols": (lambda world, leader, follower, seat: world.join(protocols={}), (INCONSISTENT,) * 5),
+    "join: no protocol type": (lambda world, leader, follower, seat: world.join(protocol_type=""), (INCONSISTENT,) * 5),
+    "join: stranger with an id": (lambda world, leader, follower, seat: world.join("stranger"), (UNKNOWN,) * 5),
+    "join: follower": (
+        lambda world, leader, follower, seat: world.join(follower.member_id),
+        (UNKNOWN, UNKNOWN, 0, 0, 0),
+    ),
     "join: follower with new metadata": (
-        lambda w, l, f, s: w.join(f.member_id, protocols=OTHER),
+        lambda world, leader, follower, seat: world.join(follower.member_id, protocols=OTHER),
         (UNKNOWN, UNKNOWN, 0, PARKED, PARKED),
     ),
-    "join: leader": (lambda w, l, f, s: w.join(l.member_id), (UNKNOWN, UNKNOWN, PARKED, 0, PARKED)),
+    "join: leader": (
+        lambda world, leader, follower, seat: world.join(leader.member_id),
+        (UNKNOWN, UNKNOWN, PARKED, 0, PARKED),
+    ),
     "join: follower as a static member": (
-        lambda w, l, f, s: w.join(f.member_id, instance="i"),
+        lambda world, leader, follower, seat: world.join(follower.member_id, instance="i"),
         (UNKNOWN,) * 5,
     ),
-    "sync: follower": (lambda w, l, f, s: w.sync(f), (UNKNOWN, UNKNOWN, REBALANCE, PARKED, 0)),
-    "sync: leader": (lambda w, l, f, s: w.sync(l, {}), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
+    "sync: follower": (
+        lambda world, leader, follower, seat: world.sync(follower),
+        (UNKNOWN, UNKNOWN, REBALANCE, PARKED, 0),
+    ),
+    "sync: leader": (lambda world, leader, follower, seat: world.sync(leader, {}), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
     "sync: earlier generation": (
-        lambda w, l, f, s: w.sync(s(f.member_id, f.generation - 1)),
+        lambda world, leader, follower, seat: world.sync(seat(follower.member_id, follower.generation - 1)),
         (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
     "sync: later generation": (
-        lambda w, l, f, s: w.sync(s(f.member_id, f.generation + 1)),
+        lambda world, leader, follower, seat: world.sync(seat(follower.member_id, follower.generation + 1)),
         (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "sync: stranger": (lambda w, l, f, s: w.sync(s("stranger", f.generation)), (UNKNOWN,) * 5),
-    "sync: follower as a static member": (lambda w, l, f, s: w.sync(f, instance="i"), (UNKNOWN,) * 5),
+    "sync: stranger": (
+        lambda world, leader, follower, seat: world.sync(seat("stranger", follower.generation)),
+        (UNKNOWN,) * 5,
+    ),
+    "sync: follower as a static member": (
+        lambda world, leader, follower, seat: world.sync(follower, instance="i"),
+        (UNKNOWN,) * 5,
+    ),
     "sync: of another kind": (
-        lambda w, l, f, s: w.sync(f, protocol_type="connect"),
+        lambda world, leader, follower, seat: world.sync(follower, protocol_type="connect"),
         (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
     "sync: another protocol": (
-        lambda w, l, f, s: w.sync(f, protocol="sticky"),
+        lambda world, leader, follower, seat: world.sync(follower, protocol="sticky"),
         (UNKNOWN, UNKNOWN, INCONSISTENT, INCONSISTENT, INCONSISTENT),
     ),
-    "heartbeat: follower": (lambda w, l, f, s: w.heartbeat(f), (UNKNOWN, UNKNOWN, REBALANCE, 0, 0)),
+    "heartbeat: follower": (
+        lambda world, leader, follower, seat: world.heartbeat(follower),
+        (UNKNOWN, UNKNOWN, REBALANCE, 0, 0),
+    ),
     "heartbeat: earlier generation": (
-        lambda w, l, f, s: w.heartbeat(s(f.member_id, f.generation - 1)),
+        lambda world, leader, follower, seat: world.heartbeat(seat(follower.member_id, follower.generation - 1)),
         (UNKNOWN, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "heartbeat: stranger": (lambda w, l, f, s: w.heartbeat(s("stranger", f.generation)), (UNKNOWN,) * 5),
-    "heartbeat: follower as a static member": (lambda w, l, f, s: w.heartbeat(f, instance="i"), (UNKNOWN,) * 5),
-    "leave: follower": (lambda w, l, f, s: w.leave(f.member_id), (UNKNOWN, UNKNOWN, 0, 0, 0)),
-    "leave: stranger": (lambda w, l, f, s: w.leave("stranger"), (UNKNOWN,) * 5),
-    "leave: nobody": (lambda w, l, f, s: w.leave(""), (UNKNOWN,) * 5),
-    "leave: unknown instance": (lambda w, l, f, s: w.leave(("", "i")), (UNKNOWN,) * 5),
-    "commit: follower": (lambda w, l, f, s: w.commit(f), (NOT_FOUND, UNKNOWN, 0, REBALANCE, 0)),
+    "heartbeat: stranger": (
+        lambda world, leader, follower, seat: world.heartbeat(seat("stranger", follower.generation)),
+        (UNKNOWN,) * 5,
+    ),
+    "heartbeat: follower as a static member": (
+        lambda world, leader, follower, seat: world.heartbeat(follower, instance="i"),
+        (UNKNOWN,) * 5,
+    ),
+    "leave: follower": (
+        lambda world, leader, follower, seat: world.leave(follower.member_id),
+        (UNKNOWN, UNKNOWN, 0, 0, 0),
+    ),
+    "leave: stranger": (lambda world, leader, follower, seat: world.leave("stranger"), (UNKNOWN,) * 5),
+    "leave: nobody": (lambda world, leader, follower, seat: world.leave(""), (UNKNOWN,) * 5),
+    "leave: unknown instance": (lambda world, leader, follower, seat: world.leave(("", "i")), (UNKNOWN,) * 5),
+    "commit: follower": (
+        lambda world, leader, follower, seat: world.commit(follower),
+        (NOT_FOUND, UNKNOWN, 0, REBALANCE, 0),
+    ),
     "commit: follower, before version 9": (
-        lambda w, l, f, s: w.commit(f, version=8),
+        lambda world, leader, follower, seat: world.commit(follower, version=8),
         (ILLEGAL, UNKNOWN, 0, REBALANCE, 0),
     ),
     "commit: earlier generation": (
-        lambda w, l, f, s: w.commit(s(f.member_id, f.generation - 1)),
+        lambda world, leader, follower, seat: world.commit(seat(follower.member_id, follower.generation - 1)),
         (NOT_FOUND, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
     "commit: stranger": (
-        lambda w, l, f, s: w.commit(s("stranger", f.generation)),
+        lambda world, leader, follower, seat: world.commit(seat("stranger", follower.generation)),
         (NOT_FOUND, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN),
     ),
     "commit: follower without generation": (
-        lambda w, l, f, s: w.commit(s(f.member_id, -1)),
+        lambda world, leader, follower, seat: world.commit(seat(follower.member_id, -1)),
         (0, 0, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "commit: simple": (lambda w, l, f, s: w.commit(), (0, 0, UNKNOWN, UNKNOWN, UNKNOWN)),
-    "txn commit: follower": (lambda w, l, f, s: w.txn_commit(7, seat=f), (ILLEGAL, UNKNOWN, 0, 0, 0)),
+    "commit: simple": (lambda world, leader, follower, seat: world.commit(), (0, 0, UNKNOWN, UNKNOWN, UNKNOWN)),
+    "txn commit: follower": (
+        lambda world, leader, follower, seat: world.txn_commit(7, seat=follower),
+        (ILLEGAL, UNKNOWN, 0, 0, 0),
+    ),
     "txn commit: earlier generation": (
-        lambda w, l, f, s: w.txn_commit(7, seat=s(f.member_id, f.generation - 1)),
+        lambda world, leader, follower, seat: world.txn_commit(
+            7, seat=seat(follower.member_id, follower.generation - 1)
+        ),
         (ILLEGAL, UNKNOWN, ILLEGAL, ILLEGAL, ILLEGAL),
     ),
-    "txn commit: simple": (lambda w, l, f, s: w.txn_commit(7), (0,) * 5),
-    "fetch": (lambda w, l, f, s: w.fetch(0), (0,) * 5),
-    "fetch everything, stable": (lambda w, l, f, s: w.fetch(require_stable=True), (0,) * 5),
-    "delete": (lambda w, l, f, s: w.delete("billing"), (NOT_FOUND, 0, NON_EMPTY, NON_EMPTY, NON_EMPTY)),
+    "txn commit: simple": (lambda world, leader, follower, seat: world.txn_commit(7), (0,) * 5),
+    "fetch": (lambda world, leader, follower, seat: world.fetch(0), (0,) * 5),
+    "fetch everything, stable": (lambda world, leader, follower, seat: world.fetch(require_stable=True), (0,) * 5),
+    "delete": (
+        lambda world, leader, follower, seat: world.delete("billing"),
+        (NOT_FOUND, 0, NON_EMPTY, NON_EMPTY, NON_EMPTY),
+    ),
 }
 
 

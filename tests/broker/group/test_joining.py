@@ -215,6 +215,18 @@ def test_the_new_id_of_a_static_member_is_told_when_the_log_has_it(world: Any) -
     assert back.answer.error_code == 0
 
 
+def test_a_static_member_whose_session_ends_while_it_is_written_is_missed_later(world: Any) -> None:
+    static(world, "i", session_ms=1_000)
+    world.replica.hold = True
+    back = world.join(instance="i", session_ms=1_000)
+    world.advance(2)
+    world.replica.hold = False
+    world.replica.release()
+    assert back.answer.error_code == 0
+    world.advance(2)
+    assert world.group.state is GroupState.EMPTY
+
+
 def test_a_new_id_that_cannot_be_written_leaves_the_earlier_one(world: Any) -> None:
     leader, follower = static(world, "i", "j")
     name = follower.member_id[0]

@@ -161,7 +161,7 @@ def test_a_session_does_not_end_while_a_sync_is_parked(world: Any) -> None:
 
 def test_a_newcomer_whose_join_is_parked_for_five_minutes_is_out(world: Any) -> None:
     """Its client may be gone without a trace, and would stay in for as long as members keep on not rejoining."""
-    leader, _ = world.stable(2, session_ms=1_000_000, rebalance_ms=1_000_000)
+    world.stable(2, session_ms=1_000_000, rebalance_ms=1_000_000)
     newcomer = world.join(world.newcomer(), rebalance_ms=1_000_000)
     world.advance(rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS / 1000 + 1)
     assert newcomer.answer.error_code == 25
@@ -220,7 +220,7 @@ def test_an_assignment_that_cannot_be_written_sends_everybody_to_rejoin(world: A
 
 
 def test_an_assignment_that_is_written_too_late_counts_for_nothing(world: Any) -> None:
-    leader, follower = world.joined(2)
+    leader, _ = world.joined(2)
     world.replica.hold = True
     brought = world.sync(leader, {})
     third = world.join(world.newcomer())

@@ -186,6 +186,10 @@ def _welcome_back(group: Group, joining: Joining, member: Member, old_leader: st
         response = group.join_response(member.member_id, with_members=False)
         response.leader = old_leader or ""
     group.answer_join(member, response)
+    if rebalance.session(member.member_id) not in group.timers:
+        # It ended while the log was being written, which had no effect then. Kafka, whose sessions are longer than
+        # that can take, would never miss this member.
+        rebalance.keep_session(group, member)
 
 
 def _revert(

@@ -298,17 +298,23 @@ class Shard:
 
     def _finish(self, write: _Write, code: int) -> None:
         if write not in self._writes:
-            return  # resigned meanwhile
-        self._writes.remove(write)
+            return  # resigned meanwhile, or done with a later one
         # Too few replicas in sync, but all of those that are have it: it stays, which is all that Kafka's coordinators
         # look at. Any other code: we do not lead any more, and will hear of it.
         if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             code = 0
-        if not code:
-            for change, offset in write.changes:
-                change(self.committed, offset)
-        for waiter in write.waiters:
-            waiter.finish(code)
+        # What is safe is so with all before it, also what we have read and not written, of which the replica tells
+        # later: taken after this one, an older offset would hide a newer one.
+        last = self._writes.index(write) + 1
+        first = last - 1 if code else 0
+        done = self._writes[first:last]
+        del self._writes[first:last]
+        for one in done:
+            if not code:
+                for change, offset in one.changes:
+                    change(self.committed, offset)
+            for waiter in one.waiters:
+                waiter.finish(code)
 
 
 def _unload(group: Group) -> None:

@@ -1,0 +1,217 @@
+"""A node's groups all together: which shard is whose, what administrators ask, what the node tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thinconsumer.broker.group.hashing import partition_for
+from thinconsumer.broker.group.states import ShardState
+
+
+def test_a_group_belongs_to_the_partition_of_its_name(new_world: Any) -> None:
+    world = new_world(partitions=5)
+    for number in range(20):
+        group = f"group-{number}"
+        world.commit(group=group)
+        (index,) = [n for n, shard in world.coordinator.shards.items() if group in shard.latest.groups]
+        assert index == partition_for(group, 5)
+
+
+def test_groups_of_partitions_led_elsewhere_are_not_ours(new_world: Any) -> None:
+    world = new_world(partitions=5)
+    lost = partition_for("billing", 5)
+    world.resign(lost)
+    assert world.commit().code == 16
+    other = next(name for name in map(str, range(99)) if partition_for(name, 5) != lost)
+    assert world.commit(group=other).code == 0
+
+
+def test_a_node_that_leads_nothing_has_no_groups(new_world: Any) -> None:
+    world = new_world(partitions=5)
+    for index in range(5):
+        world.resign(index)
+    assert world.coordinator.list_groups([], []) == (0, [])
+    assert world.coordinator.describe(["billing"], 6)[0].error_code == 16
+
+
+def test_before_there_is_an_offsets_topic_every_group_is_somebody_elses(new_world: Any) -> None:
+    world = new_world()
+    world.start()
+    world.image.drop_topic("__consumer_offsets")
+    assert world.commit().code == 16
+
+
+# -- describing and listing
+
+
+def test_describes_a_stable_group_with_all_there_is(world: Any) -> None:
+    leader, follower = world.stable(2, protocols={"range": b"topics"})
+    (group,) = world.coordinator.describe(["billing"], 6)
+    assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
+    assert [(m.member_id, m.member_metadata, m.member_assignment) for m in group.members] == [
+        (seat.member_id, b"topics", seat.member_id.encode()) for seat in (leader, follower)
+    ]
+    assert [(m.client_id, m.client_host) for m in group.members] == [("app", "/127.0.0.1")] * 2
+
+
+def test_describes_a_rebalancing_group_without_metadata(world: Any) -> None:
+    leader, _ = world.stable(2, protocols={"range": b"topics"})
+    world.join(leader.member_id, protocols={"range": b"topics"})
+    (group,) = world.coordinator.describe(["billing"], 6)
+    assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
+    assert [m.member_metadata for m in group.members] == [b"", b""]
+    assert group.members[0].member_assignment == leader.member_id.encode()
+
+
+def test_a_group_that_does_not_exist_is_dead_or_not_found(world: Any) -> None:
+    """KIP-1043."""
+    (old,) = world.coordinator.describe(["nobody"], 5)
+    assert (old.error_code, old.group_state, old.error_message) == (0, "Dead", None)
+    (new,) = world.coordinator.describe(["nobody"], 6)
+    assert (new.error_code, new.group_state, new.error_message) == (69, "Dead", "Group nobody not found.")
+
+
+def test_lists_groups_by_state_and_type(world: Any) -> None:
+    world.stable(1)
+    world.commit(group="simple")
+
+    def names(states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[str]:
+        return sorted(group.group_id for group in world.coordinator.list_groups(states, types)[1])
+
+    assert names() == ["billing", "simple"]
+    assert names(("Stable",)) == ["billing"]
+    assert names((" EMPTY ", "dead")) == ["simple"]
+    assert names(types=("Classic",)) == ["billing", "simple"]
+    assert names(types=("consumer",)) == []
+    assert names(types=("nonsense",)) == []
+
+
+def test_lists_what_tools_show(world: Any) -> None:
+    world.stable(1)
+    (group,) = world.coordinator.list_groups([], [])[1]
+    assert (group.protocol_type, group.group_state, group.group_type) == ("consumer", "Stable", "classic")
+
+
+def test_lists_nothing_while_one_partition_is_still_being_read(new_world: Any) -> None:
+    world = new_world(partitions=2, coordinator_load_s=1.0)
+    assert world.coordinator.list_groups([], []) == (14, [])
+
+
+# -- deleting
+
+
+def test_deletes_groups_of_many_partitions(new_world: Any) -> None:
+    world = new_world(partitions=3)
+    names = [f"group-{number}" for number in range(6)]
+    for name in names:
+        world.commit(group=name)
+    results = world.delete(*names, "nobody", names[0]).answer
+    assert {r.group_id: r.error_code for r in results} == {**dict.fromkeys(names, 0), "nobody": 69}
+    assert len(results) == 7
+    world.crash()
+    assert world.coordinator.list_groups([], []) == (0, [])
+
+
+def test_deletes_nothing_when_asked_to(world: Any) -> None:
+    assert world.delete().answer == []
+
+
+def test_a_group_with_members_is_not_deleted(world: Any) -> None:
+    (leader,) = world.stable(1)
+    world.commit(leader)
+    assert world.delete("billing").answer[0].error_code == 68
+    assert world.offset() == 5
+
+
+def test_a_group_that_cannot_be_deleted_just_now(world: Any) -> None:
+    world.commit()
+    world.replica.refuse = 19
+    assert world.delete("billing").answer[0].error_code == 15
+    assert world.offset() == 5
+
+
+def test_deleting_forgets_what_open_transactions_have_for_the_group(world: Any) -> None:
+    world.txn_commit(7, 3)
+    world.delete("billing")
+    world.marker(7)
+    assert world.offset() == -1
+    assert not world.shard.latest.offsets.has_open_transactions("billing")
+
+
+def test_somebody_who_was_to_come_back_to_a_deleted_group_is_unknown(world: Any) -> None:
+    pending = world.newcomer()
+    world.delete("billing")
+    assert world.join(pending).answer.error_code == 25
+
+
+# -- what the node tells
+
+
+def test_offsets_of_deleted_topics_are_forgotten(world: Any) -> None:
+    world.put_topic("clicks", 1)
+    world.commit(topic="clicks")
+    world.commit()
+    world.image.drop_topic("clicks")
+    world.coordinator.on_topics_deleted(["clicks"])
+    assert [t.name for t in world.fetch().answer[1]] == ["orders"]
+    world.crash()
+    assert [t.name for t in world.fetch().answer[1]] == ["orders"]
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_kept_if_they_are_of_the_new_one(world: Any) -> None:
+    world.commit(partition=0)
+    world.put_topic("orders", 3, b"the second orders"[:16])
+    world.commit(partition=1)
+    world.coordinator.on_topics_deleted(["orders"])
+    assert (world.offset(0), world.offset(1)) == (-1, 5)
+
+
+def test_offsets_pending_for_a_deleted_topic_go_too(world: Any) -> None:
+    world.txn_commit(7, 3)
+    world.image.drop_topic("orders")
+    world.coordinator.on_topics_deleted(["orders"])
+    world.marker(7)
+    assert world.offset() == -1
+
+
+def test_a_node_that_never_led_is_not_upset_by_news(new_world: Any) -> None:
+    world = new_world()
+    world.start()
+    world.coordinator.resigned(3)
+    world.coordinator.on_marker(3, 7, True)
+    world.coordinator.on_topics_deleted(["orders"])
+    assert world.coordinator.shards == {}
+
+
+def test_a_shard_is_made_anew_when_it_is_elected_again(world: Any) -> None:
+    world.stable(1)
+    world.resign()
+    world.elect()
+    assert world.shard.state is ShardState.READY
+    assert len(world.group.members) == 1
+
+
+# -- answers and what follows them
+
+
+def test_an_answer_that_brings_the_next_request_along_finds_a_whole_group(world: Any) -> None:
+    """The answer to the first of two joins lets its client sync, before the second has its answer."""
+    ids = [world.newcomer(), world.newcomer()]
+    states: list[str] = []
+    for name in ids:
+        asked = world.join(name)
+        asked.answers = _Noting(lambda: states.append(world.group.state.value + str(len(world.group.pending_syncs))))
+    world.advance(0)
+    assert states == ["CompletingRebalance2"] * 2
+
+
+class _Noting(list[Any]):
+    """Tells when something is added to it."""
+
+    def __init__(self, tell: Any) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def append(self, item: Any) -> None:
+        super().append(item)
+        self._tell()

@@ -1,0 +1,280 @@
+"""Members, time, a slow log and dying coordinators in any order: what must hold all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.broker.group import rebalance
+from thinconsumer.broker.group.states import GroupState
+
+CLIENTS = 4
+SESSION_MS = 4_000
+REBALANCE_MS = 6_000
+PRODUCER = 7
+
+
+class Client:
+    """Somebody who uses a group as clients do: one call at a time, and what an answer says is done."""
+
+    def __init__(self, arena: Arena, number: int) -> None:
+        self.arena = arena
+        self.instance = f"static-{number}" if number == 0 else None
+        self.number = number
+        self.forget()
+
+    def forget(self) -> None:
+        """Start anew, without a word."""
+        self.member_id = ""
+        self.generation = -1
+        self.is_leader = False
+        self.members: list[str] = []
+        self.next = "join"  #: What a well-behaved client would do now.
+        self.call: Any = None
+
+    def ask(self, asked: Any, then: Callable[[Any], None]) -> None:
+        """Wait for an answer, which may be there already."""
+        self.arena.outstanding.append(asked)
+        self.call = asked
+        if asked.is_parked:
+            asked.answers = Hearing(self, asked, then)
+        else:
+            self.heard(asked, then)
+
+    def heard(self, asked: Any, then: Callable[[Any], None]) -> None:
+        """Take an answer, unless it was given up on."""
+        if self.call is asked:
+            self.call = None
+            then(asked.answer)
+
+    def take_code(self, code: int) -> None:
+        """Do what errors ask for."""
+        if code:
+            self.next = "join"
+        if code in (25, 82):
+            self.member_id, self.generation = "", -1
+        elif code == 22:
+            self.generation = -1
+
+    # -- requests
+
+    def join(self) -> None:
+        version = 9 if self.number != 1 else 3
+        asked = self.arena.world.join(
+            self.member_id,
+            instance=self.instance,
+            session_ms=SESSION_MS,
+            rebalance_ms=REBALANCE_MS,
+            version=version,
+            protocols={"range": bytes([self.arena.round % 3])},
+        )
+        self.ask(asked, self.joined)
+
+    def joined(self, answer: Any) -> None:
+        if answer.error_code == 79:
+            self.member_id = answer.member_id
+        elif answer.error_code:
+            self.take_code(answer.error_code)
+        else:
+            self.member_id, self.generation = answer.member_id, answer.generation_id
+            self.is_leader = answer.leader == answer.member_id
+            self.members = [member.member_id for member in answer.members]
+            self.next = "sync"
+            self.arena.saw_generation(answer.generation_id)
+
+    def sync(self) -> None:
+        plan = {}
+        if self.is_leader:
+            plan = {m: f"{self.generation}:{self.member_id}:{m}".encode() for m in self.members}
+        seat = self.arena.seat_of(self.member_id, self.generation)
+        generation = self.generation
+        asked = self.arena.world.sync(seat, plan, instance=self.instance)
+        self.ask(asked, lambda answer: self.synced(answer, generation))
+
+    def synced(self, answer: Any, generation: int) -> None:
+        if answer.error_code:
+            self.take_code(answer.error_code)
+        else:
+            self.next = "heartbeat"
+            self.arena.saw_assignment(generation, answer.assignment)
+
+    def heartbeat(self) -> None:
+        seat = self.arena.seat_of(self.member_id, self.generation)
+        self.ask(self.arena.world.heartbeat(seat, instance=self.instance), self.take_code)
+
+    def leave(self) -> None:
+        self.ask(self.arena.world.leave((self.member_id, self.instance)), lambda answer: self.forget())
+
+    def commit(self) -> None:
+        self.arena.next_offset += 1
+        offset = self.arena.next_offset
+        seat = self.arena.seat_of(self.member_id, self.generation)
+        asked = self.arena.world.commit(seat, offset, instance=self.instance)
+
+        def then(answer: Any) -> None:
+            self.take_code(answer.error_code)
+            if not answer.error_code:
+                self.arena.confirmed = max(self.arena.confirmed, offset)
+
+        self.ask(asked, then)
+
+    def txn_commit(self) -> None:
+        self.arena.next_offset += 1
+        offset = self.arena.next_offset
+        asked = self.arena.world.txn_commit(PRODUCER, offset)
+
+        def then(answer: Any) -> None:
+            if not answer.error_code:
+                self.arena.pending = max(self.arena.pending, offset)
+
+        self.ask(asked, then)
+
+
+class Hearing(list[Any]):
+    """Answers that are listened for."""
+
+    def __init__(self, client: Client, asked: Any, then: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._hear = lambda: client.heard(asked, then)
+
+    def append(self, item: Any) -> None:
+        super().append(item)
+        self._hear()
+
+
+class Arena:
+    """The world, its clients, and what has been seen so far."""
+
+    def __init__(self, world: Any, seat_of: Any) -> None:
+        self.world = world
+        self.seat_of = seat_of
+        self.outstanding: list[Any] = []
+        self.round = 0
+        self.next_offset = 0
+        self.confirmed = -1
+        self.pending = -1
+        self.assignments: dict[int, set[bytes]] = {}
+        self.clients = [Client(self, number) for number in range(CLIENTS)]
+
+    # -- what is seen
+
+    def saw_generation(self, generation: int) -> None:
+        """No generation that anybody has an assignment of is ever followed by an earlier one."""
+        assert generation >= max(self.assignments, default=0)
+
+    def saw_assignment(self, generation: int, assignment: bytes) -> None:
+        """All that members of one generation are given comes from one leader."""
+        assert generation >= max(self.assignments, default=0)
+        if assignment:
+            found = self.assignments.setdefault(generation, set())
+            found.add(assignment.rsplit(b":", 1)[0])
+            assert len(found) == 1, found
+
+    # -- what happens
+
+    def step(self, name: str, number: int, amount: int) -> None:
+        self.round += 1
+        client = self.clients[number]
+        if name == "behave":
+            name = client.next
+        if name in ("join", "sync", "heartbeat", "leave", "commit", "txn_commit"):
+            knows = client.member_id if name != "sync" else client.generation >= 0
+            if client.call is None and (knows or name in ("join", "txn_commit")):
+                getattr(client, name)()
+        elif name == "forget":
+            client.forget()
+        elif name == "advance":
+            self.world.advance(amount / 4)
+        elif name == "hold":
+            self.world.replica.hold = True
+        elif name == "release":
+            self.world.replica.hold = False
+            self.world.replica.release()
+        elif name == "marker":
+            self.world.marker(PRODUCER, commit=amount % 2 == 0)
+            if amount % 2 == 0:
+                self.confirmed = max(self.confirmed, self.pending)
+            self.pending = -1
+        elif name == "move":
+            self.world.resign()
+            assert not [asked for asked in self.outstanding if asked.is_parked]
+            self.world.elect()
+        elif name == "crash":
+            self.world.crash(losing=amount % 2 == 0)
+            self.outstanding = [asked for asked in self.outstanding if not asked.is_parked]
+            for one in self.clients:
+                one.call = None
+        self.check()
+
+    def check(self) -> None:
+        """Look at the group: everything belongs together, and something is always going to happen."""
+        for group in self.world.shard.latest.groups.values():
+            parked_joins = [m for m in group.members.values() if m.join is not None]
+            parked_syncs = [m for m in group.members.values() if m.sync is not None]
+            assert (group.leader_id in group.members) if group.members else group.leader_id is None
+            assert {m.instance_id: m.member_id for m in group.members.values() if m.is_static} == group.static_members
+            assert not group.pending_joins & set(group.members)
+            if group.state is GroupState.EMPTY:
+                assert not group.members
+            elif group.state is GroupState.PREPARING_REBALANCE:
+                assert not parked_syncs
+                assert rebalance.JOIN in group.timers
+            else:
+                assert group.members
+                assert group.protocol_name == "range"
+                assert all(m.is_static for m in parked_joins), "parked with nothing to wait for"
+                assert group.state is not GroupState.STABLE or not parked_syncs
+            for member_id in (*group.members, *group.pending_joins):
+                waits = member_id in group.members and group.members[member_id].has_satisfied_heartbeat
+                assert waits or rebalance.session(member_id) in group.timers
+
+    def finish(self) -> None:
+        """Let everything come to rest: nobody waits any more, and the next coordinator knows the same offsets."""
+        self.world.replica.hold = False
+        self.world.replica.release()
+        self.world.advance(rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS / 1000 + 60)
+        assert not [asked for asked in self.outstanding if asked.is_parked]
+        offset = self.world.offset()
+        assert self.confirmed <= offset <= self.next_offset
+        self.world.crash()
+        assert self.world.offset() == offset
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["behave"] * 24
+            + ["join", "join", "sync", "heartbeat"]
+            + ["advance"] * 4
+            + ["commit"] * 2
+            + ["leave", "forget", "hold", "release", "release", "txn_commit", "marker", "move", "crash"]
+        ),
+        st.integers(0, CLIENTS - 1),
+        st.integers(0, 20),
+    ),
+    max_size=80,
+)
+
+
+@settings(deadline=None, max_examples=250)
+@given(steps=STEPS, delay=st.sampled_from([0, 1_000]))
+def test_any_order_of_things(steps: list[tuple[str, int, int]], delay: int, new_world: Any, seat_of: Any) -> None:
+    """One plan per generation; generations grow; one answer for each call; no confirmed offset is lost."""
+    arena = Arena(new_world(group_initial_rebalance_delay_ms=delay), seat_of)
+    for step in steps:
+        arena.step(*step)
+    arena.finish()
+
+
+def test_the_steps_come_to_something(new_world: Any, seat_of: Any) -> None:
+    """A row of steps as they should be brings a group through two generations; else the test above tests nothing."""
+    arena = Arena(new_world(), seat_of)
+    for name in ("join", "join", "advance", "sync", "join", "join", "sync", "heartbeat"):
+        for number in (1, 2, 3):
+            arena.step(name, number, 0)
+    arena.step("commit", 1, 0)
+    arena.finish()
+    assert len(arena.assignments) >= 2

@@ -1,0 +1,77 @@
+"""What is written and what it means in memory: the same, by construction, and read back the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thinconsumer.broker.group import log_format, records
+from thinconsumer.broker.group.offsets import CommittedOffset
+from thinconsumer.broker.group.records import View
+
+
+def test_an_offset(world: Any) -> None:
+    group = world.shard.new_group("g")
+    entry = records.offset_entry(group, "t", 3, CommittedOffset(5, 2, "m", 7))
+    view = View()
+    entry.change(view, 11)
+    assert view.offsets.get("g", "t", 3) == CommittedOffset(5, 2, "m", 7, record_offset=11)
+    assert view.groups == {"g": group}
+    assert log_format.decode_key(entry.record.key) == log_format.OffsetCommitKey(group="g", topic="t", partition=3)
+    assert entry.record.value is not None
+    assert log_format.decode_offset_value(entry.record.value).offset == 5
+
+
+def test_an_offset_does_not_replace_its_group(world: Any) -> None:
+    view = View()
+    first, second = world.shard.new_group("g"), world.shard.new_group("g")
+    records.put_group(first)(view, 0)
+    records.put_offset(second, "t", 0, CommittedOffset(1))(view, 1)
+    assert view.groups == {"g": first}
+
+
+def test_tombstones(world: Any) -> None:
+    view = View()
+    group = world.shard.new_group("g")
+    records.put_offset(group, "t", 0, CommittedOffset(1))(view, 1)
+    for entry in (records.offset_tombstone("g", "t", 0), records.group_tombstone("g")):
+        assert entry.record.value is None
+        entry.change(view, 2)
+        entry.change(view, 3)
+    assert (view.groups, view.offsets.groups()) == ({}, [])
+
+
+def test_a_removed_group_has_nothing_to_do_any_more(world: Any) -> None:
+    group = world.shard.new_group("g")
+    group.schedule("join", 10, lambda: None)
+    view = View()
+    records.put_group(group)(view, 0)
+    records.remove_group("g")(view, 1)
+    assert group.timers == {}
+
+
+def test_the_end_of_a_transaction(world: Any) -> None:
+    view = View()
+    records.put_offset(world.shard.new_group("g"), "t", 0, CommittedOffset(4), 7)(view, 1)
+    records.end_transaction(7, True)(view, 2)
+    found = view.offsets.get("g", "t", 0)
+    assert found is not None
+    assert found.offset == 4
+
+
+def test_a_group_and_its_members(world: Any) -> None:
+    world.stable(2, protocols={"range": b"meta"})
+    entry = records.group_entry(world.group, {name: b"plan" for name in world.group.members})
+    entry.change(View(), 0)
+    assert entry.record.value is not None
+    value = log_format.decode_group_value(entry.record.value)
+    assert (value.generation, value.protocol, value.leader) == (1, "range", world.group.leader_id)
+    assert value.current_state_timestamp == world.group.state_timestamp_ms
+    assert [(m.subscription, m.assignment) for m in value.members] == [(b"meta", b"plan")] * 2
+
+
+def test_a_group_before_its_first_generation(world: Any) -> None:
+    entry = records.empty_group_entry(world.shard.new_group("g"))
+    assert entry.record.value is not None
+    value = log_format.decode_group_value(entry.record.value)
+    assert (value.protocol_type, value.generation, value.protocol, value.leader) == ("", 0, None, None)
+    assert value.members == []
