@@ -158,7 +158,7 @@ def check_ends(timeline, marker, exists):
             del ids_of[one.transactional_id]
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=400)
 @given(st.lists(steps, min_size=5, max_size=60))
 def test_every_transaction_ends_one_way_and_everywhere(new_world, seen, play):
     world = new_world()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...types import TopicPartition
 from ...wire.error_codes import Code
+from ..group.append_errors import APPEND_ERRORS
 from ..group.hashing import partition_for
 from ..permission import Writer, ask_coordinator
 
@@ -25,12 +26,8 @@ FIRST_TO_JOIN = 5
 #: What group coordinators answer, for what a partition's leader or a transaction's coordinator says. Old clients do not
 #: expect a NETWORK_EXCEPTION, and with a load in progress they ask again here.
 _FOR_CLIENTS: Mapping[int, Code] = {
+    **APPEND_ERRORS,
     Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
-    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
-    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
     Code.PRODUCER_FENCED: Code.INVALID_PRODUCER_EPOCH,
 }
 

@@ -13,6 +13,7 @@ from itertools import islice
 from ...errors import KafkaError
 from ...records.builder import NewRecord
 from ...wire.error_codes import Code
+from ..group.append_errors import APPEND_ERRORS
 from ..schedule import Timer
 from .host import Host, StatePartition
 from .log_format import decode_key, decode_value, encode_key, encode_value
@@ -25,15 +26,9 @@ log = logging.getLogger(__name__)
 TOMBSTONES_MAX = 100
 
 #: What clients are told when the log does not take a record; any other code goes through.
-_APPEND_ERRORS: Mapping[int, Code] = {
-    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+_ANSWERS: Mapping[int, Code] = {
+    **APPEND_ERRORS,
     Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
-    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
-    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
-    Code.MESSAGE_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
-    Code.RECORD_LIST_TOO_LARGE: Code.UNKNOWN_SERVER_ERROR,
 }
 
 
@@ -112,7 +107,7 @@ class Shard:
             timer = self._host.call_later(facts.timeout_ms / 1000, lambda: settle(Code.REQUEST_TIMED_OUT))
 
     def _settle(self, txn: Transaction, facts: Facts, code: int, keep_pending: bool) -> Code:
-        answer = _APPEND_ERRORS.get(code, Code(code))
+        answer = _ANSWERS.get(code, Code(code))
         if self._is_dropped or self.transactions.get(txn.transactional_id) is not txn:
             return Code.NOT_COORDINATOR if answer is Code.NONE else answer
         if answer is Code.NONE:
