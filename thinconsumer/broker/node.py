@@ -235,7 +235,10 @@ class Node:
                 self._leave(partition)
 
     def _tell_coordinators(self, partition: Partition, led: bool, epoch: int) -> None:
-        coordinators = {OFFSETS_TOPIC: self.groups, TRANSACTIONS_TOPIC: self.transactions}
+        coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
+            OFFSETS_TOPIC: self.groups,
+            TRANSACTIONS_TOPIC: self.transactions,
+        }
         coordinator = coordinators.get(partition.tp.topic)
         if coordinator is None or (led == partition.is_leader and epoch == partition.leader_epoch):
             return
@@ -253,7 +256,7 @@ class Node:
             return None, int(Code.UNKNOWN_TOPIC_OR_PARTITION)
         partition = self.partitions.get(tp)
         epoch = row.leader_epoch if partition is None else partition.leader_epoch
-        if current_leader_epoch >= 0 and current_leader_epoch != epoch and partition is not None:
+        if current_leader_epoch != -1 and current_leader_epoch != epoch and partition is not None:
             older = current_leader_epoch < epoch
             return None, int(Code.FENCED_LEADER_EPOCH if older else Code.UNKNOWN_LEADER_EPOCH)
         if partition is None or not partition.is_leader:

@@ -26,11 +26,11 @@ def end(log, epoch):
     [
         ((), 0, True),
         ((write,), 3, False),  # it is in the transaction already
-        ((write,), 2, False),  # the append will refuse it
+        ((write,), 2, True),  # a real leader lets the coordinator refuse it
         ((write,), 4, True),  # the transaction that is open is not this one
         ((write, end), 3, True),
         ((write, end), 4, True),
-        ((write, end), 2, False),
+        ((write, end), 2, True),
     ],
 )
 def test_only_the_first_batch_of_a_transaction_is_asked_for(history, epoch, asks):

@@ -22,6 +22,8 @@ from thinconsumer.wire.delete_records import DeleteRecordsPartition, DeleteRecor
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from thinconsumer.wire.describe_cluster import DescribeClusterRequest
 from thinconsumer.wire.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
+from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 
 from .scripts import batch, fill, script
@@ -52,8 +54,15 @@ def api_versions(world: World) -> None:
 @script
 def versions_that_are_not_spoken(world: World) -> None:
     """ApiVersions is answered in version 0, anything else closes the connection."""
-    line = world.connect()
-    line.ask(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 5, about="too new")
+    request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
+    world.connect().send(request, 5, about="too new").answered_in(0).answer()
+    for message, version in (
+        (ListOffsetsRequest(replica_id=-1), 0),
+        (InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 6),
+    ):
+        line = world.connect()
+        line.ask(message, version)
+        line.ask(message, version, about="and once more")
 
 
 def metadata(*names: str | None, ids: tuple[bytes, ...] = (), create: bool = False, **options: Any) -> MetadataRequest:
@@ -74,7 +83,6 @@ def metadata_of_topics(world: World) -> None:
     line.ask(metadata(topic, other, world.name("none"), create=create))
     line.ask(metadata(topic, topic, create=create), about="twice")
     line.ask(metadata("", "a/b", ".", "..", "x" * 250, create=create), about="bad names")
-    line.ask(metadata("__consumer_offsets_", create=create))
     if version > 0:
         line.ask(metadata(create=create), about="none")
 
@@ -349,9 +357,7 @@ def delete_records(world: World) -> None:
 
     def cut(offset: int, name: str = topic, partition: int = 0) -> None:
         row = DeleteRecordsPartition(partition_index=partition, offset=offset)
-        request = DeleteRecordsRequest(
-            topics=[DeleteRecordsTopic(name=name, partitions=[row])], timeout_ms=5000
-        )
+        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=[row])], timeout_ms=5000)
         line.ask(request, about=str(offset))
 
     for offset in (0, 3, 2, 7, -2, -1, -1, 6, 7):
@@ -361,7 +367,6 @@ def delete_records(world: World) -> None:
     cut(0, world.name("none"))
     cut(0, compacted)
     cut(-1, both)
-    cut(0, "__consumer_offsets_")
 
 
 @script

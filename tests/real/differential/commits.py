@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from thinconsumer.wire.delete_groups import DeleteGroupsRequest
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest
 from thinconsumer.wire.offset_commit import (
     OffsetCommitRequest,
@@ -116,6 +117,8 @@ def commits_that_are_refused(world: World) -> None:
     book.commit(about="nothing")
     book.commit((0, 3), (9, 3), about="one is unknown")
     book.commit((0, 3), group_id="", about="no group")
+    # There is but one group without a name, and other scripts may not find it.
+    book.line.ask(DeleteGroupsRequest(groups_names=[""]), about="no group")
     book.commit((0, 4), member_id="nobody", generation_id_or_member_epoch=1, about="unknown member")
     book.commit((0, 4), member_id="nobody", about="unknown member without a generation")
     book.commit((0, 4), generation_id_or_member_epoch=1, about="a generation without a member")

@@ -36,11 +36,15 @@ class Reader:
 
     def of(self, *partitions: tuple[int, int], **options: Any) -> FetchRequest:
         """Say a Fetch of some partitions from these offsets."""
-        rows = [FetchPartition(partition=p, fetch_offset=offset, partition_max_bytes=1 << 20) for p, offset in partitions]
+        rows = [
+            FetchPartition(partition=p, fetch_offset=offset, partition_max_bytes=1 << 20) for p, offset in partitions
+        ]
         topics = [FetchTopic(topic=self.topic, topic_id=self.topic_id, partitions=rows)] if rows else []
         return fetch_of(topics, **options)
 
-    def session(self, session_id: int, epoch: int, *partitions: tuple[int, int], about: str = "", **options: Any) -> Any:
+    def session(
+        self, session_id: int, epoch: int, *partitions: tuple[int, int], about: str = "", **options: Any
+    ) -> Any:
         """Fetch in a session, and note the answer."""
         request = self.of(*partitions, session_id=session_id, session_epoch=epoch, **options)
         return self.line.ask(request, self.version, about=f"session epoch {epoch} {about}")

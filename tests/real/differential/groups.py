@@ -247,9 +247,7 @@ def two_members(world: World) -> None:
     waiting = follower.ask_to_sync()
     waiting.is_parked()
     follower_beats = world.connect()
-    request = HeartbeatRequest(
-        group_id=group, generation_id=follower.generation, member_id=follower.member_id
-    )
+    request = HeartbeatRequest(group_id=group, generation_id=follower.generation, member_id=follower.member_id)
     follower_beats.ask(request, about="waiting for the plan")
     leader.sync(plan={leader.member_id: b"mine", follower.member_id: b"yours"})
     waiting.answer()
@@ -457,7 +455,14 @@ def listing_and_describing(world: World) -> None:
     other.join()
     listed(world)
     if world.version(ListGroupsRequest) >= 4:
-        for states in (("Stable",), ("stable",), ("Empty", "Stable"), ("Nonsense",), ("Dead",), ("CompletingRebalance",)):
+        for states in (
+            ("Stable",),
+            ("stable",),
+            ("Empty", "Stable"),
+            ("Nonsense",),
+            ("Dead",),
+            ("CompletingRebalance",),
+        ):
             listed(world, states=states)
     if world.version(ListGroupsRequest) >= 5:
         for types in (("classic",), ("Classic",), ("consumer",), ("nonsense",)):

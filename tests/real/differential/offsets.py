@@ -29,9 +29,7 @@ def look(
 
 def times(world: World, *distances: int, codec: int = 0) -> bytes:
     """Return a batch with records at these distances from the script's own time."""
-    return build_batch(
-        [NewRecord(b"%d" % n, timestamp=world.base_ms + n) for n in distances], codec=codec
-    )
+    return build_batch([NewRecord(b"%d" % n, timestamp=world.base_ms + n) for n in distances], codec=codec)
 
 
 @script
@@ -70,7 +68,9 @@ def list_offsets_wrongly(world: World) -> None:
         line.ask(look(topic, -1, isolation=1), about="committed")
         line.ask(look(topic, -1, isolation=9), about="isolation 9")
     request = look(topic, -1)
-    request.topics[0].partitions += look(topic, -2).topics[0].partitions + look(topic, -1, partition=1).topics[0].partitions
+    request.topics[0].partitions += (
+        look(topic, -2).topics[0].partitions + look(topic, -1, partition=1).topics[0].partitions
+    )
     line.ask(request, about="twice")
     request = look(topic, -1)
     request.topics += look(world.name("none"), -2).topics

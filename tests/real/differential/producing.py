@@ -133,7 +133,9 @@ def produce_bad_batches(world: World) -> None:
         "no records": build_batch([], max_timestamp=world.base_ms, last_offset_delta=0),
         "garbage in a record": patched(good, 61, b"\xff\xff\xff"),
         "max timestamp": patched(good, 35, (world.base_ms + 5).to_bytes(8, "big")),
-        "transactional without an id": batch(world, b"a", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True),
+        "transactional without an id": batch(
+            world, b"a", producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
+        ),
     }
     for what, data in cases.items():
         writer.line = world.connect()
@@ -197,9 +199,7 @@ def sequences(world: World) -> None:
 
     def send(sequence: int, count: int = 1, about: str = "", producer_epoch: int = epoch) -> None:
         values = [b"%d" % (sequence + n) for n in range(count)]
-        data = batch(
-            world, *values, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence
-        )
+        data = batch(world, *values, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence)
         writer.send(data, f"{sequence}x{count} {about}")
 
     send(0)

@@ -51,6 +51,11 @@ class Asked:
         self._version = version
         self._number = number
 
+    def answered_in(self, version: int) -> Asked:
+        """Expect the answer in another version than the question's."""
+        self._version = version
+        return self
+
     def answer(self) -> Any:
         """Wait for the answer, note and return it; None when the connection was closed instead."""
         answer = self.quiet_answer()

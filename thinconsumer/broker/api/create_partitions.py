@@ -56,5 +56,7 @@ def _grow(call: Call, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResu
     try:
         controller.create_partitions(topic.name, topic.count, assignment, validate_only=call.request.validate_only)
     except ControllerError as error:
-        return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+        # Of this one real controllers say nothing but the code.
+        message = None if error.code == Code.UNKNOWN_TOPIC_OR_PARTITION else error.message
+        return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=message)
     return CreatePartitionsTopicResult(name=topic.name, error_code=0)

@@ -18,7 +18,7 @@ from ...wire.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ...wire.error_codes import Code
+from ...wire.error_codes import BY_CODE, Code
 from ..call import Api, Call
 from ..controller import ControllerError
 from ..forwarding import to_controller
@@ -52,9 +52,8 @@ def handle(call: Call) -> Message:
 
 def refuse(request: CreateTopicsRequest, version: int, code: int) -> CreateTopicsResponse:
     """Refuse every topic."""
-    return CreateTopicsResponse(
-        topics=[CreatableTopicResult(name=topic.name, error_code=code, configs=[]) for topic in request.topics]
-    )
+    error = ControllerError(Code(code), BY_CODE[code].text)
+    return CreateTopicsResponse(topics=[_failed(topic.name, error) for topic in request.topics])
 
 
 API = Api(CreateTopicsRequest, 2, 7, to_controller(handle, refuse), refuse)

@@ -19,7 +19,7 @@ from ...wire.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ...wire.error_codes import Code
+from ...wire.error_codes import BY_CODE, Code
 from ..call import Api, Call
 from ..config import BrokerConfig
 from ..controller import ControllerError
@@ -47,7 +47,10 @@ def refuse(request: DescribeConfigsRequest, version: int, code: int) -> Describe
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(
-                error_code=code, error_message="", resource_type=one.resource_type, resource_name=one.resource_name
+                error_code=code,
+                error_message=BY_CODE[code].text,
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
             )
             for one in request.resources
         ]

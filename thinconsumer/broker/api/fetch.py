@@ -27,7 +27,6 @@ from ..sessions import Context, Wanted, replica_of
 from ..waiting import ParkedFetch
 
 READ_COMMITTED = 1
-FIRST_WITH_ZSTD = 10
 FIRST_WITH_FOLLOWERS = 11
 FIRST_WITH_IDS = 13
 FIRST_WITH_LEADERS = 16
@@ -121,8 +120,6 @@ def _answer(call: Call, context: Context, rows: list[tuple[Wanted, PartitionData
         if row.error_code and call.version >= FIRST_WITH_LEADERS and row.error_code in _LEADER_CHANGED:
             _tell_leader(call, one, row, leaders)
     error_code, session_id, told = context.conclude(rows)
-    if call.version < FIRST_WITH_ZSTD:
-        told = [(one, _without_zstd(call, one, row)) for one, row in told]
     topics: list[FetchableTopicResponse] = []
     last: Any = None
     for one, row in told:
@@ -154,11 +151,3 @@ def current_leader(call: Call, tp: TopicPartition) -> tuple[int, int]:
         return partition.image.leader, partition.leader_epoch
     row = call.node.image.partition(tp.topic, tp.partition)
     return (-1, -1) if row is None else (row.leader, row.leader_epoch)
-
-
-def _without_zstd(call: Call, one: Wanted, row: PartitionData) -> PartitionData:
-    """Refuse topics that are zstd by their config to clients of versions that came before it (KIP-110)."""
-    topic = call.node.image.topics.get(one.topic or "")
-    if topic is None or topic.configs.get("compression.type") != "zstd":
-        return row
-    return failed(one.partition, int(Code.UNSUPPORTED_COMPRESSION_TYPE), is_known=False)

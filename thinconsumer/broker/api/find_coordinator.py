@@ -34,7 +34,10 @@ def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoor
     """Refuse every key with one code."""
     if version < MANY_FROM:
         return _single(code, NOBODY)
-    return FindCoordinatorResponse(coordinators=[_one_of_many(key, code, NOBODY) for key in request.coordinator_keys])
+    refused = [_one_of_many(key, code, NOBODY) for key in request.coordinator_keys]
+    for one in refused:
+        one.error_message = _message(code)  # words there are only for a refusal of the whole
+    return FindCoordinatorResponse(coordinators=refused)
 
 
 API = Api(FindCoordinatorRequest, 0, 6, handle, refuse)

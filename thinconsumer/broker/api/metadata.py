@@ -62,7 +62,7 @@ def refuse(request: MetadataRequest, version: int, code: int) -> MetadataRespons
     topics = [
         MetadataResponseTopic(
             error_code=code,
-            name=topic.name if topic.name is not None or version >= FIRST_WITH_IDS else "",
+            name=topic.name or "",
             topic_id=topic.topic_id,
         )
         for topic in request.topics or ()

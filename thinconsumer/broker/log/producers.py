@@ -92,11 +92,9 @@ class Producers:
             )
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a batch is the first of its transaction; one that is open in an earlier epoch is another."""
+        """Return whether a batch is the first of its transaction; one that is open in another epoch is another."""
         known = self.by_id.get(producer_id)
-        if known is None or producer_epoch > known.epoch:
-            return True
-        return producer_epoch == known.epoch and producer_id not in self.transactions.open
+        return known is None or producer_epoch != known.epoch or producer_id not in self.transactions.open
 
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int

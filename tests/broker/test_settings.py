@@ -1,0 +1,119 @@
+"""Settings of topics: what values each may have, and where a value comes from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thinconsumer.broker.config import BrokerConfig, TopicConfig
+from thinconsumer.broker.settings import SETTINGS, Source, check, shown, words_of
+from thinconsumer.errors import IllegalArgumentError
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "compact , delete"),
+        ("cleanup.policy", ""),
+        ("retention.ms", "-1"),
+        ("retention.bytes", " 77 "),
+        ("retention.bytes", "+77"),
+        ("segment.bytes", "1048576"),
+        ("internal.segment.bytes", "100"),
+        ("unclean.leader.election.enable", "TRUE"),
+        ("min.cleanable.dirty.ratio", "0.7"),
+        ("compression.type", "zstd"),
+        ("compression.gzip.level", "-1"),
+        ("follower.replication.throttled.replicas", "*"),
+        ("follower.replication.throttled.replicas", "0:1,1:2"),
+        ("leader.replication.throttled.replicas", ""),
+    ],
+)
+def test_values_that_real_brokers_take(name, value):
+    check({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("cleanup.policy", "shred"),
+        ("retention.ms", "-2"),
+        ("retention.ms", ""),
+        ("retention.ms", "1e3"),
+        ("retention.ms", "1_000"),
+        ("retention.ms", "99999999999999999999"),
+        ("retention.ms", "9" * 100_000),
+        ("max.message.bytes", "2147483648"),
+        ("segment.bytes", "1048575"),
+        ("unclean.leader.election.enable", "1"),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("min.cleanable.dirty.ratio", "nan"),
+        ("min.cleanable.dirty.ratio", "much"),
+        ("compression.type", "brotli"),
+        ("compression.gzip.level", "0"),
+        ("follower.replication.throttled.replicas", "x"),
+        ("remote.storage.enable", "true"),
+    ],
+)
+def test_values_that_real_brokers_refuse(name, value):
+    with pytest.raises(IllegalArgumentError, match=name.replace(".", r"\.")):
+        check({name: value})
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(IllegalArgumentError, match="Unknown topic config name: message.format.version"):
+        check({"message.format.version": "3.0"})
+
+
+def test_compaction_lags_may_not_contradict_each_other():
+    check({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+    with pytest.raises(IllegalArgumentError, match="above"):
+        check({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
+
+
+def test_every_default_is_allowed_and_can_be_read():
+    defaults = {name: setting.default for name, setting in SETTINGS.items() if setting.is_shown}
+    check(defaults)
+    TopicConfig.parse(defaults)
+
+
+def test_what_the_topic_says_comes_first_and_the_rest_stays_visible():
+    entries = {entry.setting.name: entry for entry in shown({"cleanup.policy": "compact"}, BrokerConfig())}
+    own = entries["cleanup.policy"]
+    assert (own.value, own.source) == ("compact", Source.TOPIC)
+    assert own.synonyms == (
+        ("cleanup.policy", "compact", Source.TOPIC),
+        ("log.cleanup.policy", "delete", Source.DEFAULT),
+    )
+    assert entries["segment.ms"].source == Source.DEFAULT
+    assert entries["segment.ms"].synonyms == ()
+    assert "internal.segment.bytes" not in entries
+
+
+def test_what_a_broker_was_told_is_static():
+    entries = {entry.setting.name: entry for entry in shown({}, BrokerConfig(message_max_bytes=5000))}
+    assert (entries["max.message.bytes"].value, entries["max.message.bytes"].source) == ("5000", Source.STATIC)
+    # Kafka with eligible leader replicas keeps this one for all brokers together.
+    assert entries["min.insync.replicas"].source == Source.DYNAMIC_DEFAULT
+
+
+def test_settings_for_tests_are_shown_once_they_are_used():
+    names = [entry.setting.name for entry in shown({"internal.segment.bytes": "100"}, BrokerConfig())]
+    assert "internal.segment.bytes" in names
+    assert names == sorted(names)
+
+
+def test_lists_are_split_at_commas():
+    assert words_of("a, b ,c") == ["a", "b", "c"]
+    assert words_of("  ") == []
+
+
+@given(st.sampled_from(sorted(SETTINGS)), st.text(max_size=20))
+def test_whatever_is_sent_only_typed_errors_come_out(name, value):
+    try:
+        check({name: value})
+    except IllegalArgumentError:
+        return
+    # What passes here is something a log can live with.
+    TopicConfig.parse({name: value})
