@@ -156,6 +156,7 @@ class Arena:
         self.next_offset = 0
         self.confirmed = -1
         self.pending = -1
+        self.moved_at = 0
         self.assignments: dict[int, set[bytes]] = {}
         self.clients = [Client(self, number) for number in range(CLIENTS)]
 
@@ -178,6 +179,7 @@ class Arena:
     def step(self, name: str, number: int, amount: int) -> None:
         self.round += 1
         client = self.clients[number]
+        log = self.world.logs[0]
         if name == "behave":
             name = client.next
         if name in ("join", "sync", "heartbeat", "leave", "commit", "txn_commit"):
@@ -202,8 +204,11 @@ class Arena:
             self.world.resign()
             assert not [asked for asked in self.outstanding if asked.is_parked]
             self.world.elect()
+            self.moved_at = log.end_offset
         elif name == "crash":
-            self.world.crash(losing=amount % 2 == 0)
+            # A coordinator, Kafka's too, believes what it has read, also above the high watermark: it would be a lie
+            # to lose that again, and to expect that nobody was told of it.
+            self.world.crash(losing=amount % 2 == 0 and log.high_watermark >= self.moved_at)
             self.outstanding = [asked for asked in self.outstanding if not asked.is_parked]
             for one in self.clients:
                 one.call = None
