@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from thinconsumer import partitions
+from thinconsumer.broker.group import states as group_states
 from thinconsumer.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
 from thinconsumer.broker.txn.states import TransactionState
 from thinconsumer.link import states
@@ -42,12 +43,38 @@ come with group membership.
 | part of a group | no group needed: positions *fetching* |
 | re-discover coordinator | the same for a partition's leader: position *validating*, metadata refreshed |
 | stopped consumption | `close()`, or every partition paused |
+
+It drew the coordinator as one machine too, which is two in the embedded broker: that of the coordinator, and one for
+each group.
+
+| original | here |
+|---|---|
+| down | coordinator *down*: another node leads the partition, or none |
+| catch up | coordinator *catching up*: its log is being read |
+| ready | coordinator *ready*, group *Empty* |
+| prepare for rebalance | group *PreparingRebalance*: members are told to rejoin |
+| rebalancing | group *CompletingRebalance*: the leader assigns |
+| steady | group *Stable* |
 """
 
 MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
     ("Position of a partition", "thinconsumer/partitions.py", partitions.PositionState, partitions.TRANSITIONS, {}),
     ("One connection", "thinconsumer/link/states.py", states.LinkState, LINK_TRANSITIONS, LINK_IGNORED),
     ("The way to a node", "thinconsumer/link/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
+    (
+        "Embedded broker: a group",
+        "thinconsumer/broker/group/states.py",
+        group_states.GroupState,
+        group_states.GROUP_TRANSITIONS,
+        {},
+    ),
+    (
+        "Embedded broker: the coordinator of a partition of groups",
+        "thinconsumer/broker/group/states.py",
+        group_states.ShardState,
+        group_states.SHARD_TRANSITIONS,
+        {},
+    ),
     (
         "Embedded broker: a transaction",
         "thinconsumer/broker/txn/states.py",

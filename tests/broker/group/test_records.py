@@ -60,7 +60,7 @@ def test_the_end_of_a_transaction(world: Any) -> None:
 
 def test_a_group_and_its_members(world: Any) -> None:
     world.stable(2, protocols={"range": b"meta"})
-    entry = records.group_entry(world.group, {name: b"plan" for name in world.group.members})
+    entry = records.group_entry(world.group, dict.fromkeys(world.group.members, b"plan"))
     entry.change(View(), 0)
     assert entry.record.value is not None
     value = log_format.decode_group_value(entry.record.value)
