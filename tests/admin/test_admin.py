@@ -1,0 +1,294 @@
+"""The admin's calls on a cluster in memory: what each does, what its answer looks like, and how long it may take."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.admin import CreatedTopic, GroupDescription, GroupListing, GroupMember, NewTopic
+from thinconsumer.admin.operations import DESCRIBE_TOPICS
+from thinconsumer.errors import (
+    BrokerResponseError,
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    UnknownTopicOrPartitionError,
+    UnsupportedVersionError,
+)
+from thinconsumer.testing import Disconnect, Silence
+from thinconsumer.types import OffsetAndMetadata
+from thinconsumer.wire.create_topics import CreateTopicsRequest
+from thinconsumer.wire.delete_topics import DeleteTopicsRequest
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.list_groups import ListGroupsRequest
+from thinconsumer.wire.metadata import MetadataRequest
+
+
+def test_topics_are_created_each_with_its_own_answer(world):
+    w = world(topics={"old": 1})
+    w.orders.controller = 2
+    answers = w.admin.create_topics({"new": 3, "old": 1, "left": NewTopic()})
+    assert list(answers) == ["new", "old", "left"]
+    topic = w.cluster.topics.by_name["new"]
+    assert answers["new"] == CreatedTopic(topic.topic_id, 3, 1)
+    assert len(topic.partitions) == 3
+    assert isinstance(answers["old"], BrokerResponseError)
+    assert answers["old"].code == Code.TOPIC_ALREADY_EXISTS
+    assert "is there" in str(answers["old"])
+    assert answers["left"].partitions == 1
+    assert [got.connection.broker.node_id for got in w.requests(CreateTopicsRequest)] == [2]
+
+
+def test_everything_about_a_new_topic_is_said(world):
+    w = world()
+    new = NewTopic(assignments={0: [1, 2], 1: [2, 3]}, configs={"retention.ms": "1", "x": None})
+    w.admin.create_topics({"t": new}, timeout_ms=5000)
+    (request,) = [got.message for got in w.requests(CreateTopicsRequest)]
+    (asked,) = request.topics
+    assert (asked.num_partitions, asked.replication_factor) == (-1, -1)
+    assert [(a.partition_index, a.broker_ids) for a in asked.assignments] == [(0, [1, 2]), (1, [2, 3])]
+    assert [(c.name, c.value) for c in asked.configs] == [("retention.ms", "1"), ("x", None)]
+    assert 4000 < request.timeout_ms <= 5000
+
+
+def test_a_topic_can_be_tried_out(world):
+    w = world()
+    assert w.admin.create_topics({"t": 2}, validate_only=True)["t"].partitions == 2
+    assert w.cluster.topics.by_name == {}
+
+
+def test_topics_are_deleted(world):
+    w = world(topics={"a": 1, "b": 1})
+    answers = w.admin.delete_topics(["a", "nowhere"])
+    assert answers["a"] is None
+    assert isinstance(answers["nowhere"], UnknownTopicOrPartitionError)
+    assert list(w.cluster.topics.by_name) == ["b"]
+    assert len(w.requests(DeleteTopicsRequest)) == 1
+
+
+@pytest.mark.parametrize("version", [1, 3, 5, 6])
+def test_topics_are_deleted_by_brokers_old_and_new(world, version):
+    w = world(topics={"a": 1})
+    for broker in w.cluster.brokers.values():
+        broker.versions[20] = (1, version)
+    assert w.admin.delete_topics(["a"]) == {"a": None}
+
+
+def test_partitions_are_added(world):
+    w = world(topics={"a": 1, "b": 2})
+    answers = w.admin.create_partitions({"a": 4, "b": 1, "nowhere": 2})
+    assert answers["a"] is None
+    assert answers["b"].code == Code.INVALID_PARTITIONS
+    assert isinstance(answers["nowhere"], UnknownTopicOrPartitionError)
+
+
+def test_records_are_deleted_where_each_partition_is_led(world):
+    w = world(topics={"t": 3})
+    for number in range(3):
+        for _ in range(4):
+            w.cluster.topics.append_values(TopicPartition("t", number), [b"v"])
+    answers = w.admin.delete_records({TopicPartition("t", 0): 2, ("t", 1): -1, TopicPartition("t", 2): 0})
+    assert answers == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 4, TopicPartition("t", 2): 0}
+    assert w.cluster.partition("t", 0).start_offset == 2
+
+
+def test_records_of_a_partition_that_does_not_exist_cannot_be_deleted(world):
+    w = world(topics={"t": 1})
+    tp, there = TopicPartition("t", 7), TopicPartition("t", 0)
+    answers = w.admin.delete_records({tp: 0, there: 0}, timeout_ms=3000)
+    assert isinstance(answers[tp], KafkaTimeoutError)
+    assert "no leader known for t-7" in str(answers[tp])
+    assert answers[there] == 0
+    assert len(w.requests(MetadataRequest)) < 12
+
+
+def test_topics_are_listed_and_described(world):
+    w = world(topics={"a": 2, "b": 1})
+    w.cluster.partition("a", 1).elect(-1)
+    listed = w.admin.list_topics()
+    assert set(listed) == {"a", "b"}
+    described = w.admin.describe_topics(["a", "nowhere"])
+    assert described["a"] == listed["a"]
+    assert described["a"].topic_id == w.cluster.topics.by_name["a"].topic_id
+    assert described["a"].partitions[0].leader == 1
+    assert described["a"].partitions[1].leader == -1
+    assert described["a"].partitions[0].replicas == (1, 2, 3)
+    assert isinstance(described["nowhere"], UnknownTopicOrPartitionError)
+
+
+def test_asking_about_a_topic_does_not_create_it(world):
+    w = world()
+    w.admin.describe_topics(["t"])
+    assert not any(got.message.allow_auto_topic_creation for got in w.requests(MetadataRequest))
+
+
+def test_groups_of_all_brokers_are_listed(world):
+    w = world()
+    w.orders.groups = {"g1": 1, "g2": 2, "g3": 3, "g4": 3}
+    found = w.admin.list_groups()
+    assert sorted(found.groups) == ["g1", "g2", "g3", "g4"]
+    assert found.groups["g1"] == GroupListing("g1", "consumer", "Empty", "classic")
+    assert found.errors == {}
+
+
+def test_groups_are_listed_by_state_and_type(world):
+    w = world(node_ids=(1,))
+    w.admin.list_groups(states=["Empty"], types=["classic"])
+    (request,) = [got.message for got in w.requests(ListGroupsRequest)]
+    assert (request.states_filter, request.types_filter) == (["Empty"], ["classic"])
+
+
+def test_a_broker_too_old_for_a_filter_says_so_and_does_not_list_everything(world):
+    w = world(node_ids=(1, 2))
+    w.orders.groups = {"g1": 1, "g2": 2}
+    w.cluster.brokers[2].versions[16] = (0, 3)
+    found = w.admin.list_groups(states=["Empty"])
+    assert list(found.groups) == ["g1"]
+    assert isinstance(found.errors[2], UnsupportedVersionError)
+
+
+def test_groups_of_the_brokers_that_answer_are_listed(world):
+    w = world()
+    w.orders.groups = {"g1": 1, "g2": 2}
+    w.admin.list_topics()
+    w.network.pause("kafka2", 9092)
+    found = w.admin.list_groups(timeout_ms=3000)
+    assert list(found.groups) == ["g1"]
+    assert list(found.errors) == [2]
+    assert isinstance(found.errors[2], KafkaTimeoutError)
+
+
+def test_groups_are_described_by_their_coordinators(world):
+    w = world()
+    w.orders.groups = {"g1": 1, "g2": 2, "g3": 2}
+    answers = w.admin.describe_groups(["g1", "g2", "g3", "nowhere"])
+    member = GroupMember("m", None, "c", "/h", b"x", b"y")
+    for group in ("g1", "g2", "g3"):
+        assert answers[group] == GroupDescription(group, "Stable", "consumer", "range", (member,))
+    assert answers["nowhere"].code == Code.GROUP_ID_NOT_FOUND
+    assert "no such group" in str(answers["nowhere"])
+
+
+@pytest.mark.parametrize(("find", "fetch"), [((0, 6), (1, 10)), ((0, 3), (1, 7)), ((0, 0), (1, 2)), ((4, 4), (8, 8))])
+def test_offsets_of_groups_are_listed_by_brokers_old_and_new(world, find, fetch):
+    w = world()
+    for broker in w.cluster.brokers.values():
+        broker.versions[10], broker.versions[9] = find, fetch
+    w.orders.groups = {"g1": 1, "g2": 2}
+    w.orders.offsets = {"g1": {("a", 0): (5, "note"), ("a", 1): (-1, ""), ("b", 0): (6, None), ("b", 1): (-2, "")}}
+    answers = w.admin.list_group_offsets(["g1", "g2"])
+    epoch = 7 if fetch[1] >= 5 else -1
+    unstable = answers["g1"].pop(TopicPartition("b", 1))
+    assert unstable.code == Code.UNSTABLE_OFFSET_COMMIT
+    assert answers == {
+        "g1": {
+            TopicPartition("a", 0): OffsetAndMetadata(5, "note", epoch),
+            TopicPartition("b", 0): OffsetAndMetadata(6, "", epoch),
+        },
+        "g2": {},
+    }
+
+
+def test_groups_are_deleted(world):
+    w = world()
+    w.orders.groups = {"g1": 1, "g2": 2}
+    answers = w.admin.delete_groups(["g1", "nowhere"])
+    assert answers["g1"] is None
+    assert answers["nowhere"].code == Code.GROUP_ID_NOT_FOUND
+    assert w.orders.groups == {"g2": 2}
+
+
+def test_asking_about_nothing_asks_nobody(world):
+    w = world()
+    assert w.admin.describe_groups([]) == {}
+    assert w.admin.create_topics({}) == {}
+    assert w.network.dials == []
+
+
+def test_one_name_where_several_are_wanted_is_not_taken_for_letters(world):
+    with pytest.raises(IllegalArgumentError, match="put it into a list"):
+        world().admin.delete_topics("abc")
+
+
+def test_a_call_returns_in_time_with_what_it_has(world):
+    w = world()
+    w.orders.groups = {"g1": 1, "g2": 2}
+    w.admin.list_topics()
+    w.network.pause("kafka2", 9092)
+    before = w.clock.now()
+    answers = w.admin.describe_groups(["g1", "g2"], timeout_ms=2500)
+    assert w.clock.now() - before == pytest.approx(2.5, abs=0.01)
+    assert answers["g1"].group_id == "g1"
+    assert isinstance(answers["g2"], KafkaTimeoutError)
+
+
+def test_nobody_there_is_said_with_each_servers_cause(world):
+    w = world(node_ids=(1, 2))
+    for name in ("kafka1", "kafka2"):
+        w.network.kill(name, 9092)
+    with pytest.raises(KafkaTimeoutError, match=r"no broker reachable: kafka1:9092: .*refused.*kafka2:9092: .*refused"):
+        w.admin.list_topics(timeout_ms=1000)
+    with pytest.raises(KafkaTimeoutError, match="no broker reachable"):
+        w.admin.list_groups(timeout_ms=1000)
+    answers = w.admin.create_topics({"t": 1}, timeout_ms=1000)
+    assert "no broker reachable" in str(answers["t"])
+
+
+def test_the_admin_goes_on_after_an_outage(world):
+    w = world(node_ids=(1,))
+    w.network.kill("kafka1", 9092)
+    with pytest.raises(KafkaTimeoutError):
+        w.admin.list_topics(timeout_ms=1000)
+    w.network.listen("kafka1", 9092, w.cluster.brokers[1])
+    assert w.admin.list_topics() == {}
+
+
+def test_time_0_is_over_at_once(world):
+    w = world()
+    before = w.clock.now()
+    assert isinstance(w.admin.delete_topics(["t"], timeout_ms=0)["t"], KafkaTimeoutError)
+    assert w.clock.now() == before
+
+
+def test_an_event_loop_can_ask_without_waiting(world):
+    w = world(topics={"t": 2})
+    call = w.admin.begin(DESCRIBE_TOPICS, {"t": None})
+    polls = 0
+    while not call.done:
+        now = w.clock.now()
+        due = min(w.admin.wake_at(), w.network.next_event_at() or now)
+        w.clock.advance_to(max(now, due))
+        w.admin.poll(0)
+        polls += 1
+        assert polls < 50
+    assert len(call.result()["t"].partitions) == 2
+
+
+def test_a_closed_admin_says_so(world):
+    w = world()
+    with w.admin as admin:
+        assert admin.list_topics() == {}
+    with pytest.raises(IllegalStateError, match="this admin is closed"):
+        w.admin.list_topics()
+    w.admin.close()
+
+
+def test_an_effect_that_shows_as_the_next_attempts_error_says_so(world):
+    w = world()
+
+    def done_and_gone(request, version, connection):
+        w.orders.create_topics(request, version, connection)
+        return Disconnect(reset=True)
+
+    w.first(CreateTopicsRequest, done_and_gone)
+    (error,) = w.admin.create_topics({"t": 1}).values()
+    assert error.code == Code.TOPIC_ALREADY_EXISTS
+    assert "an earlier attempt, whose answer was lost, may have been carried out" in str(error)
+
+
+def test_a_silent_controller_is_asked_again_after_request_timeout_ms(world):
+    w = world(request_timeout_ms=2000)
+    w.first(CreateTopicsRequest, Silence())
+    before = w.clock.now()
+    assert isinstance(w.admin.create_topics({"t": 1})["t"], CreatedTopic)
+    assert 2.0 < w.clock.now() - before < 2.5
