@@ -345,7 +345,7 @@ class Controller:
             return
         self._publishing = True
         try:
-            while any([node.take_news() for node in nodes]):
+            while sum(node.take_news() for node in nodes):
                 pass
         finally:
             self._publishing = False
