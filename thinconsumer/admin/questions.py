@@ -397,6 +397,8 @@ class Questions:
             for group, node_id in list(self._coordinators.items()):
                 if group == key or (key is None and node_id == shipment.node_id):
                     del self._coordinators[group]
+        if routing is Routing.CONTROLLER:
+            self._metadata.controller_id = -1  # asked again before there is news, it would only refuse again
         if routing is Routing.LEADER:
             self._metadata.request_update(str(error))
         elif routing is not Routing.ANY:
@@ -410,7 +412,9 @@ class Questions:
                 question.settle(key, self._timeout_error(question, key))
 
     def _timeout_error(self, question: Question[Any, Any], key: Any) -> KafkaTimeoutError:
-        cause = self.trouble() or question.last_errors.get(key) or "no answer yet"
+        finding = self._finding.get(key) if question.operation.routing is Routing.COORDINATOR else None
+        asked = question if finding is None else finding
+        cause = self.trouble() or asked.last_errors.get(key) or "no answer yet"
         about = "" if key is None else f" of {key!r}"
         return KafkaTimeoutError(f"{question.call.what}{about}: no result in time; last: {cause}")
 

@@ -1,0 +1,70 @@
+"""Every question in every version: what is built can be written, and what a broker of that version says can be read."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.admin import NewTopic, operations
+from thinconsumer.admin.questions import FIND_COORDINATOR, Found
+from thinconsumer.wire.error_codes import Code
+
+T0 = TopicPartition("t", 0)
+
+OPERATIONS = {
+    "create topics": (operations.create_topics(validate_only=False), {"a": NewTopic(2, 1), "b": NewTopic(1, 1)}),
+    "try topics out": (operations.create_topics(validate_only=True), {"a": NewTopic(2, 1, configs={"x": "1"})}),
+    "assign topics": (operations.create_topics(validate_only=False), {"a": NewTopic(assignments={0: [1]})}),
+    "delete topics": (operations.DELETE_TOPICS, {"a": None, "b": None}),
+    "create partitions": (operations.create_partitions(validate_only=False), {"a": 3}),
+    "try partitions out": (operations.create_partitions(validate_only=True), {"a": 3}),
+    "delete records": (operations.DELETE_RECORDS, {T0: 5, TopicPartition("t", 1): -1, TopicPartition("u", 0): 0}),
+    "describe topics": (operations.DESCRIBE_TOPICS, {"a": None}),
+    "list topics": (operations.LIST_TOPICS, {operations.ALL: None}),
+    "list groups": (operations.list_groups((), ()), {1: None}),
+    "list groups by state": (operations.list_groups(["Stable"], ()), {1: None}),
+    "list groups by type": (operations.list_groups(iter(["Stable"]), iter(["classic"])), {1: None}),
+    "describe groups": (operations.DESCRIBE_GROUPS, {"g": None, "h": None}),
+    "delete groups": (operations.DELETE_GROUPS, {"g": None}),
+    "list offsets": (operations.LIST_GROUP_OFFSETS, {"g": None}),
+    "find coordinators": (FIND_COORDINATOR, {"g": None}),
+}
+ROWS = [
+    (name, version)
+    for name, (operation, _) in OPERATIONS.items()
+    for version in range(
+        max(operation.min_version, operation.api.VERSIONS[0]), min(operation.max_version, operation.api.VERSIONS[1]) + 1
+    )
+]
+
+
+@pytest.mark.parametrize(("name", "version"), ROWS)
+def test_what_is_asked_can_be_written_in_every_version_and_says_the_same(name, version):
+    operation, items = OPERATIONS[name]
+    message = operation.build(items, version, 1234)
+    assert isinstance(message, operation.api)
+    assert operation.api.decode(message.encode(version), version) == message
+
+
+@pytest.mark.parametrize(("name", "version"), ROWS)
+def test_an_answer_that_says_nothing_says_nothing_about_any_key(name, version):
+    operation, _ = OPERATIONS[name]
+    found = list(operation.read(operation.api.RESPONSE(), version))
+    assert all(isinstance(one, Found) for one in found)
+    assert {one.key for one in found} <= {None, operations.ALL}
+
+
+def test_numbers_left_to_the_broker_are_minus_one():
+    message = operations.create_topics(validate_only=False).build({"a": NewTopic()}, 7, 1000)
+    assert (message.topics[0].num_partitions, message.topics[0].replication_factor) == (-1, -1)
+
+
+def test_filters_need_a_broker_that_knows_them():
+    assert operations.list_groups((), ()).min_version == 0
+    assert operations.list_groups(["Stable"], ()).min_version == 4
+    assert operations.list_groups((), ["consumer"]).min_version == 5
+
+
+def test_deleting_a_topic_that_is_not_there_has_its_answer():
+    assert Code.UNKNOWN_TOPIC_OR_PARTITION in operations.DELETE_TOPICS.final
+    assert Code.UNKNOWN_TOPIC_OR_PARTITION not in operations.DELETE_RECORDS.final
