@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker import reading
-from thinconsumer.broker.reading import Isolation, Terms, Unreadable, check_epoch, diverging, failed, read_all
+from thinconsumer.broker.reading import Isolation, Terms, Unreadable, check_epoch, diverging, failed, read_all, told
 from thinconsumer.broker.sessions import NO_ID, Wanted
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
@@ -67,9 +67,15 @@ def terms(isolation=Isolation.HIGH_WATERMARK, max_bytes=1 << 20, leader_only=Fal
     return Terms(isolation, 1, max_bytes, leader_only, rack, replica_id)
 
 
+def read(replicas, asked_for, *, only_news=False, **more):
+    """Return the rows to answer with, and the result behind them."""
+    node = node_of(*replicas)
+    result = read_all(node, asked_for, terms(**more))
+    return [row for _, row in told(node, result, terms(**more), only_news=only_news)], result
+
+
 def read_one(replica, asked_for=None, **more):
-    result = read_all(node_of(replica), [asked_for or wanted()], terms(**more))
-    ((_, row),) = result.rows
+    (row,), _ = read([replica], [asked_for or wanted()], **more)
     return row
 
 
@@ -107,8 +113,8 @@ def test_an_id_that_is_another_is_inconsistent():
 
 
 def test_where_there_is_no_replica_the_image_says_why():
-    result = read_all(node_of(), [wanted(), wanted(topic="u")], terms())
-    codes = [row.error_code for _, row in result.rows]
+    rows, result = read([], [wanted(), wanted(topic="u")])
+    codes = [row.error_code for row in rows]
     assert codes == [Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION]
     assert result.is_final
 
@@ -160,25 +166,35 @@ def test_where_a_log_parted_from_what_the_reader_holds(epoch, offset, found):
 
 def test_the_limit_is_shared_in_order_and_the_first_batch_is_whole():
     replicas = [Replica(number) for number in range(3)]
-    result = read_all(node_of(*replicas), [wanted(number) for number in range(3)], terms(max_bytes=SIZE + 10))
-    assert [len(row.records) for _, row in result.rows] == [SIZE + 10, 0, 0]
+    rows, result = read(replicas, [wanted(number) for number in range(3)], max_bytes=SIZE + 10)
+    assert [len(row.records) for row in rows] == [SIZE + 10, 0, 0]
     assert [one.log.reads[0][2:] for one in replicas] == [(SIZE + 10, True), (0, False), (0, False)]
     assert (result.size, result.is_final) == (SIZE + 10, True)
 
 
 def test_an_empty_partition_leaves_the_first_batch_to_the_next():
     replicas = [Replica(0, high_watermark=0), Replica(1)]
-    result = read_all(node_of(*replicas), [wanted(0), wanted(1)], terms(max_bytes=1))
-    assert [len(row.records) for _, row in result.rows] == [0, SIZE]
+    rows, result = read(replicas, [wanted(0), wanted(1)], max_bytes=1)
+    assert [len(row.records) for row in rows] == [0, SIZE]
     assert not result.is_final
 
 
 @pytest.mark.parametrize("cut", [0, 5, 11, 12, 30])
 def test_a_first_batch_that_does_not_fit_is_left_out(cut):
     replicas = [Replica(0), Replica(1)]
-    limit = 4 * SIZE + cut
-    result = read_all(node_of(*replicas), [wanted(0), wanted(1)], terms(max_bytes=limit))
-    assert [len(row.records) for _, row in result.rows] == [4 * SIZE, 0]
+    rows, _ = read(replicas, [wanted(0), wanted(1)], max_bytes=4 * SIZE + cut)
+    assert [len(row.records) for row in rows] == [4 * SIZE, 0]
+
+
+def test_where_nothing_is_new_no_row_is_made():
+    """Of a thousand partitions in a session hardly any has something to say each time."""
+    replica, known, stale = Replica(), wanted(offset=8), wanted(offset=8)
+    known.high_watermark, known.log_start_offset = 8, 0
+    stale.high_watermark, stale.log_start_offset = 7, 0
+    rows, result = read([replica], [known, stale], only_news=True)
+    assert [row for _, row in result.rows] == [None, None]
+    assert [(row.high_watermark, bytes(row.records)) for row in rows] == [(8, b"")]
+    assert len(read([replica], [known, stale])[0]) == 2
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ class Terms(NamedTuple):
 class Result(NamedTuple):
     """What a reading yielded."""
 
-    rows: list[tuple[Wanted, PartitionData]]
+    rows: list[tuple[Wanted, PartitionData | None]]  #: None where there is just nothing to read: see :func:`told`.
     size: int  #: Bytes of records.
     is_final: bool  #: Waiting would not make it better: an error, a diverging log, a nearer replica.
 
@@ -79,22 +79,39 @@ def read_all(node: Node, wanted: Iterable[Wanted], terms: Terms) -> Result:
 
     The first that has anything gives at least one batch, whatever the limits are, or a client could get stuck.
     """
-    rows: list[tuple[Wanted, PartitionData]] = []
+    rows: list[tuple[Wanted, PartitionData | None]] = []
     left = terms.max_bytes
     size = 0
     is_final = False
     for one in wanted:
+        row: PartitionData | None
         try:
-            partition = located(node, one)
-            row, is_last_word = _read(partition, one.request, terms, left, size == 0)
+            row, is_last_word = _read(located(node, one), one.request, terms, left, size == 0)
         except Unreadable as error:
             row, is_last_word = failed(one.partition, error.code), True
         rows.append((one, row))
         is_final = is_final or is_last_word
-        if row.records:
+        if row is not None and row.records:
             size += len(row.records)
             left = max(0, left - len(row.records))
     return Result(rows, size, is_final)
+
+
+def told(node: Node, result: Result, terms: Terms, *, only_news: bool) -> list[tuple[Wanted, PartitionData]]:
+    """Return the rows to answer with.
+
+    Those with nothing to read are made only here, and with ``only_news`` only where the client does not know them
+    already: of a thousand partitions in a session hardly any has something to say each time.
+    """
+    rows: list[tuple[Wanted, PartitionData]] = []
+    for one, row in result.rows:
+        if row is None:
+            partition = located(node, one)
+            if only_news and one.knows(partition.high_watermark, partition.log.start_offset):
+                continue
+            row = _idle(partition, one.request, terms)
+        rows.append((one, row))
+    return rows
 
 
 def located(node: Node, wanted: Wanted) -> Partition:
@@ -145,48 +162,55 @@ def diverging(partition: Partition, request: FetchPartition) -> EpochEndOffset |
 
 def _read(
     partition: Partition, request: FetchPartition, terms: Terms, left: int, at_least_one: bool
-) -> tuple[PartitionData, bool]:
+) -> tuple[PartitionData | None, bool]:
     """Return one partition's row, and whether it is the last word, so that waiting makes no sense."""
     nearer = _nearer_replica(partition, request.fetch_offset, terms) if terms.rack else None
     check_epoch(partition, request.current_leader_epoch, terms.leader_only and nearer is None)
     if terms.replica_id >= 0 and terms.replica_id not in partition.image.replicas:
         is_newer = request.current_leader_epoch != NOWHERE
         raise Unreadable(Code.UNKNOWN_LEADER_EPOCH if is_newer else Code.NOT_LEADER_OR_FOLLOWER)
-    log = partition.log
-    row = PartitionData(
-        partition_index=request.partition,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.last_stable_offset,
-        log_start_offset=log.start_offset,
-        aborted_transactions=None,
-        records=_NOTHING,
-    )
     if nearer is not None:
+        row = _idle(partition, request, terms)
         row.preferred_read_replica = nearer
+        row.aborted_transactions = None
         return row, True
     parted = diverging(partition, request)
     if parted is not None:
+        row = _idle(partition, request, terms)
         row.diverging_epoch = parted
+        row.aborted_transactions = None
         return row, True
-    offset = request.fetch_offset
+    offset, log = request.fetch_offset, partition.log
     if not log.start_offset <= offset <= log.end_offset:
         raise Unreadable(Code.OFFSET_OUT_OF_RANGE)
-    if terms.isolation is Isolation.LAST_STABLE:
-        row.aborted_transactions = []
     end = readable_end(partition, terms.isolation)
     if offset >= end:
         # Beyond what may be read, Kafka takes the leader's log for truncated and does not wait.
-        return row, offset > end
+        return None, offset > end
     size = min(request.partition_max_bytes, left)
     if size < 0:
         raise Unreadable(Code.UNKNOWN_SERVER_ERROR)
     records = log.read(offset, end, size, at_least_one=at_least_one)
+    row = _idle(partition, request, terms)
     if not at_least_one and _first_is_cut(records):
+        row.aborted_transactions = None
         return row, True  # there is more than the client can take: no reason to wait
     row.records = records
     if terms.isolation is Isolation.LAST_STABLE:
         row.aborted_transactions = _aborted(partition, offset, records)
     return row, False
+
+
+def _idle(partition: Partition, request: FetchPartition, terms: Terms) -> PartitionData:
+    """Return the row of a partition with nothing to read."""
+    return PartitionData(
+        partition_index=request.partition,
+        high_watermark=partition.high_watermark,
+        last_stable_offset=partition.last_stable_offset,
+        log_start_offset=partition.log.start_offset,
+        aborted_transactions=[] if terms.isolation is Isolation.LAST_STABLE else None,
+        records=_NOTHING,
+    )
 
 
 def _first_is_cut(records: bytes) -> bool:

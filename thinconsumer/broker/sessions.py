@@ -76,6 +76,10 @@ class Wanted:
         """Its number."""
         return self.key[1]
 
+    def knows(self, high_watermark: int, log_start_offset: int) -> bool:
+        """Return whether the client was told of these."""
+        return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
+
     def told(self, data: PartitionData) -> None:
         """Remember the answer that opened the session."""
         self.high_watermark = data.high_watermark

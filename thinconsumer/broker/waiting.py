@@ -80,7 +80,8 @@ class ParkedFetch:
         self._done: Callable[[], None] | None = done
         self._watches: list[_Watch] = []
         for wanted, row in result.rows:
-            self._watches.append(_Watch(self, located(node, wanted), wanted, len(row.records or b"")))
+            size = len(row.records or b"") if row is not None else 0
+            self._watches.append(_Watch(self, located(node, wanted), wanted, size))
         self._timer: Timer = node.call_later(max_wait_s, self._finish)
 
     def finish_soon(self) -> None:

@@ -22,8 +22,8 @@ from ...wire.fetch import (
     PartitionData,
 )
 from ..call import Api, Call
-from ..reading import Isolation, Result, Terms, failed, read_all
-from ..sessions import Context, Wanted, replica_of
+from ..reading import Isolation, Result, Terms, failed, read_all, told
+from ..sessions import Context, Kind, Wanted, replica_of
 from ..waiting import ParkedFetch
 
 READ_COMMITTED = 1
@@ -51,7 +51,7 @@ def handle(call: Call) -> Message | None:
     terms = _terms(call)
     result = read_all(node, known, terms)
     if request.max_wait_ms <= 0 or result.size >= terms.min_bytes or result.is_final:
-        return _answer(call, context, result.rows + unknown)
+        return _answer(call, context, _told(call, context, terms, result) + unknown)
     _park(call, context, terms, result, unknown)
     return None
 
@@ -108,10 +108,15 @@ def _park(
 
     def finish() -> None:
         call.on_drop = None
-        call.reply(_answer(call, context, read_all(call.node, known, terms).rows + unknown))
+        result = read_all(call.node, known, terms)
+        call.reply(_answer(call, context, _told(call, context, terms, result) + unknown))
 
     parked = ParkedFetch(call.node, terms, result, call.request.max_wait_ms / 1000, finish)
     call.on_drop = parked.cancel
+
+
+def _told(call: Call, context: Context, terms: Terms, result: Result) -> list[tuple[Wanted, PartitionData]]:
+    return told(call.node, result, terms, only_news=context.kind is Kind.INCREMENTAL)
 
 
 def _answer(call: Call, context: Context, rows: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
@@ -119,10 +124,10 @@ def _answer(call: Call, context: Context, rows: list[tuple[Wanted, PartitionData
     for one, row in rows:
         if row.error_code and call.version >= FIRST_WITH_LEADERS and row.error_code in _LEADER_CHANGED:
             _tell_leader(call, one, row, leaders)
-    error_code, session_id, told = context.conclude(rows)
+    error_code, session_id, to_send = context.conclude(rows)
     topics: list[FetchableTopicResponse] = []
     last: Any = None
-    for one, row in told:
+    for one, row in to_send:
         name = one.key[0]
         # Only neighbours share a topic: the order of partitions says who is read first next time.
         if name != last:
