@@ -1,7 +1,7 @@
 """Where real Kafka and the embedded broker answer differently, the embedded broker is wrong.
 
-Each script of ``differential`` holds the same conversation with both, in the lowest, a middle and the highest version of
-every API, and all answers have to be equal, field by field.
+Each script of ``differential`` holds the same conversation with both, in the lowest, a middle and the highest version
+of every API, and all answers have to be equal, field by field.
 """
 
 from __future__ import annotations
@@ -12,7 +12,15 @@ import time
 from pprint import pformat
 
 import pytest
-from differential import admin, offsets  # noqa: F401 - they put their scripts on the list
+from differential import (  # noqa: F401 - they put their scripts on the list
+    admin,
+    commits,
+    fetching,
+    groups,
+    offsets,
+    producing,
+    transactions,
+)
 from differential.scripts import SCRIPTS
 from differential.talk import PLANS, MemoryWorld, SocketWorld, World
 from realkafka.admin import Administration

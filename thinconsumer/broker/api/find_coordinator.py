@@ -15,16 +15,22 @@ from ..image import BrokerImage
 
 MANY_FROM = 4
 KINDS = (0, 1)  #: A group, a transactional id.
+SHARE = 2  #: The state of share groups.
+SHARE_FROM = 6
 NOBODY = BrokerImage(-1, "", -1)
 
 
 def handle(call: Call) -> Message | None:
     """Look up who leads the partition that each key belongs to."""
     request: FindCoordinatorRequest = call.request
-    if request.key_type not in KINDS:
+    if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
         return refuse(request, call.version, int(Code.INVALID_REQUEST))
     if call.version < MANY_FROM:
         return _single(*_look_up(call, request.key))
+    if request.key_type == SHARE:  # which nobody coordinates here, and keys of groups are not well-formed there
+        return FindCoordinatorResponse(
+            coordinators=[_one_of_many(key, int(Code.INVALID_REQUEST), NOBODY) for key in request.coordinator_keys]
+        )
     return FindCoordinatorResponse(
         coordinators=[_one_of_many(key, *_look_up(call, key)) for key in request.coordinator_keys]
     )

@@ -105,6 +105,15 @@ class _Batch(NamedTuple):
     producer_epoch: int
 
 
+#: Only these refusals have words besides their code, as in Kafka.
+_WORDS_FOR_BYTES = {int(Code.CORRUPT_MESSAGE): "The bytes begin with no batch."}
+_WORDS_FOR_WRITERS = {
+    int(Code.INVALID_TXN_STATE): "The partition was not added to the transaction.",
+    int(Code.NOT_ENOUGH_REPLICAS): "The transaction's coordinator could not be asked.",
+}
+_LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD
+
+
 class _Bad(Exception):
     """Why a partition's data is not even looked at."""
 
@@ -129,9 +138,10 @@ class _Entry:
     def tp(self) -> TopicPartition:
         return TopicPartition(self.name, self.index)
 
-    def refuse(self, code: int) -> None:
+    def refuse(self, code: int, message: str | None = None) -> None:
         self.batch = None
         self.response.error_code = code
+        self.response.error_message = message
 
 
 class _Producing:
@@ -161,7 +171,7 @@ class _Producing:
                     batch: _Batch | None = _only_batch(memoryview(data.records), call.version)
                 except _Bad as error:
                     batch = None
-                    entry.refuse(error.code)
+                    entry.refuse(error.code, _WORDS_FOR_BYTES.get(error.code))
                 if name is None:
                     entry.refuse(int(Code.UNKNOWN_TOPIC_ID))
                 elif image.partition(name, data.index) is None:
@@ -199,7 +209,7 @@ class _Producing:
     def _permitted(self, asking: list[_Entry], codes: Mapping[TopicPartition, int]) -> None:
         for entry in asking:
             if code := codes.get(entry.tp, 0):
-                entry.refuse(code)
+                entry.refuse(code, _WORDS_FOR_WRITERS.get(code))
         self._append()
 
     def _transactional(self) -> Iterable[tuple[_Entry, _Batch]]:
@@ -339,6 +349,8 @@ def _batch_size(data: memoryview) -> int:
     length = int.from_bytes(data[8:12], "big", signed=True)
     if length < LENGTH_MIN:
         raise _Bad(Code.CORRUPT_MESSAGE)
+    if length > _LENGTH_MAX:
+        raise _Bad(Code.UNKNOWN_SERVER_ERROR)  # in Java the batch's size overflows
     if len(data) < UP_TO_MAGIC:
         return 0
     if data[16] > 2:
