@@ -1,0 +1,97 @@
+"""OffsetCommit over a connection: topics by name and by id, and those that do not exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thinconsumer.broker.api.offset_commit import API
+from thinconsumer.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+
+VERSIONS = range(API.lowest, API.highest + 1)
+UNKNOWN_PARTITION, UNKNOWN_ID = 3, 100
+
+
+def topic(name: str, topic_id: bytes, *partitions: int) -> OffsetCommitRequestTopic:
+    return OffsetCommitRequestTopic(
+        name=name,
+        topic_id=topic_id,
+        partitions=[
+            OffsetCommitRequestPartition(partition_index=number, committed_offset=number + 5) for number in partitions
+        ],
+    )
+
+
+@pytest.fixture
+def client(new_cluster: Any, client_of: Any) -> Any:
+    cluster = new_cluster(1, {"orders": 2})
+    cluster.controller.ensure_internal("__consumer_offsets")
+    return client_of(cluster, 1)
+
+
+def orders_id(client: Any) -> bytes:
+    return bytes(client.cluster.nodes[1].image.topics["orders"].topic_id)
+
+
+def committed(client: Any) -> dict[tuple[str, int], int]:
+    shards = client.cluster.nodes[1].groups.shards.values()
+    found = [shard.committed.offsets.of_group("billing") for shard in shards]
+    return {place: offset.offset for offsets in found for place, offset in offsets.items()}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_commits_what_exists_and_says_what_does_not(version: int, client: Any) -> None:
+    by_id = version >= 10
+    strange = bytes(15) + b"x"
+    topics = [topic("orders", orders_id(client), 1, 2, -1), topic("strange", strange, 0)]
+    answer = client.ask(OffsetCommitRequest(group_id="billing", topics=topics), version)
+    assert {
+        (t.topic_id if by_id else t.name): [(p.partition_index, p.error_code) for p in t.partitions]
+        for t in answer.topics
+    } == {
+        (orders_id(client) if by_id else "orders"): [(2, UNKNOWN_PARTITION), (-1, UNKNOWN_PARTITION), (1, 0)],
+        (strange if by_id else "strange"): [(0, UNKNOWN_ID if by_id else UNKNOWN_PARTITION)],
+    }
+    assert committed(client) == {("orders", 1): 6}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_topic_id_is_kept_in_every_version(version: int, client: Any) -> None:
+    client.ask(OffsetCommitRequest(group_id="billing", topics=[topic("orders", orders_id(client), 0)]), version)
+    (offset,) = [
+        o for s in client.cluster.nodes[1].groups.shards.values() for o in s.latest.offsets.of_group("billing").values()
+    ]
+    assert offset.topic_id == orders_id(client)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_error_of_the_whole_is_one_of_each_partition(version: int, client: Any) -> None:
+    topics = [topic("orders", orders_id(client), 0, 1)]
+    request = OffsetCommitRequest(group_id="billing", generation_id_or_member_epoch=4, member_id="m", topics=topics)
+    answer = client.ask(request, version)
+    assert [p.error_code for t in answer.topics for p in t.partitions] == [69 if version >= 9 else 22] * 2
+    refused = API.refuse(request, version, 16)
+    assert type(refused).decode(refused.encode(version), version).topics[0].partitions[0].error_code == 16
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_when_nothing_exists_nobody_is_asked(version: int, client: Any) -> None:
+    """Whoever does not coordinate the group says the same."""
+    answer = client.ask(OffsetCommitRequest(group_id="other", topics=[topic("strange", bytes(15) + b"x", 0)]), version)
+    assert answer.topics[0].partitions[0].error_code in (UNKNOWN_PARTITION, UNKNOWN_ID)
+    assert client.cluster.nodes[1].groups.describe(["other"], 6)[0].error_code == 69
+
+
+def test_one_topic_named_twice_is_answered_once(client: Any) -> None:
+    topics = [topic("orders", bytes(16), 0, 7), topic("orders", bytes(16), 1)]
+    answer = client.ask(OffsetCommitRequest(group_id="billing", topics=topics), 9)
+    assert [(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics] == [("orders", [7, 0, 1])]
+
+
+def test_nothing_to_commit(client: Any) -> None:
+    assert client.ask(OffsetCommitRequest(group_id="billing"), 9).topics == []
