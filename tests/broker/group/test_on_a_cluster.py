@@ -1,0 +1,254 @@
+"""Groups on whole clusters: coordinators that die, move, are paused or slow, and transactions from end to end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thinconsumer.broker.group.hashing import partition_for
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
+from thinconsumer.wire.end_txn import EndTxnRequest
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from thinconsumer.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from thinconsumer.wire.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+GROUP = "billing"
+
+
+class Somebody:
+    """Uses a cluster's group from wherever its coordinator is."""
+
+    def __init__(self, cluster: Any, client_of: Any) -> None:
+        self.cluster = cluster
+        self._client_of = client_of
+        self.member_id = ""
+        self.generation = -1
+
+    def coordinator(self, kind: int = 0, key: str = GROUP) -> Any:
+        """Return a connection to the coordinator, by a node that lives."""
+        node = next(n for n in self.cluster.nodes.values() if n.is_running)
+        request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
+        (found,) = self._client_of(self.cluster, node.node_id).ask(request).coordinators
+        assert found.error_code == 0
+        return self._client_of(self.cluster, found.node_id)
+
+    def join(self) -> None:
+        """Form a stable group of one."""
+        client = self.coordinator()
+        request = JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
+        )
+        request.member_id = client.ask(request).member_id
+        client.send(request)
+        self.cluster.advance(self.cluster.schedule.now)
+        (answer,) = client.answers()
+        self.member_id, self.generation = answer.member_id, answer.generation_id
+        plan = [SyncGroupRequestAssignment(member_id=self.member_id, assignment=b"plan")]
+        assert client.ask(self.syncing(plan)).assignment == b"plan"
+
+    def syncing(self, plan: Any = ()) -> SyncGroupRequest:
+        return SyncGroupRequest(
+            group_id=GROUP,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=list(plan),
+        )
+
+    def heartbeat(self) -> int:
+        request = HeartbeatRequest(group_id=GROUP, generation_id=self.generation, member_id=self.member_id)
+        return int(self.coordinator().ask(request).error_code)
+
+    def committing(self, offset: int) -> OffsetCommitRequest:
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        return OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=self.generation,
+            member_id=self.member_id,
+            topics=[OffsetCommitRequestTopic(name="orders", partitions=[partition])],
+        )
+
+    def commit(self, offset: int) -> int:
+        answer = self.coordinator().ask(self.committing(offset), 9)
+        return int(answer.topics[0].partitions[0].error_code)
+
+    def offset(self, *, require_stable: bool = False) -> tuple[int, int]:
+        """Return the error and the offset."""
+        topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
+        request = OffsetFetchRequest(group_id=GROUP, topics=topics, require_stable=require_stable)
+        partition = self.coordinator().ask(request, 7).topics[0].partitions[0]
+        return int(partition.error_code), int(partition.committed_offset)
+
+
+@pytest.fixture
+def somebody(new_cluster: Any, client_of: Any) -> Any:
+    """``somebody(nodes, **config)`` returns somebody in a stable group on a cluster."""
+
+    def make(nodes: int = 3, **config: Any) -> Somebody:
+        cluster = new_cluster(nodes, {"orders": 1}, **config)
+        cluster.controller.ensure_internal("__consumer_offsets")
+        cluster.controller.ensure_internal("__transaction_state")
+        one = Somebody(cluster, client_of)
+        one.join()
+        return one
+
+    return make
+
+
+def coordinating(cluster: Any) -> int:
+    """Return the node that coordinates the group."""
+    return int(cluster.leader(TopicPartition("__consumer_offsets", partition_for(GROUP, 5))).node.node_id)
+
+
+def test_a_steady_group_survives_its_coordinators_one_after_the_other(somebody: Any) -> None:
+    one = somebody()
+    seen = set()
+    for offset in range(1, 6):
+        assert one.commit(offset) == 0
+        dead = coordinating(one.cluster)
+        seen.add(dead)
+        one.cluster.kill(dead, noticed_after_s=0)
+        assert one.heartbeat() == 0
+        assert one.offset() == (0, offset)
+        assert one.coordinator().ask(one.syncing()).assignment == b"plan"
+        one.cluster.start(dead)
+    assert len(seen) > 1
+
+
+def test_a_member_whose_coordinator_died_for_longer_than_its_session_is_still_in(somebody: Any) -> None:
+    """The session begins anew with the new coordinator."""
+    one = somebody(broker_session_timeout_ms=60_000)
+    one.cluster.kill(coordinating(one.cluster))
+    one.cluster.advance(one.cluster.schedule.now + 61)
+    assert one.heartbeat() == 0
+
+
+def test_who_is_parked_when_the_coordinator_moves_is_sent_on(somebody: Any) -> None:
+    one = somebody()
+    client = one.coordinator()
+    client.send(
+        JoinGroupRequest(
+            group_id=GROUP,
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+            group_instance_id="i",
+            protocol_type="consumer",
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=b"m")],
+        )
+    )
+    assert client.answers() == []
+    one.cluster.move_coordinator(GROUP)
+    assert [answer.error_code for answer in client.answers()] == [16]
+    assert client.ask(one.committing(5), 9).topics[0].partitions[0].error_code == 16
+    assert one.heartbeat() == 0
+
+
+def test_a_coordinator_that_died_while_somebody_was_parked_leaves_nothing_behind(somebody: Any) -> None:
+    one = somebody()
+    client = one.coordinator()
+    client.send(JoinGroupRequest(group_id="other", session_timeout_ms=10_000, protocol_type="x", protocols=[]))
+    one.cluster.kill(coordinating(one.cluster), noticed_after_s=0)
+    one.cluster.advance(one.cluster.schedule.now + 600)
+    assert client.broken
+
+
+def test_a_commit_is_answered_when_the_replicas_have_it(somebody: Any) -> None:
+    one = somebody()
+    client = one.coordinator()
+    object.__setattr__(one.cluster.config, "replication_s", 1.0)
+    client.send(one.committing(5), 9)
+    assert client.answers() == []
+    assert one.offset() == (0, -1)
+    one.cluster.advance(one.cluster.schedule.now + 1.1)
+    assert client.answers()[0].topics[0].partitions[0].error_code == 0
+    assert one.offset() == (0, 5)
+
+
+def test_a_paused_coordinator_lets_no_session_end_when_it_goes_on(somebody: Any) -> None:
+    """Its timers were held back; but by then another coordinates, and it has to hear of that first."""
+    one = somebody()
+    paused = coordinating(one.cluster)
+    one.cluster.pause(paused)
+    one.cluster.advance(one.cluster.schedule.now + 5)
+    assert coordinating(one.cluster) != paused
+    assert one.heartbeat() == 0
+    one.cluster.advance(one.cluster.schedule.now + 7)
+    one.cluster.resume(paused)
+    assert one.heartbeat() == 0
+
+
+def test_offsets_of_a_deleted_topic_go(somebody: Any) -> None:
+    one = somebody()
+    one.commit(5)
+    one.cluster.delete_topic("orders")
+    assert one.offset() == (0, -1)
+    one.cluster.create_topic("orders", 1)
+    assert one.offset() == (0, -1)
+
+
+def test_compaction_of_the_offsets_topic_loses_nothing(somebody: Any) -> None:
+    one = somebody()
+    for offset in range(10):
+        one.commit(offset)
+    one.cluster.compact(TopicPartition("__consumer_offsets", partition_for(GROUP, 5)))
+    one.cluster.move_coordinator(GROUP)
+    assert one.offset() == (0, 9)
+    assert one.heartbeat() == 0
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_transaction_from_end_to_end(version: int, commit: bool, moves: bool, somebody: Any) -> None:
+    """Offsets of a transaction count when it is committed, whether or not the coordinator is still the same."""
+    one = somebody()
+    assert one.commit(3) == 0
+    transactions = one.coordinator(1, "t")
+    producer = transactions.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000))
+    who = {"transactional_id": "t", "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+    if version < 5:
+        assert transactions.ask(AddOffsetsToTxnRequest(**who, group_id=GROUP)).error_code == 0
+    request = TxnOffsetCommitRequest(
+        **who,
+        group_id=GROUP,
+        generation_id_or_member_epoch=one.generation,
+        member_id=one.member_id,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name="orders",
+                partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=8)],
+            )
+        ],
+    )
+    assert one.coordinator().ask(request, version).topics[0].partitions[0].error_code == 0
+    assert one.offset() == (0, 3)
+    assert one.offset(require_stable=True) == (88, -1)
+    if moves:
+        one.cluster.move_coordinator(GROUP)
+        assert one.offset(require_stable=True) == (88, -1)
+    assert transactions.ask(EndTxnRequest(**who, committed=commit), version if version < 5 else 5).error_code == 0
+    one.cluster.advance(one.cluster.schedule.now + 1)
+    expected = 8 if commit else 3
+    assert one.offset(require_stable=True) == (0, expected)
+    one.cluster.move_coordinator(GROUP)
+    assert one.offset(require_stable=True) == (0, expected)
