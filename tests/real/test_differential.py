@@ -6,6 +6,7 @@ of every API, and all answers have to be equal, field by field.
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import os
 import time
@@ -37,6 +38,12 @@ def conversation(world: World, name: str) -> list[tuple[str, str]]:
     return [(label, pformat(note, width=110, sort_dicts=False)) for label, note in world.notes]
 
 
+def compared(real: tuple[str, str], ours: tuple[str, str]) -> str:
+    """Return where two notes differ, with what is around it."""
+    lines = difflib.unified_diff(real[1].splitlines(), ours[1].splitlines(), "Kafka", "here", lineterm="")
+    return "\n".join([real[0] if real[0] == ours[0] else f"{real[0]} (here {ours[0]})", *lines])
+
+
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
 def test_both_answer_the_same(kafka: Administration, name: str, plan: str):
@@ -48,10 +55,6 @@ def test_both_answer_the_same(kafka: Administration, name: str, plan: str):
     assert embedded.cluster.bugs == []
     there = conversation(SocketWorld(host, int(port), plan, prefix, base_ms), name)
 
-    differences = [
-        f"\n--- {label}\nKafka: {real}\nhere:  {ours if label == other else (other, ours)}"
-        for (label, real), (other, ours) in zip(there, here, strict=False)
-        if (label, real) != (other, ours)
-    ]
-    assert not differences, "".join(differences)
+    differences = [compared(real, ours) for real, ours in zip(there, here, strict=False) if real != ours]
+    assert not differences, "\n\n".join(differences)
     assert len(here) == len(there) > 0

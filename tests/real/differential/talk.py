@@ -19,6 +19,7 @@ from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.wire import Message
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -29,6 +30,7 @@ from .normal import Normal
 
 PLANS = ("lowest", "middle", "highest")
 PATIENCE = 40.0  #: Seconds until an answer that does not come is an error.
+NOBODYS = 49  #: What a coordinator that has read its log says of an id that nobody has: INVALID_PRODUCER_ID_MAPPING.
 LISTED_ONLY = 3  #: The first version of Produce that is really spoken.
 
 #: What the clusters of ``realkafka`` are told, told to the embedded one.
@@ -187,8 +189,9 @@ class World(abc.ABC):
         """Return a transactional id, once its coordinator is there."""
         name = self.name(stem)
         line = self.connect()
+        end = EndTxnRequest(transactional_id=name, producer_id=0, producer_epoch=0, committed=True)
         for _ in self._tries():
-            if self._found(line, name, 1):
+            if self._found(line, name, 1) and line.send(end, 0).quiet_answer().error_code == NOBODYS:
                 line.close()
                 return name
         raise AssertionError
