@@ -31,7 +31,7 @@ from ...records.batch import (
     split,
 )
 from ...records.builder import restamp
-from ...records.varints import Malformed, varint
+from ...records.varints import LENGTH_TABLES, Malformed, varint
 from ...wire.error_codes import Code
 from ..config import TopicConfig
 from .stored import Refused
@@ -44,6 +44,8 @@ RECORDS_READ_MAX = 20
 COMPLAINTS_MAX = 1_000
 UP_TO_MAGIC = 17
 _MAGIC = 2
+#: Lengths by the bytes that say them; one below zero is larger than any batch.
+_ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _KNOWN_CODECS = frozenset(compression.Codec)
 _INT64 = Struct(">q")
 _UINT32 = Struct(">I")
@@ -186,15 +188,16 @@ def _walk(data: bytes, count: int) -> None:
     pos = 0
     try:
         for _ in range(count):
-            raw = data[pos]
-            if raw < 0x80:
-                length = -1 if raw & 1 else raw >> 1
-                pos += 1
+            low = data[pos]
+            if low < 0x80:
+                pos += _ONE_BYTE[low] + 1
+            elif data[pos + 1] < 0x80:
+                pos += _TWO_BYTES[low | data[pos + 1] << 8] + 2
             else:
                 length, pos = varint(data, pos)
-            if length < 0:
-                raise Malformed("a record of negative length")
-            pos += length
+                if length < 0:
+                    raise Malformed("a record of negative length")
+                pos += length
     except IndexError:
         raise Malformed(f"its {size} bytes end before its {count} records do") from None
     if pos != size:

@@ -206,7 +206,7 @@ class Log:
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Return whether a transactional batch would be the first of its transaction here, so that its coordinator has
-        to be asked; not for an epoch that is over, which :meth:`append` refuses."""
+        to be asked; for an epoch that is over, too."""
         return self._producers.would_begin_transaction(producer_id, producer_epoch)
 
     def expire_producers(self, now_ms: int, after_ms: int) -> None:
@@ -251,9 +251,7 @@ class Log:
         offset = min(offset, self.end_offset)
         if offset <= self.start_offset:
             return
-        self._batches.drop_front(self._batches.index_of(offset - 1 if offset == self.end_offset else offset))
-        if offset == self.end_offset and self._batches and self._batches.items[0].next_offset <= offset:
-            self._batches.drop_front(len(self._batches))
+        self._batches.drop_front(self._batches.index_of(offset))
         self._epochs.start_at(offset)
         self._producers.transactions.forget_before(offset)
         self._move_start(offset)
@@ -283,13 +281,9 @@ class Log:
         view = memoryview(loaded.data)
         for batch in split(view, self.tp)[0]:
             self._take(StoredBatch.of(bytes(batch.view)))
-        if loaded.start_offset > self.end_offset:
-            self.end_offset = loaded.start_offset
+        self.end_offset = max(self.end_offset, loaded.start_offset)
         self.high_watermark = self.end_offset
-        if self._batches:
-            self.start_offset = min(loaded.start_offset, self._batches.items[0].base_offset)
         self.delete_before(loaded.start_offset)
-        self.start_offset = loaded.start_offset
 
     def _move_start(self, offset: int) -> None:
         self.start_offset = offset

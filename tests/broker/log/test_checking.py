@@ -1,0 +1,228 @@
+"""What leaders refuse: code by code, in the order that real brokers look, and whatever the bytes are."""
+
+from __future__ import annotations
+
+import struct
+
+import crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.broker.log.log import Refused
+from thinconsumer.errors import KafkaError
+from thinconsumer.records.batch import split
+from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
+from thinconsumer.wire.error_codes import Code
+
+
+def sealed(data, **fields):
+    """Return the batch with header fields replaced, and the checksum right again."""
+    out = bytearray(data)
+    places = {
+        "base_offset": (">q", 0), "length": (">i", 8), "magic": (">b", 16), "attributes": (">h", 21),
+        "last_offset_delta": (">i", 23), "max_timestamp": (">q", 35), "base_sequence": (">i", 53), "count": (">i", 57),
+    }  # fmt: skip
+    for name, value in fields.items():
+        layout, at = places[name]
+        struct.pack_into(layout, out, at, value)
+    struct.pack_into(">I", out, 17, crc32c.crc32c(bytes(out[21:])))
+    return bytes(out)
+
+
+def code_of(log, data, now):
+    try:
+        log.append(data, leader_epoch=0, now_ms=now)
+    except Refused as refused:
+        return Code(refused.code).name
+    return "taken"
+
+
+@pytest.fixture
+def good(write):
+    return write.batch(b"a", NewRecord(b"b", b"k", [("h", b"v")]))
+
+
+@pytest.fixture
+def code(log, tools):
+    return lambda data: code_of(log, data, tools.NOW)
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({}, "taken"),
+        ({"base_offset": 1}, "INVALID_RECORD"),
+        ({"length": 13}, "CORRUPT_MESSAGE"),
+        ({"length": -1}, "CORRUPT_MESSAGE"),
+        ({"length": 48}, "CORRUPT_MESSAGE"),
+        ({"magic": 3}, "CORRUPT_MESSAGE"),
+        ({"magic": -1}, "CORRUPT_MESSAGE"),
+        ({"magic": 1}, "INVALID_RECORD"),
+        ({"length": 2**31 - 1}, "INVALID_RECORD"),
+        ({"length": 60}, "INVALID_RECORD"),
+        ({"count": 1}, "INVALID_RECORD"),
+        ({"count": 3}, "INVALID_RECORD"),
+        ({"count": 0, "last_offset_delta": -1}, "INVALID_RECORD"),
+        ({"count": -1, "last_offset_delta": -2}, "INVALID_RECORD"),
+        ({"count": 3, "last_offset_delta": 2}, "INVALID_RECORD"),
+        ({"count": 1, "last_offset_delta": 0}, "INVALID_RECORD"),
+        ({"count": 2**31 - 1, "last_offset_delta": 2**31 - 2}, "INVALID_RECORD"),
+        ({"attributes": 0x20}, "INVALID_RECORD"),
+        ({"attributes": 5}, "UNKNOWN_SERVER_ERROR"),
+        ({"attributes": 1}, "UNKNOWN_SERVER_ERROR"),  # says it is gzip, and is not
+    ],
+)
+def test_headers(code, good, fields, name):
+    assert code(sealed(good, **fields)) == name
+
+
+def test_a_wrong_checksum(code, good):
+    assert code(good[:-1] + b"x") == "CORRUPT_MESSAGE"
+    assert code(good[:17] + bytes(4) + good[21:]) == "CORRUPT_MESSAGE"
+
+
+def test_checks_come_in_kafkas_order(new_log, write, tools):
+    log = new_log(max_message_bytes=100)
+    large = write.batch(bytes(200))
+    assert code_of(log, large, tools.NOW) == "MESSAGE_TOO_LARGE"
+    assert code_of(log, large[:-1] + b"x", tools.NOW) == "MESSAGE_TOO_LARGE"
+    assert code_of(log, sealed(large, base_offset=1), tools.NOW) == "INVALID_RECORD"
+
+
+@pytest.mark.parametrize("size", [0, 11, 16, 17, 60])
+def test_less_than_a_batch(code, good, size):
+    assert code(good[:size]) == "INVALID_RECORD"
+
+
+def test_more_than_a_batch(code, good):
+    assert code(good + good) == "INVALID_RECORD"
+
+
+def test_the_formats_of_old_are_refused(code):
+    assert code(build_legacy([NewRecord(b"v")], magic=1)) == "INVALID_RECORD"
+
+
+def test_a_producer_without_a_sequence_number(code, write):
+    assert code(write.batch(b"a", producer_id=1, producer_epoch=0)) == "INVALID_RECORD"
+
+
+@pytest.mark.parametrize("count", [2, 30])
+@pytest.mark.parametrize("codec", [0, 1, 3, 4])
+def test_records_are_looked_at_in_small_and_in_large_batches(code, write, count, codec):
+    good = write.batch(*[b"v"] * count, codec=codec)
+    assert code(good) == "taken"
+    if codec:
+        assert code(sealed(good[:70] + bytes(20), length=78)) == "UNKNOWN_SERVER_ERROR"
+    else:
+        assert code(sealed(good[:-1], length=len(good) - 13)) == "INVALID_RECORD"
+        assert code(sealed(good + b"\0", length=len(good) - 11)) == "INVALID_RECORD"
+        assert code(sealed(good[:61] + b"\x01" + good[62:])) == "INVALID_RECORD"  # a negative length
+        assert code(sealed(good[:61] + b"\xfe\xff\xff\x7f" + good[65:])) == "INVALID_RECORD"  # beyond the end
+        assert code(sealed(good[:61] + b"\xff\xff\xff\x7f" + good[65:])) == "INVALID_RECORD"
+        assert code(sealed(good[:61] + b"\xff" * 6 + good[67:])) == "INVALID_RECORD"  # a varint without an end
+
+
+def test_records_have_to_be_numbered_in_a_row(code, write):
+    assert code(write.batch(NewRecord(b"a", offset=1), NewRecord(b"b", offset=0), last_offset_delta=1)) == (
+        "INVALID_RECORD"
+    )
+
+
+def test_a_compacted_topic_needs_keys_and_says_where_they_are_missing(new_log, tools):
+    log = new_log(compact=True)
+    rows = [NewRecord(b"v", b"k" if number % 2 else None) for number in range(50)]
+    with pytest.raises(Refused) as refused:
+        tools.Writer(log)(*rows)
+    assert refused.value.code == Code.INVALID_RECORD
+    assert [at for at, _ in refused.value.record_errors] == list(range(0, 50, 2))
+    assert tools.Writer(log)(NewRecord(None, b"k")).base_offset == 0
+
+
+def test_complaints_are_bounded(new_log, tools):
+    with pytest.raises(Refused) as refused:
+        tools.Writer(new_log(compact=True))(*[b""] * 5_000)
+    assert len(refused.value.record_errors) == 1_000
+
+
+@pytest.mark.parametrize(("age", "taken"), [(0, True), (-3_600_000, True), (-3_600_001, False), (10**12, True)])
+@pytest.mark.parametrize("count", [1, 30])
+def test_records_from_the_future_are_refused(log, write, tools, age, taken, count):
+    data = write.batch(*[NewRecord(b"v", timestamp=tools.NOW - age)] * count)
+    assert code_of(log, data, tools.NOW) == ("taken" if taken else "INVALID_TIMESTAMP")
+
+
+def test_records_that_are_too_old_are_refused_where_a_topic_says_so(new_log, tools):
+    log = new_log(message_timestamp_before_max_ms=10)
+    write = tools.Writer(log)
+    rows = [NewRecord(b"v", timestamp=tools.NOW - age) for age in range(30)]
+    with pytest.raises(Refused) as refused:
+        write(*rows)
+    assert refused.value.code == Code.INVALID_TIMESTAMP
+    assert [at for at, _ in refused.value.record_errors] == list(range(11, 30))
+    assert write(*rows[:11]).base_offset == 0
+    assert code_of(log, build_batch([NewRecord(b"v", timestamp=-1)]), tools.NOW) == "taken"  # none at all is no time
+
+
+def test_the_time_counts_for_nothing_where_the_broker_dates_records(new_log, tools):
+    write = tools.Writer(new_log(log_append_time=True))
+    assert write(NewRecord(b"v", timestamp=tools.NOW + 10**10)).log_append_time_ms == tools.NOW
+
+
+def test_only_brokers_date_whole_batches(new_log, log, tools):
+    dated = build_batch([NewRecord(b"v", timestamp=5)], log_append_time=tools.NOW)
+    assert code_of(new_log(log_append_time=True), dated, tools.NOW) == "INVALID_TIMESTAMP"
+    assert code_of(log, build_batch([NewRecord(b"v")], log_append_time=-1), tools.NOW) == "INVALID_TIMESTAMP"
+    assert code_of(log, dated, tools.NOW) == "taken"
+    (batch,) = log.read_batches(0, 1)
+    assert (batch.timestamp_type, batch.max_timestamp) == (0, tools.NOW)
+    batch.check_crc()
+
+
+def test_a_wrong_max_timestamp_is_put_right(log, write, tools):
+    data = sealed(write.batch(NewRecord(b"v", timestamp=500)), max_timestamp=tools.NOW)
+    assert code_of(log, data, tools.NOW) == "taken"
+    (batch,) = log.read_batches(0, 1)
+    assert batch.max_timestamp == 500
+    batch.check_crc()
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    count=st.sampled_from([1, 3, 25]),
+    codec=st.sampled_from([0, 1, 3]),
+    changes=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4),
+    cut=st.integers(0, 30),
+    compact=st.booleans(),
+)
+def test_whatever_the_bytes_are_they_are_refused_or_can_be_kept(tools, count, codec, changes, cut, compact):
+    """No other exception comes out, and what is taken can be read, replicated, looked up, compacted and taken back."""
+    out = bytearray(build_batch([NewRecord(b"value", b"k", timestamp=tools.NOW)] * count, codec=codec))
+    out = out[: max(0, len(out) - cut)]
+    for at, byte in changes:
+        if at < len(out):
+            out[at] = byte
+    if len(out) > 61:
+        out[8:12] = (len(out) - 12).to_bytes(4, "big")
+    log, follower = tools.new_log(compact=compact), tools.new_log()
+    data = sealed(out) if len(out) > 61 else bytes(out)
+    try:
+        appended = log.append(memoryview(data), leader_epoch=1, now_ms=tools.NOW)
+    except Refused as refused:
+        assert refused.code in {-1, 2, 10, 32, 76, 87}
+        assert log.end_offset == 0
+        return
+    assert appended == (0, log.end_offset, -1, False)
+    for batch in log.batches_from(0):
+        follower.append_stored(batch)
+    for batch in log.read_batches(0, log.end_offset):
+        batch.check_crc()
+        try:
+            batch.decode("t", 0)
+        except KafkaError:
+            assert batch.count > 20  # only of large batches not every field is looked at
+    assert split(memoryview(log.read(0, log.end_offset, 10_000)))[1] is None
+    log.offset_for_timestamp(0, log.end_offset)
+    log.offset_of_max_timestamp(log.end_offset)
+    log.compact(tools.NOW, log.end_offset)
+    log.truncate_to(0)

@@ -1,0 +1,78 @@
+"""Leader epochs: where each began and ended, as followers and consumers ask (KIP-101, KIP-279, KIP-320)."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.log.epochs import LeaderEpochs
+
+
+@pytest.fixture
+def epochs():
+    """Epoch 1 from 0, 3 from 10, 4 from 25; the log ends at 30."""
+    made = LeaderEpochs()
+    for epoch, start in ((1, 0), (3, 10), (4, 25)):
+        made.assign(epoch, start)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (-1, (-1, -1)),
+        (0, (0, 0)),  # older than all that are known: it ended before them
+        (1, (1, 10)),
+        (2, (1, 10)),  # nobody led in it, or its records are gone
+        (3, (3, 25)),
+        (4, (4, 30)),
+        (5, (-1, -1)),  # from the future
+    ],
+)
+def test_where_an_epoch_ended(epochs, asked, answer):
+    assert epochs.end_of(asked, 30) == answer
+
+
+def test_without_epochs_nothing_is_known():
+    assert LeaderEpochs().end_of(0, 5) == (-1, -1)
+    assert LeaderEpochs().latest == -1
+
+
+@pytest.mark.parametrize(
+    ("epoch", "start", "entries"),
+    [
+        (4, 28, [(1, 0), (3, 10), (4, 25)]),  # known
+        (4, 20, [(1, 0), (3, 10), (4, 20)]),  # it began earlier than was known
+        (5, 30, [(1, 0), (3, 10), (4, 25), (5, 30)]),
+        (5, 25, [(1, 0), (3, 10), (5, 25)]),  # nothing was written in 4
+        (5, 5, [(1, 0), (5, 5)]),
+        (2, 12, [(1, 0), (2, 12)]),  # the newest word counts
+        (0, 0, [(0, 0)]),
+        (-1, 40, [(1, 0), (3, 10), (4, 25)]),
+    ],
+)
+def test_what_contradicts_the_newest_word_is_forgotten(epochs, epoch, start, entries):
+    epochs.assign(epoch, start)
+    assert epochs.entries == entries
+
+
+@pytest.mark.parametrize(
+    ("end", "entries"),
+    [(30, 3), (26, 3), (25, 2), (11, 2), (10, 1), (1, 1), (0, 0)],
+)
+def test_truncation(epochs, end, entries):
+    epochs.truncate_to(end)
+    assert len(epochs.entries) == entries
+
+
+@pytest.mark.parametrize(
+    ("start", "entries"),
+    [
+        (0, [(1, 0), (3, 10), (4, 25)]),
+        (5, [(1, 5), (3, 10), (4, 25)]),
+        (10, [(3, 10), (4, 25)]),
+        (30, [(4, 30)]),
+    ],
+)
+def test_deletion_from_the_front(epochs, start, entries):
+    epochs.start_at(start)
+    assert epochs.entries == entries

@@ -1,0 +1,418 @@
+"""A replica's log as a whole: what is read is what was appended, whatever happened to it in between."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.broker.log.log import Refused, StoredBatch
+from thinconsumer.records.batch import split
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.wire.error_codes import Code
+
+
+def test_an_empty_log(log):
+    assert (log.start_offset, log.end_offset, log.latest_epoch, log.epochs, log.size_bytes) == (0, 0, -1, [], 0)
+    assert log.read(0, 0, 100, at_least_one=True) == b""
+    assert list(log.read_batches(0, 10)) == []
+    assert log.last_stable_offset(0) == 0
+    assert log.offset_for_timestamp(0, 0) is None
+    log.truncate_to(0)
+    log.delete_before(5)
+    assert (log.start_offset, log.end_offset) == (0, 0)
+
+
+def test_offsets_and_the_leaders_epoch_are_stamped_and_nothing_else(log, write):
+    assert write(b"a", b"b") == (0, 2, -1, False)
+    sent = write.batch(b"c", NewRecord(b"d", b"k", [("h", b"v")]))
+    assert log.append(memoryview(sent), leader_epoch=7, now_ms=write.now) == (2, 4, -1, False)
+    read = log.read(2, 4, 10_000, at_least_one=True)
+    assert read[:8] == (2).to_bytes(8, "big")
+    assert read[12:16] == (7).to_bytes(4, "big")
+    assert (read[8:12], read[16:]) == (sent[8:12], sent[16:])
+    assert log.epochs == [(0, 0), (7, 2)]
+
+
+def test_log_append_time_is_the_brokers(new_log, tools):
+    log = new_log(log_append_time=True)
+    write = tools.Writer(log)
+    assert write(NewRecord(b"a", timestamp=5), now=99) == (0, 1, 99, False)
+    assert write.end(4, now_ms=100).log_append_time_ms == 100
+    first, marker = log.read_batches(0, 2)
+    assert (first.timestamp_type, first.decode("t", 0)[0].timestamp) == (1, 99)
+    first.check_crc()
+    marker.check_crc()
+    assert (marker.timestamp_type, marker.max_timestamp) == (1, 100)
+
+
+def test_what_is_larger_than_a_segment_is_refused_after_everything_else(new_log, tools):
+    write = tools.Writer(new_log(segment_bytes=100))
+    with pytest.raises(Refused) as refused:
+        write(bytes(100))
+    assert refused.value.code == Code.RECORD_LIST_TOO_LARGE
+    assert write(b"fits").base_offset == 0
+    with pytest.raises(Refused) as refused:
+        write.log.append(bytes(100), leader_epoch=0, now_ms=0)
+    assert refused.value.code == Code.CORRUPT_MESSAGE
+
+
+def test_a_refused_batch_leaves_no_trace(log, write):
+    write.transactional(1, b"a")
+    before = (log.end_offset, log.size_bytes, dict(log.open_transactions()))
+    with pytest.raises(Refused):
+        write(b"b", producer_id=1, producer_epoch=0, base_sequence=9, transactional=True)
+    with pytest.raises(Refused):
+        write(b"b", producer_id=2, producer_epoch=0, base_sequence=-1, transactional=True)
+    assert (log.end_offset, log.size_bytes, dict(log.open_transactions())) == before
+
+
+def test_a_duplicate_is_answered_with_its_first_offset_and_time(log, write, tools):
+    sent = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    first = write(b"a", b"b", **sent)
+    write(b"other")
+    assert write(b"a", b"b", **sent) == (first.base_offset, first.next_offset, tools.NOW, True)
+    assert log.end_offset == 3
+
+
+def test_a_coordinator_has_no_sequence_numbers(log, write):
+    for value in (b"a", b"b"):
+        data = write.batch(value, producer_id=1, producer_epoch=3, transactional=True)
+        log.append(data, leader_epoch=0, now_ms=0, from_client=False)
+    assert log.open_transactions() == {1: 0}
+    with pytest.raises(Refused) as refused:
+        log.append(write.batch(b"c", producer_id=1, producer_epoch=2), leader_epoch=0, now_ms=0, from_client=False)
+    assert refused.value.code == Code.INVALID_PRODUCER_EPOCH
+
+
+def test_followers_share_batches(log, write, new_log):
+    write(b"a", b"b")
+    write(b"c")
+    follower = new_log()
+    for batch in log.batches_from(0):
+        follower.append_stored(batch)
+    assert [id(one) for one in follower.batches_from(0)] == [id(one) for one in log.batches_from(0)]
+    assert follower.epochs == log.epochs
+    with pytest.raises(ValueError, match="offset 2 came when 3 had to come"):
+        follower.append_stored(next(log.batches_from(2)))
+
+
+def test_a_follower_may_begin_inside_a_batch_of_the_leader(log, write, new_log):
+    write(b"a", b"b", b"c")
+    log.delete_before(1)
+    follower = new_log()
+    follower.start_at(1)
+    follower.append_stored(next(log.batches_from(1)))
+    assert (follower.start_offset, follower.end_offset) == (1, 3)
+
+
+def test_truncation_takes_back_everything(log, write, new_log, tools):
+    write.transactional(1, b"a")
+    write.end(1, commit=False)
+    kept = list(log.batches_from(0))
+    log.begin_epoch(1)
+    write.transactional(1, b"b", leader_epoch=1)
+    write.transactional(2, b"c", leader_epoch=1)
+    write.end(1, commit=False, leader_epoch=1)
+    assert len(log.aborted(0, 100)) == 2
+    log.truncate_to(2)
+    twin = new_log()
+    for batch in kept:
+        twin.append_stored(batch)
+    tools.logs_equal(log, twin)
+    assert log.epochs == [(0, 0)]
+    assert log.last_stable_offset(2) == 2
+    write.sequences[1, 0] = 1
+    assert write.transactional(1, b"again").base_offset == 2
+
+
+def test_a_batch_across_the_offset_goes_as_a_whole(log, write):
+    write(b"a")
+    write(b"b", b"c", b"d")
+    log.truncate_to(2)
+    assert log.end_offset == 1
+    log.truncate_to(1)
+    assert log.end_offset == 1
+
+
+def test_an_epoch_without_records_goes_even_when_nothing_else_does(log, write):
+    write(b"a")
+    log.begin_epoch(3)
+    assert log.latest_epoch == 3
+    log.truncate_to(1)
+    assert log.epochs == [(0, 0)]
+
+
+def test_deleting_moves_the_start_and_drops_whole_batches(log, write, tools):
+    write(b"a", b"b")
+    write(b"c", b"d")
+    log.delete_before(3)
+    assert tools.contents(log) == [(3, None, b"d")]
+    assert [batch.base_offset for batch in log.batches_from(0)] == [2]
+    assert log.epochs == [(0, 3)]
+    log.delete_before(1)
+    assert log.start_offset == 3
+    log.delete_before(100)
+    assert (log.start_offset, log.end_offset, log.size_bytes) == (4, 4, 0)
+    assert write(b"e").base_offset == 4
+
+
+def test_producers_outlive_their_batches_until_they_are_forgotten(log, write, tools):
+    write.idempotent(1, b"a", b"b")
+    log.delete_before(2)
+    with pytest.raises(Refused):
+        write(b"c", producer_id=1, producer_epoch=0, base_sequence=7)
+    log.expire_producers(tools.NOW + 10, 10)
+    assert write(b"c", producer_id=1, producer_epoch=0, base_sequence=7).base_offset == 2
+
+
+def test_starting_elsewhere_forgets_everything(log, write):
+    write.transactional(1, b"a")
+    log.start_at(50)
+    assert (log.start_offset, log.end_offset, log.epochs, dict(log.open_transactions())) == (50, 50, [], {})
+    assert write(b"b").base_offset == 50
+
+
+def test_read_committed_ends_before_the_oldest_open_transaction(log, write):
+    write(b"a")
+    write.transactional(1, b"b")
+    write.transactional(2, b"c")
+    write.end(2)
+    assert log.last_stable_offset(4) == 1
+    assert log.last_stable_offset(0) == 0
+    write.end(1)
+    assert log.last_stable_offset(4) == 1  # the marker at 4 is not committed
+    assert log.last_stable_offset(5) == 5
+
+
+def test_the_stable_offset_is_never_below_the_start(log, write):
+    write.transactional(1, b"b", b"c")
+    log.delete_before(1)
+    assert log.last_stable_offset(2) == 1
+
+
+def test_a_full_disk_is_a_storage_error(new_log, tools):
+    class Full(tools.MemoryStore):
+        def append(self, data):
+            raise OSError(28, "No space left on device")
+
+    log = new_log(Full())
+    with pytest.raises(Refused) as refused:
+        tools.Writer(log)(b"a")
+    assert refused.value.code == Code.KAFKA_STORAGE_ERROR
+    assert log.end_offset == 0
+
+
+def test_what_lies_before_the_start_goes_from_the_store_when_it_is_most_of_it(new_log, tools):
+    store = tools.MemoryStore()
+    log = new_log(store)
+    write = tools.Writer(log)
+    for _ in range(10):
+        write(bytes(300_000))
+    log.delete_before(3)
+    assert store.rewritten == 0  # 900 kB before the start
+    log.delete_before(5)
+    assert store.rewritten == 0  # as much as the rest
+    log.delete_before(6)
+    assert store.rewritten == 1
+    assert len(store.data) == log.size_bytes
+    log.truncate_to(9)
+    write(b"new")
+    tools.logs_equal(log, new_log(store))
+
+
+# -- properties
+
+KEYS = st.sampled_from([b"a", b"b", b"c"])
+RECORD = st.tuples(KEYS, st.none() | st.binary(max_size=20), st.integers(0, 50))
+SHARE = st.floats(0, 1)
+STEP = st.one_of(
+    st.tuples(st.just("append"), st.lists(RECORD, min_size=1, max_size=5), st.sampled_from([0, 0, 1])),
+    st.tuples(st.just("append"), st.lists(RECORD, min_size=21, max_size=24), st.sampled_from([0, 1])),
+    st.tuples(st.just("epoch")),
+    st.tuples(st.just("truncate"), SHARE),
+    st.tuples(st.just("delete"), SHARE),
+    st.tuples(st.just("compact"), SHARE),
+)
+
+
+class Model:
+    """The same as lists: records with their batches' ends, and where the log begins and ends."""
+
+    def __init__(self):
+        self.records = []  # offset, key, value, timestamp
+        self.batches = []  # base, next, leader epoch
+        self.start = self.end = 0
+
+    def append(self, records, epoch, now):
+        for key, value, age in records:
+            self.records.append((self.end + len(self.records[self.records_before() :]), key, value, now - age))
+        self.batches.append((self.end, self.end + len(records), epoch))
+        self.end += len(records)
+
+    def records_before(self):
+        return sum(record[0] < self.end for record in self.records)
+
+    def truncate(self, offset):
+        if offset < self.end:
+            self.end = min([offset, *(base for base, after, _ in self.batches if base < offset < after)])
+            self.records = [record for record in self.records if record[0] < self.end]
+            self.batches = [batch for batch in self.batches if batch[1] <= self.end]
+            self.start = min(self.start, self.end)
+
+    def delete(self, offset):
+        self.start = max(self.start, offset)
+        self.batches = [batch for batch in self.batches if batch[1] > self.start]
+        kept = min((base for base, _, _ in self.batches), default=self.end)
+        self.records = [record for record in self.records if record[0] >= kept]
+
+    def compact(self, end):
+        end = max((after for _, after, _ in self.batches if after <= end), default=0)
+        last = {key: offset for offset, key, _, _ in self.records if self.start <= offset < end}
+        self.records = [r for r in self.records if r[0] >= end or last.get(r[1], -1) <= r[0]]
+
+    @property
+    def visible(self):
+        return [record for record in self.records if record[0] >= self.start]
+
+
+@settings(deadline=None, max_examples=80)
+@given(data=st.data(), steps=st.lists(STEP, max_size=12))
+def test_any_history_against_a_list_of_records(tools, data, steps):
+    store = tools.MemoryStore()
+    log = tools.new_log(store, compact=True, delete_retention_ms=10**9)
+    model, epoch = Model(), 0
+    for name, *arguments in steps:
+        share = model.start + round((arguments[0] if name in ("truncate", "delete", "compact") else 0)
+                                    * (model.end - model.start))  # fmt: skip
+        if name == "append":
+            rows, codec = arguments
+            model.append(rows, epoch, tools.NOW)
+            news = [NewRecord(value, key, timestamp=tools.NOW - age) for key, value, age in rows]
+            tools.Writer(log)(*news, codec=codec, leader_epoch=epoch)
+        elif name == "epoch":
+            epoch += 1
+            log.begin_epoch(epoch)
+        elif name == "truncate":
+            model.truncate(share)
+            log.truncate_to(share)
+        elif name == "delete":
+            model.delete(share)
+            log.delete_before(share)
+        else:
+            model.compact(share)
+            log.compact(tools.NOW, share)
+        _agree(log, model, data, tools)
+        _agree(tools.new_log(store), model, data, tools, end=max([model.start, *(b[1] for b in model.batches)]))
+
+
+def _agree(log, model, data, tools, end=None):
+    assert (log.start_offset, log.end_offset) == (model.start, model.end if end is None else end)
+    assert tools.contents(log) == [record[:3] for record in model.visible]
+    for batch in log.read_batches(log.start_offset, log.end_offset):
+        batch.check_crc()
+    offset = data.draw(st.integers(model.start, model.end))
+    _reads_agree(log, offset, data.draw(st.integers(0, 400)), data.draw(st.booleans()))
+    timestamp = tools.NOW - data.draw(st.integers(-1, 51))
+    found = log.offset_for_timestamp(timestamp, log.end_offset)
+    wanted = next(((r[0], r[3]) for r in model.visible if r[3] >= timestamp), None)
+    assert (found and found[:2]) == wanted
+
+
+def _reads_agree(log, offset, max_bytes, at_least_one):
+    batches = [batch.data for batch in log.batches_from(offset)]
+    if at_least_one and batches:
+        max_bytes = max(max_bytes, len(batches[0]))
+    read = log.read(offset, log.end_offset, max_bytes, at_least_one=at_least_one)
+    assert read == b"".join(batches)[:max_bytes]
+    whole, error = split(memoryview(read))
+    assert error is None
+    assert [bytes(one.view) for one in whole] == batches[: len(whole)]
+
+
+TRANSACTIONAL_STEP = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 3), st.integers(1, 2), st.booleans()),
+    st.tuples(st.just("end"), st.integers(1, 3), st.booleans()),
+    st.tuples(st.just("truncate"), SHARE),
+    st.tuples(st.just("delete"), SHARE),
+    st.tuples(st.just("compact"), SHARE, st.integers(0, 3)),
+)
+
+
+class Fates:
+    """What becomes of each record of transactions, and of those outside of any."""
+
+    def __init__(self, log, write):
+        self.log, self.write = log, write
+        self.rows = {}  # offset -> [producer or None, the marker's offset or None, committed, key]
+        self.floor = 0  # nothing below it may be taken back: it was committed once
+        self.now = write.now
+
+    def append(self, producer, count, transactional):
+        records = [NewRecord(b"v", b"%d" % number) for number in range(count)]
+        if transactional or producer in self.log.open_transactions():
+            known = self.log._producers.by_id.get(producer)
+            self.write.sequences[producer, 0] = known.last_sequence + 1 if known else 0
+            base = self.write.transactional(producer, *records).base_offset
+            fate = [producer, None, False]
+        else:
+            base = self.write(*records).base_offset
+            fate = [None, base, True]
+        self.rows |= {base + number: [*fate, number] for number in range(count)}
+
+    def end(self, producer, commit):
+        marker = self.write.end(producer, commit).base_offset
+        for fate in self.rows.values():
+            if fate[0] == producer and fate[1] is None:
+                fate[1:3] = [marker, commit]
+
+    def truncate(self, share):
+        self.log.truncate_to(max(self.floor, self.at(share)))
+        self.rows = {offset: fate for offset, fate in self.rows.items() if offset < self.log.end_offset}
+        for fate in self.rows.values():
+            if fate[0] is not None and fate[1] is not None and fate[1] >= self.log.end_offset:
+                fate[1:3] = [None, False]
+
+    def delete(self, share):
+        self.floor = self.log.end_offset  # only what is committed and decided can be deleted
+        self.log.delete_before(min(self.at(share), self.log.last_stable_offset(self.floor)))
+
+    def compact(self, share, passes_ms):
+        self.now += passes_ms
+        self.floor = max(self.floor, self.at(share))
+        batches = [batch.next_offset for batch in self.log.batches_from(0)]
+        end = max((n for n in batches if n <= self.log.last_stable_offset(self.floor)), default=0)
+        self.log.compact(self.now, self.floor)
+        last = {
+            fate[3]: offset
+            for offset, fate in sorted(self.rows.items())
+            if fate[2] and self.log.start_offset <= offset < end
+        }
+        self.rows = {o: fate for o, fate in self.rows.items() if o >= end or last.get(fate[3], -1) <= o}
+
+    def at(self, share):
+        return self.log.start_offset + round(share * (self.log.end_offset - self.log.start_offset))
+
+
+@settings(deadline=None, max_examples=200)
+@given(steps=st.lists(TRANSACTIONAL_STEP, max_size=25))
+def test_any_transactions_against_what_became_of_each_record(tools, steps):
+    """Read committed, a log yields the records of committed transactions and no others, up to the first open one."""
+    log = tools.new_log(compact=True, delete=False, delete_retention_ms=2)
+    fates = Fates(log, tools.Writer(log))
+    for name, *arguments in steps:
+        getattr(fates, name)(*arguments)
+        stable = log.last_stable_offset(log.end_offset)
+        undecided = [offset for offset, fate in fates.rows.items() if fate[1] is None]
+        assert stable == max(log.start_offset, min([log.end_offset, *undecided]))
+        committed = {o for o, fate in fates.rows.items() if log.start_offset <= o < stable and fate[2]}
+        assert tools.read_committed(log, stable) == committed
+
+
+def test_a_stored_batch_is_what_its_header_says(write):
+    data = write.batch(b"a", b"b", producer_id=5, producer_epoch=6, base_sequence=2**31 - 1, transactional=True)
+    batch = StoredBatch.of(data)
+    assert (batch.base_offset, batch.next_offset, batch.last_offset, batch.record_count) == (0, 2, 1, 2)
+    assert (batch.producer_id, batch.producer_epoch, batch.last_sequence) == (5, 6, 0)
+    assert (batch.is_control, batch.is_transactional, batch.is_dated_by_log) == (False, True, False)
+    assert (batch.codec, batch.delete_horizon_ms, batch.data) == (0, None, data)

@@ -1,0 +1,171 @@
+"""What producers may append: sequence numbers, epochs, transactions, markers."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.log.log import Refused
+from thinconsumer.wire.error_codes import Code
+
+LAST = 2**31 - 1
+
+
+def sent(write, first, count=1, *, epoch=0, producer=1, **more):
+    """Append a batch of so many records; return its base offset, the code it was refused with, or 'again N'."""
+    try:
+        appended = write(
+            *[b"v"] * count, producer_id=producer, producer_epoch=epoch, base_sequence=first, **more
+        )  # fmt: skip
+    except Refused as refused:
+        return Code(refused.code).name
+    return f"again {appended.base_offset}" if appended.duplicate else appended.base_offset
+
+
+def test_sequence_numbers_have_to_follow(write):
+    assert sent(write, 0, 3) == 0
+    assert sent(write, 3) == 3
+    assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 2) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 4) == 4
+
+
+def test_a_producer_that_is_not_known_may_begin_anywhere(write):
+    assert sent(write, 17) == 0
+    assert sent(write, 18) == 1
+
+
+def test_the_last_five_batches_may_come_again(write):
+    for first in range(6):
+        assert sent(write, first) == first
+    assert [sent(write, first) for first in range(1, 6)] == [f"again {first}" for first in range(1, 6)]
+    assert sent(write, 0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 4, 2) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # not the same batch
+    assert write.log.end_offset == 6
+
+
+def test_sequence_numbers_go_round(write):
+    assert sent(write, LAST - 1, 2) == 0
+    assert sent(write, 0) == 2
+    assert sent(write, 1) == 3
+
+
+def test_sequence_numbers_go_round_within_a_batch(write):
+    assert sent(write, LAST - 1, 4) == 0
+    assert sent(write, LAST - 1, 4) == "again 0"
+    assert sent(write, 2) == 4
+
+
+def test_a_new_epoch_begins_at_zero_and_ends_the_old_one(write):
+    assert sent(write, 0) == 0
+    assert sent(write, 1, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 0, epoch=1) == 1
+    assert sent(write, 0, epoch=1) == "again 1"
+    assert sent(write, 1, epoch=0) == "INVALID_PRODUCER_EPOCH"
+    assert sent(write, 0, epoch=0) == "INVALID_PRODUCER_EPOCH"
+
+
+def test_producers_do_not_know_of_each_other(write):
+    assert [sent(write, 0, producer=1), sent(write, 0, producer=2), sent(write, 1, producer=1)] == [0, 1, 2]
+
+
+def test_a_producer_without_an_epoch_is_never_out_of_order(write):
+    assert sent(write, 5, epoch=-1) == 0
+    assert sent(write, 9, epoch=-1) == 1
+
+
+def test_in_a_transaction_everything_belongs_to_it(write):
+    assert sent(write, 0, transactional=True) == 0
+    assert sent(write, 1) == "INVALID_TXN_STATE"
+    assert sent(write, 1, transactional=True) == 1
+    write.end(1)
+    assert sent(write, 2) == 3
+    assert write.log.open_transactions() == {}
+
+
+def refusal_of_marker(write, **marker):
+    try:
+        write.end(1, **marker)
+    except Refused as refused:
+        return Code(refused.code).name
+    return None
+
+
+def test_sequence_numbers_go_on_after_a_marker_of_the_same_epoch_and_anew_after_one_of_the_next(write):
+    sent(write, 0, transactional=True)
+    write.end(1)
+    assert sent(write, 1, transactional=True) == 2
+    write.end(1, epoch=1)
+    assert sent(write, 2, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 1, epoch=0) == "INVALID_PRODUCER_EPOCH"
+    assert sent(write, 0, epoch=1) == 4
+
+
+def test_markers_of_older_epochs_and_older_coordinators_are_refused(write):
+    sent(write, 0, epoch=3, transactional=True)
+    assert refusal_of_marker(write, epoch=2) == "INVALID_PRODUCER_EPOCH"
+    assert refusal_of_marker(write, epoch=3, coordinator_epoch=5) is None
+    assert refusal_of_marker(write, epoch=3, coordinator_epoch=4) == "TRANSACTION_COORDINATOR_FENCED"
+    assert refusal_of_marker(write, epoch=4, coordinator_epoch=5) is None
+    assert write.log.end_offset == 3
+
+
+@pytest.mark.parametrize(
+    ("epoch", "version", "refusal"),
+    [
+        (0, 0, None), (0, 1, None), (0, 2, "INVALID_PRODUCER_EPOCH"), (1, 2, None),
+    ],
+)  # fmt: skip
+def test_from_version_2_on_a_transaction_ends_in_an_epoch_of_its_own(write, epoch, version, refusal):
+    sent(write, 0, transactional=True)
+    assert refusal_of_marker(write, epoch=epoch, transaction_version=version) == refusal
+
+
+def test_the_same_marker_once_more_is_no_error(write):
+    sent(write, 0, transactional=True)
+    assert refusal_of_marker(write, epoch=1, transaction_version=2) is None
+    assert refusal_of_marker(write, epoch=1, transaction_version=2) is None
+    assert write.log.aborted(0, 99) == []
+
+
+def test_a_marker_without_a_transaction_is_appended(write):
+    assert refusal_of_marker(write) is None
+    assert (write.log.end_offset, write.log.last_stable_offset(1)) == (1, 1)
+    assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # it has made the producer known
+    assert sent(write, 0) == 1
+
+
+def test_only_idle_producers_are_forgotten(write, tools):
+    sent(write, 0, producer=1)
+    sent(write, 0, producer=2, transactional=True)
+    write.log.expire_producers(tools.NOW + 9, 10)
+    assert sent(write, 7, producer=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    write.log.expire_producers(tools.NOW + 10, 10)
+    assert sent(write, 7, producer=1) == 2
+    assert sent(write, 7, producer=2, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+def test_followers_and_restarts_learn_the_same(write, new_log, tools):
+    sent(write, 0, 3)
+    sent(write, 0, producer=2, transactional=True)
+    write.end(2, commit=False, coordinator_epoch=4)
+    follower = new_log()
+    for batch in write.log.batches_from(0):
+        follower.append_stored(batch)
+    twin = tools.Writer(follower)
+    assert sent(twin, 0, 3) == "again 0"
+    assert sent(twin, 4) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    with pytest.raises(Refused) as refused:
+        twin.end(2, coordinator_epoch=3)
+    assert refused.value.code == Code.TRANSACTION_COORDINATOR_FENCED
+    assert follower.aborted(0, 99) == [(2, 3)]
+
+
+def test_followers_take_what_their_leader_took(write, new_log):
+    """Even what they would refuse as leaders: it was checked once, and the logs have to be equal."""
+    sent(write, 0, epoch=1)
+    later = new_log()
+    for batch in write.log.batches_from(0):
+        later.append_stored(batch)
+    old = write.batch(b"v", producer_id=1, producer_epoch=0, base_sequence=9, base_offset=1)
+    later.append_stored(type(next(later.batches_from(0))).of(old))
+    assert later.end_offset == 2

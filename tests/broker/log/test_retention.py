@@ -1,0 +1,81 @@
+"""Old and superfluous segments go as wholes, and never what is not committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.log.retention import segments
+from thinconsumer.records.builder import NewRecord
+
+SIZE = 1_000
+
+
+@pytest.fixture
+def filled(tools):
+    """``filled(**config)``: ten batches of 1000 bytes, three to a segment; batch n at the time 100 n."""
+
+    def fill(**config):
+        log = tools.new_log(segment_bytes=3 * SIZE + 10, **config)
+        write = tools.Writer(log)
+        empty = len(write.batch(NewRecord(b"", timestamp=0)))
+        for number in range(10):
+            data = write.batch(NewRecord(bytes(SIZE - empty - 2), timestamp=100 * number))
+            log.append(data, leader_epoch=0, now_ms=1_000)
+        assert log.size_bytes == 10 * SIZE
+        return log
+
+    return fill
+
+
+def test_segments_are_as_full_as_they_may_be(filled):
+    log = filled()
+    found = segments(list(log.batches_from(0)), 3 * SIZE + 10, log.end_offset)
+    assert found == [(3000, 200, 3), (3000, 500, 6), (3000, 800, 9), (1000, 900, 10)]
+    assert segments([], 100, 5) == []
+
+
+@pytest.mark.parametrize(
+    ("keep", "start"),
+    [(-1, 0), (10_000, 0), (9_999, 0), (7_001, 0), (7_000, 3), (4_000, 6), (1_000, 9), (0, 10)],
+)
+def test_by_size(filled, keep, start):
+    log = filled(retention_ms=-1, retention_bytes=keep)
+    log.apply_retention(10**12, 10)
+    assert (log.start_offset, log.end_offset) == (start, 10)
+
+
+@pytest.mark.parametrize(
+    ("now", "start"), [(1_200, 0), (1_201, 3), (1_500, 3), (1_501, 6), (1_801, 9), (1_900, 9), (1_901, 10)]
+)
+def test_by_age_of_the_newest_record_of_a_segment(filled, now, start):
+    log = filled(retention_ms=1_000)
+    log.apply_retention(now, 10)
+    assert log.start_offset == start
+
+
+@pytest.mark.parametrize(("high_watermark", "start"), [(0, 0), (2, 0), (3, 3), (8, 6), (10, 10)])
+def test_nothing_that_is_not_committed(filled, high_watermark, start):
+    log = filled(retention_ms=0)
+    log.apply_retention(10**6, high_watermark)
+    assert log.start_offset == start
+
+
+def test_size_and_age_each_count_from_the_front(filled):
+    log = filled(retention_ms=1_000, retention_bytes=7_000)
+    log.apply_retention(1_501, 10)  # by size one segment goes, by age a second
+    assert log.start_offset == 6
+
+
+def test_a_compacted_log_keeps_everything(filled):
+    log = filled(delete=False, retention_ms=0)
+    log.apply_retention(10**12, 10)
+    assert log.start_offset == 0
+
+
+def test_records_without_a_time_stay(tools):
+    log = tools.new_log(retention_ms=1)
+    write = tools.Writer(log)
+    write.now = -1
+    write(b"v", now=0)
+    log.apply_retention(10**12, 1)
+    assert log.start_offset == 0
