@@ -29,11 +29,33 @@ from .schedule import Schedule
 RETENTION_CHECK_S = 300.0
 
 
-class Storage(Protocol):
-    """Where logs are kept beyond this process; ``directory.DirectoryStore`` is one."""
+#: Producer ids are taken from what is kept in blocks, so that a cluster started again gives none of them twice.
+PRODUCER_ID_BLOCK = 1000
 
-    def log_store(self, tp: TopicPartition) -> LogStore | None:
-        """Return what keeps one partition's log."""
+
+class Stored(Protocol):
+    """What a cluster that was started before had."""
+
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def next_producer_id(self) -> int: ...
+    @property
+    def topics(self) -> Mapping[str, TopicImage]: ...
+
+
+class Storage(Protocol):
+    """Where a cluster is kept beyond this process; ``directory.ClusterDirectory`` is one."""
+
+    def load(self) -> Stored:
+        """Return what was there before."""
+        ...
+
+    def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
+        """Keep this instead of what was saved before."""
+
+    def log_store(self, node_id: int, tp: TopicPartition) -> LogStore:
+        """Return what keeps one replica's log."""
         ...
 
 
@@ -66,26 +88,30 @@ class Cluster:
         self.random = random
         self.config = config or BrokerConfig()
         self.schedule = Schedule(now, wall_time)
-        self.cluster_id = cluster_id or self.new_id().hex()[:22]
+        self._storage = storage
+        stored = storage.load() if storage is not None else None
+        self.cluster_id = cluster_id or (stored.cluster_id if stored else "") or self.new_id().hex()[:22]
         self.controller = Controller(self, self.cluster_id)
         self.replication = Replication(self)
         self.rules = Rules()
         self.apis: Mapping[int, Api] = APIS
         self.bugs: list[str] = []  #: What handlers raised, which they never should; tests look here.
         self.nodes: dict[int, Node] = {}
-        self._storage = storage
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
         self._cuts: set[frozenset[int]] = set()
-        self._producer_ids = 0
+        self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
         self._connection_ids = 0
         for index in range(nodes):
             host, port = hosts[index] if hosts else (f"kafka{index + 1}", 9092)
             self.nodes[index + 1] = Node(self, index + 1, host, port, racks[index] if racks else None)
+        for topic in stored.topics.values() if stored else ():
+            self.controller.image.put_topic(topic)
         for node in self.nodes.values():
             node.start()
             self.controller.register(node.own_image)
         for name, partitions in (topics or {}).items():
-            self.controller.create_topic(name, partitions)
+            if name not in self.controller.image.topics:
+                self.controller.create_topic(name, partitions)
         for node in self.nodes.values():
             node.take_all_news()  # a cluster that is there knows itself
         self.schedule.call_later(RETENTION_CHECK_S, self._retain)
@@ -245,14 +271,23 @@ class Cluster:
 
     def new_producer_id(self) -> int:
         """Return an id that no producer has had."""
+        if self._producer_ids >= self._producer_ids_end:
+            self._producer_ids_end = self._producer_ids + PRODUCER_ID_BLOCK
+            self.keep()
         self._producer_ids += 1
         return self._producer_ids - 1
+
+    def keep(self) -> None:
+        """Let the storage, if there is one, know what has changed outside of the logs."""
+        if self._storage is not None:
+            topics = self.controller.image.topics.values()
+            self._storage.save(topics, cluster_id=self.cluster_id, next_producer_id=self._producer_ids_end)
 
     def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
         """Return the log that a node has of a partition; an empty one if it had none of this topic id."""
         topic_id, log = self._logs.get((node_id, row.tp), (b"", None))
         if log is None or topic_id != row.topic_id:
-            store = self._storage.log_store(row.tp) if self._storage and node_id == row.replicas[0] else None
+            store = self._storage.log_store(node_id, row.tp) if self._storage is not None else None
             log = Log(row.tp, config, store)
             self._logs[node_id, row.tp] = (row.topic_id, log)
         return log

@@ -123,11 +123,13 @@ class Controller:
         """
         self._topic(name)
         self.image.drop_topic(name)
+        self._cluster.keep()
         self._publish(lambda image: image.drop_topic(name))
 
     def put(self, topic: TopicImage) -> None:
         """Make this the truth about a topic, and tell everybody."""
         self.image.put_topic(topic)
+        self._cluster.keep()
         self._publish(lambda image: image.put_topic(topic))
 
     def ensure_internal(self, name: str) -> TopicImage:

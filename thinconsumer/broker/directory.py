@@ -194,6 +194,46 @@ class DirectoryStore:
             raise IllegalStateError(f"{path} is broken ({error!r}): mend it, or begin with an empty folder") from error
 
 
+class ClusterDirectory:
+    """A whole cluster's folder: ``node-1``, ``node-2``, ... with what each broker has on its disk.
+
+    Raises:
+        IllegalStateError: Somebody else has the folder, or it holds a cluster of more nodes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], nodes: int) -> None:
+        self._stores: dict[int, DirectoryStore] = {}
+        try:
+            for node_id in range(1, nodes + 1):
+                self._stores[node_id] = DirectoryStore(Path(path) / f"node-{node_id}")
+            for topic in self.load().topics.values():
+                most = max(replica for row in topic.partitions for replica in row.replicas)
+                if most > nodes:
+                    raise IllegalStateError(f"{path} holds a cluster of at least {most} nodes, and {nodes} are started")
+        except BaseException:
+            self.close()
+            raise
+
+    def load(self) -> StoredCluster:
+        """Return what was saved last."""
+        return self._stores[1].load()
+
+    def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
+        """Keep this on every node's disk; logs of topics that are not there any more are deleted."""
+        kept = list(topics)
+        for store in self._stores.values():
+            store.save_topics(kept, cluster_id=cluster_id, next_producer_id=next_producer_id)
+
+    def log_store(self, node_id: int, tp: TopicPartition) -> PartitionFile:
+        """Return what keeps one replica's log: see :meth:`DirectoryStore.log_store`."""
+        return self._stores[node_id].log_store(tp)
+
+    def close(self) -> None:
+        """Close everything."""
+        for store in self._stores.values():
+            store.close()
+
+
 class PartitionFile:
     """A :class:`~.log.stored.LogStore`: one file, which only grows but when the log is cut."""
 

@@ -112,7 +112,7 @@ class EmbeddedBroker:
                 listener = _Listener(self, index + 1, host, port + index if port else 0)
                 self._listeners[index + 1] = listener
             if directory is not None:
-                self._storage = _open_directory(directory)
+                self._storage = _open_directory(directory, nodes)
             self._cluster = Cluster(
                 nodes,
                 topics,
@@ -574,7 +574,7 @@ class _Channel:
         self._broker._unread.discard(self)
 
 
-def _open_directory(path: str) -> Any:
-    from .directory import DirectoryStore
+def _open_directory(path: str, nodes: int) -> Any:
+    from .directory import ClusterDirectory
 
-    return DirectoryStore(path)
+    return ClusterDirectory(path, nodes)

@@ -1,0 +1,123 @@
+"""A cluster that is ended and started again on its folder: everything that was acknowledged is there."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.broker.cluster import Cluster
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.directory import ClusterDirectory
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from thinconsumer.wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+
+TP = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def started(tmp_path):
+    """``started(nodes)`` starts the cluster of one folder again; the one before is over then."""
+    stores = []
+
+    def start(nodes=2, seed=1):
+        if stores:
+            stores.pop().close()
+        stores.append(ClusterDirectory(tmp_path, nodes))
+        return Cluster(
+            nodes, {"t": 1}, random=random.Random(seed), config=BrokerConfig(), storage=stores[-1], wall_time=1.7e9
+        )
+
+    yield start
+    for store in stores:
+        store.close()
+
+
+def values(cluster, tp=TP):
+    log = cluster.leader(tp).log
+    return [r.value for batch in log.read_batches(log.start_offset, log.end_offset) for r in batch.decode("t", 0)]
+
+
+def test_records_topics_and_ids_are_there_again(started):
+    before = started()
+    before.create_topic("u", 3, 2, {"cleanup.policy": "compact"})
+    before.produce("t", [b"a", b"b"])
+    before.produce("t", [b"c"])
+    producer = before.new_producer_id()
+    after = started(seed=2)
+    assert after.cluster_id == before.cluster_id
+    assert after.controller.image.topics == before.controller.image.topics
+    assert values(after) == [b"a", b"b", b"c"]
+    assert after.leader(TP).high_watermark == 3
+    assert after.new_producer_id() > producer
+    assert after.produce("t", [b"d"]) == 3
+
+
+def test_leaders_that_moved_lead_on(started):
+    before = started()
+    before.produce("t", [b"a"])
+    before.move_leader(TP, 2)
+    before.produce("t", [b"b"])
+    after = started()
+    assert after.leader(TP).node.node_id == 2
+    assert after.leader(TP).log.end_of_epoch(0) == (0, 1)
+    assert values(after) == [b"a", b"b"]
+
+
+def test_deleted_records_and_topics_stay_deleted(started):
+    before = started()
+    before.create_topic("u", 1)
+    before.produce("u", [b"old"])
+    for n in range(4):
+        before.produce("t", [b"%d" % n])
+    before.delete_records(TP, 2)
+    before.delete_topic("u")
+    after = started()
+    assert "u" not in after.controller.image.topics
+    assert after.leader(TP).log.start_offset == 2
+    assert values(after) == [b"2", b"3"]
+    after.create_topic("u", 1)
+    assert after.leader(TopicPartition("u", 0)).log.end_offset == 0
+
+
+def test_what_groups_committed_is_there_again(started, client_of):
+    before = started()
+    group = OffsetCommitRequestTopic(
+        name="t", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
+    )
+
+    def coordinator(cluster):
+        found = client_of(cluster, 1).ask(FindCoordinatorRequest(coordinator_keys=["g"]))
+        return client_of(cluster, found.coordinators[0].node_id)
+
+    before.produce("t", [b"x"])
+    commit = OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=-1, topics=[group])
+    answer = coordinator(before).ask(commit, 9)
+    assert answer.topics[0].partitions[0].error_code == 0
+    after = started()
+    asked = OffsetFetchRequestGroup(group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])])
+    found = coordinator(after).ask(OffsetFetchRequest(groups=[asked]), 9)
+    assert found.groups[0].topics[0].partitions[0].committed_offset == 7
+
+
+def test_fewer_nodes_than_the_folder_knows_are_refused(started, tmp_path):
+    started(3)
+    with pytest.raises(IllegalStateError, match="at least 3 nodes"):
+        started(2)
+
+
+def test_two_clusters_do_not_share_a_folder(started, tmp_path):
+    started()
+    with pytest.raises(IllegalStateError):
+        ClusterDirectory(tmp_path, 2)
