@@ -22,6 +22,17 @@
 * **Topics** are data: ``cluster.partition("orders", 0).elect(2)``, ``.append(batch)``, ``.delete_before(100)``,
   ``.error_code = 3``; then ``cluster.topics.changed()`` when a parked Fetch should notice.
 * Anything with ``connection_made`` can listen instead of a scripted broker: see :class:`Peer`.
+
+With the broker's own code in place of the script, and a network that fails by itself, it is a :class:`Simulation`::
+
+    sim = Simulation(seed=1, brokers=3, topics={"orders": 6})
+    consumer = sim.consumer(assign={"orders": [0, 1]}, auto_offset_reset="earliest")
+    sim.produce("orders", 0, [b"a", b"b"])
+    sim.kill(1)
+    sim.run_until(lambda: len(consumer.records) == 2)
+    sim.check()                                         # nothing skipped, doubled, out of order, ...
+
+Its face is in :mod:`.simulation`; clients of your own take part with ``Consumer(driver=sim.driver())``.
 """
 
 from .broker import VERSIONS_4X, Delay, Disconnect, Raw, Received, ScriptedBroker, Silence
@@ -30,6 +41,7 @@ from .cluster import ScriptedCluster
 from .driver import MemoryDriver
 from .network import Network
 from .peer import Conversation, Peer, PeerConnection, ScriptedPeer
+from .simulation import Simulation, Swarm, Violation
 from .topics import PartitionLog, Topics
 
 __all__ = [
@@ -48,6 +60,9 @@ __all__ = [
     "ScriptedCluster",
     "ScriptedPeer",
     "Silence",
+    "Simulation",
+    "Swarm",
     "Topics",
+    "Violation",
     "VirtualClock",
 ]

@@ -50,9 +50,7 @@ class MemoryDriver(Told):
         self._endpoint = endpoint
         self._told = False
         self._obeying = False
-        left_in_work, self.in_work = self.in_work, None
-        if left_in_work is not None:
-            left_in_work.interrupted()
+        self._give_up_left_in_work()
         self._obey()
         self._flush()
         ringing, self._ringing = self._ringing, False
@@ -120,6 +118,11 @@ class MemoryDriver(Told):
     def gone(self, stream: Stream) -> None:
         """Forget a stream whose connection is over."""
         self._connections.pop(id(stream), None)
+
+    def _give_up_left_in_work(self) -> None:
+        left_in_work, self.in_work = self.in_work, None
+        if left_in_work is not None:
+            left_in_work.interrupted()
 
     def _jump(self, moment: float) -> None:
         event = self.network.next_event_at()

@@ -1,0 +1,109 @@
+"""``python -m thinconsumer.testing.simulation``: one seed with its trace, or a range of them with totals and rate.
+
+``--seed 123`` repeats one run and shows its knobs, and the trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many;
+seeds that fail are listed with their first line, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from .knobs import Knobs
+from .swarm import Swarm
+from .world import Violation
+
+#: Seconds between two lines of progress.
+PROGRESS_S = 10.0
+
+
+def say(*words: object) -> None:
+    """Write a line, at once: these runs take long."""
+    print(*words, flush=True)  # noqa: T201 - this is a command
+
+
+def run_one(seed: int) -> tuple[int, Counter[str], str]:
+    """Return the seed, what happened, and what was wrong."""
+    try:
+        return seed, Swarm(seed).run(), ""
+    except Exception as error:  # noqa: BLE001 - a run that breaks in any way is one that failed
+        first = str(error).split("\n\n", 2)
+        words = first[1].splitlines()[0] if isinstance(error, Violation) and len(first) > 1 else repr(error)
+        return seed, Counter(), words[:400]
+
+
+def repeat(seed: int, show_trace: bool) -> int:
+    """Run one seed with its trace."""
+    swarm = Swarm(seed, traced=True)
+    say(f"seed {seed}\n{swarm.knobs}\n")
+    try:
+        counts = swarm.run()
+    except Violation as violation:
+        say(str(violation).split("\n\n", 1)[-1])
+        return 1
+    if show_trace:
+        say(swarm.sim.trace.text())
+    say(_words(counts))
+    say(f"trace {swarm.sim.trace.digest()}")
+    return 0
+
+
+def run_many(seeds: Sequence[int], jobs: int) -> int:
+    """Run all of them; return the exit code."""
+    began = told = time.monotonic()
+    total: Counter[str] = Counter()
+    failed: list[tuple[int, str]] = []
+    done = 0
+    for seed, counts, error in _results(seeds, jobs):
+        done += 1
+        total += counts
+        if error:
+            failed.append((seed, error))
+            say(f"seed {seed} failed: {error}")
+        if time.monotonic() - told > PROGRESS_S:
+            told = time.monotonic()
+            say(f"{done} of {len(seeds)}, {done / (told - began):.1f} seeds/s, {len(failed)} failed")
+    seconds = time.monotonic() - began
+    say(f"{done} seeds in {seconds:.1f} s, {done / max(seconds, 1e-9):.2f} seeds/s, {len(failed)} failed")
+    say(_words(total))
+    if failed:
+        say("failed seeds:", *(seed for seed, _ in failed))
+    return 1 if failed else 0
+
+
+def _results(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, Counter[str], str]]:
+    if jobs <= 1:
+        yield from map(run_one, seeds)
+        return
+    with multiprocessing.Pool(jobs) as pool:
+        yield from pool.imap_unordered(run_one, seeds, chunksize=4)
+
+
+def _words(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(prog="python -m thinconsumer.testing.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="repeat one run, with its trace")
+    parser.add_argument("--seeds", default="1:150", help="a range of seeds, first:last (default %(default)s)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes to run them in (default %(default)s)")
+    parser.add_argument("--trace", action="store_true", help="with --seed: show the whole trace")
+    parser.add_argument("--knobs", action="store_true", help="with --seed: show the knobs and run nothing")
+    options = parser.parse_args(arguments)
+    if options.seed is None:
+        first, _, last = options.seeds.partition(":")
+        return run_many(range(int(first), int(last or first) + 1), options.jobs)
+    if options.knobs:
+        say(Knobs.draw(options.seed))
+        return 0
+    return repeat(options.seed, options.trace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

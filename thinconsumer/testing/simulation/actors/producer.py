@@ -1,0 +1,91 @@
+"""An application that writes: the internal producer on a driver of this world, and what it was told of each record.
+
+Values are ``<name>:<number>``, so that a record tells where it comes from whatever its offset is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ....errors import KafkaError
+from ....produce.producer import Producer
+from ....produce.settings import ProducerSettings
+from ....timers import NEVER
+from ....types import TopicPartition
+from ..driver import Crashed, SimDriver
+from ..world import Actor, World
+
+
+class ProducerActor(Actor):
+    """Sends ``count`` records to one of ``targets`` every ``interval_s`` seconds, until :meth:`stop`.
+
+    ``receipts`` has each record's: where it is, or why not.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        new_driver: Callable[[str], SimDriver],
+        targets: Sequence[TopicPartition],
+        *,
+        interval_s: float = 0.1,
+        count: int = 10,
+        size: int = 20,
+        options: Mapping[str, Any],
+    ) -> None:
+        super().__init__(world, name)
+        self.targets = list(targets)
+        self.interval_s = interval_s
+        self.count = count
+        self.size = size
+        self.sent = 0
+        self.receipts: list[tuple[TopicPartition, bytes, Any]] = []
+        self.is_stopped = False
+        self._send_at = world.now()
+        driver = self.driver = new_driver(name)
+        driver.on_mail = self.wake
+        settings = ProducerSettings.from_options(client_id=name, max_block_ms=0, **options)
+        self.producer = Producer(settings, driver=driver)
+        self.wake()
+
+    def __repr__(self) -> str:
+        return f"<ProducerActor {self.name}, {self.sent} records>"
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every record has been settled."""
+        return self.producer.idle
+
+    def stop(self) -> None:
+        """Write nothing new."""
+        self.is_stopped = True
+
+    def send(self, tp: TopicPartition, count: int = 1) -> None:
+        """Hand records over, to be sent in the next turns."""
+        for _ in range(count):
+            value = b"%s:%d" % (self.name.encode(), self.sent)
+            value += b"." * (self.size - len(value))
+            try:
+                receipt = self.producer.send(tp.topic, value, partition=tp.partition)
+            except KafkaError:
+                return  # the buffer is full; the next turn tries again
+            self.sent += 1
+            self.receipts.append((tp, value, receipt))
+        self.wake()
+
+    def turn(self) -> float:
+        """Send what is due, and go on with what was sent."""
+        now = self.world.now()
+        due = NEVER
+        try:
+            if not self.is_stopped:
+                if now >= self._send_at:
+                    self._send_at = now + self.interval_s * (0.5 + self.random.random())
+                    self.send(self.random.choice(self.targets), self.count)
+                due = self._send_at
+            self.producer.poll(0)
+        except Crashed:
+            return NEVER
+        return min(due, self.producer.wake_at()) if not self.producer.idle else due

@@ -1,0 +1,39 @@
+"""Is what was delivered what the log holds, and was it ever allowed to be seen?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....types import ConsumerRecord
+from .base import Checker, Reader, Records
+
+
+class ContentChecker(Checker):
+    """Every record is one that was committed, under read_committed by its transaction too, equal in every field."""
+
+    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
+        """Compare each record with the log's."""
+        for tp, found in records.items():
+            truth = self.truth(tp)
+            if truth is None:
+                self.accuse(f"{reader} was given records of {tp}, which does not exist")
+                return
+            rows = truth.rows
+            for record in found:
+                row = rows.get((record.offset, record.leader_epoch))
+                if row != record:
+                    self.accuse(_what_is_wrong(reader, record, row))
+                    return
+                if reader.read_committed and truth.is_hidden(record.offset, record.leader_epoch):
+                    self.accuse(f"{reader} read {_name(record)}, whose transaction is open or was aborted")
+                    return
+
+
+def _what_is_wrong(reader: Reader, record: ConsumerRecord[Any, Any], row: ConsumerRecord[Any, Any] | None) -> str:
+    if row is None:
+        return f"{reader} read {_name(record)}, which was never committed: {record!r}"
+    return f"{reader} read {_name(record)} as {record!r}, the log has {row!r}"
+
+
+def _name(record: ConsumerRecord[Any, Any]) -> str:
+    return f"{record.topic}-{record.partition} offset {record.offset} of epoch {record.leader_epoch}"

@@ -1,0 +1,102 @@
+"""Was anything skipped?
+
+For each partition of a reader there is an offset up to which it has seen everything that counts. When it goes beyond,
+by a record or by its position, nothing that counts may lie in between. What does not count any more (expired,
+compacted, lost) may be missing, and so may be what the user jumped over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ....types import TopicPartition
+from ..truth import Truth
+from .base import Checker, Reader, Records
+
+
+@dataclass(slots=True)
+class _Covered:
+    """How far one partition has been read without a hole."""
+
+    up_to: int | None  #: None: wherever it starts is right.
+    origin: int = 0  #: Where the user wanted to start: what lies before is not owed, whatever is lost.
+
+
+class CoverageChecker(Checker):
+    """Every record that counts is delivered before any later one, and before the position passes it."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._covered: dict[Reader, dict[TopicPartition, _Covered]] = {}
+
+    def started(self, reader: Reader) -> None:
+        """Nothing is known of it."""
+        self._covered[reader] = {}
+
+    def ended(self, reader: Reader) -> None:
+        """Nothing more will come."""
+        self._covered.pop(reader, None)
+
+    def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
+        """A new one starts by policy: at the beginning, or somewhere."""
+        before = self._covered[reader]
+        start = 0 if reader.policy == "earliest" else None
+        self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
+
+    def sought(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
+        """From there on everything is owed."""
+        self._covered[reader][tp] = _Covered(offset, offset)
+
+    def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
+        """From the beginning on everything is owed; where the end is, is not known."""
+        self._covered[reader][tp] = _Covered(None if to_end else 0)
+
+    def lost(self, truth: Truth, offset: int) -> None:
+        """Whoever has read beyond owes itself what is written there now."""
+        for reader, by_tp in self._covered.items():
+            covered = by_tp.get(truth.tp)
+            if covered is not None and covered.up_to is not None and covered.up_to > offset:
+                # Without an epoch to ask about, the policy decides: "latest" leaves out what "earliest" does not.
+                covered.up_to = max(offset, covered.origin) if reader.policy == "earliest" else None
+
+    def expired(self, truth: Truth) -> None:
+        """Whoever has not come that far goes on by policy, which may be the end."""
+        for reader, by_tp in self._covered.items():
+            covered = by_tp.get(truth.tp)
+            if covered is not None and covered.up_to is not None and covered.up_to < truth.start:
+                covered.up_to = truth.start if reader.policy == "earliest" else None
+
+    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
+        """Look for holes before each record."""
+        for tp, found in records.items():
+            truth, covered = self.truth(tp), self._covered[reader].get(tp)
+            if truth is None or covered is None:
+                continue
+            for record in found:
+                up_to, offset = covered.up_to, record.offset
+                if up_to is None or offset == up_to:
+                    covered.up_to = offset + 1
+                elif offset > up_to:
+                    missing = truth.first_from(up_to, offset, committed=reader.read_committed)
+                    if missing is None:
+                        covered.up_to = offset + 1
+                    elif truth.counts(offset, record.leader_epoch):
+                        self._accuse(reader, tp, missing, f"read offset {offset}", up_to)
+                        return
+
+    def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
+        """Look for holes before the position."""
+        truth, covered = self.truth(tp), self._covered[reader].get(tp)
+        if truth is None or covered is None:
+            return
+        if covered.up_to is None:
+            covered.up_to = offset
+        elif offset > covered.up_to and offset <= truth.end:
+            missing = truth.first_from(covered.up_to, offset, committed=reader.read_committed)
+            if missing is not None:
+                self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)
+
+    def _accuse(self, reader: Reader, tp: TopicPartition, missing: int, what: str, up_to: int) -> None:
+        name = f"{tp.topic}-{tp.partition}"
+        self.accuse(f"{reader} skipped {name} offset {missing}: it {what}, having seen everything below {up_to}")

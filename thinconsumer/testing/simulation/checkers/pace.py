@@ -1,0 +1,67 @@
+"""Does anybody ask and ask without getting anywhere?
+
+Counts, per client, node and API, the requests of each two seconds. A Fetch whose answer brought records is progress and
+does not count. The limits are far above what backoffs allow, and far below what a loop without one makes.
+"""
+
+from __future__ import annotations
+
+from ....wire import Message
+from ....wire.fetch import FetchResponse
+from .base import Checker
+
+WINDOW_S = 2.0
+#: Requests of one kind to one node within the window.
+FRUITLESS_MAX = 150
+#: Times in a row that a broker may send records of the same offset of a partition to a client: once in a while they are
+#: lost with their connection or come too late, but nobody reads the same for ever.
+REPEATS_MAX = 40
+
+
+class PaceChecker(Checker):
+    """No kind of request is repeated without bound, and no records are sent again and again."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._counts: dict[tuple[str, int, int], tuple[float, int]] = {}
+        self._repeats: dict[tuple[str, int, bytes | str, int], tuple[bytes, int, int]] = {}
+
+    def requested(self, client: str, node: int, request: Message, now: float) -> None:
+        """Count it."""
+        self._count(client, node, request, now, 1)
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Take it back if it was of use; look whether the same records are sent again."""
+        if not isinstance(response, FetchResponse):
+            return
+        fruitful = False
+        for topic in response.responses:
+            for data in topic.partitions:
+                if data.records:
+                    fruitful = True
+                    self._note(client, node, topic.topic_id or topic.topic, data.partition_index, bytes(data.records))
+        if fruitful:
+            self._count(client, node, request, now, -1)
+
+    def _count(self, client: str, node: int, request: Message, now: float, step: int) -> None:
+        key = client, node, request.API_KEY
+        since, count = self._counts.get(key, (now, 0))
+        if now >= since + WINDOW_S:
+            since, count = now, 0
+        count += step
+        self._counts[key] = since, count
+        if count > FRUITLESS_MAX:
+            name = type(request).__name__
+            self.accuse(
+                f"{client} has sent node {node} {count} {name}s within {now - since:.3f} s that came to nothing"
+            )
+
+    def _note(self, client: str, node: int, topic: bytes | str, partition: int, records: bytes) -> None:
+        key = client, node, topic, partition
+        head = records[:16]  # base offset, length, leader epoch
+        before, size, times = self._repeats.get(key, (b"", 0, 0))
+        times = times + 1 if before == head and size == len(records) else 1
+        self._repeats[key] = head, len(records), times
+        if times > REPEATS_MAX:
+            offset = int.from_bytes(head[:8], "big")
+            self.accuse(f"node {node} has sent {client} the records from offset {offset} on {times} times in a row")

@@ -1,0 +1,102 @@
+"""The driver of one simulated client: what a process, its sockets and its clock are to the real one.
+
+Owns the mail: what has arrived at this client's sockets and was not read yet. As with real sockets nothing reaches the
+endpoint outside of :meth:`SimDriver.step`; a client that is not stepped does not notice anything. While a step waits,
+the world goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...driver import Endpoint
+from ...errors import IllegalStateError
+from ..driver import MemoryDriver
+from .network import SimConnection, SimNetwork
+from .world import World
+
+
+class Crashed(BaseException):
+    """The process was killed in the middle of a call. No ``except Exception`` holds it up, as none would."""
+
+
+class SimDriver(MemoryDriver):
+    """Implements :class:`thinconsumer.driver.Driver` in a world; made by ``Simulation.driver``.
+
+    ``on_mail`` is called when something arrives, so that whoever sleeps can wake up for it.
+    """
+
+    def __init__(self, world: World, network: SimNetwork, name: str) -> None:
+        super().__init__(network)
+        self.random = world.streams(f"driver/{name}")
+        self.name = name
+        self.wall_skew = 0.0  #: Seconds that this host's calendar is ahead of the world's.
+        self.is_dead = False
+        self.on_mail: Callable[[], None] | None = None
+        self._world = world
+        self._sim_network = network
+        self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether a step would not have to wait, since something has come or the process is no more."""
+        return bool(self._mail) or self.is_dead or self._ringing
+
+    def wall_time(self) -> float:
+        """Return seconds since the epoch, as this host believes."""
+        return self.clock.wall_time() + self.wall_skew
+
+    def step(self, endpoint: Endpoint, deadline: float) -> bool:
+        """Obey, take what has come; else let the world go on until something comes, or ``deadline``."""
+        if self.is_dead:
+            raise Crashed(self.name)
+        if self.closed:
+            raise IllegalStateError("this driver is closed")
+        self.steps += 1
+        self._endpoint = endpoint
+        self._told = self._obeying = False
+        self._give_up_left_in_work()
+        self._obey()
+        self._flush()
+        if not self._told and not self.has_mail:
+            self._world.wait(self, min(deadline, endpoint.wake_at()))
+        self._ringing = False
+        if self.is_dead:
+            raise Crashed(self.name)
+        self._take_mail()
+        if self._told:
+            self._flush()
+        self._endpoint = None
+        return self._told
+
+    def close(self) -> None:
+        """Hang up everywhere."""
+        self._mail.clear()
+        super().close()
+
+    def die(self, *, silently: bool = False) -> None:
+        """As ``kill -9`` of this process; ``silently``: as if its host lost power, so that nobody is told."""
+        self.is_dead = True
+        self._mail.clear()
+        for connection in list(self._connections.values()):
+            assert isinstance(connection, SimConnection)
+            connection.orphan(silently=silently)
+        self._connections.clear()
+
+    # -- for connections
+
+    def deliver(self, connection: SimConnection, take: Callable[[], None]) -> None:
+        """Something has arrived at one of our sockets: it is taken in the next step."""
+        if self.is_dead or self.closed:
+            return
+        self._mail.append((connection, take))
+        if self.on_mail is not None:
+            self.on_mail()
+
+    # -- inside
+
+    def _take_mail(self) -> None:
+        mail, self._mail = self._mail, []
+        for connection, take in mail:
+            if connection.is_open:
+                take()

@@ -1,0 +1,451 @@
+"""The network of a simulated world: TCP as clients and brokers see it on bad days.
+
+Owns every connection between clients and nodes and whatever is under way on it. Each direction of a connection is a
+:class:`Lane`: bytes arrive in order, or not at all; connections overtake each other. A cut holds back what is under way
+(TCP sends it again), a reset loses it, a half-open connection is one of which only one side knows that it is over. The
+weather (:class:`Weather`) says how often such things happen by themselves; tests and chaos order them by name. Clients
+are names, nodes are numbers. Knows nothing of Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...driver import Dial
+from ...errors import IllegalArgumentError
+from ..network import MemoryConnection, Network, Place, Told, address
+from ..peer import Conversation, Peer
+from .world import World
+
+if TYPE_CHECKING:
+    from ...driver import Address
+    from .driver import SimDriver
+
+#: A client by its name or a broker by its id.
+Who = str | int
+
+#: What the resolver says of a name that it could not ask anybody about.
+NO_ANSWER = "temporary failure in name resolution"
+REFUSED = "connection refused (nothing listens there), while connecting"
+RESET = "connection reset by the peer, while connected"
+
+
+@dataclass(slots=True)
+class Weather:
+    """What the network is like. Rates are probabilities: of each message, of each dial, of each look-up."""
+
+    latency_min_s: float = 0.0005
+    latency_max_s: float = 0.0005  #: Of each path a latency between the two is drawn, ...
+    jitter_s: float = 0.0  #: ... and for each message so much more at most.
+    split_rate: float = 0.0  #: A message arrives in two parts.
+    reset_rate: float = 0.0  #: A message is lost with its connection; half of the time only one side is told.
+    refuse_rate: float = 0.0  #: A dial is refused.
+    swallow_rate: float = 0.0  #: A new connection's bytes vanish, both ways; nobody is told.
+    dns_failure_rate: float = 0.0
+    chunk: int | None = None  #: Bytes that a client reads at a time; None: as many as it has room for.
+
+    def calm(self) -> None:
+        """Let nothing go wrong by itself any more; distances stay."""
+        self.split_rate = self.reset_rate = self.refuse_rate = self.swallow_rate = self.dns_failure_rate = 0.0
+
+
+@dataclass(slots=True)
+class Mishaps:
+    """What has gone wrong so far, counted."""
+
+    resets: int = 0
+    half_open: int = 0
+    refused: int = 0
+    swallowed: int = 0
+    dns: int = 0
+    held: int = 0
+
+
+class _Site(NamedTuple):
+    node: int
+    peer: Peer
+
+
+class SimNetwork(Network):
+    """See the module. ``cuts`` are pairs (from, to) between which nothing gets through."""
+
+    def __init__(self, world: World, weather: Weather | None = None) -> None:
+        super().__init__(world.clock)
+        self.world = world
+        self.weather = weather or Weather()
+        self.mishaps = Mishaps()
+        self.cuts: set[tuple[Who, Who]] = set()
+        self.powerless: set[int] = set()  #: Hosts that answer nothing at all, not even "refused".
+        self.slow: dict[Who, float] = {}  #: Seconds more for everything to and from there.
+        self.on_frame: Tap | None = None
+        self._sites: dict[Place, _Site] = {}
+        self._latencies: dict[tuple[Who, Who], float] = {}
+        self._held_lanes: list[Lane] = []
+        self._numbers_of_clients: dict[str, int] = {}
+        self._random = world.streams("network/mishaps")
+        self._jitter = world.streams("network/jitter")
+
+    # -- who is where
+
+    def settle(self, node: int, host: str, port: int, peer: Peer) -> None:
+        """Give a node its name and address; ``peer`` answers there once :meth:`open` was called."""
+        self.names[host] = [f"10.0.0.{node}"]
+        self._sites[f"10.0.0.{node}", port] = _Site(node, peer)
+
+    def open(self, node: int) -> None:
+        """The node's process listens."""
+        self.powerless.discard(node)
+        for place, site in self._sites.items():
+            if site.node == node:
+                self._listeners[place] = site.peer
+
+    def shut(self, node: int, *, silently: bool = False) -> None:
+        """Nobody listens there any more; ``silently``: the host itself is gone."""
+        if silently:
+            self.powerless.add(node)
+        for place, site in self._sites.items():
+            if site.node == node:
+                self._listeners.pop(place, None)
+
+    def node_at(self, place: Place) -> int:
+        """Return who lives there; -1: nobody."""
+        site = self._sites.get(place)
+        return -1 if site is None else site.node
+
+    def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
+        """Return the addresses of a name, or none and why."""
+        rate = self.weather.dns_failure_rate
+        if rate and self._random.random() < rate:
+            self.mishaps.dns += 1
+            return [], NO_ANSWER
+        found = self.names.get(host)
+        if not isinstance(found, list):
+            return super().resolve(host, port)
+        return [address(ip, port) for ip in found], ""
+
+    def dial(self, dial: Dial, driver: Told) -> SimConnection:
+        """Begin to connect a stream."""
+        client: SimDriver = driver  # type: ignore[assignment]
+        number = self._numbers_of_clients[client.name] = self._numbers_of_clients.get(client.name, 0) + 1
+        connection = SimConnection(self, client, dial, f"{client.name}#{number}")
+        self.connections.append(connection)
+        connection.begin()
+        return connection
+
+    # -- faults
+
+    def cut(self, sources: Iterable[Who], targets: Iterable[Who]) -> None:
+        """Let nothing through from any of these to any of those."""
+        targets = list(targets)
+        self.cuts.update((source, target) for source in sources for target in targets)
+
+    def heal(self) -> None:
+        """End all cuts; what was under way arrives."""
+        self.cuts.clear()
+        held, self._held_lanes = self._held_lanes, []
+        for lane in held:
+            lane.release()
+
+    def break_off(self, connection: SimConnection, *, told: str = "both") -> None:
+        """Break one connection; ``told``: "both", "client", "server" or "nobody" learn of it."""
+        if told not in ("both", "client", "server", "nobody"):
+            raise IllegalArgumentError(f"told must be both, client, server or nobody, not {told!r}")
+        self.mishaps.resets += 1
+        self.mishaps.half_open += told in ("client", "server")
+        self.world.trace.add(connection.label, "", "reset", "told: %s", told)
+        connection.break_off(told)
+
+    def is_cut(self, source: Who, target: Who) -> bool:
+        """Return whether nothing gets through that way."""
+        return (source, target) in self.cuts
+
+    def hold(self, lane: Lane) -> None:
+        """Keep what a lane has until the cut is over."""
+        self.mishaps.held += 1
+        self._held_lanes.append(lane)
+
+    # -- for lanes
+
+    def delay_between(self, source: Who, target: Who) -> float:
+        """Return how long the next message takes that way."""
+        weather = self.weather
+        path = (source, target)
+        base = self._latencies.get(path)
+        if base is None:
+            stream = self.world.streams(f"network/path/{source}/{target}")
+            base = self._latencies[path] = stream.uniform(weather.latency_min_s, weather.latency_max_s)
+        if weather.jitter_s:
+            base += weather.jitter_s * self._jitter.random()
+        if self.slow:
+            base += self.slow.get(source, 0.0) + self.slow.get(target, 0.0)
+        return base
+
+    def mishap(self, connection: SimConnection) -> bool:
+        """Return whether this message is lost, and its connection with it."""
+        rate = self.weather.reset_rate
+        if not rate or self._random.random() >= rate:
+            return False
+        told = ("both", "both", "client", "server")[self._random.randrange(4)]
+        self.break_off(connection, told=told)
+        return True
+
+    def parts(self, data: bytes) -> tuple[bytes, ...]:
+        """Return a message as the packets that it travels in."""
+        rate = self.weather.split_rate
+        if rate and len(data) > 1 and self._random.random() < rate:
+            at = 1 + self._random.randrange(len(data) - 1)
+            return data[:at], data[at:]
+        return (data,)
+
+    def is_lucky(self, rate: float) -> bool:
+        """Draw whether something with this probability does not happen."""
+        return not rate or self._random.random() >= rate
+
+
+class Tap:
+    """Who wants to see what goes over connections: told of each piece as it reaches a node, or leaves one."""
+
+    def opened(self, connection: SimConnection) -> None:
+        """A node has accepted a connection."""
+
+    def reached_node(self, connection: SimConnection, data: bytes) -> None:
+        """Bytes have arrived at the node."""
+
+    def left_node(self, connection: SimConnection, data: bytes) -> None:
+        """The node has written."""
+
+    def closed(self, connection: SimConnection) -> None:
+        """The node's end is no more."""
+
+
+class Lane:
+    """One direction of a connection: what is sent arrives in order."""
+
+    __slots__ = ("_arrive", "_held", "_last_at", "_network", "_queue", "source", "target")
+
+    def __init__(self, network: SimNetwork, source: Who, target: Who) -> None:
+        self.source = source
+        self.target = target
+        self._network = network
+        self._queue: deque[Callable[[], None]] = deque()
+        self._last_at = 0.0
+        self._held = 0
+
+    def send(self, item: Callable[[], None]) -> None:
+        """Put something on its way."""
+        self._queue.append(item)
+        self._schedule()
+
+    def clear(self) -> None:
+        """Lose everything that is under way."""
+        self._queue.clear()
+
+    def release(self) -> None:
+        """A cut is over: what was held comes."""
+        held, self._held = self._held, 0
+        for _ in range(held):
+            self._schedule()
+
+    def _schedule(self) -> None:
+        network = self._network
+        at = max(self._last_at, network.world.now() + network.delay_between(self.source, self.target))
+        self._last_at = at
+        network.world.call_at(at, self._come)
+
+    def _come(self) -> None:
+        if not self._queue:
+            return
+        if self._network.cuts and self._network.is_cut(self.source, self.target):
+            if not self._held:
+                self._network.hold(self)
+            self._held += 1
+            return
+        self._queue.popleft()()
+
+
+class SimConnection(MemoryConnection):
+    """One connection. ``is_open`` is the client's end; the node's is :attr:`is_served`."""
+
+    def __init__(self, network: SimNetwork, driver: SimDriver, dial: Dial, label: str) -> None:
+        super().__init__(network, driver, dial)
+        self.label = label
+        self.client = driver.name
+        self.node = network.node_at(self.place)
+        self.is_served = False  #: Whether the node believes in it.
+        self._sim = network
+        self._client = driver
+        self._is_made = False
+        self._is_swallowed = False
+        self._is_orphan = False  #: The client's host is gone: nothing answers for it.
+        self._up = Lane(network, self.client, self.node)
+        self._down = Lane(network, self.node, self.client)
+
+    # -- for the driver
+
+    def begin(self) -> None:
+        """Dial."""
+        if not self._sim.is_lucky(self._sim.weather.swallow_rate):
+            self._sim.mishaps.swallowed += 1
+            self._is_swallowed = True
+            self._sim.world.trace.add(self.label, "", "swallowed", "to node %d", self.node)
+        self._send_up(self._syn)
+
+    def flush(self) -> None:
+        """Take what the stream has to say."""
+        if not self._is_made or not self.is_open:
+            return
+        data = b"".join(self.stream.data_to_send())
+        if not data:
+            return
+        self._client.in_work = self
+        self.stream.data_sent(len(data), self._sim.clock.now())
+        self._client.in_work = None
+        for part in self._sim.parts(data):
+            self._send_up(lambda part=part: self._data_at_node(part))  # type: ignore[misc]
+
+    def hang_up(self) -> None:
+        """The endpoint closes; the node learns of it."""
+        if self.is_open:
+            self._over()
+            self._send_up(self._end_at_node)
+
+    def orphan(self, *, silently: bool) -> None:
+        """The client's process is gone; its host tells the node, unless it is gone as well."""
+        if self.is_open:
+            self._over()
+            self._is_orphan = silently
+            if not silently:
+                self._send_up(self._end_at_node)
+
+    def interrupted(self) -> None:
+        """Give the connection up: an exception left its stream in the middle of something."""
+        super().interrupted()
+        self._send_up(self._end_at_node)
+
+    # -- for the peer
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self._sim.clock.now()
+
+    def send(self, data: bytes) -> None:
+        """Send bytes to the client."""
+        if not self.is_served:
+            return
+        if self._sim.on_frame is not None:
+            self._sim.on_frame.left_node(self, data)
+        if self._sim.mishap(self):
+            return
+        for part in self._sim.parts(data):
+            self._send_down(lambda part=part: self._data_at_client(part))  # type: ignore[misc]
+
+    def close(self) -> None:
+        """Close in order."""
+        if self._unserve():
+            self._send_down(lambda: self._mail(lambda: self._lose(None)))
+
+    def reset(self) -> None:
+        """Break off, as a process that dies does. A host without power tells nobody."""
+        if self._unserve() and self.node not in self._sim.powerless:
+            self._send_down(self._reset_at_client)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Call back while served."""
+        self._sim.world.call_later(seconds, lambda: callback() if self.is_served else None)
+
+    # -- faults
+
+    def break_off(self, told: str) -> None:
+        """End it without either side's doing."""
+        self._up.clear()
+        self._down.clear()
+        if told in ("both", "client"):
+            self._reset_at_client()
+        if told in ("both", "server"):
+            self._end_at_node()
+        if told == "nobody":
+            self._is_swallowed = True
+
+    # -- inside: what arrives at the node
+
+    def _send_up(self, item: Callable[[], None]) -> None:
+        if not self._is_swallowed:
+            self._up.send(item)
+
+    def _syn(self) -> None:
+        if self.node in self._sim.powerless:
+            return
+        peer = self._sim.listener(self.place)
+        refused = not self._sim.is_lucky(self._sim.weather.refuse_rate)
+        if peer is None or refused:
+            self._sim.mishaps.refused += 1
+            self._send_down(lambda: self._mail(lambda: self._lose(REFUSED)))
+            return
+        self.is_served = True
+        if self._sim.on_frame is not None:
+            self._sim.on_frame.opened(self)
+        self._conversation = peer.connection_made(self)
+        self._send_down(lambda: self._mail(self._made))
+
+    def _data_at_node(self, data: bytes) -> None:
+        if self._sim.mishap(self):
+            return
+        if not self.is_served:
+            # Its end is gone, and the host says so, if there is one.
+            if self.node not in self._sim.powerless:
+                self._send_down(self._reset_at_client)
+            return
+        if self._sim.on_frame is not None:
+            self._sim.on_frame.reached_node(self, data)
+        conversation = self._conversation
+        assert conversation is not None
+        conversation.data_received(data)
+
+    def _end_at_node(self) -> None:
+        conversation = self._conversation
+        if self._unserve() and conversation is not None:
+            conversation.connection_lost()
+
+    def _unserve(self) -> bool:
+        was, self.is_served = self.is_served, False
+        self._conversation: Conversation | None = None
+        if was and self._sim.on_frame is not None:
+            self._sim.on_frame.closed(self)
+        return was
+
+    # -- inside: what arrives at the client
+
+    def _send_down(self, item: Callable[[], None]) -> None:
+        if not self._is_swallowed:
+            self._down.send(item)
+
+    def _mail(self, take: Callable[[], None]) -> None:
+        if self.is_open:
+            self._client.deliver(self, take)
+
+    def _made(self) -> None:
+        self._is_made = True
+        self._client.in_work = self
+        self.stream.connection_made(self._sim.clock.now())
+        self._client.called()
+        self._client.in_work = None
+
+    def _data_at_client(self, data: bytes) -> None:
+        if self.is_open:
+            self._client.deliver(self, lambda: self._to_stream(data))
+        elif self.is_served and not self._is_orphan:
+            self._send_up(self._end_at_node)
+
+    def _reset_at_client(self) -> None:
+        self._mail(lambda: self._lose(RESET))
+
+    def _tell_peer(self) -> None:
+        """Nothing: the node learns of what the client did when it arrives there."""
+
+    def _over(self) -> None:
+        self.is_open = False
+        self._sim.connections.remove(self)
+        self._client.gone(self.stream)

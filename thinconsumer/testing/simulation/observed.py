@@ -1,0 +1,120 @@
+"""The public Consumer, with everything that is asked of it and everything it says shown to the jury.
+
+Observations are made outside: of arguments, results and errors of public calls, after they returned. The one exception
+is how much the consumer keeps in memory, which nobody can see from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...consumer import Consumer
+from ...errors import KafkaError
+from ...types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from .checkers import Jury, Reader
+from .trace import Trace
+
+Record = ConsumerRecord[Any, Any]
+
+
+class SimConsumer(Consumer[Any, Any]):
+    """A consumer that may be dropped without a word: its process was killed."""
+
+    def __del__(self) -> None:
+        """Nothing is open that would have to be closed."""
+
+
+class ObservedConsumer:
+    """Each method is the Consumer's of that name."""
+
+    def __init__(self, reader: Reader, consumer: SimConsumer, jury: Jury, trace: Trace) -> None:
+        self.reader = reader
+        self.raw = consumer
+        self._jury = jury
+        self._trace = trace
+        self._name = str(reader)
+        jury.tell("started", reader)
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[Record]]:
+        """Return records."""
+        try:
+            records = self.raw.poll(timeout_ms, max_records)
+        except KafkaError as error:
+            self._raised("poll", error)
+            raise
+        if records:
+            for tp, found in records.items():
+                self._note("delivered", "%s-%d: %d from offset %d", *tp, len(found), found[0].offset)
+            limit = self.reader.max_poll_records if max_records is None else max_records
+            self._jury.tell("delivered", self.reader, records, limit)
+            self._jury.tell("buffered", self.reader, self.raw._shell.engine.buffer.pinned)
+        return records
+
+    def assign(self, tps: Iterable[TopicPartition]) -> None:
+        """Read these."""
+        tps = list(tps)
+        self.raw.assign(tps)
+        self._note("assign", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
+        self._jury.tell("assigned", self.reader, tps)
+
+    def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go there."""
+        self.raw.seek(tp, offset)
+        at = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
+        self._note("seek", "%s-%d to %d", *tp, at)
+        self._jury.tell("sought", self.reader, tp, at)
+
+    def seek_to_beginning(self, tp: TopicPartition) -> None:
+        """Go to the first offset."""
+        self.raw.seek_to_beginning(tp)
+        self._note("seek to begin", "%s-%d", *tp)
+        self._jury.tell("reset", self.reader, tp, False)
+
+    def seek_to_end(self, tp: TopicPartition) -> None:
+        """Go to the end."""
+        self.raw.seek_to_end(tp)
+        self._note("seek to end", "%s-%d", *tp)
+        self._jury.tell("reset", self.reader, tp, True)
+
+    def pause(self, *tps: TopicPartition) -> None:
+        """Do not want these."""
+        self.raw.pause(*tps)
+        self._note("pause", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
+        self._jury.tell("paused", self.reader, tps, True)
+
+    def resume(self, *tps: TopicPartition) -> None:
+        """Want these again."""
+        self.raw.resume(*tps)
+        self._note("resume", "%s", " ".join(f"{tp.topic}-{tp.partition}" for tp in tps))
+        self._jury.tell("paused", self.reader, tps, False)
+
+    def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
+        """Return where it is."""
+        try:
+            offset = self.raw.position(tp, timeout_ms)
+        except KafkaError as error:
+            self._raised("position", error)
+            raise
+        self._note("position", "%s-%d: %d", *tp, offset)
+        self._jury.tell("positioned", self.reader, tp, offset)
+        return offset
+
+    def end_offsets(self, tps: Iterable[TopicPartition], timeout_ms: float | None = None) -> dict[TopicPartition, int]:
+        """Return the ends."""
+        try:
+            return self.raw.end_offsets(tps, timeout_ms)
+        except KafkaError as error:
+            self._raised("end_offsets", error)
+            raise
+
+    def gone(self) -> None:
+        """Nothing more will come of it."""
+        self._jury.tell("ended", self.reader)
+
+    def _note(self, event: str, why: str, *args: object) -> None:
+        self._trace.add(self._name, "", event, why, *args)
+
+    def _raised(self, call: str, error: KafkaError) -> None:
+        self._note("raised", "%s: %s: %s", call, type(error).__name__, str(error))
+        self._jury.tell("raised", self.reader, error)

@@ -1,0 +1,158 @@
+"""Somebody who fills the logs: plain and compressed batches, transactions that commit, abort, or stay open for long.
+
+Writes straight into the leaders' logs, as if producers of every kind were there; the one real producer is an actor of
+its own. Values are ``scribe:<number>``, keys repeat, so that compaction finds something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...broker.cluster import Cluster
+from ...records.builder import NewRecord
+from ...records.compression import Codec
+from ...types import TopicPartition
+from .knobs import Knobs
+from .world import Actor, World
+
+CODECS = (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
+#: At most so many transactions are open at once; each holds readers of committed records back.
+OPEN_MAX = 3
+KEYS = 8
+
+
+@dataclass(slots=True)
+class _Transaction:
+    producer_id: int
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class Scribe(Actor):
+    """Writes ``knobs.writes`` batches within ``seconds``."""
+
+    def __init__(
+        self,
+        world: World,
+        cluster: Callable[[], Cluster],
+        touched: Callable[[], None],
+        tps: Callable[[], list[TopicPartition]],
+        knobs: Knobs,
+        seconds: float,
+    ) -> None:
+        super().__init__(world, "scribe")
+        self.written = 0  #: Records.
+        self.batches = 0
+        self.aborted = 0  #: Transactions.
+        self.committed = 0
+        self._cluster = cluster
+        self._touched = touched
+        self._tps = tps
+        self._knobs = knobs
+        self._pause = seconds / max(1, knobs.writes)
+        self._until = world.now() + seconds
+        self._open: list[_Transaction] = []
+        self._numbers = 0
+        self.wake()
+
+    def turn(self) -> float:
+        """Write something, somewhere."""
+        knobs, random = self._knobs, self.random
+        if self.world.now() >= self._until:
+            return float("inf")
+        tp = random.choice(self._tps())
+        if random.random() < knobs.transactional:
+            self._go_on_with_transactions(tp)
+        else:
+            self._write(tp)
+        self._touched()
+        return self.world.now() + self._pause * 2 * random.random()
+
+    def finish(self) -> bool:
+        """End every transaction; return whether all of them are ended."""
+        for transaction in list(self._open):
+            self._end(transaction)
+        self._touched()
+        return not self._open
+
+    def sign(self, tp: TopicPartition) -> bool:
+        """Write one last record; return whether a leader took it."""
+        done = self._write(tp, count=1)
+        self._touched()
+        return done
+
+    # -- inside
+
+    def _write(self, tp: TopicPartition, transaction: _Transaction | None = None, *, count: int | None = None) -> bool:
+        random, knobs = self.random, self._knobs
+        count = count or 1 + random.randrange(knobs.records_max)
+        size = random.randrange(knobs.record_size_max)
+        records = [self._record(size) for _ in range(count)]
+        batch: dict[str, Any] = {"codec": random.choice(CODECS)} if knobs.compression and random.random() < 0.7 else {}
+        if transaction is not None:
+            sequence = transaction.sequences.get(tp, 0)
+            batch |= {
+                "producer_id": transaction.producer_id,
+                "producer_epoch": 0,
+                "base_sequence": sequence,
+                "transactional": True,
+            }
+        try:
+            self._check_runs(tp)
+            offset = self._cluster().produce(tp.topic, records, tp.partition, **batch)
+        except (LookupError, ValueError) as error:
+            self.world.trace.add(self.name, "", "not written", "%s-%d: %s", *tp, str(error))
+            return False
+        self.world.trace.add(self.name, "", "wrote", "%s-%d: %d from offset %d", *tp, count, offset)
+        if transaction is not None:
+            transaction.sequences[tp] = sequence + count
+        self.written += count
+        self.batches += 1
+        return True
+
+    def _record(self, size: int) -> NewRecord:
+        self._numbers += 1
+        value = b"scribe:%d" % self._numbers
+        key = b"k%d" % self.random.randrange(KEYS)
+        headers = (("n", value),) if self._numbers % 7 == 0 else ()
+        return NewRecord(None if self._numbers % 23 == 0 else value + b"." * size, key, headers)
+
+    def _check_runs(self, tp: TopicPartition) -> None:
+        """A stopped process writes nothing. Raises: LookupError."""
+        if not self._cluster().leader(tp).node.is_running:
+            raise LookupError("the leader is paused")
+
+    def _go_on_with_transactions(self, tp: TopicPartition) -> None:
+        random = self.random
+        if self._open and (len(self._open) >= OPEN_MAX or random.random() < 0.6):
+            transaction = random.choice(self._open)
+            if random.random() < 0.6:
+                self._end(transaction)
+                return
+        else:
+            transaction = _Transaction(self._cluster().new_producer_id())
+            self._open.append(transaction)
+        if not self._write(tp, transaction):
+            self._end(transaction)
+
+    def _end(self, transaction: _Transaction) -> None:
+        """Write the markers that can be written; the transaction stays open where nobody leads."""
+        commit = transaction.producer_id % 3 != 0
+        for tp in list(transaction.sequences):
+            codes: list[int] = []
+            try:
+                self._check_runs(tp)
+                self._cluster().leader(tp).append_marker(transaction.producer_id, 0, commit, 0, codes.append)
+            except LookupError:
+                return
+            if codes and codes[0]:
+                self.world.trace.add(self.name, "", "marker refused", "%s-%d: error %d", *tp, codes[0])
+            del transaction.sequences[tp]
+            word = "committed" if commit else "aborted"
+            self.world.trace.add(self.name, "", word, "producer %d in %s-%d", transaction.producer_id, *tp)
+        self._open.remove(transaction)
+        if commit:
+            self.committed += 1
+        else:
+            self.aborted += 1

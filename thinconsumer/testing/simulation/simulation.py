@@ -1,0 +1,313 @@
+"""The fluent face of a simulated world: a cluster, clients, time that jumps, and everything that can go wrong."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ...broker.cluster import Cluster
+from ...broker.config import BrokerConfig
+from ...broker.controller import CONTROLLER
+from ...records.builder import NewRecord
+from ...types import TopicPartition
+from .actors import Behaviour, ConsumerActor, ProducerActor, UserActor
+from .brokers import Brokers
+from .checkers import ALL, Checker, Jury
+from .driver import SimDriver
+from .network import SimNetwork, Weather, Who
+from .tap import FrameTap
+from .trace import Trace
+from .world import Actor, Violation, World
+
+#: Lines of the trace that a failure shows; all of them go into a file.
+TAIL = 60
+
+Assignment = Mapping[str, Iterable[int]] | Iterable[TopicPartition]
+Party = int | str | Actor
+
+
+class Simulation:
+    """A Kafka cluster, its network and its clients in memory, the same for the same seed. ::
+
+        sim = Simulation(seed=1, brokers=3, topics={"orders": 6})
+        consumer = sim.consumer(assign={"orders": [0, 1]}, auto_offset_reset="earliest")
+        sim.produce("orders", 0, [b"a", b"b"])
+        sim.run_until(lambda: len(consumer.records) == 2)
+        sim.kill(1)
+        sim.run_for(5)
+        sim.check()
+
+    Args:
+        seed: Decides everything that is drawn.
+        brokers: How many; their ids are 1, 2, ...
+        topics: Names and numbers of partitions.
+        config: Settings of the brokers, by Kafka's names.
+        weather: What goes wrong by itself in the network.
+        racks: Of the brokers, in order.
+        traced: Whether to keep a line per event.
+        checkers: Who watches; all there are by default.
+    """
+
+    def __init__(
+        self,
+        seed: int | str = 0,
+        brokers: int = 1,
+        topics: Mapping[str, int] | None = None,
+        *,
+        config: BrokerConfig | Mapping[str, Any] | None = None,
+        weather: Weather | None = None,
+        racks: Sequence[str | None] | None = None,
+        traced: bool = True,
+        checkers: Iterable[type[Checker]] = ALL,
+    ) -> None:
+        self.seed = seed
+        self.world = World(seed, traced=traced)
+        self.network = SimNetwork(self.world, weather)
+        self.jury = Jury()
+        settings = config if isinstance(config, BrokerConfig) else BrokerConfig.of(config or {})
+        self.brokers = Brokers(self.world, self.network, self.jury, brokers, topics or {}, config=settings, racks=racks)
+        for checker in checkers:
+            self.jury.add(checker(self.world.accuse, self.brokers.truth))
+        self.network.on_frame = FrameTap(self.jury)
+        self.actors: list[Actor] = []
+        self.how_to_repeat = f"Simulation(seed={seed!r}, ...)"
+        self._names = 0
+
+    def __repr__(self) -> str:
+        return f"<Simulation seed={self.seed!r} at {self.now():.3f}, {len(self.actors)} actors>"
+
+    # -- what there is
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster, in step with the time. Call :meth:`touched` after changing it by hand."""
+        self.brokers.sync()
+        return self.brokers.cluster
+
+    @property
+    def trace(self) -> Trace:
+        """What has happened so far."""
+        return self.world.trace
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        """What to give a client of your own."""
+        return self.brokers.bootstrap_servers
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self.world.now()
+
+    def touched(self) -> None:
+        """Let the world notice what was done to :attr:`cluster` by hand."""
+        self.brokers.touched()
+
+    # -- who there is
+
+    def driver(self, name: str = "") -> SimDriver:
+        """Return a driver for a client of your own; its calls let the world go on while they wait."""
+        return SimDriver(self.world, self.network, name or self._name("client"))
+
+    def consumer(
+        self,
+        assign: Assignment = (),
+        *,
+        topics: Iterable[str] = (),
+        group: str | None = None,
+        name: str = "",
+        behaviour: Behaviour | None = None,
+        **options: Any,
+    ) -> ConsumerActor:
+        """Start an application with a consumer; ``options`` are the Consumer's."""
+        options.setdefault("bootstrap_servers", self.bootstrap_servers)
+        actor = ConsumerActor(
+            self.world,
+            name or self._name("consumer"),
+            self.jury,
+            self.driver,
+            assign=_partitions(assign),
+            topics=topics,
+            group=group,
+            options=options,
+            behaviour=behaviour,
+        )
+        self.actors.append(actor)
+        return actor
+
+    def producer(
+        self,
+        targets: Assignment,
+        *,
+        name: str = "",
+        interval_s: float = 0.1,
+        count: int = 10,
+        size: int = 20,
+        **options: Any,
+    ) -> ProducerActor:
+        """Start an application with a producer; ``options`` are the producer's."""
+        options.setdefault("bootstrap_servers", self.bootstrap_servers)
+        actor = ProducerActor(
+            self.world,
+            name or self._name("producer"),
+            self.driver,
+            _partitions(targets),
+            interval_s=interval_s,
+            count=count,
+            size=size,
+            options=options,
+        )
+        self.actors.append(actor)
+        return actor
+
+    def actor(self, function: Callable[[], float | None], name: str = "") -> UserActor:
+        """Let code of your own have turns: it returns after how many seconds the next one is, ``None``: never."""
+        actor = UserActor(self.world, name or self._name("actor"), function)
+        self.actors.append(actor)
+        actor.wake()
+        return actor
+
+    # -- what is done to the cluster
+
+    def produce(self, topic: str, partition: int, records: Iterable[bytes | NewRecord | None], **batch: Any) -> int:
+        """Write one batch as if a producer had sent it with acks=1; its first offset."""
+        offset = self.cluster.produce(topic, records, partition, **batch)
+        self.touched()
+        return offset
+
+    def kill(self, node: int, *, silently: bool = False, noticed_after_s: float | None = None) -> None:
+        """As ``kill -9`` of a broker; ``silently``: as if its host lost power."""
+        self.brokers.kill(node, silently=silently, noticed_after_s=noticed_after_s)
+
+    def start(self, node: int) -> None:
+        """Start a killed broker again."""
+        self.brokers.start(node)
+
+    def pause(self, node: int) -> None:
+        """As SIGSTOP of a broker."""
+        self.brokers.pause(node)
+
+    def resume(self, node: int) -> None:
+        """As SIGCONT of a broker."""
+        self.brokers.resume(node)
+
+    def create_topic(self, name: str, partitions: int = 1, replication: int = -1, **configs: str) -> None:
+        """Create a topic; ``configs`` with ``_`` for ``.``. Raises: ControllerError."""
+        dotted = {key.replace("_", "."): value for key, value in configs.items()}
+        self.cluster.create_topic(name, partitions, replication, dotted)
+        self.touched()
+
+    def expand(self, topic: str, partitions: int) -> None:
+        """Let a topic have so many partitions."""
+        self.cluster.expand(topic, partitions)
+        self.touched()
+
+    def delete_records(self, tp: TopicPartition, before: int) -> None:
+        """Delete what lies before an offset."""
+        self.cluster.delete_records(tp, before)
+        self.touched()
+
+    def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
+        """Let another replica lead; return who."""
+        leader = self.cluster.move_leader(tp, to)
+        self.trace.add("controller", "", "leader", "of %s-%d: node %d", *tp, leader)
+        self.touched()
+        return leader
+
+    # -- what is done to the network
+
+    def partition(self, one: Iterable[Party], other: Iterable[Party], *, one_way: bool = False) -> None:
+        """Cut the network between two sides: brokers by id, clients by name or as actors, the controller as -1.
+
+        ``one_way``: only from ``one`` to ``other``; between brokers it is always both ways.
+        """
+        these, those = [_who(party) for party in one], [_who(party) for party in other]
+        self.network.cut(these, those)
+        if not one_way:
+            self.network.cut(those, these)
+        for a in these:
+            for b in those:
+                if isinstance(a, int) and isinstance(b, int):
+                    first, second = (b, a) if a == CONTROLLER else (a, b)
+                    self.cluster.cut(first, second)
+        self.trace.add("network", "", "cut", "%s from %s%s", _words(these), _words(those), ", one way" * one_way)
+        self.touched()
+
+    def heal(self) -> None:
+        """End all cuts."""
+        self.network.heal()
+        self.cluster.heal()
+        self.trace.add("network", "", "healed")
+        self.touched()
+
+    # -- time
+
+    def run_for(self, seconds: float) -> None:
+        """Let so much time pass."""
+        self._watched(lambda: self.world.run_until(self.now() + seconds))
+
+    def run_until(self, condition: Callable[[], object], timeout: float = 60.0, what: str = "") -> None:
+        """Let time pass until something is true.
+
+        Raises:
+            Violation: It did not become true within ``timeout`` virtual seconds, or a promise was broken.
+        """
+
+        def go() -> None:
+            deadline = self.now() + timeout
+            while not condition():
+                if self.world.next_event_at() > deadline:
+                    self.world.clock.advance_to(deadline)
+                    raise Violation(f"after {timeout:g} virtual seconds still not true: {what or condition}")
+                self.world.step()
+
+        self._watched(go)
+
+    def check(self) -> None:
+        """Check what can only be checked in the end. Raises: Violation."""
+
+        def go() -> None:
+            self.jury.tell("finish")
+            if self.brokers.cluster.bugs:
+                raise Violation(f"the broker's own bugs: {self.brokers.cluster.bugs}")
+            if self.world.violations:
+                raise self.world.violations[0]
+
+        self._watched(go)
+
+    # -- inside
+
+    def _watched(self, go: Callable[[], None]) -> None:
+        try:
+            go()
+        except Violation as violation:
+            raise Violation(self.report(violation)) from None
+
+    def report(self, violation: BaseException) -> str:
+        """Return what to show of a failure; the whole trace goes into a file."""
+        place = "nowhere: tracing was off"
+        if self.trace.enabled:
+            handle, place = tempfile.mkstemp(prefix=f"simulation-{self.seed}-", suffix=".trace")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(self.trace.text() + "\n")
+        lines = [str(violation), "", f"repeat it with: {self.how_to_repeat}", f"all of the trace: {place}"]
+        return "\n".join([*lines, self.trace.text(TAIL)] if self.trace.enabled else lines)
+
+    def _name(self, kind: str) -> str:
+        self._names += 1
+        return f"{kind}-{self._names}"
+
+
+def _partitions(assignment: Assignment) -> list[TopicPartition]:
+    if isinstance(assignment, Mapping):
+        return [TopicPartition(topic, number) for topic, numbers in assignment.items() for number in numbers]
+    return [TopicPartition(*tp) for tp in assignment]
+
+
+def _who(party: Party) -> Who:
+    return party.name if isinstance(party, Actor) else party
+
+
+def _words(parties: Iterable[Who]) -> str:
+    return ", ".join(str(party) for party in parties)

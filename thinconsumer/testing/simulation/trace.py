@@ -1,0 +1,64 @@
+"""What happened, one line per event: virtual time, who, in what state, what, and why.
+
+Owns the lines. They are kept as tuples and become text only when somebody wants to read them: a run that goes well
+pays next to nothing for its trace. Only numbers and strings may go in, since what is formatted late must not have
+changed meanwhile, and the same seed has to give the same text in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..clock import VirtualClock
+
+COLUMNS = "time         actor         state               event            why"
+
+
+class Line(NamedTuple):
+    """One event."""
+
+    time: float
+    actor: str
+    state: str
+    event: str
+    why: str
+    args: tuple[object, ...]
+
+    def __str__(self) -> str:
+        why = self.why % self.args if self.args else self.why
+        return f"{self.time:12.6f} {self.actor:<13} {self.state:<19} {self.event:<16} {why}".rstrip()
+
+
+class Trace:
+    """All lines of a run. ``enabled`` is switched off where nobody will read them."""
+
+    def __init__(self, clock: VirtualClock, *, enabled: bool = True) -> None:
+        self.lines: list[Line] = []
+        self.enabled = enabled
+        self._clock = clock
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self.lines)
+
+    def add(self, actor: str, state: str, event: str, why: str = "", *args: object) -> None:
+        """Note an event. ``why`` is formatted with ``args`` by ``%``, when it is read."""
+        if self.enabled:
+            self.lines.append(Line(self._clock.now(), actor, state, event, why, args))
+
+    def text(self, last: int | None = None) -> str:
+        """Return the lines, or the last so many, below a heading."""
+        lines = self.lines if last is None else self.lines[-last:]
+        return "\n".join([COLUMNS, *map(str, lines)])
+
+    def digest(self) -> str:
+        """Return a hash of all lines: equal for equal runs."""
+        digest = hashlib.sha256()
+        for line in self.lines:
+            digest.update(str(line).encode())
+            digest.update(b"\n")
+        return digest.hexdigest()

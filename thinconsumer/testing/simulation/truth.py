@@ -1,0 +1,210 @@
+"""What really is in the partitions: which records were ever committed, and which of them still count.
+
+Owns the ground truth that checkers compare consumers with. It comes from the brokers' own logs, by watching what they
+take for committed: :class:`ObservedLog` tells a :class:`Truth` whenever a replica's high watermark moves, a leader
+begins its epoch, the log's start moves, or a log is compacted. A record's offset and leader epoch identify it for ever,
+since one epoch has one leader. Committed records can be lost legally, by an unclean election, by retention and by
+compaction: what *counts* is what an ideal reader would still find.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+from ...broker.config import TopicConfig
+from ...broker.log.log import Log
+from ...records.batch import Batch, ControlType
+from ...types import ConsumerRecord, TopicPartition
+
+Row = ConsumerRecord[Any, Any]
+#: Offset and leader epoch.
+Key = tuple[int, int]
+
+
+class Truth:
+    """One partition of one topic id."""
+
+    def __init__(
+        self, tp: TopicPartition, lost: Callable[[Truth, int], None], expired: Callable[[Truth], None]
+    ) -> None:
+        """``lost(truth, offset)`` is called when what is committed from there on is lost, ``expired`` when the log's
+        start has moved."""
+        self.tp = tp
+        self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
+        self.start = 0
+        self.end = 0  #: The next offset to be committed, in what counts.
+        self.records = 0
+        self.epochs: list[tuple[int, int]] = []  #: Leader epochs that counted, and where each began.
+        self._lost = lost
+        self._expired = expired
+        self._offsets: list[int] = []  #: Of the records that count, ascending ...
+        self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
+        self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
+        self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer.
+        self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer, records, commit.
+        self._seen: set[Key] = set()  #: Batches by their first offset.
+
+    # -- for checkers
+
+    def counts(self, offset: int, epoch: int) -> bool:
+        """Return whether this record still is what an ideal reader finds there."""
+        return offset >= self.start and self._epoch_of.get(offset) == epoch
+
+    def is_hidden(self, offset: int, epoch: int) -> bool:
+        """Return whether read_committed must not see this record: its transaction is open or was aborted."""
+        return (offset, epoch) in self._hidden
+
+    def first_from(self, low: int, high: int, *, committed: bool) -> int | None:
+        """Return the first offset from ``low`` up to ``high`` that counts; of read_committed if ``committed``."""
+        offsets = self._offsets
+        for index in range(bisect_left(offsets, max(low, self.start)), len(offsets)):
+            offset = offsets[index]
+            if offset >= high:
+                return None
+            if not committed or (offset, self._epoch_of[offset]) not in self._hidden:
+                return offset
+        return None
+
+    def parted_at(self, epoch: int) -> int | None:
+        """Return where what counts left a leader epoch, None where it is the newest."""
+        return next((start for newer, start in self.epochs if newer > epoch), None)
+
+    # -- for logs
+
+    def begin_epoch(self, epoch: int, log: Log) -> None:
+        """A leader begins: what is committed and not in its log is lost."""
+        if self.epochs and epoch <= self.epochs[-1][0]:
+            return
+        lost_from = self._first_not_in(log)
+        if lost_from < self.end:
+            self._forget_from(lost_from)
+        while self.epochs and self.epochs[-1][1] >= log.end_offset:
+            self.epochs.pop()
+        self.epochs.append((epoch, log.end_offset))
+
+    def commit(self, log: Log, low: int, high: int) -> None:
+        """A replica takes its batches between two offsets for committed."""
+        for batch in log.read_batches(low, high):
+            key = batch.base_offset, batch.leader_epoch
+            if key in self._seen or batch.next_offset > high:
+                continue
+            self._seen.add(key)
+            rows = batch.decode(self.tp.topic, self.tp.partition, False)
+            self.records += len(rows)
+            self.rows.update(((row.offset, row.leader_epoch), row) for row in rows)
+            if batch.base_offset >= self.end and not self._is_of_zombie(batch):
+                self._take(batch, rows)
+
+    def move_start(self, offset: int) -> None:
+        """The log begins there from now on."""
+        if offset > self.start:
+            self.start = offset
+            self.end = max(self.end, offset)
+            self._expired(self)
+
+    def compacted(self, log: Log) -> None:
+        """A replica was cleaned: what is not there any more does not count any more."""
+        kept: set[int] = set()
+        for batch in log.read_batches(log.start_offset, log.high_watermark):
+            kept.update(row.offset for row in batch.decode(self.tp.topic, self.tp.partition, False))
+        high = log.high_watermark
+        gone = {offset for offset in self._offsets if log.start_offset <= offset < high and offset not in kept}
+        if gone:
+            self._offsets = [offset for offset in self._offsets if offset not in gone]
+            for offset in gone:
+                del self._epoch_of[offset]
+
+    # -- inside
+
+    def _take(self, batch: Batch, rows: list[Row]) -> None:
+        self.end = batch.next_offset
+        for row in rows:
+            self._offsets.append(row.offset)
+            self._epoch_of[row.offset] = row.leader_epoch
+        if batch.is_control:
+            keys = self._open.pop(batch.producer_id, [])
+            is_commit = batch.control_type() is ControlType.COMMIT
+            if is_commit:
+                self._hidden.difference_update(keys)
+            self._decided.append((batch.base_offset, batch.producer_id, keys, is_commit))
+        elif batch.is_transactional:
+            keys = [(row.offset, row.leader_epoch) for row in rows]
+            self._hidden.update(keys)
+            self._open.setdefault(batch.producer_id, []).extend(keys)
+
+    def _is_of_zombie(self, batch: Batch) -> bool:
+        """Whether a leader wrote this after another one's epoch had begun before it: it will be cut off."""
+        parted = self.parted_at(batch.leader_epoch)
+        return parted is not None and batch.base_offset >= parted
+
+    def _first_not_in(self, log: Log) -> int:
+        """Return from where on a log parts from what is committed; the end, if it has all of it."""
+        for index, (epoch, start) in enumerate(self.epochs):
+            stop = min(self.end, self.epochs[index + 1][1] if index + 1 < len(self.epochs) else self.end)
+            if stop <= max(start, log.start_offset):
+                continue
+            found, end = log.end_of_epoch(epoch)
+            known = any(own == epoch for own, _ in log.epochs) or (log.epochs and epoch < log.epochs[0][0])
+            if found < 0 or not known:
+                return min(max(start, log.start_offset), log.end_offset)
+            if end < stop:
+                return min(end, log.end_offset)
+        return min(self.end, log.end_offset)
+
+    def _forget_from(self, offset: int) -> None:
+        at = bisect_left(self._offsets, offset)
+        for gone in self._offsets[at:]:
+            key = gone, self._epoch_of.pop(gone)
+            self._hidden.discard(key)
+        del self._offsets[at:]
+        while self._decided and self._decided[-1][0] >= offset:
+            _, producer_id, keys, is_commit = self._decided.pop()
+            left = [key for key in keys if key[0] < offset]
+            if is_commit:
+                self._hidden.update(left)
+            self._open[producer_id] = left
+        for producer_id, keys in list(self._open.items()):
+            self._open[producer_id] = [key for key in keys if key[0] < offset]
+        self.end = offset
+        self._lost(self, offset)
+
+
+class ObservedLog(Log):
+    """A log whose truth is told what happens to it."""
+
+    def __init__(self, tp: TopicPartition, config: TopicConfig, truth: Truth) -> None:
+        self._truth: Truth | None = None
+        self._told = 0
+        super().__init__(tp, config)
+        self._truth = truth
+
+    @property
+    def high_watermark(self) -> int:
+        """What this replica was told last."""
+        return self._told
+
+    @high_watermark.setter
+    def high_watermark(self, offset: int) -> None:
+        before, self._told = self._told, offset
+        if offset > before and self._truth is not None:
+            self._truth.commit(self, before, offset)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """A leader begins its epoch here."""
+        if self._truth is not None:
+            self._truth.begin_epoch(epoch, self)
+        super().begin_epoch(epoch)
+
+    def delete_before(self, offset: int) -> None:
+        """Move the start up."""
+        super().delete_before(offset)
+        if self._truth is not None:
+            self._truth.move_start(self.start_offset)
+
+    def compact(self, now_ms: int, high_watermark: int) -> None:
+        """Clean what is committed."""
+        super().compact(now_ms, high_watermark)
+        if self._truth is not None and self.config.compact:
+            self._truth.compacted(self)

@@ -1,0 +1,135 @@
+"""One world: its clock, the one heap of everything that is going to happen, and whose turn it is.
+
+Owns the order of events. Everything is single-threaded, so an actor that waits inside a blocking call lets the world go
+on *on its own stack* (:meth:`World.wait`): other actors have their turns, messages arrive, brokers' timers pass, in
+the order of time, until something has come for the one who waits or its deadline has. An actor that is in a call is
+not entered again. Turns that are had while somebody waits are meant to be short, or the one below on the stack would be
+late: :attr:`World.depth` tells an actor that it had better not block (``ConsumerActor`` then polls as an event loop
+would). Knows nothing of Kafka.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from typing import Protocol
+
+from ...timers import NEVER
+from ..clock import VirtualClock
+from .streams import Streams
+from .trace import Trace
+
+
+class Violation(AssertionError):
+    """A promise was broken. The words say which, by whom and when; the trace says how it came to that."""
+
+
+class Waiting(Protocol):
+    """Who waits for messages: a driver."""
+
+    @property
+    def has_mail(self) -> bool:
+        """Whether anything has come that was not looked at yet."""
+        ...
+
+
+class World:
+    """See the module. ``streams`` give each use its own randomness."""
+
+    def __init__(self, seed: int | str = 0, *, traced: bool = True) -> None:
+        self.clock = VirtualClock()
+        self.streams = Streams(seed)
+        self.trace = Trace(self.clock, enabled=traced)
+        self.violations: list[Violation] = []
+        self.depth = 0  #: How many actors wait inside a blocking call, one on top of the other.
+        self.happened = 0  #: Events so far.
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self.clock.now()
+
+    # -- events
+
+    def call_at(self, moment: float, callback: Callable[[], None]) -> None:
+        """Let something happen at a moment; things of one moment in the order they were asked for."""
+        heapq.heappush(self._heap, (max(moment, self.clock.now()), next(self._numbers), callback))
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
+        """Let something happen after a while."""
+        self.call_at(self.clock.now() + seconds, callback)
+
+    def next_event_at(self) -> float:
+        """Return when the next thing happens."""
+        return self._heap[0][0] if self._heap else NEVER
+
+    def accuse(self, words: str) -> None:
+        """Note that a promise was broken: whoever steps the world next raises it."""
+        self.violations.append(Violation(f"at {self.clock.now():.6f}: {words}"))
+
+    def step(self) -> None:
+        """Let the next event happen. Raises: Violation, when there has been one."""
+        moment, _, callback = heapq.heappop(self._heap)
+        self.clock.advance_to(moment)
+        self.happened += 1
+        callback()
+        if self.violations:
+            raise self.violations[0]
+
+    def run_until(self, moment: float) -> None:
+        """Let everything happen up to a moment."""
+        while self.next_event_at() <= moment:
+            self.step()
+        self.clock.advance_to(moment)
+
+    def wait(self, who: Waiting, deadline: float) -> None:
+        """Let the world go on until there is something for ``who``, or its deadline has come."""
+        self.depth += 1
+        try:
+            while not who.has_mail:
+                moment = self.next_event_at()
+                if moment > deadline:
+                    self.clock.advance_to(deadline)
+                    return
+                if moment == NEVER:
+                    raise AssertionError("waiting for what can never happen: no deadline, and nothing is under way")
+                self.step()
+        finally:
+            self.depth -= 1
+
+
+class Actor:
+    """Somebody who has turns. Subclasses say what they do in one, and when the next one is."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.random = world.streams(f"actor/{name}")
+        self.is_active = True
+        self._due = NEVER
+        self._in_turn = False
+
+    def turn(self) -> float:
+        """Do something; return when the next turn is."""
+        raise NotImplementedError
+
+    def wake(self, moment: float | None = None) -> None:
+        """Have a turn at a moment (now, if none is given), if there is none earlier."""
+        moment = self.world.now() if moment is None else max(moment, self.world.now())
+        if moment < self._due and not self._in_turn and self.is_active:
+            self._due = moment
+            self.world.call_at(moment, lambda: self._have_turn(moment))
+
+    def _have_turn(self, moment: float) -> None:
+        if moment != self._due or self._in_turn or not self.is_active:
+            return
+        self._due = NEVER
+        self._in_turn = True
+        try:
+            due = self.turn()
+        finally:
+            self._in_turn = False
+        if due < NEVER:
+            self.wake(due)
