@@ -174,6 +174,13 @@ def test_offsets_pending_for_a_deleted_topic_go_too(world: Any) -> None:
     assert world.offset() == -1
 
 
+def test_topics_that_nobody_has_offsets_of_cost_nothing(new_world: Any) -> None:
+    world = new_world(partitions=2)
+    world.resign(1)
+    world.coordinator.on_topics_deleted(["orders"])
+    assert world.replica.appends == 0
+
+
 def test_a_node_that_never_led_is_not_upset_by_news(new_world: Any) -> None:
     world = new_world()
     world.start()

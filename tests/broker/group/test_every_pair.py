@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from thinconsumer.broker.group.states import GroupEvent
+
 #: A call that waits.
 PARKED = "parked"
 UNKNOWN, ILLEGAL, REBALANCE, INCONSISTENT = 25, 22, 27, 23
 ID_REQUIRED, FENCED, NOT_FOUND, NON_EMPTY = 79, 82, 69, 68
-LOADING, MOVED = 14, 16
+LOADING, NOT_AVAILABLE, MOVED = 14, 15, 16
 
 CONNECT = {"connect": b""}
 OTHER = {"range": b"other topics"}
@@ -209,6 +211,15 @@ def test_every_state_is_what_it_is_called(state: str, new_world: Any, seat_of: A
     world, _, _ = STATES[state](new_world, seat_of)
     (described,) = world.coordinator.describe(["billing"], 5)
     assert described.group_state == ("Dead" if state == "absent" else state)
+
+
+@pytest.mark.parametrize("name", [name for name in REQUESTS if not name.startswith(("fetch", "delete"))])
+def test_every_request_to_a_group_that_is_dead(name: str, new_world: Any, seat_of: Any) -> None:
+    """A coordinator that unloads its groups hands them no requests; should it do so, they are sent to look for it."""
+    world, leader, follower = stable(new_world, seat_of)
+    world.group.cancel_all()
+    world.group.move(GroupEvent.REMOVED)
+    assert told(REQUESTS[name][0](world, leader, follower, seat_of)) == NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("name", REQUESTS)

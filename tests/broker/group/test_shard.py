@@ -190,6 +190,15 @@ def test_a_deleted_group_is_seen_until_the_log_has_its_end(world: Any) -> None:
     assert world.offset() == -1
 
 
+def test_nothing_is_written_once_it_has_resigned(world: Any) -> None:
+    """The replica may lead again already, in another epoch, in which we have not caught up."""
+    world.resign()
+    codes: list[int] = []
+    world.shard.write_group(world.shard.new_group("g"), {}, codes.append)
+    assert codes == [16]
+    assert world.replica.appends == 0
+
+
 def test_writes_are_waited_for_in_order(world: Any) -> None:
     world.replica.hold = True
     first, second = world.commit(offset=1), world.commit(offset=2)

@@ -102,8 +102,7 @@ def complete_join(group: Group) -> None:
         keep_session(group, member)
         member.is_new = False
         group.pending_syncs.add(member.member_id)
-    generation = group.generation
-    group.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group, generation))
+    group.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group))
 
 
 # -- the second half: everybody gets an assignment
@@ -158,10 +157,8 @@ def synced(group: Group, member_id: str) -> None:
         group.cancel(SYNC)
 
 
-def _expire_syncs(group: Group, generation: int) -> None:
-    active = group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
-    if generation != group.generation or not active or not group.pending_syncs:
-        return
+def _expire_syncs(group: Group) -> None:
+    # Whatever ends this generation, and the last member to sync, cancel the timer: somebody is missing.
     missing = list(group.pending_syncs)
     for member_id in missing:
         group.remove(member_id)
