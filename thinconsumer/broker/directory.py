@@ -58,6 +58,7 @@ class DirectoryStore:
         self._lock: FileIO | None = _lock(self.path / LOCK_NAME)
         self._files: OrderedDict[PartitionFile, FileIO] = OrderedDict()
         self._logs: dict[TopicPartition, PartitionFile] = {}
+        self._begun: set[TopicPartition] = set()  #: Logs that were begun anew since topics were saved.
         self._starts: dict[str, int] = {}
         self._cluster = StoredCluster()
         try:
@@ -76,28 +77,37 @@ class DirectoryStore:
     def save_topics(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
         """Keep this; call it when any of it has changed. The logs of topics that are not there any more are deleted.
 
-        So they are when there is another topic of that name. Tell of a topic's deletion before its name is used again.
+        So they are when there is another topic of that name now, but for those that were begun for it already.
         """
-        old = self._cluster.topics
         new = {topic.name: topic for topic in topics}
-        for name, topic in old.items():
+        for name, topic in self._cluster.topics.items():
             successor = new.get(name)
-            kept = len(successor.partitions) if successor and successor.topic_id == topic.topic_id else 0
-            for row in topic.partitions[kept:]:
-                self._delete_log(row.tp)
+            kept = len(successor.partitions) if successor else 0
+            is_other = successor is not None and successor.topic_id != topic.topic_id
+            for row in topic.partitions:
+                if row.partition >= kept or (is_other and row.tp not in self._begun):
+                    self._delete_log(row.tp)
+        self._begun.clear()
         self._cluster = StoredCluster(cluster_id, next_producer_id, new)
         self._write_meta()
 
-    def log_store(self, tp: TopicPartition) -> PartitionFile:
-        """Return what keeps a partition's log: first what the folder has of it; asked again, an empty one."""
+    def log_store(self, tp: TopicPartition, topic_id: bytes | None = None) -> PartitionFile:
+        """Return what keeps a partition's log: what the folder has of it.
+
+        An empty one when it was asked for before, since that replica is no more then; or when the folder has the log of
+        another topic of that name, which only ``topic_id`` tells.
+        """
         self._check_open()
-        again = self._logs.get(tp)
-        if again is not None:
-            again.retire()
+        before = self._logs.get(tp)
+        known = self._cluster.topics.get(tp.topic)
+        is_other = topic_id is not None and known is not None and known.topic_id != topic_id
+        if before is not None:
+            before.retire()
         store = self._logs[tp] = PartitionFile(self, self.path / _folder_of(tp), str(_folder_of(tp)))
-        if again is not None:
+        if before is not None or is_other:
             store.rewrite(())
             store.start_at(0)
+            self._begun.add(tp)
         return store
 
     def close(self) -> None:

@@ -1,0 +1,335 @@
+"""A cluster's folder: what was written is there again, what is torn is not, and nobody else may use it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.broker.config import TopicConfig
+from thinconsumer.broker.directory import LOG_NAME, OPEN_FILES_MAX, DirectoryStore, StoredCluster, good_bytes
+from thinconsumer.broker.image import PartitionImage, TopicImage
+from thinconsumer.broker.log.log import Log
+from thinconsumer.errors import IllegalArgumentError, IllegalStateError
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
+
+TP = TopicPartition("orders.eu-west", 3)
+NOW = 1_700_000_000_000
+ID, OTHER_ID = bytes(15) + b"\1", bytes(15) + b"\2"
+
+
+def batch(*values, base=0, **more):
+    return build_batch([NewRecord(value, b"k", timestamp=NOW) for value in values], base_offset=base, **more)
+
+
+def topic(name="t", partitions=1, topic_id=ID, **configs):
+    rows = [PartitionImage(name, topic_id, number, 1, 4, (1, 2), (1,)) for number in range(partitions)]
+    return TopicImage(name, topic_id, tuple(rows), configs, internal=name.startswith("__"))
+
+
+def log_of(store, tp=TP, **config):
+    return Log(tp, TopicConfig(**config), store.log_store(tp))
+
+
+def values(log):
+    return [r.value for b in log.read_batches(0, log.end_offset) for r in b.decode("t", 0, start=log.start_offset)]
+
+
+def append(log, *more):
+    for value in more:
+        log.append(batch(value), leader_epoch=2, now_ms=NOW)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "deep" / "data"
+
+
+@pytest.fixture
+def open_store(folder):
+    """Open the folder, closing whatever had it before."""
+    opened = []
+
+    def reopen():
+        if opened:
+            opened.pop().close()
+        opened.append(DirectoryStore(folder))
+        return opened[-1]
+
+    yield reopen
+    for store in opened:
+        store.close()
+
+
+def test_a_new_folder_says_nothing(open_store, folder):
+    assert open_store().load() == StoredCluster("", 0, {})
+    assert folder.is_dir()
+
+
+def test_logs_are_there_again_with_producers_epochs_and_ends(open_store, folder):
+    log = log_of(open_store())
+    append(log, b"a")
+    log.append(
+        batch(b"b", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), leader_epoch=5, now_ms=NOW
+    )
+    again = log_of(open_store())
+    assert values(again) == [b"a", b"b"]
+    assert (again.end_offset, again.epochs, again.open_transactions()) == (2, [(2, 0), (5, 1)], {1: 1})
+    assert again.high_watermark == 2
+    append(again, b"c")
+    assert values(log_of(open_store())) == [b"a", b"b", b"c"]
+    assert (folder / "orders.eu-west-3" / LOG_NAME).read_bytes() == again.read(0, 3, 1 << 20)
+
+
+def test_everything_is_on_disk_without_closing(open_store, folder):
+    log = log_of(open_store())
+    append(log, b"a")
+    assert (folder / "orders.eu-west-3" / LOG_NAME).stat().st_size == log.size_bytes
+
+
+def test_truncation_deletion_and_compaction_survive(open_store):
+    store = open_store()
+    log = log_of(store, compact=True)
+    append(log, b"a", b"b", b"c", b"d")
+    log.truncate_to(3)
+    log.delete_before(1)
+    again = log_of(open_store(), compact=True)
+    assert (again.start_offset, again.end_offset, values(again)) == (1, 3, [b"b", b"c"])
+    again.compact(NOW, 3)
+    append(again, b"e")
+    last = log_of(open_store())
+    assert (last.start_offset, values(last)) == (1, [b"c", b"e"])
+    last.delete_before(4)
+    emptied = log_of(open_store())
+    assert (emptied.start_offset, emptied.end_offset, values(emptied)) == (4, 4, [])
+    emptied.start_at(90)
+    assert log_of(open_store()).end_offset == 90
+
+
+def test_a_torn_end_is_dropped_and_said(open_store, folder, caplog):
+    whole = len(batch(b"a"))
+    for cut in range(1, whole):
+        log = log_of(open_store(), TopicPartition("torn", cut))
+        append(log, b"a", b"b")
+        path = folder / f"torn-{cut}" / LOG_NAME
+        os.truncate(path, 2 * whole - cut)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            again = log_of(open_store(), TopicPartition("torn", cut))
+        assert values(again) == [b"a"]
+        assert f"the {whole - cut} bytes from there on are dropped" in caplog.text
+        append(again, b"c")
+        assert values(log_of(open_store(), TopicPartition("torn", cut))) == [b"a", b"c"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "problem"),
+    [
+        (b"", ""),
+        (b"x", "torn header"),
+        (bytes(61), "no batch"),
+        (batch(b"b", base=1)[:-1], "torn batch"),
+        (batch(b"b", base=1)[:-1] + b"x", "wrong checksum"),
+        (batch(b"b", base=0), "offset 0, where 1 had to come"),
+        (b"\xff" * 8 + batch(b"b")[8:], "offset -1"),
+        (batch(b"b", base=1, last_offset_delta=-1), "offset 1"),
+    ],
+)
+def test_what_is_no_batch(broken, problem):
+    good = batch(b"a")
+    found, text = good_bytes(good + broken)
+    assert found == len(good)
+    assert problem in text
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.binary(max_size=200), st.integers(0, 200), st.integers(0, 255))
+def test_any_bytes_are_cut_to_whole_batches(junk, at, byte):
+    data = bytearray(batch(b"a") + batch(b"b", base=1) + junk)
+    data[at % len(data)] = byte
+    size, _ = good_bytes(bytes(data))
+    assert 0 <= size <= len(data)
+    assert good_bytes(bytes(data[:size])) == (size, "")
+
+
+def test_topics_are_there_again(open_store):
+    store = open_store()
+    rows = [topic("t", 3, **{"cleanup.policy": "compact"}), topic("__consumer_offsets", 1, OTHER_ID)]
+    store.save_topics(rows, cluster_id="abc", next_producer_id=17)
+    expected = StoredCluster("abc", 17, {row.name: row for row in rows})
+    assert store.load() == expected
+    assert open_store().load() == expected
+
+
+def test_logs_go_with_their_topics_and_partitions(open_store, folder):
+    store = open_store()
+    store.save_topics([topic("t", 2), topic("u", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
+    logs = {tp: log_of(store, tp) for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0))}
+    for log in logs.values():
+        append(log, b"a", b"b")
+        log.delete_before(1)
+    store.save_topics([topic("t", 1)], cluster_id="", next_producer_id=0)
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["t-0"]
+    append(logs[TopicPartition("u", 0)], b"late")  # its replica may still be about to be told
+    logs[TopicPartition("u", 0)].truncate_to(1)
+    logs[TopicPartition("u", 0)].start_at(0)
+    assert not (folder / "u-0").exists()
+    again = open_store()
+    assert values(log_of(again, TopicPartition("t", 0))) == [b"b"]
+    assert log_of(again, TopicPartition("u", 0)).end_offset == 0
+
+
+def test_a_topic_of_the_same_name_begins_empty(open_store):
+    store = open_store()
+    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
+    old = log_of(store, TopicPartition("t", 0))
+    append(old, b"a", b"b")
+    old.delete_before(1)
+    store.save_topics([topic("t", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
+    new = log_of(store, TopicPartition("t", 0))
+    assert (new.start_offset, new.end_offset) == (0, 0)
+
+
+def test_what_was_begun_for_a_topic_before_it_was_told_of_stays(open_store):
+    """A broker may ask for the logs of a new topic first, and only then say that there is one."""
+    store, tp = open_store(), TopicPartition("t", 0)
+    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
+    append(log_of(store, tp), b"old")
+    new = log_of(store, tp)
+    append(new, b"new")
+    store.save_topics([topic("t", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
+    append(new, b"newer")
+    assert values(log_of(open_store(), tp)) == [b"new", b"newer"]
+
+
+def test_the_log_of_another_topic_is_told_by_its_id(open_store):
+    store, tp = open_store(), TopicPartition("t", 0)
+    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
+    append(Log(tp, TopicConfig(), store.log_store(tp, ID)), b"old")
+    assert values(Log(tp, TopicConfig(), open_store().log_store(tp, ID))) == [b"old"]
+    assert values(Log(tp, TopicConfig(), open_store().log_store(tp, OTHER_ID))) == []
+
+
+def test_a_log_that_is_asked_for_again_is_a_new_one(open_store, folder):
+    """The broker asks once for each replica: again only when the one before is no more."""
+    store = open_store()
+    old = log_of(store)
+    append(old, b"a", b"b")
+    old.delete_before(1)
+    new = log_of(store)
+    assert (new.start_offset, new.end_offset) == (0, 0)
+    append(old, b"late")
+    append(new, b"c")
+    assert values(log_of(open_store())) == [b"c"]
+
+
+def test_foreign_files_are_left_alone(open_store, folder, caplog):
+    store = open_store()
+    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
+    append(log_of(store, TopicPartition("t", 0)), b"a")
+    (folder / "t-0" / "notes.txt").write_text("mine")
+    store.save_topics([], cluster_id="", next_producer_id=0)
+    assert [path.name for path in (folder / "t-0").iterdir()] == ["notes.txt"]
+    assert "leaves" in caplog.text
+
+
+def test_nobody_else_may_use_the_folder(open_store, folder):
+    store = open_store()
+    with pytest.raises(IllegalStateError, match="used by another broker"):
+        DirectoryStore(folder)
+    program = "import sys; from thinconsumer.broker.directory import DirectoryStore; DirectoryStore(sys.argv[1])"
+    other = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
+    assert "used by another broker: end that one first, or take another folder" in other.stderr
+    store.close()
+    store.close()
+    DirectoryStore(folder).close()
+
+
+def test_a_closed_store_takes_nothing_more(open_store):
+    store = open_store()
+    log = log_of(store)
+    append(log, b"a")
+    store.close()
+    append(log, b"b")
+    log.delete_before(1)
+    with pytest.raises(IllegalStateError, match="closed"):
+        store.log_store(TP)
+    with pytest.raises(IllegalStateError, match="closed"):
+        store.save_topics([], cluster_id="", next_producer_id=0)
+    assert values(log_of(open_store())) == [b"a"]
+
+
+def test_more_partitions_than_open_files(open_store):
+    count = OPEN_FILES_MAX + 20
+    store = open_store()
+    logs = [log_of(store, TopicPartition("many", number)) for number in range(count)]
+    for value in (b"a", b"b"):
+        for log in logs:
+            append(log, value)
+    assert len(store._files) == OPEN_FILES_MAX
+    again = open_store()
+    assert all(values(log_of(again, TopicPartition("many", number))) == [b"a", b"b"] for number in range(count))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "[]", "{", '{"version": 1}', "null", "[" * 100_000, '{"version": 2}', "\ud800",
+        '{"version": 1, "cluster_id": "", "next_producer_id": -1, "topics": [], "log_start_offsets": {}}',
+        '{"version": 1, "cluster_id": "", "next_producer_id": 0, "topics": [1], "log_start_offsets": {}}',
+        '{"version": 1, "cluster_id": "", "next_producer_id": 0, "topics": [], "log_start_offsets": {"t-0": "x"}}',
+        '{"version": 1, "cluster_id": "", "next_producer_id": 0, "topics": [], "log_start_offsets": []}',
+    ],
+)  # fmt: skip
+def test_a_broken_meta_file_is_an_error_that_names_it(folder, text):
+    folder.mkdir(parents=True)
+    (folder / "meta.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+    for _ in range(2):  # and leaves the folder free
+        with pytest.raises(IllegalStateError, match=r"meta\.json"):
+            DirectoryStore(folder)
+
+
+@pytest.mark.parametrize("name", ["", ".." + os.sep + "x", "a/b", "a\\b", "a\0b", "c:d", "/etc/x"])
+def test_a_topic_cannot_lead_out_of_the_folder(open_store, folder, name):
+    store = open_store()
+    with pytest.raises(IllegalArgumentError, match="cannot be called"):
+        store.log_store(TopicPartition(name, 0))
+    store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["topics"][0]["name"] = name
+    store.close()
+    (folder / "meta.json").write_text(json.dumps(meta))
+    with pytest.raises(IllegalStateError, match="cannot be called"):
+        DirectoryStore(folder)
+
+
+def test_a_batch_that_could_be_written_in_part_only_is_not_there_at_all(open_store, folder):
+    """A full disk: what comes next would follow the torn part, and all of it would be dropped on loading."""
+    store = open_store()
+    log = log_of(store)
+    append(log, b"a")
+    file = store._logs[TP]
+
+    class Full:
+        def write(self, data):
+            with file.path.open("ab") as real:
+                real.write(bytes(data[:20]))
+            raise OSError(28, "No space left on device")
+
+        def close(self):
+            pass
+
+    store.let_go(file)
+    store._files[file] = Full()
+    with pytest.raises(Exception, match="No space left"):
+        append(log, b"lost")
+    store.let_go(file)
+    append(log, b"b")
+    assert values(log) == values(log_of(open_store())) == [b"a", b"b"]
