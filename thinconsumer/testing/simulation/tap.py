@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 
+from ...wire.fetch import FetchRequest
+from ...wire.header import decode_request_header
 from .checkers import Jury
 from .network import SimConnection, Tap
 
 SIZE = 4
+
+
+def is_goodbye(api_key: int, frame: bytes) -> bool:
+    """Return whether a frame ends a fetch session (KIP-227): that may be said behind a long poll, when closing."""
+    if api_key != FetchRequest.API_KEY:
+        return False
+    header = decode_request_header(frame)
+    request = FetchRequest.decode(frame, header.api_version, header.body_offset)
+    return request.session_id != 0 and request.session_epoch == -1
 
 
 class FrameTap(Tap):
@@ -33,7 +44,9 @@ class FrameTap(Tap):
                 break
             api_key = int.from_bytes(data[SIZE : SIZE + 2], "big")
             waiting.append(api_key)
-            self._jury.tell("in_flight", connection.client, connection.label, api_key, waiting.count(api_key))
+            count = waiting.count(api_key)
+            if count == 1 or not is_goodbye(api_key, data[SIZE:end]):
+                self._jury.tell("in_flight", connection.client, connection.label, api_key, count)
             data = data[end:]
         self._rest[connection] = data
 

@@ -1,6 +1,6 @@
 """Does anybody ask and ask without getting anywhere?
 
-Counts, per client, node and API, the requests of each two seconds. A Fetch whose answer brought records is progress and
+Counts, per reader, node and API, the requests of each two seconds. A Fetch whose answer brought records is progress and
 does not count. The limits are far above what backoffs allow, and far below what a loop without one makes.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ....wire import Message
 from ....wire.fetch import FetchResponse
-from .base import Checker
+from .base import Checker, Reader
 
 WINDOW_S = 2.0
 #: Requests of one kind to one node within the window.
@@ -23,16 +23,22 @@ class PaceChecker(Checker):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
+        self._watched: set[str] = set()  #: Names of readers; whoever else is there may ask as it likes.
         self._counts: dict[tuple[str, int, int], tuple[float, int]] = {}
         self._repeats: dict[tuple[str, int, bytes | str, int], tuple[bytes, int, int]] = {}
 
+    def started(self, reader: Reader) -> None:
+        """Watch it."""
+        self._watched.add(reader.name)
+
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
         """Count it."""
-        self._count(client, node, request, now, 1)
+        if client in self._watched:
+            self._count(client, node, request, now, 1)
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
         """Take it back if it was of use; look whether the same records are sent again."""
-        if not isinstance(response, FetchResponse):
+        if client not in self._watched or not isinstance(response, FetchResponse):
             return
         fruitful = False
         for topic in response.responses:
