@@ -1,0 +1,51 @@
+"""The worlds as fixtures: ``world`` has one broker, ``world3`` three; every test runs in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from thinconsumer.broker.process import BrokerProcess
+from worlds import EmbeddedWorld, RealWorld, SimulatedWorld, World
+
+REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.timeout(180)])
+WORLDS = ["simulation", "embedded", REAL]
+
+
+@pytest.fixture(scope="session")
+def embedded_one() -> Iterator[BrokerProcess]:
+    """One embedded broker for the session."""
+    with BrokerProcess(nodes=1) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def embedded_three() -> Iterator[BrokerProcess]:
+    """Three of them."""
+    with BrokerProcess(nodes=3) as broker:
+        yield broker
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A world with one broker."""
+    yield from _world(request, 1, "kafka", "embedded_one")
+
+
+@pytest.fixture(params=WORLDS)
+def world3(request: pytest.FixtureRequest) -> Iterator[World]:
+    """A world with three brokers, all of them up; a test leaves it so."""
+    yield from _world(request, 3, "kafka3", "embedded_three")
+
+
+def _world(request: pytest.FixtureRequest, brokers: int, kafka: str, embedded: str) -> Iterator[World]:
+    if request.param == "simulation":
+        found: World = SimulatedWorld(brokers)
+    elif request.param == "embedded":
+        found = EmbeddedWorld(request.getfixturevalue(embedded))
+    else:
+        found = RealWorld(request.getfixturevalue(kafka))
+    try:
+        yield found
+    finally:
+        found.close()

@@ -1,0 +1,282 @@
+"""What every world offers, done through the protocol."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from thinconsumer import Consumer
+from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.wire.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from thinconsumer.wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from thinconsumer.wire.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from thinconsumer.wire.delete_topics import DeleteTopicsRequest
+from thinconsumer.wire.end_txn import EndTxnRequest
+from thinconsumer.wire.error_codes import BY_CODE, Code
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
+from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+from .asking import Asker
+
+NUMBERS = itertools.count(1)
+#: Newer ones name topics by id, or let transactions begin by themselves; every world speaks these.
+PRODUCE_VERSION, END_TXN_VERSION, ADD_VERSION = 11, 4, 3
+TRANSACTION = 1
+NOT_YET = {
+    Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR,
+    Code.CONCURRENT_TRANSACTIONS, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.LEADER_NOT_AVAILABLE, Code.NOT_ENOUGH_REPLICAS,
+}  # fmt: skip
+
+
+class Open(NamedTuple):
+    """A transaction that has begun."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    coordinator: int
+
+
+class World:
+    """A cluster, and time. Tests close what they open; :meth:`close` closes the world's own."""
+
+    #: Configs that make :meth:`compact` leave something to see.
+    COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
+
+    def __init__(self) -> None:
+        self.asker = Asker(self.driver(), self.bootstrap_servers)
+        self._leaders: dict[tuple[str, int], int] = {}
+
+    # -- each world's own
+
+    @property
+    def bootstrap_servers(self) -> Any:
+        raise NotImplementedError
+
+    def driver(self) -> Any:
+        """Return a new driver for one client."""
+        raise NotImplementedError
+
+    def now(self) -> float:
+        """Return monotonic seconds, as this world counts them."""
+        raise NotImplementedError
+
+    def compact(self, topic: str) -> None:
+        """Clean partition 0 of a topic made with :attr:`COMPACTED`, and wait for that."""
+        raise NotImplementedError
+
+    def move_leader(self, topic: str, partition: int = 0) -> None:
+        """Let another replica lead, and wait for that."""
+        raise NotImplementedError
+
+    def kill(self, node: int) -> None:
+        """Kill a broker as ``kill -9`` does."""
+        raise NotImplementedError
+
+    def start(self, node: int) -> None:
+        """Start it again, and wait until it takes part."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End what this world started."""
+        self.asker.close()
+
+    # -- through the protocol
+
+    def consumer(self, **options: Any) -> Consumer[bytes | None, bytes | None]:
+        """Return a consumer in this world."""
+        return Consumer(bootstrap_servers=self.bootstrap_servers, driver=self.driver(), **options)
+
+    def name(self) -> str:
+        """Return a name that no topic has."""
+        return f"behaviour-{os.getpid()}-{next(NUMBERS)}"
+
+    def topic(self, partitions: int = 1, replication: int = 1, name: str | None = None, **configs: str) -> str:
+        """Create a topic and wait until it has leaders; its name."""
+        name = name or self.name()
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=partitions,
+            replication_factor=replication,
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+
+        def created() -> Any:
+            (result,) = self.asker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000)).topics
+            # A topic that was deleted a moment ago may still be going.
+            return None if self._not_yet(result.error_code, Code.TOPIC_ALREADY_EXISTS) else True
+
+        self.asker.until(created, f"the topic {name}")
+        for partition in range(partitions):
+            self.asker.partition(name, partition)
+        return name
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic, and wait until every broker has forgotten it."""
+        (result,) = self.asker.ask(DeleteTopicsRequest(topic_names=[topic], timeout_ms=10_000), version_max=5).responses
+        self._check(result.error_code)
+
+        def gone() -> Any:
+            return True if all(t.error_code for t in self.asker.metadata(topic).topics) else None
+
+        self.asker.until(gone, f"the end of {topic}")
+
+    def expand(self, topic: str, partitions: int) -> None:
+        """Let a topic grow, and wait until the new partitions have leaders."""
+        row = CreatePartitionsTopic(name=topic, count=partitions, assignments=None)
+        (result,) = self.asker.ask(CreatePartitionsRequest(topics=[row], timeout_ms=10_000)).results
+        self._check(result.error_code)
+        for partition in range(partitions):
+            self.asker.partition(topic, partition)
+
+    def delete_records(self, topic: str, partition: int, before: int) -> None:
+        """Delete what lies before an offset."""
+        row = DeleteRecordsTopic(
+            name=topic, partitions=[DeleteRecordsPartition(partition_index=partition, offset=before)]
+        )
+        leader = self.asker.partition(topic, partition)[0]
+        response = self.asker.ask(DeleteRecordsRequest(topics=[row], timeout_ms=10_000), leader)
+        self._check(response.topics[0].partitions[0].error_code)
+
+    def write(
+        self, topic: str, records: Iterable[bytes | NewRecord | None], partition: int = 0, *, codec: int = 0
+    ) -> int:
+        """Write one batch with acks=all; its first offset."""
+        return self._produce(topic, partition, build_batch(self._dated(records), codec=codec), None)
+
+    def begin(self, topic: str, records: Iterable[bytes | NewRecord | None], partition: int = 0) -> Open:
+        """Write one batch within a new transaction, which stays open."""
+        transactional_id = f"behaviour-{os.getpid()}-{next(NUMBERS)}"
+
+        def coordinator() -> Any:
+            self.asker.metadata()
+            request = FindCoordinatorRequest(key=transactional_id, key_type=TRANSACTION)
+            found = self.asker.ask(request, version_max=3)
+            return None if self._not_yet(found.error_code) else found.node_id
+
+        def initialized() -> Any:
+            node = self.asker.until(coordinator, "a transaction coordinator")
+            request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
+            given = self.asker.ask(request, node, version_max=4)
+            if self._not_yet(given.error_code):
+                return None
+            return Open(transactional_id, given.producer_id, given.producer_epoch, node)
+
+        begun: Open = self.asker.until(initialized, "a producer id")
+
+        def added() -> Any:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=transactional_id,
+                v3_and_below_producer_id=begun.producer_id,
+                v3_and_below_producer_epoch=begun.producer_epoch,
+                v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic, partitions=[partition])],
+            )
+            response = self.asker.ask(request, begun.coordinator, version_max=ADD_VERSION)
+            (result,) = response.results_by_topic_v3_and_below[0].results_by_partition
+            return None if self._not_yet(result.partition_error_code) else True
+
+        self.asker.until(added, "the partition's place in the transaction")
+        batch = build_batch(
+            self._dated(records),
+            producer_id=begun.producer_id,
+            producer_epoch=begun.producer_epoch,
+            base_sequence=0,
+            transactional=True,
+        )
+        self._produce(topic, partition, batch, transactional_id)
+        return begun
+
+    def end(self, transaction: Open, *, commit: bool) -> None:
+        """End a transaction, and wait until its markers are written."""
+        request = EndTxnRequest(
+            transactional_id=transaction.transactional_id,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            committed=commit,
+        )
+
+        def ended() -> Any:
+            response = self.asker.ask(request, transaction.coordinator, version_max=END_TXN_VERSION)
+            return None if self._not_yet(response.error_code) else True
+
+        self.asker.until(ended, "the transaction's end")
+        # The coordinator answers before the markers are written; it takes nothing new of this id until they are.
+        again = InitProducerIdRequest(transactional_id=transaction.transactional_id, transaction_timeout_ms=60_000)
+
+        def marked() -> Any:
+            response = self.asker.ask(again, transaction.coordinator, version_max=4)
+            return None if self._not_yet(response.error_code) else True
+
+        self.asker.until(marked, "the transaction's markers")
+
+    def transaction(
+        self, topic: str, records: Iterable[bytes | NewRecord | None], partition: int = 0, *, commit: bool
+    ) -> None:
+        """Write one batch in a transaction of its own."""
+        self.end(self.begin(topic, records, partition), commit=commit)
+
+    def kill_leader(self, topic: str, partition: int = 0) -> int:
+        """Kill the leader of a partition, and wait for the next one; the dead node's id."""
+        leader = self.asker.partition(topic, partition)[0]
+        self.kill(leader)
+
+        def moved() -> Any:
+            return True if self.asker.partition(topic, partition)[0] != leader else None
+
+        self.asker.until(moved, f"another leader than {leader}")
+        return leader
+
+    # -- inside
+
+    def _dated(self, records: Iterable[bytes | NewRecord | None]) -> list[NewRecord]:
+        now_ms = int(self.asker.driver.wall_time() * 1000)
+        news = [record if isinstance(record, NewRecord) else NewRecord(record) for record in records]
+        return [record._replace(timestamp=now_ms) if record.timestamp < 0 else record for record in news]
+
+    def _produce(self, topic: str, partition: int, batch: bytes, transactional_id: str | None) -> int:
+        request = ProduceRequest(
+            transactional_id=transactional_id,
+            acks=-1,
+            timeout_ms=10_000,
+            topic_data=[
+                TopicProduceData(
+                    name=topic, partition_data=[PartitionProduceData(index=partition, records=memoryview(batch))]
+                )
+            ],
+        )
+
+        def produced() -> Any:
+            leader = self._leaders.pop((topic, partition), None)
+            if leader is None:
+                leader = self.asker.partition(topic, partition)[0]
+            try:
+                response = self.asker.ask(request, leader, version_max=PRODUCE_VERSION)
+            except KafkaConnectionError:
+                return None
+            (answer,) = response.responses[0].partition_responses
+            if self._not_yet(answer.error_code):
+                return None
+            self._leaders[topic, partition] = leader  # asked for every time, it would look like a client gone wild
+            return answer.base_offset
+
+        offset: int = self.asker.until(produced, f"{topic}-{partition} to be written")
+        return offset
+
+    def _not_yet(self, code: int, *more: Code) -> bool:
+        if code in NOT_YET or code in more:
+            return True
+        self._check(code)
+        return False
+
+    def _check(self, code: int) -> None:
+        assert code == 0, f"refused: {BY_CODE[code]}"
