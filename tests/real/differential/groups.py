@@ -327,6 +327,7 @@ def rebalances_end(world: World) -> None:
     first.sync(plan={first.member_id: b"plan"})
     second = Member(world, group)
     asked = second.ask_to_join(rebalance_timeout_ms=1500)
+    asked.is_parked()
     if world.version(JoinGroupRequest) == 0:
         first.join("version 0 has no rebalance timeout")
     second.joined(asked)

@@ -39,8 +39,9 @@ class Writer:
         self.world.connect().ask(request, 11, about="what is there")
 
 
-def new_producer(line: Line) -> tuple[int, int]:
+def new_producer(world: World, line: Line) -> tuple[int, int]:
     """Return a producer id and epoch."""
+    world.producer_ids()
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
     answer = line.ask(request, 3)
     return answer.producer_id, answer.producer_epoch
@@ -195,7 +196,7 @@ def produce_in_another_codec(world: World) -> None:
 def sequences(world: World) -> None:
     """An idempotent producer: order, gaps, duplicates, old duplicates."""
     writer = Writer(world, world.topic())
-    producer_id, epoch = new_producer(writer.line)
+    producer_id, epoch = new_producer(world, writer.line)
 
     def send(sequence: int, count: int = 1, about: str = "", producer_epoch: int = epoch) -> None:
         values = [b"%d" % (sequence + n) for n in range(count)]
@@ -225,7 +226,7 @@ def first_sequences(world: World) -> None:
     """What a producer that the partition does not know may begin with."""
     writer = Writer(world, world.topic(partitions=6))
     for partition, sequence in enumerate((0, 1, 5, 2**31 - 1, -1, -5)):
-        producer_id, epoch = new_producer(writer.line)
+        producer_id, epoch = new_producer(world, writer.line)
         data = batch(world, b"a", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
         writer.send(data, f"begins with {sequence}", partition=partition)
         data = batch(world, b"b", producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence + 1 & 2**31 - 1)
@@ -236,7 +237,7 @@ def first_sequences(world: World) -> None:
 def producer_epochs(world: World) -> None:
     """A new epoch fences the old one, and begins at 0."""
     writer = Writer(world, world.topic())
-    producer_id, epoch = new_producer(writer.line)
+    producer_id, epoch = new_producer(world, writer.line)
 
     def send(sequence: int, producer_epoch: int) -> None:
         data = batch(world, b"a", producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=sequence)
@@ -257,7 +258,7 @@ def producer_epochs(world: World) -> None:
 def sequences_wrap(world: World) -> None:
     """After the highest sequence number comes 0."""
     writer = Writer(world, world.topic())
-    producer_id, epoch = new_producer(writer.line)
+    producer_id, epoch = new_producer(world, writer.line)
     top = 2**31 - 1
 
     def send(sequence: int, count: int) -> None:
@@ -267,7 +268,7 @@ def sequences_wrap(world: World) -> None:
 
     send(0, 1)
     send(top, 1)
-    other, epoch = new_producer(writer.line)
+    other, epoch = new_producer(world, writer.line)
     producer_id = other
     send(top - 1, 4)
     send(2, 1)
@@ -300,6 +301,7 @@ def several_partitions_at_once(world: World) -> None:
 @script
 def producer_ids(world: World) -> None:
     """InitProducerId without a transaction."""
+    world.producer_ids()
     line = world.connect()
     version = world.version(InitProducerIdRequest)
     line.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))

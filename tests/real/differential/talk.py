@@ -22,6 +22,7 @@ from thinconsumer.wire.create_topics import CreatableTopic, CreatableTopicConfig
 from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.header import decode_response_header, encode_request
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
 from thinconsumer.wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
@@ -187,6 +188,7 @@ class World(abc.ABC):
 
     def transactional_id(self, stem: str = "x") -> str:
         """Return a transactional id, once its coordinator is there."""
+        self.producer_ids()
         name = self.name(stem)
         line = self.connect()
         end = EndTxnRequest(transactional_id=name, producer_id=0, producer_epoch=0, committed=True)
@@ -195,6 +197,15 @@ class World(abc.ABC):
                 line.close()
                 return name
         raise AssertionError
+
+    def producer_ids(self) -> None:
+        """Wait until the broker has producer ids to give; it asks the controller for its first ones when it needs one."""
+        line = self.connect()
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
+        for _ in self._tries():
+            if line.send(request, 1).quiet_answer().error_code == 0:
+                line.close()
+                return
 
     @abc.abstractmethod
     def wait(self, seconds: float) -> None:
