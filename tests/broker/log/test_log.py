@@ -282,6 +282,7 @@ def test_any_history_against_a_list_of_records(tools, data, steps):
     store = tools.MemoryStore()
     log = tools.new_log(store, compact=True, delete_retention_ms=10**9)
     model, epoch = Model(), 0
+    floor = 0  # what was compacted was committed, and is never taken back
     for name, *arguments in steps:
         share = model.start + round((arguments[0] if name in ("truncate", "delete", "compact") else 0)
                                     * (model.end - model.start))  # fmt: skip
@@ -294,12 +295,13 @@ def test_any_history_against_a_list_of_records(tools, data, steps):
             epoch += 1
             log.begin_epoch(epoch)
         elif name == "truncate":
-            model.truncate(share)
-            log.truncate_to(share)
+            model.truncate(max(share, floor))
+            log.truncate_to(max(share, floor))
         elif name == "delete":
             model.delete(share)
             log.delete_before(share)
         else:
+            floor = max(floor, share)
             model.compact(share)
             log.compact(tools.NOW, share)
         _agree(log, model, data, tools)
