@@ -81,6 +81,7 @@ class TopicConfig:
     """A topic's settings, parsed; made by :meth:`parse`."""
 
     compact: bool = False
+    compression_type: str = "producer"
     delete: bool = True
     delete_retention_ms: int = 86_400_000
     max_message_bytes: int = 1_048_588
@@ -124,6 +125,7 @@ class TopicConfig:
         }
         return cls(
             compact="compact" in policies,
+            compression_type=said["compression.type"],
             delete="delete" in policies,
             log_append_time=kind == "LogAppendTime",
             unclean_leader_election=unclean == "true",

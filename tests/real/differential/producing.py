@@ -190,6 +190,7 @@ def produce_in_another_codec(world: World) -> None:
         writer.send(batch(world, b"a" * 50, b"b" * 50))
         writer.send(batch(world, b"a" * 50, b"b" * 50, codec=3))
         writer.send(batch(world, b"a" * 50, b"b" * 50, codec=1))
+        writer.read()
 
 
 @script

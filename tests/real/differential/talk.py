@@ -199,7 +199,7 @@ class World(abc.ABC):
         raise AssertionError
 
     def producer_ids(self) -> None:
-        """Wait until the broker has producer ids to give; it asks the controller for its first ones when it needs one."""
+        """Wait until the broker has producer ids to give: it asks the controller when the first one is needed."""
         line = self.connect()
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
         for _ in self._tries():

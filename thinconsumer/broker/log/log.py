@@ -19,6 +19,7 @@ from .batches import Batches
 from .checking import check, stamped
 from .epochs import LeaderEpochs
 from .producers import Producers
+from .recoding import recoded
 from .stored import Appended, LoadedLog, LogStore, Refused, StoredBatch
 
 __all__ = ["Appended", "LoadedLog", "Log", "LogStore", "Refused", "StoredBatch"]
@@ -87,6 +88,8 @@ class Log:
             Refused: Nothing was appended.
         """
         checked = check(data, self.config, now_ms, from_client=from_client)
+        if from_client and self.config.compression_type != "producer":
+            checked = checked._replace(data=recoded(checked.data, self.config.compression_type))
         if len(checked.data) > self.config.segment_bytes:
             raise Refused(Code.RECORD_LIST_TOO_LARGE, f"it has {len(checked.data)} bytes, more than segment.bytes")
         log_append_time = now_ms if self.config.log_append_time else None
