@@ -54,9 +54,21 @@ def _grow(call: Call, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResu
         return CreatePartitionsTopicResult(name=topic.name, error_code=int(Code.UNKNOWN_SERVER_ERROR))
     assignment = None if topic.assignments is None else [list(one.broker_ids) for one in topic.assignments]
     try:
+        if assignment is not None:
+            controller.create_partitions(topic.name, topic.count, assignment, validate_only=True)
+            _check_sizes(assignment, len(controller.image.topics[topic.name].partitions[0].replicas))
         controller.create_partitions(topic.name, topic.count, assignment, validate_only=call.request.validate_only)
     except ControllerError as error:
         # Of this one real controllers say nothing but the code.
         message = None if error.code == Code.UNKNOWN_TOPIC_OR_PARTITION else error.message
         return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=message)
     return CreatePartitionsTopicResult(name=topic.name, error_code=0)
+
+
+def _check_sizes(assignment: list[list[int]], replicas: int) -> None:
+    for one in assignment:
+        if len(one) != replicas:
+            raise ControllerError(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"An assignment has {len(one)} replica(s), and the topic's partitions have {replicas}.",
+            )

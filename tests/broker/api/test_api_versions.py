@@ -1,0 +1,43 @@
+"""ApiVersions: what is offered, and to whom."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.api.api_versions import API
+from thinconsumer.broker.apis import APIS
+from thinconsumer.wire.api_versions import ApiVersionsRequest
+from thinconsumer.wire.error_codes import Code
+
+
+@pytest.fixture
+def client(new_cluster, client_of):
+    return client_of(new_cluster(), 1)
+
+
+def hello(name="tester", version="1.0"):
+    return ApiVersionsRequest(client_software_name=name, client_software_version=version)
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_all_apis_are_told_in_order(client, version):
+    answer = client.ask(hello(), version)
+    told = [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys]
+    assert answer.error_code == 0
+    assert told == sorted((key, api.lowest, api.highest) for key, api in APIS.items())
+
+
+def test_features_whose_levels_begin_at_0_are_hidden_from_old_clients(client):
+    assert [one.name for one in client.ask(hello(), 3).supported_features] == ["metadata.version"]
+    new = client.ask(hello(), 4)
+    assert ("transaction.version", 0, 2) in [(f.name, f.min_version, f.max_version) for f in new.supported_features]
+    assert ("transaction.version", 2) in [(f.name, f.max_version_level) for f in new.finalized_features]
+    assert new.finalized_features_epoch >= 0
+
+
+@pytest.mark.parametrize(("name", "software"), [("", "1"), ("x", ""), ("two words", "1"), ("-x", "1"), ("x", "1-")])
+def test_clients_have_to_say_who_they_are(client, name, software):
+    for version in (3, 4):
+        answer = client.ask(hello(name, software), version)
+        assert (answer.error_code, answer.api_keys) == (Code.INVALID_REQUEST, [])
+    assert client.ask(ApiVersionsRequest(), 2).error_code == 0

@@ -1,0 +1,84 @@
+"""CreatePartitions: topics grow, and never shrink."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.api.create_partitions import API
+from thinconsumer.wire.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from thinconsumer.wire.error_codes import Code
+
+
+def grow(*topics, validate_only=False):
+    rows = [
+        CreatePartitionsTopic(
+            name=name,
+            count=count,
+            assignments=None if ids is None else [CreatePartitionsAssignment(broker_ids=one) for one in ids],
+        )
+        for name, count, ids in topics
+    ]
+    return CreatePartitionsRequest(topics=rows, timeout_ms=1000, validate_only=validate_only)
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_a_topic_grows_in_every_version(new_cluster, client_of, version):
+    cluster = new_cluster(2, {"t": 1})
+    (told,) = client_of(cluster, 2).ask(grow(("t", 3, None)), version).results
+    assert (told.name, told.error_code, told.error_message) == ("t", 0, None)
+    assert len(cluster.controller.image.topics["t"].partitions) == 3
+    cluster.produce("t", [b"x"], partition=2)
+
+
+def test_assignments_are_for_the_new_ones(new_cluster, client_of):
+    cluster = new_cluster(3)
+    cluster.create_topic("t", 1, 2)
+    client_of(cluster, 1).ask(grow(("t", 3, [[3, 1], [2, 3]])))
+    rows = cluster.controller.image.topics["t"].partitions
+    assert [row.replicas for row in rows[1:]] == [(3, 1), (2, 3)]
+
+
+def test_validating_changes_nothing(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 1})
+    assert client_of(cluster, 1).ask(grow(("t", 3, None), validate_only=True)).results[0].error_code == 0
+    assert len(cluster.controller.image.topics["t"].partitions) == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (("none", 3, None), Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (("t", 2, None), Code.INVALID_PARTITIONS),
+        (("t", 1, None), Code.INVALID_PARTITIONS),
+        (("t", -1, None), Code.INVALID_PARTITIONS),
+        (("t", 2**31 - 1, None), Code.UNKNOWN_SERVER_ERROR),
+        (("t", 3, []), Code.INVALID_REPLICA_ASSIGNMENT),
+        (("t", 3, [[1], [2]]), Code.INVALID_REPLICA_ASSIGNMENT),
+        (("t", 3, [[9]]), Code.INVALID_REPLICA_ASSIGNMENT),
+        (("t", 3, [[]]), Code.INVALID_REPLICA_ASSIGNMENT),
+        (("t", 3, [[1, 1]]), Code.INVALID_REPLICA_ASSIGNMENT),
+        (("t", 3, [[1, 2]]), Code.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_refusals(new_cluster, client_of, wanted, code):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 2, 1)
+    (told,) = client_of(cluster, 1).ask(grow(wanted)).results
+    assert told.error_code == code
+    assert len(cluster.controller.image.topics["t"].partitions) == 2
+
+
+def test_what_is_asked_for_twice_is_not_done(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 1, "u": 1})
+    answer = client_of(cluster, 1).ask(grow(("t", 2, None), ("t", 3, None), ("u", 2, None)))
+    assert [(one.name, one.error_code) for one in answer.results] == [("t", Code.INVALID_REQUEST), ("u", 0)]
+    assert len(cluster.controller.image.topics["t"].partitions) == 1
+
+
+def test_a_refusal_names_every_topic():
+    refusal = API.refuse(grow(("t", 2, None), ("u", 2, None)), 3, int(Code.REQUEST_TIMED_OUT))
+    assert [(one.name, one.error_code) for one in refusal.results] == [("t", 7), ("u", 7)]

@@ -1,0 +1,44 @@
+"""DescribeCluster: the brokers that are alive, and endpoints that this is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.api.describe_cluster import API
+from thinconsumer.wire.describe_cluster import DescribeClusterRequest
+from thinconsumer.wire.error_codes import Code
+
+
+@pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
+def test_brokers_with_their_racks(new_cluster, client_of, version):
+    cluster = new_cluster(2, racks=["a", None])
+    answer = client_of(cluster, 2).ask(DescribeClusterRequest(), version)
+    assert [(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers] == [
+        (1, "kafka1", 9092, "a"),
+        (2, "kafka2", 9092, None),
+    ]
+    assert answer.cluster_id == cluster.cluster_id
+    assert answer.controller_id in (1, 2)
+    assert answer.cluster_authorized_operations == -(2**31)
+
+
+def test_the_dead_are_not_told(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.kill(1, noticed_after_s=0)
+    answer = client_of(cluster, 2).ask(DescribeClusterRequest(include_fenced_brokers=True))
+    assert [b.broker_id for b in answer.brokers] == [2]
+    assert answer.controller_id == 2
+
+
+def test_operations_when_they_are_asked_for(new_cluster, client_of):
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    assert client_of(new_cluster(), 1).ask(request).cluster_authorized_operations > 0
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "code"), [(2, Code.MISMATCHED_ENDPOINT_TYPE), (3, Code.UNSUPPORTED_ENDPOINT_TYPE)]
+)
+def test_this_is_a_broker(new_cluster, client_of, endpoint, code):
+    answer = client_of(new_cluster(), 1).ask(DescribeClusterRequest(endpoint_type=endpoint))
+    assert (answer.error_code, answer.brokers, answer.controller_id) == (code, [], -1)
+    assert answer.error_message

@@ -1,0 +1,173 @@
+"""ListOffsets: by time, at both ends, and what a leader that has just begun may not tell yet."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.api.list_offsets import API
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING = -1, -2, -3, -4, -5, -6
+TP = TopicPartition("t", 0)
+VERSIONS = range(API.lowest, API.highest + 1)
+
+
+def look(timestamp, topic="t", partition=0, epoch=-1, replica=-1, isolation=0):
+    row = ListOffsetsPartition(partition_index=partition, current_leader_epoch=epoch, timestamp=timestamp)
+    return ListOffsetsRequest(
+        replica_id=replica, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=[row])]
+    )
+
+
+def told(answer):
+    (topic,) = answer.topics
+    (row,) = topic.partitions
+    return row.error_code, row.offset, row.timestamp, row.leader_epoch
+
+
+def dated(*times):
+    return [NewRecord(b"x", timestamp=time) for time in times]
+
+
+@pytest.fixture
+def cluster(new_cluster):
+    made = new_cluster(1)
+    made.create_topic("t", 2, configs={"retention.ms": "-1"})
+    made.produce("t", dated(1000, 3000, 2000))
+    made.produce("t", dated(2500, 3000))
+    return made
+
+
+@pytest.fixture
+def client(cluster, client_of):
+    return client_of(cluster, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_ends_in_every_version(client, version):
+    epoch = 0 if version >= 4 else -1
+    assert told(client.ask(look(LATEST), version)) == (0, 5, -1, epoch)
+    assert told(client.ask(look(EARLIEST), version)) == (0, 0, -1, epoch)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("timestamp", "since", "answer"),
+    [
+        (MAX_TIMESTAMP, 7, (0, 1, 3000, 0)),
+        (EARLIEST_LOCAL, 8, (0, 0, -1, 0)),
+        (LATEST_TIERED, 9, (0, -1, -1, -1)),
+        (PENDING, 11, (0, -1, -1, -1)),
+        (-7, 99, None),
+        (-(2**63), 99, None),
+    ],
+)
+def test_each_special_time_has_a_first_version(client, version, timestamp, since, answer):
+    expected = answer if version >= since else (Code.UNSUPPORTED_VERSION, -1, -1, -1)
+    assert told(client.ask(look(timestamp), version)) == expected
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "found"),
+    [(0, 0, 1000), (1000, 0, 1000), (1001, 1, 3000), (2500, 1, 3000), (3000, 1, 3000), (3001, -1, -1)],
+)
+def test_times_find_the_first_record_that_late(client, timestamp, offset, found):
+    assert told(client.ask(look(timestamp))) == (0, offset, found, -1 if offset < 0 else 0)
+
+
+def test_the_start_moves_with_the_log(cluster, client):
+    cluster.delete_records(TP, 2)
+    assert told(client.ask(look(EARLIEST))) == (0, 2, -1, 0)
+    assert told(client.ask(look(0))) == (0, 2, 2000, 0)
+
+
+def test_an_empty_log(client):
+    assert told(client.ask(look(LATEST, partition=1)))[:2] == (0, 0)
+    assert told(client.ask(look(MAX_TIMESTAMP, partition=1))) == (0, -1, -1, -1)
+    assert told(client.ask(look(0, partition=1))) == (0, -1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (look(LATEST, "none"), Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (look(LATEST, partition=2), Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (look(LATEST, partition=-1), Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (look(LATEST, epoch=1), Code.UNKNOWN_LEADER_EPOCH),
+        (look(LATEST, epoch=-2), Code.FENCED_LEADER_EPOCH),
+        (look(LATEST, isolation=7), Code.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_refusals(client, request_, code):
+    assert told(client.ask(request_)) == (code, -1, -1, -1)
+
+
+def test_the_same_partition_twice_is_refused_once(client):
+    request = look(LATEST)
+    request.topics += look(EARLIEST).topics + look(LATEST, partition=1).topics
+    (topic,) = client.ask(request).topics
+    assert sorted((row.partition_index, row.error_code) for row in topic.partitions) == [
+        (0, Code.INVALID_REQUEST),
+        (1, 0),
+    ]
+
+
+def test_committed_readers_end_at_the_last_stable_offset(cluster, client):
+    cluster.produce("t", dated(5000), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    assert told(client.ask(look(LATEST)))[1] == 6
+    assert told(client.ask(look(LATEST, isolation=1)))[1] == 5
+    # What is not readable cannot be found by its time either.
+    assert told(client.ask(look(5000)))[1] == 5
+    assert told(client.ask(look(5000, isolation=1)))[1] == -1
+    assert told(client.ask(look(MAX_TIMESTAMP, isolation=1)))[1] == -1
+
+
+def behind(new_cluster):
+    """A cluster whose leader knows of records that its predecessor let nobody read yet."""
+    cluster = new_cluster(2, replication_s=0.1)
+    cluster.create_topic("t", 1, 2, {"retention.ms": "-1"})
+    cluster.advance(1.0)
+    old = cluster.leader(TP).node.node_id
+    cluster.produce("t", dated(1000))
+    cluster.advance(1.15)  # the follower has it, and has not heard yet that it is committed
+    cluster.kill(old, noticed_after_s=0)
+    new = cluster.leader(TP)
+    new.high_watermark = new.log.high_watermark = 0
+    new.epoch_start = 1
+    return cluster, new.node.node_id
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [(4, Code.LEADER_NOT_AVAILABLE), (5, Code.OFFSET_NOT_AVAILABLE), (11, Code.OFFSET_NOT_AVAILABLE)],
+)
+def test_a_new_leader_does_not_lead_readers_back(new_cluster, client_of, version, code):
+    cluster, leader = behind(new_cluster)
+    client = client_of(cluster, leader)
+    assert told(client.ask(look(LATEST), version))[0] == code
+    assert told(client.ask(look(1000), version))[0] == code
+    assert told(client.ask(look(EARLIEST), version))[:2] == (0, 0)
+    # Followers read on: it is they who will tell it what is committed.
+    assert told(client.ask(look(LATEST, replica=2), version))[:2] == (0, 1)
+
+
+def test_only_the_leader_answers_unless_any_replica_is_asked(new_cluster, client_of):
+    cluster = new_cluster(3)
+    cluster.create_topic("t", 1, 2)
+    cluster.produce("t", [b"x"])
+    row = cluster.controller.image.topics["t"].partitions[0]
+    follower = next(n for n in row.replicas if n != row.leader)
+    stranger = next(n for n in (1, 2, 3) if n not in row.replicas)
+    for node, anybody in ((follower, 0), (stranger, Code.NOT_LEADER_OR_FOLLOWER)):
+        client = client_of(cluster, node)
+        assert told(client.ask(look(LATEST)))[0] == Code.NOT_LEADER_OR_FOLLOWER
+        assert told(client.ask(look(LATEST, replica=-2)))[0] == anybody
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_refusal_can_be_sent_in_every_version(version):
+    refusal = API.refuse(look(LATEST), version, int(Code.NOT_LEADER_OR_FOLLOWER))
+    assert told(type(refusal).decode(refusal.encode(version), version)) == (6, -1, -1, -1)

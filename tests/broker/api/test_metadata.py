@@ -1,0 +1,148 @@
+"""Metadata: what a node knows of brokers and topics, in every version."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.api.metadata import API
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
+
+VERSIONS = range(API.lowest, API.highest + 1)
+
+
+def about(*names, ids=(), create=True, **more):
+    topics = [MetadataRequestTopic(name=name) for name in names]
+    topics += [MetadataRequestTopic(name=None, topic_id=topic_id) for topic_id in ids]
+    return MetadataRequest(topics=topics, allow_auto_topic_creation=create, **more)
+
+
+def names(answer):
+    return [topic.name for topic in answer.topics]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_in_every_version(new_cluster, client_of, version):
+    cluster = new_cluster(3, {"t": 2}, racks=["a", "b", "c"])
+    answer = client_of(cluster, 2).ask(about("t"), version)
+    (topic,) = answer.topics
+    assert (topic.error_code, topic.name, topic.is_internal) == (0, "t", False)
+    image = cluster.controller.image.topics["t"]
+    told = [(p.partition_index, p.leader_id, tuple(p.replica_nodes), tuple(p.isr_nodes)) for p in topic.partitions]
+    assert told == [(row.partition, row.leader, row.replicas, row.isr) for row in image.partitions]
+    assert topic.topic_id == (image.topic_id if version >= 10 else bytes(16))
+    assert {p.leader_epoch for p in topic.partitions} == ({0} if version >= 7 else {-1})
+    assert [b.rack for b in answer.brokers] == (["a", "b", "c"] if version >= 1 else [None] * 3)
+    assert answer.cluster_id == (cluster.cluster_id if version >= 2 else None)
+    assert answer.controller_id in ({1, 2, 3} if version >= 1 else {-1})
+
+
+def test_everything_and_nothing(new_cluster, client_of):
+    client = client_of(new_cluster(1, {"a": 1, "b": 1}), 1)
+    assert sorted(names(client.ask(MetadataRequest(topics=None)))) == ["a", "b"]
+    assert names(client.ask(MetadataRequest(topics=[]))) == []
+    # In version 0 it is the empty list that means everything.
+    assert sorted(names(client.ask(MetadataRequest(topics=[]), 0))) == ["a", "b"]
+
+
+def test_unknown_and_impossible_names(new_cluster, client_of):
+    client = client_of(new_cluster(), 1)
+    answer = client.ask(about("none", "a/b", "", create=False))
+    assert [(t.name, t.error_code) for t in answer.topics] == [
+        ("none", Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a/b", Code.INVALID_TOPIC_EXCEPTION),
+        ("", Code.INVALID_TOPIC_EXCEPTION),
+    ]
+    assert names(client.ask(MetadataRequest(topics=None))) == []
+
+
+def test_creation_is_set_going_and_seen_by_the_next_question(new_cluster, client_of):
+    client = client_of(new_cluster(num_partitions=3), 1)
+    (first,) = client.ask(about("new")).topics
+    assert (first.error_code, first.partitions) == (Code.UNKNOWN_TOPIC_OR_PARTITION, [])
+    (second,) = client.ask(about("new")).topics
+    assert (second.error_code, len(second.partitions)) == (0, 3)
+
+
+def test_internal_topics_are_created_as_what_they_are(new_cluster, client_of):
+    client = client_of(new_cluster(), 1)
+    client.ask(about("__consumer_offsets"))
+    (topic,) = client.ask(about("__consumer_offsets")).topics
+    assert (topic.error_code, topic.is_internal, len(topic.partitions)) == (0, True, 5)
+
+
+@pytest.mark.parametrize("allowed", ["by the client", "by the broker"])
+def test_nothing_is_created_unless_both_allow_it(new_cluster, client_of, allowed):
+    client = client_of(new_cluster(auto_create_topics_enable=allowed == "by the broker"), 1)
+    for _ in range(2):
+        (topic,) = client.ask(about("new", create=allowed == "by the client")).topics
+        assert topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_topics_whose_names_are_too_much_alike_are_not_created(new_cluster, client_of):
+    client = client_of(new_cluster(1, {"a.b": 1}), 1)
+    for _ in range(2):
+        assert client.ask(about("a_b")).topics[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_by_id(new_cluster, client_of, version):
+    cluster = new_cluster(1, {"t": 1})
+    client = client_of(cluster, 1)
+    topic_id = cluster.controller.image.topics["t"].topic_id
+    unknown, known = client.ask(about("not heard", ids=(topic_id, b"?" * 16)), version).topics
+    assert (unknown.error_code, unknown.name, unknown.topic_id) == (Code.UNKNOWN_TOPIC_ID, None, b"?" * 16)
+    assert (known.error_code, known.name) == (0, "t")
+
+
+def test_ids_are_refused_before_version_12(new_cluster, client_of):
+    client = client_of(new_cluster(), 1)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t", topic_id=b"?" * 16)])
+    answer = client.ask(request, 10)
+    assert ([t.error_code for t in answer.topics], answer.brokers) == ([Code.INVALID_REQUEST], [])
+    assert client.ask(about(None), 11).topics[0].error_code == Code.INVALID_REQUEST
+    assert client.ask(about(None), 13).error_code == Code.UNKNOWN_SERVER_ERROR
+
+
+def test_partitions_without_a_leader_and_replicas_that_are_down(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.create_topic("both", 1, 2)
+    cluster.create_topic("one", 2, 1)
+    alone = next(row for row in cluster.controller.image.topics["one"].partitions if row.leader == 1)
+    cluster.kill(1, noticed_after_s=0)
+    client = client_of(cluster, 2)
+    (both,) = client.ask(about("both")).topics[0].partitions
+    assert (both.error_code, both.leader_id, both.leader_epoch, both.offline_replicas) == (0, 2, 1, [1])
+    lost = client.ask(about("one")).topics[0].partitions[alone.partition]
+    assert (lost.error_code, lost.leader_id, lost.isr_nodes) == (Code.LEADER_NOT_AVAILABLE, -1, [1])
+    # Version 0 knows no brokers that are not there, and has an error for that.
+    old = client.ask(about("both"), 0).topics[0].partitions[0]
+    assert (old.error_code, old.replica_nodes) == (Code.REPLICA_NOT_AVAILABLE, [2])
+
+
+def test_a_node_tells_what_it_knows_and_not_what_is(new_cluster, client_of):
+    cluster = new_cluster(2, {"t": 1}, metadata_lag_s=5.0)
+    cluster.advance(10.0)
+    cluster.create_topic("late", 1)
+    assert client_of(cluster, 1).ask(about("late", create=False)).topics[0].error_code != 0
+    cluster.advance(20.0)
+    assert client_of(cluster, 1).ask(about("late", create=False)).topics[0].error_code == 0
+
+
+def test_operations_when_they_are_asked_for(new_cluster, client_of):
+    client = client_of(new_cluster(1, {"t": 1}), 1)
+    request = about("t", include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
+    answer = client.ask(request, 9)
+    assert answer.topics[0].topic_authorized_operations > 0
+    assert answer.cluster_authorized_operations > 0
+    answer = client.ask(about("t"), 9)
+    assert answer.topics[0].topic_authorized_operations == answer.cluster_authorized_operations == -(2**31)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_refusal_can_be_sent_in_every_version(version):
+    refusal = API.refuse(about("t"), version, int(Code.UNKNOWN_SERVER_ERROR))
+    told = type(refusal).decode(refusal.encode(version), version)
+    assert [topic.error_code for topic in told.topics] == [-1]
+    everything = API.refuse(MetadataRequest(topics=None), 13, int(Code.UNKNOWN_SERVER_ERROR))
+    assert (everything.topics, everything.error_code) == ([], -1)

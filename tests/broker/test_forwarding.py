@@ -1,0 +1,76 @@
+"""Requests for the controller, while it can be reached and while it cannot."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from thinconsumer.broker.call import Call
+from thinconsumer.broker.forwarding import REQUEST_TIMEOUT_S, to_controller
+from thinconsumer.broker.schedule import Schedule
+from thinconsumer.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from thinconsumer.wire.error_codes import Code
+
+ANSWER = CreateTopicsResponse()
+
+
+class Host:
+    """As much of a node as forwarding needs."""
+
+    node_id = 1
+
+    def __init__(self):
+        self.schedule = Schedule()
+        self.is_reachable = True
+        self.cluster = SimpleNamespace(reachable=lambda one, other: self.is_reachable)
+        self.handled = 0
+        self.answers = []
+        self.call = Call(self, CreateTopicsRequest(), 7, self.answers.append)
+        self.forward = to_controller(self._handle, lambda request, version, code: ("refused", code))
+
+    def call_later(self, seconds, callback):
+        return self.schedule.call_later(seconds, callback)
+
+    def _handle(self, call):
+        self.handled += 1
+        return ANSWER
+
+
+def test_it_is_handled_at_once_where_the_controller_can_be_reached():
+    host = Host()
+    assert host.forward(host.call) is ANSWER
+    host.schedule.advance(100.0)
+    assert (host.handled, host.answers) == (1, [])
+
+
+def test_it_waits_for_the_controller():
+    host = Host()
+    host.is_reachable = False
+    assert host.forward(host.call) is None
+    host.schedule.advance(10.0)
+    assert (host.handled, host.answers) == (0, [])
+    host.is_reachable = True
+    host.schedule.advance(11.0)
+    assert (host.handled, host.answers) == (1, [ANSWER])
+
+
+def test_it_gives_up():
+    host = Host()
+    host.is_reachable = False
+    host.forward(host.call)
+    host.schedule.advance(REQUEST_TIMEOUT_S - 1)
+    assert host.answers == []
+    host.schedule.advance(REQUEST_TIMEOUT_S + 1)
+    assert host.answers == [("refused", Code.REQUEST_TIMED_OUT)]
+    host.is_reachable = True
+    host.schedule.advance(200.0)
+    assert host.handled == 0
+
+
+def test_nobody_is_asked_for_a_client_that_has_gone():
+    host = Host()
+    host.is_reachable = False
+    host.forward(host.call)
+    host.call.drop()
+    host.is_reachable = True
+    host.schedule.advance(200.0)
+    assert (host.handled, host.answers) == (0, [])
