@@ -121,7 +121,7 @@ class Driver(Protocol):
         ...
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out the endpoint's commands, wait for I/O until ``deadline`` at the latest, and hand over what came.
+        """Carry out the endpoint's commands, wait for I/O until ``deadline`` or its ``wake_at()``, hand over what came.
 
         Returns after the first batch of events; at once when ``deadline`` has passed, having polled I/O without
         waiting. Returns whether anything happened. Ends early, without raising, on :meth:`wakeup`.
