@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.broker.config import TopicConfig
 from thinconsumer.broker.log.log import Refused
 from thinconsumer.errors import KafkaError
 from thinconsumer.records.batch import split
@@ -226,3 +227,11 @@ def test_whatever_the_bytes_are_they_are_refused_or_can_be_kept(tools, count, co
     log.offset_of_max_timestamp(log.end_offset)
     log.compact(tools.NOW, log.end_offset)
     log.truncate_to(0)
+
+
+def test_the_limits_of_time_are_the_topics_settings(log, write, tools):
+    log.config = TopicConfig.parse({"message.timestamp.after.max.ms": "5", "message.timestamp.before.max.ms": "7"})
+    taken = [
+        code_of(log, write.batch(NewRecord(b"v", timestamp=tools.NOW + ahead)), tools.NOW) for ahead in (-8, -7, 5, 6)
+    ]
+    assert taken == ["INVALID_TIMESTAMP", "taken", "taken", "INVALID_TIMESTAMP"]

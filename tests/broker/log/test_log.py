@@ -166,6 +166,17 @@ def test_producers_outlive_their_batches_until_they_are_forgotten(log, write, to
     assert write(b"c", producer_id=1, producer_epoch=0, base_sequence=7).base_offset == 2
 
 
+def test_transactions_are_forgotten_with_their_markers(log, write):
+    for _ in range(2):
+        write.transactional(1, b"a")
+        write.end(1, commit=False)
+    assert log.aborted(0, 99) == [(1, 0), (1, 2)]
+    log.delete_before(1)
+    assert log.aborted(0, 99) == [(1, 0), (1, 2)]
+    log.delete_before(2)
+    assert log.aborted(0, 99) == [(1, 2)]
+
+
 def test_starting_elsewhere_forgets_everything(log, write):
     write.transactional(1, b"a")
     log.start_at(50)
@@ -205,10 +216,10 @@ def test_a_full_disk_is_a_storage_error(new_log, tools):
 
 def test_what_lies_before_the_start_goes_from_the_store_when_it_is_most_of_it(new_log, tools):
     store = tools.MemoryStore()
-    log = new_log(store)
+    log = new_log(store, compact=True)
     write = tools.Writer(log)
-    for _ in range(10):
-        write(bytes(300_000))
+    for number in range(10):
+        write(NewRecord(bytes(300_000), b"%d" % number))
     log.delete_before(3)
     assert store.rewritten == 0  # 900 kB before the start
     log.delete_before(5)
@@ -217,8 +228,13 @@ def test_what_lies_before_the_start_goes_from_the_store_when_it_is_most_of_it(ne
     assert store.rewritten == 1
     assert len(store.data) == log.size_bytes
     log.truncate_to(9)
-    write(b"new")
+    write(NewRecord(b"new", b"8"))
     tools.logs_equal(log, new_log(store))
+    log.compact(tools.NOW, log.end_offset)
+    write(NewRecord(b"newer", b"8"))
+    log.truncate_to(10)
+    tools.logs_equal(log, new_log(store))
+    assert [key for _, key, _ in tools.contents(log)] == [b"6", b"7", b"8"]
 
 
 # -- properties

@@ -66,6 +66,12 @@ def test_size_and_age_each_count_from_the_front(filled):
     assert log.start_offset == 6
 
 
+def test_what_is_too_large_for_the_rest_is_not_found_behind_what_is_too_old(filled):
+    log = filled(retention_ms=1_000, retention_bytes=8_500)
+    log.apply_retention(1_801, 10)  # 1500 bytes too many: less than the first segment has, more than the last
+    assert log.start_offset == 9
+
+
 def test_a_compacted_log_keeps_everything(filled):
     log = filled(delete=False, retention_ms=0)
     log.apply_retention(10**12, 10)
