@@ -161,8 +161,8 @@ def test_no_call_is_a_busy_loop_whatever_the_backoff(world, name, backoff):
     w = known_world(world, default_api_timeout_ms=1000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
     spoil(w, api, places, Code.THROTTLING_QUOTA_EXCEEDED, times=100_000)
     call(w.admin)
-    assert len(w.requests(api)) <= 101
-    assert len(w.requests(MetadataRequest)) <= 102
+    assert len(w.requests(api)) <= 126
+    assert len(w.requests(MetadataRequest)) <= 127
 
 
 def test_orders_follow_the_controller(world):

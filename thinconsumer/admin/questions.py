@@ -35,8 +35,6 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: Between attempts; seconds. With a backoff of 0 a cluster without a controller would be a busy loop.
-LEAST_PAUSE = 0.01
 #: Codes after which whoever was asked is no longer the one to ask.
 WRONG_NODE = frozenset({Code.NOT_CONTROLLER, Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
 
@@ -121,9 +119,7 @@ class Settings(Protocol):
     @property
     def request_timeout_ms(self) -> int: ...
     @property
-    def retry_backoff_ms(self) -> int: ...
-    @property
-    def retry_backoff_max_ms(self) -> int: ...
+    def retry_backoff(self) -> Backoff: ...
 
 
 class Questions:
@@ -135,7 +131,7 @@ class Questions:
         self._settings = settings
         self._metadata = metadata
         self._random = random
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = settings.retry_backoff
         self._questions: list[Question[Any, Any]] = []
         self._coordinators: dict[str, int] = {}
         self._finding: dict[str, Question[str, int]] = {}
@@ -218,7 +214,7 @@ class Questions:
             for key in list(keys):
                 self._fail(shipment, key, KafkaError("the broker left this out of its answer"), False)
         if question.pending:
-            self._pause(question, now)
+            question.retry.failed(now)
 
     def restart(self, now: float) -> None:
         """Drop everything: an exception has ended the call that asked."""
@@ -245,7 +241,7 @@ class Questions:
             question.in_flight[key] = None
         if question.pending:
             question.unrouted_in = self._metadata.version
-            self._pause(question, now)
+            question.retry.failed(now)
         return [self._request(shipment, now) for shipment in shipments.values()]
 
     def _request(self, shipment: Shipment, now: float) -> Request:
@@ -269,7 +265,7 @@ class Questions:
         if not self._metadata.nodes:
             self._look_once("no broker is known yet")
             question.unrouted_in = self._metadata.version
-            self._pause(question, now)
+            question.retry.failed(now)
             return False
         question.every_node = False
         question.items = dict.fromkeys(self._metadata.nodes)
@@ -344,11 +340,7 @@ class Questions:
         if (self._picture is None or self._picture.over) and self._now >= self._picture_not_before:
             log.debug("asking for brokers and controller: %s", why)
             self._picture = self._metadata.inquire((), why)
-            self._picture_not_before = self._now + max(LEAST_PAUSE, self._backoff.delay(1, self._random))
-
-    def _pause(self, question: Question[Any, Any], now: float) -> None:
-        question.retry.failed(now)
-        question.retry.not_before = max(question.retry.not_before, now + LEAST_PAUSE)
+            self._picture_not_before = self._now + self._backoff.delay(1, self._random)
 
     # -- inside: answers
 

@@ -53,7 +53,7 @@ class ClientEngine:
         self._random = random
         self._managers = tuple(managers)
         self._handlers = {METADATA: metadata.handle, **{manager.asker: manager.handle for manager in managers}}
-        self._metadata_seen = -1
+        self._metadata_seen = metadata.version
         self._now = 0.0
 
     def step(self, now: float) -> bool:

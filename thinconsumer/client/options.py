@@ -13,6 +13,10 @@ from typing import Any, TypeVar
 
 from ..config import OPTIONS, HostPort, Option
 from ..config.build import from_dotted_names, from_options
+from ..timers import Backoff
+
+#: Between attempts, even with ``retry_backoff_ms=0``; seconds. A broker that refuses at once would else set our pace.
+LEAST_PAUSE = 0.01
 
 C = TypeVar("C", bound="ClientOptions")
 
@@ -53,6 +57,13 @@ class ClientOptions:
     max_in_flight_requests_per_connection: int = _shared("max_in_flight_requests_per_connection")
     receive_message_max_bytes: int = _shared("receive_message_max_bytes")
     security_protocol: str = _shared("security_protocol")
+
+    @property
+    def retry_backoff(self) -> Backoff:
+        """How long to wait before what failed is tried again."""
+        return Backoff(
+            max(LEAST_PAUSE, self.retry_backoff_ms / 1000), max(LEAST_PAUSE, self.retry_backoff_max_ms / 1000)
+        )
 
     @classmethod
     def options(cls) -> dict[str, Option]:

@@ -43,7 +43,7 @@ class BufferFullError(KafkaError):
 class PartitionQueue:
     """One partition's batches, the oldest first, and what sending them needs to know."""
 
-    __slots__ = ("attempts", "batches", "leaderless_in", "not_before", "sequences", "tp")
+    __slots__ = ("attempts", "batches", "leaderless", "not_before", "sequences", "tp")
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
@@ -51,7 +51,7 @@ class PartitionQueue:
         self.sequences = Sequences()
         self.attempts = 0  #: Failures in a row.
         self.not_before = -NEVER  #: Of the next attempt.
-        self.leaderless_in = -1  #: Version of the metadata that knew no leader; -1 while there is one.
+        self.leaderless = False  #: What it waits for is a leader, and not the end of a backoff.
 
     @property
     def head(self) -> Batch | None:
@@ -67,7 +67,7 @@ class PartitionQueue:
 class _Waiting:
     """A record whose topic is not known yet."""
 
-    __slots__ = ("deadline", "partition", "receipt", "record", "size")
+    __slots__ = ("deadline", "partition", "receipt", "record", "reprieved", "size")
 
     def __init__(self, record: NewRecord, partition: int | None, size: int, receipt: Receipt, deadline: float) -> None:
         self.record = record
@@ -75,6 +75,7 @@ class _Waiting:
         self.size = size
         self.receipt = receipt
         self.deadline = deadline
+        self.reprieved = False  #: The deadline has been moved, which happens once.
 
 
 class TopicBuffer:
@@ -118,7 +119,7 @@ class Accumulator:
         if buffer is None:
             buffer = self.topics[topic] = TopicBuffer(topic, Sticky(self._batch_size, self._random))
         buffer.used_at = now
-        if not buffer.partitions:
+        if not buffer.partitions or buffer.waiting:
             return self._wait(buffer, partition, record, size, now)
         if partition is None:
             partition = self._choose(buffer, record.key, size)
@@ -172,10 +173,12 @@ class Accumulator:
             one = buffer.waiting[0]
             partition = self._choose(buffer, one.record.key, one.size) if one.partition is None else one.partition
             batch = self._open_batch(buffer, partition, one.size, one.deadline)
+            receipt, index = one.receipt, len(batch.records)
+            # No call from here on: interrupted in between, the record would be written twice, or not at all.
             batch.size += one.size
-            batch.records.append(one.record)
-            one.receipt.move_to(batch, len(batch.records) - 1)
-            buffer.waiting.popleft()
+            batch.records += (one.record,)
+            receipt.batch, receipt.index = batch, index
+            del buffer.waiting[0]
         self._waiting.pop(buffer.name, None)
 
     def wanted(self, now: float, idle: float) -> set[str]:
@@ -189,11 +192,18 @@ class Accumulator:
             if buffer.waiting:
                 yield buffer, buffer.waiting[0].deadline
 
+    def reprieve_waiting(self, buffer: TopicBuffer, now: float, deadline: float) -> None:
+        """Give waiting records whose time is over until ``deadline``, each of them once."""
+        for one in buffer.waiting:
+            if one.deadline <= now and not one.reprieved:
+                one.reprieved = True
+                one.deadline = deadline
+
     def fail_waiting(self, buffer: TopicBuffer, error: KafkaError, until: float = NEVER) -> None:
         """Fail the waiting records whose time is over ``until`` then."""
         while buffer.waiting and buffer.waiting[0].deadline <= until:
             one = buffer.waiting[0]
-            one.receipt.move_to(failed_batch(buffer.nowhere.tp, error), 0)
+            one.receipt.batch = failed_batch(buffer.nowhere.tp, error)
             buffer.waiting.popleft()
             self._forget(one.size, 1)
         if not buffer.waiting:

@@ -23,7 +23,7 @@ class BatchState(enum.Enum):
     """How far a batch has come."""
 
     OPEN = "open"  #: takes records
-    SEALED = "sealed"  #: full, or tried before: takes none any more
+    SEALED = "sealed"  #: full, or about to be sent, or to be sent again: takes none any more
     IN_FLIGHT = "in flight"  #: written, and not answered
     DONE = "done"  #: acknowledged or failed
 
@@ -41,7 +41,7 @@ _S = BatchState
 _E = BatchEvent
 
 BATCH_TRANSITIONS: Mapping[BatchState, Mapping[BatchEvent, BatchState]] = {
-    _S.OPEN: {_E.SEAL: _S.SEALED, _E.SENT: _S.IN_FLIGHT, _E.SETTLED: _S.DONE},
+    _S.OPEN: {_E.SEAL: _S.SEALED, _E.SETTLED: _S.DONE},
     _S.SEALED: {_E.SENT: _S.IN_FLIGHT, _E.SETTLED: _S.DONE},
     _S.IN_FLIGHT: {_E.TRY_AGAIN: _S.SEALED, _E.SETTLED: _S.DONE},
     _S.DONE: {},
@@ -120,6 +120,8 @@ class Batch:
         """Settle: it is written. ``append_time`` is -1 where records keep their own timestamps."""
         self.base_offset = base_offset
         self.append_time = append_time
+        self.error = None  # it may have been about to fail when a Ctrl-C came
+        self.record_errors = {}
         self._settle()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
@@ -127,23 +129,6 @@ class Batch:
         self.error = error
         self.record_errors = dict(record_errors or {})
         self._settle()
-
-    def split(self) -> Batch:
-        """Give the second half of the records to a new batch, and return it. Receipts find their way."""
-        records = len(self.records)
-        half = (records + 1) // 2
-        other = Batch(self.tp, self.deadline)
-        other.reprieved = self.reprieved
-        other.last_error = self.last_error
-        other.records = self.records[half:]
-        other.size = self.size * len(other.records) // records  # roughly; the sum is what it was
-        self.size -= other.size
-        other.rest, self.rest = self.rest, other
-        del self.records[half:]
-        for batch in (self, other):
-            batch.base_sequence = NO_SEQUENCE
-            batch.data = None
-        return other
 
     def _settle(self) -> None:
         self.count = len(self.records)
@@ -156,16 +141,16 @@ class Batch:
 class Receipt:
     """What becomes of one record: :attr:`done` turns true once, with a result or an error, and nothing changes then."""
 
-    __slots__ = ("_batch", "_index", "_timestamp")
+    __slots__ = ("_timestamp", "batch", "index")
 
     def __init__(self, batch: Batch, index: int, timestamp: int) -> None:
-        self._batch = batch
-        self._index = index
+        self.batch = batch  #: Where the record was put; its own until a split, see :meth:`_find`.
+        self.index = index
         self._timestamp = timestamp
 
     def __repr__(self) -> str:
         words = "under way" if not self.done else str(self.error or self.result())
-        return f"<Receipt {self._batch.tp.topic}-{self._batch.tp.partition}: {words}>"
+        return f"<Receipt {self.batch.tp.topic}-{self.batch.tp.partition}: {words}>"
 
     @property
     def done(self) -> bool:
@@ -194,13 +179,8 @@ class Receipt:
         timestamp = self._timestamp if batch.append_time < 0 else batch.append_time
         return RecordMetadata(batch.tp.topic, batch.tp.partition, offset, timestamp)
 
-    def move_to(self, batch: Batch, index: int) -> None:
-        """The record is in another batch: it has found its partition, or failed to."""
-        self._batch = batch
-        self._index = index
-
     def _find(self) -> tuple[Batch, int]:
-        batch, index = self._batch, self._index
+        batch, index = self.batch, self.index
         while batch.rest is not None and index >= (size := len(batch)):
             batch, index = batch.rest, index - size
         return batch, index

@@ -25,9 +25,7 @@ class Settings(Protocol):
     @property
     def request_timeout_ms(self) -> int: ...
     @property
-    def retry_backoff_ms(self) -> int: ...
-    @property
-    def retry_backoff_max_ms(self) -> int: ...
+    def retry_backoff(self) -> Backoff: ...
 
 
 class ProducerIds:
@@ -37,7 +35,7 @@ class ProducerIds:
 
     def __init__(self, settings: Settings, random: Random) -> None:
         self._settings = settings
-        self._retry = Retry(Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000), random)
+        self._retry = Retry(settings.retry_backoff, random)
         self.producer_id = NO_ID
         self.epoch = -1
         self.wanted = False

@@ -8,7 +8,9 @@ KIP-951.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Mapping
+from itertools import islice
 
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from ..metadata import Metadata
@@ -79,10 +81,10 @@ class Outcomes:
         batch.move(BatchEvent.TRY_AGAIN)
         self.pause(queue, now)
 
-    def pause(self, queue: PartitionQueue, now: float, at_least: float = 0.0) -> None:
+    def pause(self, queue: PartitionQueue, now: float) -> None:
         """Let the queue wait, the longer the more failures there were in a row."""
         queue.attempts += 1
-        queue.not_before = now + max(at_least, self._backoff.delay(queue.attempts, self._random))
+        queue.not_before = now + self._backoff.delay(queue.attempts, self._random)
 
     def fail(
         self, queue: PartitionQueue, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None
@@ -157,12 +159,24 @@ class Outcomes:
             self._ids.replace(producer_id)
 
     def _split(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+        """Put a batch's second half into one of its own behind it. It was refused for certain: its number is free."""
         log.info("%s is too large for the broker: sending its halves", batch)
-        queue.sequences.take_back(batch)
         batch.last_error = error
         batch.move(BatchEvent.TRY_AGAIN)
-        queue.batches.insert(1, batch.split())
-        queue.batches[1].move(BatchEvent.SEAL)
+        records = len(batch)
+        half = (records + 1) // 2
+        first, second = batch.records[:half], Batch(batch.tp, batch.deadline)
+        second.move(BatchEvent.SEAL)
+        second.records = batch.records[half:]
+        second.size = batch.size * (records - half) // records  # roughly; the sum is what it was
+        second.reprieved, second.rest, second.last_error = batch.reprieved, batch.rest, error
+        batches = deque([batch, second, *islice(queue.batches, 1, None)])
+        # No call from here on: interrupted in between, records would be written twice, or not at all.
+        queue.sequences.next = batch.base_sequence
+        batch.base_sequence, batch.data = NO_SEQUENCE, None
+        batch.records, batch.rest = first, second
+        batch.size -= second.size
+        queue.batches = batches
 
     def _look_for_leader(
         self,

@@ -105,7 +105,10 @@ class Producer(ClientShell):
         if self._accumulator.used + size > self.settings.buffer_memory or size > self._record_max:
             self._make_room(size)
         record = _new_record((value, key, headers, timestamp_ms, None))
-        return self._accumulator.append(topic, partition, record, size, self._driver.now())
+        self._torn = True
+        receipt = self._accumulator.append(topic, partition, record, size, self._driver.now())
+        self._torn = False
+        return receipt
 
     def poll(self, timeout_ms: float = 0) -> int:
         """Go on: send, take answers. Returns how many records were settled, as soon as some were.

@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 #: The connection that Produce goes over. An answer may take until all replicas have the batch, and brokers answer each
 #: connection in order: on a shared one the question for the new leader would wait behind it.
 CHANNEL = "produce"
-#: Between looks for a leader; seconds. With a backoff of 0 a partition that does not exist would be a busy loop.
-LEAST_PAUSE = 0.01
 #: Metadata of a topic is kept fresh for this long after its last record, in seconds; Java's metadata.max.idle.ms.
 TOPIC_IDLE = 300.0
 #: What a batch still gets, once, if nobody looked when its time was over, in seconds: its answer may have been waiting.
@@ -58,9 +56,7 @@ class Settings(Protocol):
     @property
     def request_timeout_ms(self) -> int: ...
     @property
-    def retry_backoff_ms(self) -> int: ...
-    @property
-    def retry_backoff_max_ms(self) -> int: ...
+    def retry_backoff(self) -> Backoff: ...
     @property
     def codec(self) -> Codec: ...
 
@@ -101,7 +97,7 @@ class Sender:
         self._accumulator = accumulator
         self._ids = ids
         self._random = random
-        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._backoff = settings.retry_backoff
         self.outcomes = Outcomes(metadata, accumulator, ids, self._backoff, random)
         self._nodes: dict[int, Retry] = {}
         self._wanted: set[str] = set()
@@ -193,7 +189,9 @@ class Sender:
         if info is None:
             self._miss_leader(queue, now)
             return None
-        queue.leaderless_in = -1
+        if queue.leaderless:
+            queue.leaderless = False
+            queue.not_before = -NEVER
         ready = queue.batches and not queue.in_flight and now >= queue.not_before and self._has_id(queue)
         return info.leader if ready else None
 
@@ -201,7 +199,7 @@ class Sender:
         """Return when the queue's head can be sent, or its leader looked for, if nothing else happens."""
         info = self._metadata.leader(queue.tp)
         if info is None:
-            return queue.not_before if queue.leaderless_in == self._metadata.version else -NEVER
+            return queue.not_before
         if queue.in_flight or not self._has_id(queue):
             return NEVER
         return max(queue.not_before, self._node(info.leader).wake_at())
@@ -211,10 +209,10 @@ class Sender:
 
     def _miss_leader(self, queue: PartitionQueue, now: float) -> None:
         """Have the leader looked for, ever more slowly while nothing new is known."""
-        if queue.leaderless_in != self._metadata.version or now >= queue.not_before:
-            queue.leaderless_in = self._metadata.version
+        if now >= queue.not_before:
+            queue.leaderless = True
             self._metadata.request_update(f"no leader known for {queue.tp.topic}-{queue.tp.partition}")
-            self.outcomes.pause(queue, now, LEAST_PAUSE)
+            self.outcomes.pause(queue, now)
 
     def _node(self, node_id: int) -> Retry:
         retry = self._nodes.get(node_id)
@@ -269,6 +267,8 @@ class Sender:
 
     def _pack(self, queue: PartitionQueue, batch: Batch) -> bytes:
         """Return the batch as it is written. Sent again, it is the same to the byte."""
+        if batch.state is BatchState.OPEN:
+            batch.move(BatchEvent.SEAL)  # before it is numbered: no record may come in after its count is known
         sequences = queue.sequences
         if sequences.producer_id == NO_ID:
             sequences.adopt(self._ids.producer_id, self._ids.epoch)
@@ -316,6 +316,8 @@ class Sender:
                 self.outcomes.fail(queue, self._timeout_error(queue, head))
         for buffer, deadline in self._accumulator.waiting():
             if deadline <= now:
+                if self._away:
+                    self._accumulator.reprieve_waiting(buffer, now, now + REPRIEVE)
                 self._accumulator.fail_waiting(buffer, self._unknown_topic_error(buffer), now)
 
     def _timeout_error(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:

@@ -36,12 +36,10 @@ class Sequences:
     def number(self, batch: Batch) -> None:
         """Give the batch its number, unless it has one: what is sent again has to look the same."""
         if batch.base_sequence == NO_SEQUENCE:
+            following = (self.next + len(batch)) & _SEQUENCE_MASK
+            # No call between these: interrupted there, the next batch would have this number, too, and be taken for it.
             batch.base_sequence = self.next
-            self.next = (self.next + len(batch)) & _SEQUENCE_MASK
-
-    def take_back(self, batch: Batch) -> None:
-        """Let what follows have the batch's number: it was refused for certain, and nothing after it was sent."""
-        self.next = batch.base_sequence
+            self.next = following
 
     def start_over(self) -> None:
         """Go to the next epoch and sequence 0: nobody knows how far the broker has come.

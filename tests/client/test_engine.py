@@ -1,0 +1,147 @@
+"""The engine of the small clients: who gets which answer, when it wants to be called, how it starts over."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.client import ClientEngine, ClientOptions
+from thinconsumer.client.engine import ROUNDS_MAX
+from thinconsumer.link.request import ANY_NODE, Request, Target
+from thinconsumer.metadata import Metadata
+from thinconsumer.testing import ScriptedCluster
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.api_versions import ApiVersionsRequest
+
+
+class Asks:
+    """A manager that asks what it is told to, and keeps the answers."""
+
+    def __init__(self, asker="asks"):
+        self.asker = asker
+        self.todo = []
+        self.answers = []
+        self.restarted = 0
+        self.again = 0  #: Ask so many times more, each time from an answer.
+
+    def ask(self, target=ANY_NODE, timeout=30.0, now=1000.0):
+        self.todo.append(Request(self.asker, ApiVersionsRequest, target, lambda v: _versions(), now + timeout))
+
+    def step(self, now):
+        todo, self.todo = self.todo, []
+        return todo
+
+    def handle(self, answer, now):
+        self.answers.append(answer)
+        if self.again:
+            self.again -= 1
+            self.ask(Target(99))
+
+    def wake_at(self, now):
+        return now if self.todo else NEVER
+
+    def restart(self, now):
+        self.restarted += 1
+
+
+def _versions():
+    return ApiVersionsRequest(client_software_name="test", client_software_version="1")
+
+
+@pytest.fixture
+def made():
+    """Return (cluster, driver, engine, two managers)."""
+    cluster = ScriptedCluster((1, 2), {"t": 1})
+    options = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
+    driver = cluster.driver()
+    one, two = Asks("one"), Asks("two")
+    engine = ClientEngine(options, driver.random, Metadata(options, driver.random), (one, two))
+    return cluster, driver, engine, one, two
+
+
+def run(driver, engine, seconds=1.0):
+    deadline = driver.now() + seconds
+    while driver.now() < deadline:
+        driver.step(engine, deadline)
+        engine.step(driver.now())
+
+
+def test_each_answer_goes_to_who_asked(made):
+    _, driver, engine, one, two = made
+    one.ask()
+    two.ask()
+    two.ask()
+    assert engine.step(driver.now())
+    run(driver, engine)
+    assert [len(one.answers), len(two.answers)] == [1, 2]
+    assert all(a.response is not None for a in one.answers + two.answers)
+    assert not engine.step(driver.now())
+
+
+def test_nothing_is_dialled_before_something_is_asked(made):
+    cluster, driver, engine, *_ = made
+    engine.step(driver.now())
+    assert engine.wake_at() == NEVER
+    assert cluster.network.dials == []
+
+
+def test_it_wants_to_be_called_when_a_manager_does(made):
+    _, driver, engine, one, _ = made
+    engine.step(driver.now())
+    one.ask()
+    assert engine.wake_at() == driver.now()
+
+
+def test_nodes_that_metadata_names_can_be_asked(made):
+    _, driver, engine, one, _ = made
+    engine.metadata.want(["t"])
+    run(driver, engine)
+    one.ask(Target(2), now=driver.now())
+    run(driver, engine)
+    (answer,) = one.answers
+    assert (answer.node_id, answer.error) == (2, None)
+
+
+def test_answers_that_cause_questions_do_not_keep_it_in_one_step_for_ever(made):
+    _, driver, engine, one, _ = made
+    one.again = 10 * ROUNDS_MAX
+    one.ask(Target(99))  # nobody: refused at once
+    engine.step(driver.now())
+    assert 0 < len(one.answers) <= ROUNDS_MAX
+
+
+def test_starting_over_connects_anew_and_tells_the_managers(made):
+    cluster, driver, engine, one, two = made
+    engine.metadata.want(["t"])
+    one.ask()
+    run(driver, engine)
+    before = len(cluster.network.dials)
+    driver.hang_up_all()
+    engine.restart(driver.now())
+    assert (one.restarted, two.restarted) == (1, 1)
+    one.ask(Target(1), now=driver.now())
+    engine.metadata.want(["t"])
+    run(driver, engine)
+    assert len(cluster.network.dials) > before
+    assert one.answers[-1].error is None
+
+
+def test_trouble_is_said_with_its_cause(made):
+    cluster, driver, engine, one, _ = made
+    assert engine.trouble() == ""
+    for broker in cluster.brokers.values():
+        cluster.network.refuse(broker.host, broker.port)
+    one.ask()
+    run(driver, engine)
+    assert engine.trouble().startswith("no broker reachable: kafka1:9092: ")
+
+
+def test_a_broker_that_demands_it_has_the_client_start_from_the_bootstrap_servers(made):
+    cluster, driver, engine, *_ = made
+    engine.metadata.want(["t"])
+    run(driver, engine)
+    engine.metadata.rebootstrap_reason = "told to"
+    before = len(cluster.network.dials)
+    engine.metadata.request_update("test")
+    run(driver, engine, 5.0)
+    assert engine.metadata.rebootstrap_reason is None
+    assert len(cluster.network.dials) > before

@@ -1,0 +1,74 @@
+"""The options of the small clients: the consumer's own declarations, rules and hints."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.client import ClientOptions
+from thinconsumer.config import OPTIONS, ConfigurationWarning
+from thinconsumer.errors import KafkaConfigurationError
+
+
+def test_each_option_is_the_consumers():
+    for name, option in ClientOptions.options().items():
+        assert option is OPTIONS[name]
+        assert getattr(ClientOptions.from_options(), name) == option.default
+
+
+def test_a_misspelt_option_is_an_error_with_a_hint():
+    with pytest.raises(
+        KafkaConfigurationError, match=r"unknown option 'bootstrap_server'; did you mean 'bootstrap_servers'"
+    ):
+        ClientOptions.from_options(bootstrap_server="a")
+
+
+@pytest.mark.parametrize("name", ["group_id", "fetch_min_bytes", "auto_offset_reset", "resolver"])
+def test_what_only_a_consumer_has_is_unknown_here(name):
+    with pytest.raises(KafkaConfigurationError, match=f"unknown option '{name}'"):
+        ClientOptions.from_options(**{name: OPTIONS[name].default})
+
+
+def test_everything_wrong_is_said_at_once():
+    with pytest.raises(KafkaConfigurationError) as caught:
+        ClientOptions.from_options(request_timeout_ms=0, retry_backoff_ms="1", bootstrap_servers=[])
+    assert "3 options are wrong" in str(caught.value)
+
+
+def test_security_is_refused_and_not_ignored():
+    for options in ({"security_protocol": "SSL"}, {"sasl_mechanism": "PLAIN"}, {"ssl_cafile": "x"}):
+        with pytest.raises(KafkaConfigurationError):
+            ClientOptions.from_options(**options)
+
+
+def test_rules_hold_and_those_about_reading_do_not_meddle():
+    assert ClientOptions.from_options(request_timeout_ms=300).request_timeout_ms == 300
+    assert ClientOptions.from_options(receive_message_max_bytes=2000).receive_message_max_bytes == 2000
+    with pytest.raises(KafkaConfigurationError, match="connections_max_idle_ms"):
+        ClientOptions.from_options(request_timeout_ms=5000, connections_max_idle_ms=4000)
+    assert ClientOptions.from_options(retry_backoff_ms=5000).retry_backoff_max_ms == 5000
+    with pytest.raises(KafkaConfigurationError, match="it is what it grows to"):
+        ClientOptions.from_options(retry_backoff_ms=10, retry_backoff_max_ms=5)
+
+
+def test_dotted_names_and_text():
+    options = ClientOptions.from_config({"bootstrap.servers": "a:1,b:2", "request.timeout.ms": "777"})
+    assert options.bootstrap_servers == (("a", 1), ("b", 2))
+    assert options.request_timeout_ms == 777
+    with pytest.raises(KafkaConfigurationError, match=r"did you mean 'client\.id'"):
+        ClientOptions.from_config({"client.ids": "x"})
+
+
+def test_what_has_no_effect_warns():
+    with pytest.warns(ConfigurationWarning, match="api_version has no effect"):
+        ClientOptions.from_options(api_version="2.0")
+
+
+def test_a_backoff_of_0_is_not_a_busy_loop():
+    assert ClientOptions.from_options(retry_backoff_ms=0, retry_backoff_max_ms=0).retry_backoff.initial == 0.01
+    assert ClientOptions.from_options().retry_backoff.initial == 0.1
+    assert ClientOptions.from_options().retry_backoff.maximum == 1.0
+
+
+def test_options_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        ClientOptions.from_options().client_id = "other"

@@ -1,0 +1,181 @@
+"""What is under way: in order, within its bound, found again by topic and partition, and counted right."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.errors import KafkaError
+from thinconsumer.metadata import Metadata, Topic
+from thinconsumer.produce import ProducerSettings
+from thinconsumer.produce.accumulator import Accumulator
+from thinconsumer.produce.batch import BatchState
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.types import Node, PartitionInfo
+
+
+def record(value=b"v", key=None):
+    return NewRecord(value, key, (), 5)
+
+
+class Made:
+    """An accumulator and the metadata it follows."""
+
+    def __init__(self, **options):
+        settings = ProducerSettings.from_options(**options)
+        self.metadata = Metadata(settings, random.Random(1))
+        self.metadata.nodes = {1: Node(1, "h", 1)}
+        self.accumulator = Accumulator(settings, random.Random(1))
+
+    def know(self, topic="t", leaders=(1, 1)):
+        infos = {n: PartitionInfo(topic, n, leader, 0, (), (), ()) for n, leader in enumerate(leaders)}
+        self.metadata.topics[topic] = Topic(topic, partitions=infos)
+        self.accumulator.update(self.metadata)
+
+    def append(self, topic, partition, size, now=1.0):
+        """Append as the producer does, and let what waits find its place as the sender does."""
+        receipt = self.accumulator.append(topic, partition, record(), size, now)
+        self.accumulator.update(self.metadata)
+        return receipt
+
+    def queues(self):
+        return {queue.tp: [len(batch) for batch in queue.batches] for queue in self.accumulator.active}
+
+
+@pytest.fixture
+def made():
+    """Return a function that makes them."""
+    return Made
+
+
+def test_records_of_a_partition_fill_a_batch_and_then_the_next(made):
+    m = made(batch_size=100)
+    m.append("t", 0, 40, 1.0)
+    m.know()
+    receipts = [m.append("t", 0, 40, 1.0) for _ in range(4)]
+    assert m.queues() == {TopicPartition("t", 0): [2, 2, 1]}
+    states = [batch.state for queue in m.accumulator.active for batch in queue.batches]
+    assert states == [BatchState.SEALED, BatchState.SEALED, BatchState.OPEN]
+    assert m.accumulator.used == 200
+    assert not any(receipt.done for receipt in receipts)
+
+
+def test_a_record_larger_than_a_batch_has_one_of_its_own(made):
+    m = made(batch_size=100)
+    m.know()
+    for size in (10, 500, 10):
+        m.append("t", 0, size, 1.0)
+    assert m.queues() == {TopicPartition("t", 0): [1, 1, 1]}
+
+
+def test_no_batch_is_larger_than_a_request(made):
+    m = made(batch_size=10**6, max_request_size=1024)
+    m.know()
+    for _ in range(4):
+        m.append("t", 0, 500, 1.0)
+    m.accumulator.update(m.metadata)
+    assert m.queues() == {TopicPartition("t", 0): [2, 2]}
+
+
+def test_records_of_an_unknown_topic_wait_and_find_their_place_in_order(made):
+    m = made()
+    receipts = [m.accumulator.append("t", n % 2, record(b"%d" % n), 10, 1.0) for n in range(4)]
+    assert m.queues() == {}
+    assert bool(m.accumulator)
+    assert [(buffer.name, deadline) for buffer, deadline in m.accumulator.waiting()] == [("t", 121.0)]
+    m.know()
+    assert m.queues() == {TopicPartition("t", 0): [2], TopicPartition("t", 1): [2]}
+    assert [r.index for r in receipts] == [0, 0, 1, 1]
+    assert list(m.accumulator.waiting()) == []
+    assert m.accumulator.used == 40
+
+
+def test_a_batch_of_waiting_records_keeps_the_first_ones_deadline(made):
+    m = made()
+    m.append("t", 0, 10, 1.0)
+    m.append("t", 0, 10, 50.0)
+    m.know()
+    assert [batch.deadline for queue in m.accumulator.active for batch in queue.batches] == [121.0]
+
+
+def test_what_waits_too_long_fails_alone(made):
+    m = made()
+    first = m.append("t", 0, 10, 1.0)
+    second = m.append("t", 0, 10, 50.0)
+    ((buffer, deadline),) = m.accumulator.waiting()
+    error = KafkaError("too late")
+    m.accumulator.fail_waiting(buffer, error, deadline)
+    assert first.error is error
+    assert not second.done
+    assert (m.accumulator.used, m.accumulator.settled) == (10, 1)
+    m.accumulator.fail_waiting(buffer, error)
+    assert second.error is error
+    assert not m.accumulator
+    assert m.accumulator.used == 0
+
+
+def test_records_without_a_key_go_where_there_is_a_leader(made):
+    m = made(batch_size=1)
+    m.know(leaders=(-1, 1, 7))
+    for _ in range(20):
+        m.append("t", None, 10, 1.0)
+    assert list(m.queues()) == [TopicPartition("t", 1)]
+
+
+def test_settled_batches_leave_and_give_their_room_back(made):
+    m = made(batch_size=20)
+    m.know()
+    for _ in range(4):
+        m.append("t", 0, 10, 1.0)
+    (queue,) = m.accumulator.active
+    for left in (20, 0):
+        queue.batches[0].acknowledge(0, -1)
+        m.accumulator.settled_head(queue)
+        assert m.accumulator.used == left
+    assert m.accumulator.settled == 4
+    assert not m.accumulator
+
+
+def test_whose_turn_it_was_comes_last(made):
+    m = made()
+    m.know()
+    m.append("t", 0, 10, 1.0)
+    m.append("t", 1, 10, 1.0)
+    first, second = m.accumulator.active
+    m.accumulator.to_the_end(first)
+    assert list(m.accumulator.active) == [second, first]
+    second.batches[0].acknowledge(0, -1)
+    m.accumulator.settled_head(second)
+    m.accumulator.to_the_end(second)
+    assert list(m.accumulator.active) == [first]
+
+
+def test_topics_are_wanted_while_they_have_records_and_for_a_while_after(made):
+    m = made()
+    m.append("waits", 0, 10, 1.0)
+    m.know("idle")
+    m.append("idle", 0, 10, 2.0)
+    m.accumulator.update(m.metadata)
+    (queue,) = m.accumulator.active
+    queue.batches[0].acknowledge(0, -1)
+    m.accumulator.settled_head(queue)
+    assert m.accumulator.wanted(100.0, 300.0) == {"waits", "idle"}
+    assert m.accumulator.wanted(302.1, 300.0) == {"waits"}
+
+
+def test_recounting_puts_right_what_an_interrupted_call_has_left(made):
+    m = made(batch_size=20)
+    m.know()
+    for _ in range(4):
+        m.append("t", 0, 10, 1.0)
+    m.append("waits", 0, 7, 1.0)
+    (queue,) = m.accumulator.active
+    queue.batches[0].acknowledge(0, -1)  # settled, and not dropped
+    m.accumulator.active.clear()
+    m.accumulator.used = 999
+    m.accumulator.recount()
+    assert m.queues() == {TopicPartition("t", 0): [2]}
+    assert m.accumulator.used == 27
+    assert [buffer.name for buffer, _ in m.accumulator.waiting()] == ["waits"]

@@ -1,0 +1,109 @@
+"""The producer id: asked for once, when it is needed, again after what passes, and given up on with a typed error."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.errors import BrokerResponseError, KafkaConnectionError, UnsupportedVersionError
+from thinconsumer.link.request import ANY_NODE, Answer
+from thinconsumer.produce import ProducerSettings
+from thinconsumer.produce.ids import ProducerIds
+from thinconsumer.produce.sequences import NO_ID
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+@pytest.fixture
+def ids():
+    """Return ids that are wanted."""
+    made = ProducerIds(ProducerSettings.from_options(), random.Random(1))
+    made.wanted = True
+    return made
+
+
+def answered(ids, now=10.0, **fields):
+    (request,) = ids.step(now)
+    ids.handle(Answer(request, 1, 4, response=InitProducerIdResponse(**fields)), now)
+
+
+def failed(ids, error, now=10.0):
+    (request,) = ids.step(now)
+    ids.handle(Answer(request, 1, error=error), now)
+
+
+def test_it_is_asked_for_when_it_is_wanted_and_of_any_broker():
+    ids = ProducerIds(ProducerSettings.from_options(), random.Random(1))
+    assert ids.step(10.0) == []
+    assert ids.wake_at(10.0) == NEVER
+    ids.wanted = True
+    assert ids.wake_at(10.0) == 10.0
+    (request,) = ids.step(10.0)
+    assert request.target == ANY_NODE
+    assert request.deadline == 40.0
+    for version in range(InitProducerIdRequest.VERSIONS[1] + 1):
+        assert request.build(version).encode(version)
+    assert ids.step(10.0) == []
+    assert ids.wake_at(10.0) == NEVER
+
+
+def test_it_is_kept(ids):
+    answered(ids, producer_id=5, producer_epoch=2)
+    assert (ids.producer_id, ids.epoch, ids.final_error) == (5, 2, None)
+    assert ids.step(99.0) == []
+
+
+def test_a_used_up_id_is_replaced_once(ids):
+    answered(ids, producer_id=5, producer_epoch=0)
+    ids.replace(4)
+    assert ids.producer_id == 5
+    ids.replace(5)
+    assert ids.producer_id == NO_ID
+    answered(ids, producer_id=6, producer_epoch=0)
+    ids.replace(5)
+    assert ids.producer_id == 6
+
+
+@pytest.mark.parametrize("code", [code for code in Code if code != Code.NONE], ids=lambda code: code.name)
+def test_every_error_is_waited_out_or_final(ids, code):
+    answered(ids, error_code=int(code), producer_id=-1)
+    assert ids.producer_id == NO_ID
+    assert ids.last_error.code == code
+    passing = BY_CODE[code].retriable or code == Code.UNKNOWN_SERVER_ERROR
+    assert (ids.final_error is None) is passing
+    assert ids.step(10.0) == []
+    assert 10.07 < ids.wake_at(10.0) < 10.13
+    answered(ids, now=11.0, producer_id=7, producer_epoch=0)
+    assert (ids.producer_id, ids.last_error) == (7, None)
+
+
+def test_lost_connections_are_waited_out_ever_more_slowly(ids):
+    now, waits = 10.0, []
+    for _ in range(6):
+        failed(ids, KafkaConnectionError("lost"), now)
+        assert ids.final_error is None
+        waits.append(ids.wake_at(now) - now)
+        now = ids.wake_at(now)
+    assert waits[0] < 0.13
+    assert waits[-1] > 0.7
+
+
+def test_a_broker_too_old_for_ids_is_final(ids):
+    failed(ids, to_error(Code.UNSUPPORTED_VERSION, api="InitProducerId"))
+    assert isinstance(ids.final_error, UnsupportedVersionError)
+    assert isinstance(ids.final_error, BrokerResponseError)
+
+
+@pytest.mark.parametrize("fields", [{"producer_id": -1, "producer_epoch": 0}, {"producer_id": 5, "producer_epoch": -1}])
+def test_an_id_that_is_none_is_not_believed(ids, fields):
+    answered(ids, **fields)
+    assert ids.producer_id == NO_ID
+    assert "below 0" in str(ids.last_error)
+
+
+def test_starting_over_asks_again(ids):
+    assert len(ids.step(10.0)) == 1
+    ids.restart(11.0)
+    assert len(ids.step(11.0)) == 1

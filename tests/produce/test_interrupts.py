@@ -1,0 +1,141 @@
+"""Ctrl-C anywhere inside the producer: what was taken is still written once and in order, and every receipt is settled.
+
+The interpreter looks for signals when a function begins and after a call; a profile function is told of both, counts
+them in our code, and raises KeyboardInterrupt at one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+import thinconsumer
+from thinconsumer.testing import Disconnect
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.produce import ProduceRequest
+
+PACKAGE = os.path.dirname(thinconsumer.__file__)
+OURS = tuple(os.path.join(PACKAGE, room) + os.sep for room in ("produce", "client"))
+#: Of all places, one in so many; 1 tries each.
+STRIDE = int(os.environ.get("THINCONSUMER_TEST_INTERRUPT_STRIDE", "211"))
+
+
+class Interrupter:
+    """Raises KeyboardInterrupt at one place, by number."""
+
+    def __init__(self, place):
+        self.place = place
+        self.passed = 0
+
+    def __enter__(self):
+        sys.setprofile(self._look)
+        return self
+
+    def __exit__(self, *about):
+        sys.setprofile(None)
+
+    def _look(self, frame, event, arg):
+        if event in ("call", "c_return", "return") and frame.f_code.co_filename.startswith(OURS):
+            self.passed += 1
+            if self.passed == self.place:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+
+def story(world, place):
+    """Send, split a batch, lose an answer, move a leader, flush.
+
+    Return the world, the producer, values and receipts, whether it was interrupted, and how many places there were.
+    """
+    w = world(node_ids=(1, 2), topics={"t": 2})
+    producer = w.producer(batch_size=300, buffer_memory=2000)
+    lost = [True]
+
+    def lose(request, version, connection):
+        if not lost or len(w.requests()) < 3:
+            return None
+        lost.clear()
+        w.partitions.produce(request, version, connection)
+        return Disconnect(reset=True)
+
+    w.before(ProduceRequest, lose)
+    w.refuse_produce(Code.MESSAGE_TOO_LARGE)
+    sent = []
+    interrupted = False
+
+    def steps():
+        for number in range(40):
+            value = b"%d" % number
+            yield lambda v=value, p=number % 2: sent.append((v, producer.send("t", v, partition=p)))
+            if number == 20:
+                yield lambda: w.cluster.partition("t").elect(2)
+            if number % 3 == 0:
+                yield lambda: producer.poll(2)
+        yield producer.flush
+
+    with Interrupter(place) as interrupter:
+        for step in steps():
+            try:
+                step()
+            except KeyboardInterrupt:
+                interrupted = True
+    producer.flush()
+    return w, producer, sent, interrupted, interrupter.passed
+
+
+def check(w, producer, sent):
+    """Hold the logs against the receipts, and see that the producer goes on."""
+    for partition in range(2):
+        tp = ("t", partition)
+        values = w.values(thinconsumer.TopicPartition(*tp))
+        assert values == sorted(set(values), key=int), f"{tp}: {values}"
+        good = [(value, receipt.result()) for value, receipt in sent if receipt.error is None]
+        wanted = [value for value, found in good if found.partition == partition]
+        assert [value for value in values if value in wanted] == wanted
+    assert all(receipt.done for _, receipt in sent)
+    # What is in doubt is not split: its first half might be there already.
+    assert {getattr(receipt.error, "code", 0) for _, receipt in sent} <= {0, Code.MESSAGE_TOO_LARGE}
+    assert producer.idle
+    assert producer.buffered_bytes == 0
+    late = producer.send("t", b"99", partition=0)
+    producer.flush()
+    assert late.result().offset == len(w.values()) - 1
+
+
+def test_ctrl_c_anywhere_loses_nothing_and_repeats_nothing(world):
+    w, producer, sent, interrupted, places = story(world, place=0)
+    assert not interrupted
+    assert len(sent) == 40
+    assert all(receipt.error is None for _, receipt in sent)
+    check(w, producer, sent)
+    assert places > 1000
+    for place in range(1, places, STRIDE):
+        w, producer, sent, interrupted, _ = story(world, place)
+        assert interrupted
+        assert len(sent) >= 39
+        try:
+            check(w, producer, sent)
+        except BaseException:
+            print(f"interrupted at place {place}")
+            raise
+
+
+@pytest.mark.parametrize("place", [50, 400, 900])
+def test_ctrl_c_and_then_close(world, place):
+    """Nothing more is sent after close, whatever state the call before has left."""
+    w = world(topics={"t": 1})
+    producer = w.producer()
+    receipts = []
+    with Interrupter(place):
+        try:
+            for number in range(1000):
+                receipts.append(producer.send("t", b"%d" % number))
+                producer.poll(1)
+        except KeyboardInterrupt:
+            pass
+    producer.close()
+    assert all(receipt.done for receipt in receipts)
+    acknowledged = [b"%d" % number for number, receipt in enumerate(receipts) if receipt.error is None]
+    assert w.values()[: len(acknowledged)] == acknowledged

@@ -1,0 +1,283 @@
+"""What every answer does to a batch and to the numbers of its partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.errors import BrokerResponseError, KafkaTimeoutError, TopicAuthorizationFailedError
+from thinconsumer.produce.sequences import EPOCH_MAX
+from thinconsumer.produce.verdicts import Verdict, verdict
+from thinconsumer.testing import Disconnect
+from thinconsumer.wire.error_codes import BY_CODE, Code
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
+from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+T0 = TopicPartition("t", 0)
+AGAIN = {Verdict.RETRY, Verdict.REFRESH, Verdict.RENUMBER}
+CODES = pytest.mark.parametrize("code", [code for code in Code if code != Code.NONE], ids=lambda code: code.name)
+
+
+@CODES
+def test_every_error_code_once_and_then_a_good_answer(world, code):
+    """What passes is never seen; what does not is the receipt's error, and the next record is written."""
+    w = world()
+    producer = w.producer()
+    before = producer.send("t", b"before")
+    producer.flush()
+    w.refuse_produce(code)
+    receipt = producer.send("t", b"v")
+    started = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - started < 1
+    after = producer.send("t", b"after")
+    producer.flush()
+    assert before.error is None
+    assert after.error is None
+    what = verdict(code)
+    if what in AGAIN:
+        assert receipt.result().offset == 1
+        assert w.values() == [b"before", b"v", b"after"]
+    elif what is Verdict.WRITTEN:
+        assert receipt.result().offset == -1
+    else:
+        assert type(receipt.error) is BY_CODE[code].error
+        assert receipt.error.code == code
+        assert w.values() == [b"before", b"after"]
+
+
+@CODES
+def test_every_error_code_for_ever_ends_in_time_and_is_no_busy_loop(world, code):
+    w = world()
+    producer = w.producer(delivery_timeout_ms=3000)
+    w.refuse_produce(code, once=False)
+    receipts = [producer.send("t", b"v") for _ in range(3)]
+    started = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - started <= 3.01
+    assert len(w.requests()) < 15
+    for receipt in receipts:
+        if verdict(code) in AGAIN:
+            assert isinstance(receipt.error, KafkaTimeoutError)
+            assert code.name in str(receipt.error)
+        elif verdict(code) is not Verdict.WRITTEN:
+            assert receipt.error.code == code
+
+
+@pytest.mark.parametrize("backoff", [0, 100])
+def test_a_broker_that_always_names_the_other_one_does_not_set_our_pace(world, backoff):
+    """Two brokers that each say with ever newer epochs that the other one leads (KIP-951)."""
+    w = world(node_ids=(1, 2))
+    producer = w.producer(delivery_timeout_ms=2000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
+
+    def other(request, version, connection):
+        w.cluster.partition("t").elect(3 - connection.broker.node_id)
+
+    w.before(ProduceRequest, other)
+    producer.send("t", b"v")
+    producer.flush()
+    assert len(w.requests()) < (260 if backoff == 0 else 40)
+
+
+def test_a_new_leader_is_gone_to_at_once_when_the_old_one_names_it(world):
+    w = world(node_ids=(1, 2))
+    producer = w.producer(retry_backoff_ms=5000)
+    producer.send("t", b"v")
+    producer.flush()
+    w.cluster.partition("t").elect(2)
+    started = w.clock.now()
+    receipt = producer.send("t", b"w")
+    producer.flush()
+    assert receipt.result().offset == 1
+    assert w.clock.now() - started < 0.1
+
+
+def test_a_new_leader_that_metadata_has_not_named_yet_is_reached_where_the_old_one_says(world):
+    w = world(node_ids=(1, 2))
+    two = w.cluster.alive.pop(2)
+    producer = w.producer(retry_backoff_ms=5000)
+    producer.send("t", b"v")
+    producer.flush()
+    w.cluster.partition("t").elect(2)
+    w.before(MetadataRequest, lambda *_: Disconnect())
+    receipt = producer.send("t", b"w")
+    producer.poll(1000)
+    assert receipt.result().offset == 1
+    assert two.received(ProduceRequest)
+
+
+def test_a_broker_that_lost_what_was_before_gets_the_batch_under_the_next_epoch(world):
+    """An unclean election: the log and what it knew of producers end earlier; OUT_OF_ORDER_SEQUENCE_NUMBER is true."""
+    w = world()
+    producer = w.producer()
+    for number in range(4):
+        producer.send("t", b"%d" % number)
+        producer.flush()
+    log = w.cluster.partition("t")
+    log.truncate(2)
+    (state,) = w.partitions.producers.values()
+    while len(state.batches) > 2:
+        state.batches.pop()
+    receipt = producer.send("t", b"next")
+    producer.flush()
+    assert receipt.result().offset == 2
+    assert w.values() == [b"0", b"1", b"next"]
+    assert w.stamps()[-2:] == [(0, 4, 1), (1, 0, 1)]
+
+
+def test_a_broker_that_forgot_the_producer_gets_the_batch_under_the_next_epoch(world):
+    w = world()
+    producer = w.producer()
+    producer.send("t", b"v")
+    producer.flush()
+    w.partitions.producers.clear()
+    w.refuse_produce(Code.UNKNOWN_PRODUCER_ID)
+    receipt = producer.send("t", b"w")
+    producer.flush()
+    assert receipt.result().offset == 1
+    assert w.stamps() == [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
+
+
+def test_other_partitions_go_on_counting(world):
+    w = world(topics={"t": 2})
+    producer = w.producer()
+    for number in (0, 1):
+        producer.send("t", b"v", partition=number)
+    producer.flush()
+    w.refuse_produce(Code.INVALID_RECORD)
+    producer.send("t", b"bad", partition=0)
+    producer.flush()
+    for number in (0, 1):
+        producer.send("t", b"w", partition=number)
+        producer.flush()
+    assert w.stamps()[-2:] == [(1, 0, 1), (0, 1, 1)]
+
+
+def test_after_the_last_epoch_comes_another_id(world):
+    w = world()
+    producer = w.producer()
+    producer.send("t", b"v")
+    producer.flush()
+    queue = producer._accumulator.topics["t"].queues[0]
+    queue.sequences.epoch = EPOCH_MAX
+    w.refuse_produce(Code.INVALID_RECORD)
+    producer.send("t", b"bad")
+    receipt = producer.send("t", b"w")
+    producer.flush()
+    receipt = producer.send("t", b"x")
+    producer.flush()
+    assert receipt.error is None
+    assert len(w.requests(InitProducerIdRequest)) == 2
+    assert w.stamps()[-1] == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    "code", [Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING], ids=lambda c: c.name
+)
+def test_an_id_that_someone_else_uses_is_replaced(world, code):
+    w = world()
+    producer = w.producer()
+    w.refuse_produce(code)
+    first = producer.send("t", b"v")
+    producer.flush()
+    second = producer.send("t", b"w")
+    producer.flush()
+    assert first.error.code == code
+    assert second.error is None
+    assert len(w.requests(InitProducerIdRequest)) == 2
+
+
+def test_what_is_too_large_together_goes_in_halves(world):
+    w = world()
+    producer = w.producer()
+
+    def small_only(request, version, connection):
+        records = request.topic_data[0].partition_data[0].records
+        if len(records) <= 61 + 3 * 110:
+            return None
+        told = PartitionProduceResponse(index=0, error_code=int(Code.MESSAGE_TOO_LARGE), base_offset=-1)
+        topic = TopicProduceResponse(topic_id=request.topic_data[0].topic_id, partition_responses=[told])
+        return ProduceResponse(responses=[topic])
+
+    w.before(ProduceRequest, small_only)
+    receipts = [producer.send("t", b"%03d" % n + bytes(97)) for n in range(23)]
+    late = producer.send("t", b"late")
+    producer.flush()
+    assert [value[:3] for value in w.values()][:23] == [b"%03d" % n for n in range(23)]
+    assert [r.result().offset for r in receipts] == list(range(23))
+    assert late.result().offset == 23
+    assert {epoch for epoch, *_ in w.stamps()} == {0}
+
+
+def test_a_single_record_that_is_too_large_fails_alone(world):
+    w = world()
+    producer = w.producer()
+    w.refuse_produce(Code.MESSAGE_TOO_LARGE, Code.MESSAGE_TOO_LARGE)
+    receipts = [producer.send("t", b"%d" % n) for n in range(2)]
+    producer.flush()
+    assert [r.error and r.error.code for r in receipts] == [Code.MESSAGE_TOO_LARGE, None]
+    assert w.values() == [b"1"]
+
+
+def test_a_batch_that_may_be_there_already_is_not_split(world):
+    """Its halves would have other numbers: the broker could not tell that it has them."""
+    for reply in (Disconnect(), None):
+        w = world()
+        producer = w.producer()
+        w.refuse_produce(Code.MESSAGE_TOO_LARGE)
+        if reply is None:
+            w.refuse_produce(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+        else:
+            left = [reply]
+            w.before(ProduceRequest, lambda *_, left=left: left.pop() if left else None)
+        receipts = [producer.send("t", b"%d" % n) for n in range(4)]
+        producer.flush()
+        assert all(r.error.code == Code.MESSAGE_TOO_LARGE for r in receipts)
+        assert w.values() == []
+
+
+def test_records_that_the_broker_blames_are_told_so_and_the_others_what_happened(world):
+    """KIP-467."""
+    w = world()
+    producer = w.producer()
+    blame = [BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")]
+    w.refuse_produce(Code.INVALID_RECORD, record_errors=blame, error_message="some are bad")
+    receipts = [producer.send("t", b"%d" % n) for n in range(3)]
+    producer.flush()
+    assert [isinstance(r.error, BrokerResponseError) for r in receipts] == [True] * 3
+    assert "no key" in str(receipts[1].error)
+    for other in (0, 2):
+        assert "another record of the same batch is at fault" in str(receipts[other].error)
+
+
+def test_what_the_broker_says_is_in_the_error(world):
+    w = world()
+    producer = w.producer()
+    w.refuse_produce(Code.TOPIC_AUTHORIZATION_FAILED, error_message="not you")
+    receipt = producer.send("t", b"v")
+    producer.flush()
+    assert isinstance(receipt.error, TopicAuthorizationFailedError)
+    assert receipt.error.topics == ("t",)
+    assert "not you" in str(receipt.error)
+
+
+def test_the_brokers_time_is_the_records_where_it_stamps_them(world):
+    w = world()
+    producer = w.producer()
+
+    def stamped(request, version, connection):
+        answer = w.partitions.produce(request, version, connection)
+        answer.responses[0].partition_responses[0].log_append_time_ms = 42
+        return answer
+
+    w.cluster.brokers[1].handlers[ProduceRequest] = stamped
+    receipt = producer.send("t", b"v", timestamp_ms=7)
+    producer.flush()
+    assert receipt.result().timestamp == 42

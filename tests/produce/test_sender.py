@@ -1,0 +1,458 @@
+"""When batches are sent, to whom, in which version, and when their time is over; on scripted brokers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.errors import (
+    BrokerResponseError,
+    ClusterAuthorizationFailedError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+    UnsupportedVersionError,
+)
+from thinconsumer.testing import Delay, Disconnect, Raw, Silence
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.produce import ProduceRequest, ProduceResponse
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def batches(received):
+    """Return how many partitions one Produce request wrote to."""
+    return sum(len(topic.partition_data) for topic in received.message.topic_data)
+
+
+def test_one_request_per_broker_is_under_way_and_takes_all_its_partitions(world):
+    w = world(node_ids=(1, 2), topics={"t": 6})
+    producer = w.producer()
+    w.before(ProduceRequest, lambda r, v, c: Delay(1.0, lambda: w.partitions.produce(r, v, c)))
+    for number in range(6):
+        producer.send("t", b"v", partition=number)
+    producer.poll(100)
+    assert [batches(got) for got in w.requests()] == [3, 3]
+    for number in range(6):
+        producer.send("t", b"w", partition=number)
+    producer.poll(100)
+    assert len(w.requests()) == 2
+    producer.flush()
+    assert [batches(got) for got in w.requests()] == [3, 3, 3, 3]
+
+
+def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next(world):
+    w = world()
+    producer = w.producer()
+    w.before(ProduceRequest, lambda r, v, c: Delay(1.0, lambda: w.partitions.produce(r, v, c)))
+    producer.send("t", b"v")
+    producer.poll(100)
+    for _ in range(50):
+        producer.send("t", b"w")
+        producer.poll(0)
+    producer.flush()
+    assert w.stamps() == [(0, 0, 1), (0, 1, 50)]
+
+
+def test_no_second_batch_of_a_partition_is_sent_before_the_first_is_settled_not_even_to_a_new_leader(world):
+    w = world(node_ids=(1, 2), topics={"t": 1, "u": 1})
+    producer = w.producer()
+    w.before(ProduceRequest, lambda r, v, c: Silence() if c.broker.node_id == 1 else None)
+    producer.send("t", b"first")
+    producer.poll(100)
+    w.cluster.partition("t").elect(2)
+    w.cluster.partition("u").elect(2)
+    producer._metadata.request_update("test")
+    producer.send("u", b"elsewhere")
+    producer.send("t", b"second")
+    producer.poll(1000)
+    assert producer._metadata.leader(T0).leader == 2
+    assert w.values(TopicPartition("u", 0)) == [b"elsewhere"]
+    assert w.values() == []
+    producer.flush()
+    assert w.values() == [b"first", b"second"]
+
+
+def test_a_request_carries_no_more_than_it_may_and_nobody_is_left_behind(world):
+    w = world(topics={"t": 8})
+    producer = w.producer(max_request_size=1024)
+    for turn in range(5):
+        for number in range(8):
+            producer.send("t", b"%d" % turn + bytes(380), partition=number)
+    producer.flush()
+    assert all(batches(got) <= 2 for got in w.requests())
+    written = [p.index for got in w.requests() for t in got.message.topic_data for p in t.partition_data]
+    for start in range(0, len(written), 8):
+        assert sorted(written[start : start + 8]) == sorted(set(written[start : start + 8]))
+
+
+def test_produce_has_a_connection_of_its_own(world):
+    """Metadata must not wait behind a batch that waits for replicas."""
+    w = world()
+    producer = w.producer()
+    w.before(ProduceRequest, lambda *_: Silence())
+    producer.send("t", b"v")
+    producer.poll(100)
+    before = len(w.requests(MetadataRequest))
+    producer.send("new", b"v")
+    producer.poll(100)
+    assert len(w.requests(MetadataRequest)) > before
+
+
+@pytest.mark.parametrize(
+    ("highest", "codec", "sent"), [(13, "none", 13), (12, "none", 12), (9, "gzip", 9), (3, "none", 3), (7, "zstd", 7)]
+)
+def test_the_newest_version_that_the_broker_speaks_is_used(world, highest, codec, sent):
+    w = world()
+    w.cluster.brokers[1].versions[0] = (0, highest)
+    producer = w.producer(compression_type=codec)
+    receipt = producer.send("t", b"v")
+    producer.flush()
+    assert receipt.result().offset == 0
+    assert [got.version for got in w.requests()] == [sent]
+
+
+@pytest.mark.parametrize(("highest", "codec"), [(2, "none"), (6, "zstd")])
+def test_a_broker_too_old_for_our_batches_is_an_error_at_once(world, highest, codec):
+    w = world()
+    w.cluster.brokers[1].versions[0] = (0, highest)
+    producer = w.producer(compression_type=codec)
+    receipts = [producer.send("t", b"v") for _ in range(3)]
+    before = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - before < 1
+    assert all(isinstance(r.error, UnsupportedVersionError) for r in receipts)
+
+
+def test_topics_are_named_while_an_id_is_unknown(world):
+    """Metadata before version 10 tells no ids, and Produce from 13 on takes no names."""
+    w = world()
+    w.cluster.brokers[1].versions[3] = (0, 9)
+    producer = w.producer()
+    producer.send("t", b"v")
+    producer.flush()
+    assert [got.version for got in w.requests()] == [12]
+    assert w.values() == [b"v"]
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_written_to_under_its_new_id(world):
+    w = world()
+    producer = w.producer()
+    producer.send("t", b"old")
+    producer.flush()
+    w.cluster.topics.remove("t")
+    w.cluster.topics.add("t", 1)
+    receipt = producer.send("t", b"new")
+    producer.flush()
+    assert receipt.result().offset == 0
+    assert w.values() == [b"new"]
+
+
+@pytest.mark.parametrize(
+    "reply", [Disconnect(), Disconnect(reset=True), Raw(b"\0\0\0\4bad!"), ProduceResponse()], ids=repr
+)
+def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(world, reply):
+    """Whether the batch was appended or not, the log has it once."""
+    for appended in (True, False):
+        w = world()
+        producer = w.producer()
+        lost = [True]
+
+        def hook(request, version, connection, w=w, lost=lost, appended=appended):
+            if not lost:
+                return None
+            lost.clear()
+            if appended:
+                w.partitions.produce(request, version, connection)
+            return reply
+
+        w.before(ProduceRequest, hook)
+        receipt = producer.send("t", b"v")
+        before = w.clock.now()
+        producer.flush()
+        assert w.clock.now() - before < 1
+        assert receipt.result().offset == 0
+        assert w.values() == [b"v"]
+        first, second = (got.message.topic_data[0].partition_data[0].records for got in w.requests())
+        assert bytes(first) == bytes(second)
+
+
+@pytest.mark.parametrize("api", [InitProducerIdRequest, MetadataRequest, ProduceRequest])
+@pytest.mark.parametrize("reply", [Disconnect(), Disconnect(reset=True), Silence(), Raw(b"\0\0\0\4bad!")], ids=repr)
+def test_a_connection_that_breaks_at_any_step_costs_only_time(world, api, reply):
+    w = world(node_ids=(1, 2))
+    producer = w.producer(request_timeout_ms=2000)
+    left = [2]
+
+    def hook(*_):
+        left[0] -= 1
+        return reply if left[0] >= 0 else None
+
+    w.before(api, hook)
+    receipts = [producer.send("t", b"%d" % n) for n in range(5)]
+    before = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - before < 7
+    assert [r.result().offset for r in receipts] == list(range(5))
+
+
+def test_a_broker_that_is_down_is_waited_for(world):
+    w = world()
+    w.network.refuse("kafka1", 9092)
+    w.network.call_at(w.clock.now() + 20, lambda: w.network.listen("kafka1", 9092, w.cluster.brokers[1]))
+    producer = w.producer()
+    receipt = producer.send("t", b"v")
+    producer.flush()
+    assert receipt.result().offset == 0
+    assert w.clock.now() < 1023
+    assert len(w.network.dials) < 60
+
+
+def test_a_dead_leader_is_left_as_soon_as_there_is_another(world):
+    w = world(node_ids=(1, 2, 3), topics={"t": 3})
+    producer = w.producer()
+    for number in range(3):
+        producer.send("t", b"v", partition=number)
+    producer.flush()
+    w.cluster.kill(1)
+    receipts = [producer.send("t", b"w", partition=number) for number in range(3)]
+    before = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - before < 1
+    assert [r.result().offset for r in receipts] == [1, 1, 1]
+
+
+def test_time_is_over_with_the_last_cause_and_how_often_it_was_tried(world):
+    w = world()
+    producer = w.producer(delivery_timeout_ms=5000)
+    w.refuse_produce(Code.NOT_ENOUGH_REPLICAS, once=False)
+    receipt = producer.send("t", b"v")
+    before = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - before == pytest.approx(5.0, abs=0.01)
+    assert isinstance(receipt.error, KafkaTimeoutError)
+    assert "t-0: not acknowledged within delivery_timeout_ms=5000, sent " in str(receipt.error)
+    assert "NOT_ENOUGH_REPLICAS" in str(receipt.error)
+    assert len(w.requests()) < 15
+
+
+@pytest.mark.parametrize(
+    ("break_it", "topic", "words"),
+    [
+        (lambda w: w.network.refuse("kafka1", 9092), "t", "no broker reachable: kafka1:9092"),
+        (lambda w: None, "nowhere", "UNKNOWN_TOPIC_OR_PARTITION"),
+        (
+            lambda w: w.before(InitProducerIdRequest, lambda *_: _no_id(Code.COORDINATOR_LOAD_IN_PROGRESS)),
+            "t",
+            "InitProd",
+        ),
+        (lambda w: w.cluster.partition("t").elect(-1), "t", "no leader known; the topic has 1 partitions"),
+        (lambda w: w.before(ProduceRequest, lambda *_: Silence()), "t", "sent 1 times; last: no answer yet"),
+    ],
+)
+def test_whatever_stands_in_the_way_is_named_when_time_is_over(world, break_it, topic, words):
+    w = world()
+    break_it(w)
+    producer = w.producer(delivery_timeout_ms=3000)
+    receipt = producer.send(topic, b"v")
+    before = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - before == pytest.approx(3.0, abs=0.01)
+    assert isinstance(receipt.error, KafkaTimeoutError)
+    assert words in str(receipt.error)
+
+
+def _no_id(code):
+    return InitProducerIdResponse(error_code=int(code), producer_id=-1)
+
+
+def test_a_partition_that_does_not_exist_fails_its_records_only_and_is_no_busy_loop(world):
+    for backoff in (0, 100):
+        w = world()
+        producer = w.producer(delivery_timeout_ms=3000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
+        lost, good = producer.send("t", b"v", partition=5), producer.send("t", b"v", partition=0)
+        producer.flush()
+        assert "no leader known; the topic has 1 partitions" in str(lost.error)
+        assert good.result().offset == 0
+        assert len(w.requests(MetadataRequest)) <= 400
+
+
+def test_a_partition_that_comes_later_gets_its_records(world):
+    w = world()
+    producer = w.producer()
+    receipt = producer.send("t", b"v", partition=1)
+    producer.poll(2000)
+    w.cluster.topics.by_name["t"].partitions[1] = type(w.cluster.partition("t"))("t", 1, 1, replicas=[1], isr=[1])
+    producer.flush()
+    assert receipt.result()[:3] == ("t", 1, 0)
+    assert w.clock.now() < 1005
+
+
+def test_a_topic_that_comes_later_gets_its_records(world):
+    w = world()
+    producer = w.producer()
+    receipt = producer.send("new", b"v", key=b"k")
+    producer.poll(5000)
+    w.cluster.topics.add("new", 3)
+    producer.flush()
+    assert receipt.result().topic == "new"
+    assert w.clock.now() < 1007
+
+
+def test_a_topic_that_nobody_may_write_to_fails_at_once(world):
+    w = world(topics={"t": 1, "u": 1})
+    w.cluster.topics.by_name["t"].error_code = int(Code.TOPIC_AUTHORIZATION_FAILED)
+    producer = w.producer()
+    refused, good = producer.send("t", b"v"), producer.send("u", b"v")
+    producer.flush()
+    assert isinstance(refused.error, TopicAuthorizationFailedError)
+    assert good.error is None
+    assert w.clock.now() < 1001
+    again = producer.send("t", b"v")
+    producer.flush()
+    assert isinstance(again.error, TopicAuthorizationFailedError)
+
+
+def test_without_a_producer_id_everything_fails_with_the_reason_and_a_later_record_gets_another_chance(world):
+    w = world()
+    left = [1]
+
+    def hook(*_):
+        left[0] -= 1
+        return _no_id(Code.CLUSTER_AUTHORIZATION_FAILED) if left[0] >= 0 else None
+
+    w.before(InitProducerIdRequest, hook)
+    producer = w.producer()
+    receipts = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
+    producer.flush()
+    assert all(isinstance(r.error, ClusterAuthorizationFailedError) for r in receipts)
+    assert w.clock.now() < 1001
+    later = producer.send("t", b"v")
+    producer.flush()
+    assert later.error is None
+
+
+def test_a_caller_who_was_away_finds_the_answer_and_not_its_absence(world):
+    """A minute away, and the acknowledgement has been waiting all the time."""
+    w = world()
+    producer = w.producer(delivery_timeout_ms=10_000)
+    receipt = producer.send("t", b"v")
+    while not w.requests():
+        producer.poll(1)
+    w.clock.advance(60)
+    producer.poll(0)
+    assert receipt.result().offset == 0
+
+
+def test_records_sent_before_a_long_pause_still_get_a_second(world):
+    w = world()
+    producer = w.producer(delivery_timeout_ms=10_000)
+    receipt = producer.send("t", b"v")
+    w.clock.advance(60)
+    before = w.clock.now()
+    producer.flush()
+    assert receipt.result().offset == 0
+    assert w.clock.now() - before < 1
+
+
+def test_the_second_is_given_once(world):
+    """Or a caller who looks in every ten seconds would never learn that it failed."""
+    w = world()
+    w.before(ProduceRequest, lambda *_: Silence())
+    producer = w.producer(delivery_timeout_ms=10_000)
+    receipt = producer.send("t", b"v")
+    for _ in range(3):
+        w.clock.advance(10)
+        producer.poll(0)
+    assert isinstance(receipt.error, KafkaTimeoutError)
+
+
+def test_waiting_for_an_answer_is_not_being_away(world):
+    w = world()
+    w.before(ProduceRequest, lambda *_: Silence())
+    producer = w.producer(delivery_timeout_ms=10_000)
+    receipt = producer.send("t", b"v")
+    before = w.clock.now()
+    producer.poll(60_000)
+    assert receipt.done
+    assert w.clock.now() - before == pytest.approx(10.0, abs=0.01)
+
+
+def test_an_answer_that_comes_after_the_time_changes_nothing(world):
+    w = world()
+    producer = w.producer(delivery_timeout_ms=1000)
+    w.before(ProduceRequest, lambda r, v, c: Delay(3.0, lambda: w.partitions.produce(r, v, c)))
+    receipt = producer.send("t", b"v")
+    producer.poll(2000)
+    assert isinstance(receipt.error, KafkaTimeoutError)
+    producer.poll(5000)
+    assert isinstance(receipt.error, KafkaTimeoutError)
+    assert producer.idle
+
+
+def test_throttling_is_obeyed(world):
+    """KIP-219: a broker that asks for quiet gets it, on this connection."""
+    w = world()
+    producer = w.producer()
+
+    def throttled(request, version, connection):
+        answer = w.partitions.produce(request, version, connection)
+        answer.throttle_time_ms = 2000
+        return answer
+
+    w.cluster.brokers[1].handlers[ProduceRequest] = throttled
+    for _ in range(3):
+        producer.send("t", b"v")
+        producer.flush()
+    times = [got.at for got in w.requests()]
+    assert [later - earlier >= 2.0 for earlier, later in pairwise(times)] == [True, True]
+
+
+def test_answers_about_other_topics_and_partitions_are_ignored(world):
+    w = world(topics={"t": 1, "u": 2})
+    producer = w.producer()
+    wrong = [True]
+
+    def other(request, version, connection):
+        if not wrong:
+            return None
+        wrong.clear()
+        answer = w.partitions.produce(request, version, connection)
+        answer.responses[0].topic_id = bytes(15) + b"\x77"
+        answer.responses[0].partition_responses[0].error_code = int(Code.INVALID_RECORD)
+        return answer
+
+    w.before(ProduceRequest, other)
+    receipt = producer.send("t", b"v")
+    producer.flush()
+    assert receipt.result().offset == 0
+    assert w.values() == [b"v"]
+
+
+def test_idle_topics_are_asked_about_no_more(world):
+    w = world()
+    producer = w.producer(metadata_max_age_ms=10_000)
+    producer.send("t", b"v")
+    producer.flush()
+    producer.poll(400_000)
+    asked = len(w.requests(MetadataRequest))
+    assert 25 < asked < 40
+    producer.poll(400_000)
+    assert len(w.requests(MetadataRequest)) == asked
+    receipt = producer.send("t", b"v")
+    producer.flush()
+    assert receipt.result().offset == 1
+
+
+def test_errors_are_typed(world):
+    w = world()
+    w.refuse_produce(Code.INVALID_RECORD)
+    producer = w.producer()
+    receipt = producer.send("t", b"v")
+    producer.flush()
+    error = receipt.error
+    assert isinstance(error, BrokerResponseError)
+    assert (error.code, error.api, error.partition, error.node_id) == (Code.INVALID_RECORD, "Produce", T0, 1)

@@ -1,0 +1,64 @@
+"""The producer's options: Kafka's names, checked at once, with the rules of every client."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+from thinconsumer.client import ClientOptions
+from thinconsumer.errors import KafkaConfigurationError
+from thinconsumer.produce import ProducerSettings
+from thinconsumer.records.compression import Codec
+
+SNAPPY = importlib.util.find_spec("cramjam") is not None
+
+
+def test_every_option_of_a_client_is_one_of_a_producer():
+    assert set(ClientOptions.options()) < set(ProducerSettings.options())
+
+
+def test_defaults_pass_their_own_checks():
+    settings = ProducerSettings.from_options()
+    for name, option in ProducerSettings.options().items():
+        assert getattr(settings, name) == option.default
+        if option.section == "Writing":
+            assert option.kind.parse(option.default) == option.default
+            assert option.doc
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if SNAPPY or codec is not Codec.SNAPPY])
+def test_compression_has_kafkas_words(codec):
+    settings = ProducerSettings.from_options(compression_type=codec.name.title())
+    assert settings.codec is codec
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("compression_type", "zlib", "must be one of"),
+        ("compression_type", "gzp", "did you mean 'gzip'"),
+        ("delivery_timeout_ms", 0, "at least 1"),
+        ("batch_size", "5", "whole number"),
+        ("max_request_size", 10, "at least 1024"),
+        ("buffer_memory", -1, "at least 1"),
+        ("compresion_type", "gzip", "did you mean 'compression_type'"),
+        ("acks", "all", "unknown option 'acks'"),
+        ("transactional_id", "x", "unknown option 'transactional_id'"),
+        ("security_protocol", "SSL", "TLS is not supported"),
+    ],
+)
+def test_what_is_wrong_is_said_with_what_may_have_been_meant(option, value, words):
+    with pytest.raises(KafkaConfigurationError, match=words):
+        ProducerSettings.from_options(**{option: value})
+
+
+def test_dotted_names_and_text():
+    settings = ProducerSettings.from_config({"compression.type": "lz4", "batch.size": "1000", "client.id": "me"})
+    assert (settings.codec, settings.batch_size, settings.client_id) == (Codec.LZ4, 1000, "me")
+
+
+@pytest.mark.skipif(SNAPPY, reason="the package for snappy is installed")
+def test_a_codec_whose_package_is_missing_is_refused_before_anything_is_sent():
+    with pytest.raises(KafkaConfigurationError, match=r"snappy.*pip install"):
+        ProducerSettings.from_options(compression_type="snappy")
