@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from .driver import Address, Command, Hangup
@@ -146,7 +146,12 @@ class Links:
         """Return when :meth:`step` has something to do even if nothing comes."""
         if self._dirty or self._shared.answers:
             return self._stepped_at
-        return min(self._any_wake, min((route.wake_at() for route in self._all_routes()), default=NEVER))
+        due = self._any_wake
+        for route in self._all_routes():
+            # An idle link's moment is hours away, but every step asks every route: the loop is written out.
+            if (moment := route.wake_at()) < due:
+                due = moment
+        return due
 
     # -- the driver's side
 
@@ -169,7 +174,7 @@ class Links:
         """Take the resolver's answer, and dial."""
         self._enter()
         self._shared.book.resolved(host, port, addresses, error)
-        for route in list(self._all_routes()):
+        for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
         self._inside = False
@@ -308,7 +313,7 @@ class Links:
         if self._inside:
             log.warning("a call was interrupted in the middle of its work: starting over with new connections")
             error = KafkaConnectionError("connection closed: the last call was interrupted in the middle of its work")
-            for route in list(self._all_routes()):
+            for route in self._all_routes():
                 route.start_over(error)
             self._shared.book.start_over()
             self._any = deque(waiting for waiting in self._any if waiting.request in self._shared.unanswered)
@@ -330,10 +335,8 @@ class Links:
 
     # -- inside
 
-    def _all_routes(self) -> Iterator[Route]:
-        yield from self._routes.values()
-        yield from self._bootstrap.values()
-        yield from self._leaving
+    def _all_routes(self) -> list[Route]:
+        return [*self._routes.values(), *self._bootstrap.values(), *self._leaving]
 
     def _route(self, target: Target) -> Route:
         route = self._routes.get(target)

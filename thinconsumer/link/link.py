@@ -123,7 +123,7 @@ class Link:
     @property
     def over(self) -> bool:
         """Whether it has ended."""
-        return self.state in (LinkState.CLOSING, LinkState.DISCONNECTED)
+        return self.state is LinkState.CLOSING or self.state is LinkState.DISCONNECTED
 
     @property
     def in_flight(self) -> int:
