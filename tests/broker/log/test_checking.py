@@ -235,3 +235,9 @@ def test_the_limits_of_time_are_the_topics_settings(log, write, tools):
         code_of(log, write.batch(NewRecord(b"v", timestamp=tools.NOW + ahead)), tools.NOW) for ahead in (-8, -7, 5, 6)
     ]
     assert taken == ["INVALID_TIMESTAMP", "taken", "taken", "INVALID_TIMESTAMP"]
+
+
+def test_what_is_too_large_in_the_topics_codec_is_refused(new_log, write, tools):
+    log = new_log(compression_type="uncompressed", max_message_bytes=500)
+    assert code_of(log, write.batch(bytes(5_000), codec=1), tools.NOW) == "MESSAGE_TOO_LARGE"
+    assert log.end_offset == 0

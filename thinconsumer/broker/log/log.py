@@ -90,6 +90,8 @@ class Log:
         checked = check(data, self.config, now_ms, from_client=from_client)
         if from_client and self.config.compression_type != "producer":
             checked = checked._replace(data=recoded(checked.data, self.config.compression_type))
+            if len(checked.data) > self.config.max_message_bytes:  # it may have grown
+                raise Refused(Code.MESSAGE_TOO_LARGE, f"in the topic's codec it has {len(checked.data)} bytes")
         if len(checked.data) > self.config.segment_bytes:
             raise Refused(Code.RECORD_LIST_TOO_LARGE, f"it has {len(checked.data)} bytes, more than segment.bytes")
         log_append_time = now_ms if self.config.log_append_time else None
