@@ -10,6 +10,12 @@ from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 
 TP = TopicPartition("t", 0)
+
+
+def row(cluster):
+    return cluster.controller.image.partition(*TP)
+
+
 DAY_MS = 86_400_000
 
 
@@ -96,3 +102,36 @@ def test_the_same_randomness_makes_the_same_cluster(new_cluster):
     one, other = new_cluster(2, {"t": 3}), new_cluster(2, {"t": 3})
     assert one.cluster_id == other.cluster_id
     assert one.controller.image.topics == other.controller.image.topics
+
+
+def test_a_second_pause_is_a_second_silence(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, broker_session_timeout_ms=1000)
+    cluster.pause(1)
+    cluster.advance(0.5)
+    cluster.resume(1)
+    cluster.advance(0.9)
+    cluster.pause(1)
+    cluster.advance(1.5)
+    assert row(cluster).leader == 1
+    cluster.advance(1.95)
+    assert row(cluster).leader == 2
+
+
+def test_timers_do_not_pile_up(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    before = len(cluster.schedule._heap)
+    for _ in range(1000):
+        cluster.pause(1)
+        cluster.resume(1)
+        cluster.cut(1)
+        cluster.heal()
+    assert len(cluster.schedule._heap) < before + 600
+
+
+def test_logs_of_topics_that_went_meanwhile_go(new_cluster):
+    cluster = new_cluster(3, {"t": 1, "u": 1})
+    cluster.produce("t", [b"a"])
+    cluster.kill(3, noticed_after_s=0)
+    cluster.delete_topic("t")
+    cluster.start(3)
+    assert [key for key in cluster._logs if key[1].topic == "t"] == []

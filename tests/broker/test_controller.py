@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.broker.controller import CONTROLLER, OFFSETS_TOPIC, ControllerError
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -13,6 +14,10 @@ TP = TopicPartition("t", 0)
 
 def row(cluster, tp=TP):
     return cluster.controller.image.partition(*tp)
+
+
+def batch(value):
+    return build_batch([NewRecord(value, timestamp=1)])
 
 
 def test_leaders_go_round_and_replicas_follow_in_order(new_cluster):
@@ -202,3 +207,160 @@ def test_internal_topics_appear_when_needed(new_cluster):
     assert topic.internal
     assert len(topic.partitions) == cluster.config.offsets_topic_num_partitions
     assert cluster.controller.ensure_internal(OFFSETS_TOPIC) is topic
+
+
+def test_a_move_to_a_lagging_replica_keeps_all_replicas(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.cut(1, 3)
+    cluster.produce("t", [b"a"])
+    cluster.advance(60.0)
+    assert row(cluster).isr == (1, 2)
+    assert cluster.move_leader(TP, 3) == 1
+    cluster.heal()
+    assert (row(cluster).leader, row(cluster).replicas, row(cluster).isr) == (3, (1, 2, 3), (1, 2, 3))
+
+
+def test_a_move_to_a_lagging_replica_that_comes_first(new_cluster):
+    cluster = new_cluster(3)
+    cluster.controller.create_topic("t", assignment={0: (3, 1, 2)})
+    cluster.move_leader(TP, 1)
+    cluster.cut(1, 3)
+    cluster.produce("t", [b"a"])
+    cluster.advance(60.0)
+    assert row(cluster).isr == (1, 2)
+    cluster.move_leader(TP, 3)
+    cluster.heal()
+    assert (row(cluster).leader, row(cluster).replicas) == (3, (3, 1, 2))
+
+
+def test_a_move_to_the_replica_that_is_listed_first_of_two(new_cluster):
+    cluster = new_cluster(2)
+    cluster.controller.create_topic("t", assignment={0: (2, 1)})
+    cluster.move_leader(TP, 1)
+    cluster.cut(1, 2)
+    cluster.produce("t", [b"a"])
+    cluster.advance(60.0)
+    cluster.move_leader(TP, 2)
+    cluster.heal()
+    assert (row(cluster).leader, row(cluster).replicas) == (2, (2, 1))
+
+
+def test_a_move_ends_with_its_topic(new_cluster):
+    cluster = new_cluster(3)
+    cluster.create_topic("t", 1, 1)
+    old = row(cluster).leader
+    new = next(n for n in (1, 2, 3) if n != old)
+    cluster.cut(old, new)
+    cluster.produce("t", [b"a"])
+    cluster.move_leader(TP, new)
+    cluster.delete_topic("t")
+    cluster.heal()
+    cluster.controller.create_topic("t", assignment={0: (1, 2, 3)})
+    cluster.kill(3, noticed_after_s=0)
+    cluster.start(3)
+    assert row(cluster).replicas == (1, 2, 3)
+    assert row(cluster).leader == 1
+
+
+def test_nobody_can_be_moved_to_while_nobody_leads(new_cluster):
+    cluster = new_cluster(3)
+    cluster.create_topic("t", 1, 1)
+    old = row(cluster).leader
+    new = next(n for n in (1, 2, 3) if n != old)
+    cluster.kill(old, noticed_after_s=0)
+    with pytest.raises(ControllerError):
+        cluster.move_leader(TP, new)
+    assert row(cluster).replicas == (old,)
+
+
+def test_a_move_survives_the_leader_it_replaces(new_cluster):
+    cluster = new_cluster(4)
+    cluster.controller.create_topic("t", assignment={0: (1, 2)})
+    cluster.cut(1, 4)
+    cluster.cut(2, 4)
+    cluster.produce("t", [b"a"])
+    cluster.move_leader(TP, 4)
+    assert row(cluster).replicas == (1, 2, 4)
+    cluster.kill(1, noticed_after_s=0)
+    cluster.heal()
+    assert row(cluster).replicas == (4, 2)
+    assert row(cluster).leader == 4
+
+
+def test_a_second_move_takes_the_place_of_the_first(new_cluster):
+    cluster = new_cluster(4)
+    cluster.controller.create_topic("t", assignment={0: (1, 2)})
+    cluster.cut(1, 4)
+    cluster.produce("t", [b"a"])
+    cluster.move_leader(TP, 4)
+    cluster.move_leader(TP, 3)
+    cluster.heal()
+    assert row(cluster).replicas == (3, 2)
+    assert row(cluster).leader == 3
+    assert TP not in cluster.nodes[4].partitions
+
+
+def test_new_topics_while_a_node_is_down_get_all_their_replicas(new_cluster):
+    cluster = new_cluster(3, {"t": 2})
+    cluster.kill(2, noticed_after_s=0)
+    cluster.create_topic("u", 3, 3)
+    cluster.expand("t", 4)
+    for name in ("t", "u"):
+        for r in cluster.controller.image.topics[name].partitions:
+            assert set(r.replicas) == {1, 2, 3}
+            assert r.leader in (1, 3)
+    assert all(set(r.isr) == {1, 3} for r in cluster.controller.image.topics["u"].partitions)
+    topic = cluster.controller.ensure_internal(OFFSETS_TOPIC)
+    assert {len(r.replicas) for r in topic.partitions} == {3}
+    cluster.start(2)
+    assert all(set(r.isr) == {1, 2, 3} for t in cluster.controller.image.topics.values() for r in t.partitions)
+
+
+def test_nothing_can_be_created_where_nobody_is(new_cluster):
+    cluster = new_cluster(2)
+    cluster.kill(1, noticed_after_s=0)
+    with pytest.raises(ControllerError) as raised:
+        cluster.controller.create_topic("u", assignment={0: (1,)})
+    assert raised.value.code == Code.INVALID_REPLICA_ASSIGNMENT
+    cluster.cut(2)
+    cluster.advance(5.0)
+    with pytest.raises(ControllerError) as raised:
+        cluster.create_topic("u", 1)
+    assert raised.value.code == Code.INVALID_REPLICATION_FACTOR
+    assert cluster.nodes[2].coordinator_for(0, "g") == (Code.COORDINATOR_NOT_AVAILABLE, None)
+    assert cluster.nodes[2].coordinator_for(1, "g") == (Code.COORDINATOR_NOT_AVAILABLE, None)
+    assert not cluster.controller.image.topics
+
+
+def acknowledged(cluster, now, values):
+    """Let node 1, while it believes to lead, append with acks=all each 10 ms; return what was acknowledged."""
+    acked = []
+    for number in values:
+        value = b"%d" % number
+        cluster.nodes[1].partitions[TP].append(
+            batch(value), -1, lambda code, _, value=value: None if code else acked.append(value)
+        )
+        now += 0.01
+        cluster.advance(now)
+    return acked, now
+
+
+@pytest.mark.parametrize("seed", [10, 20, 28, 43, 71, 80, 99, 184, 188])
+def test_a_joining_replica_counts_before_the_leader_hears_of_it(new_cluster, seed):
+    """The controller may elect it from now on: what it has not got must not be acknowledged."""
+    cluster = new_cluster(3, {"t": 1}, replication_s=0.05, metadata_lag_s=1.0)
+    cluster.random.seed(seed)
+    cluster.kill(3, noticed_after_s=0)
+    cluster.advance(5.0)
+    cluster.start(3)
+    now = 5.0
+    while 3 not in row(cluster).isr:
+        now += 0.01
+        cluster.advance(now)
+    acked, now = acknowledged(cluster, now, range(20))
+    cluster.move_leader(TP, 3)
+    more, now = acknowledged(cluster, now, range(20, 40))
+    cluster.advance(now + 60)
+    log = cluster.leader(TP).log
+    found = [r.value for stored in log.read_batches(0, log.end_offset) for r in stored.decode("t", 0)]
+    assert [value for value in acked + more if value not in found] == []

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.metadata import MetadataRequest
 
 TP = TopicPartition("t", 0)
+
+
+def row(cluster):
+    return cluster.controller.image.partition(*TP)
+
+
+def contents(cluster, node_id):
+    return [stored.data for stored in cluster.nodes[node_id].partitions[TP].log.batches_from(0)]
 
 
 def test_timers_wait_while_paused_and_die_with_the_node(new_cluster):
@@ -108,3 +118,97 @@ def test_it_says_how_it_is(new_cluster):
     assert repr(node).endswith("paused>")
     cluster.kill(1)
     assert repr(node).endswith("down>")
+
+
+def test_a_node_started_without_the_controller_knows_nothing_until_it_is_back(new_cluster, client_of):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.kill(1, noticed_after_s=0)
+    cluster.cut(1)
+    cluster.create_topic("u", 1, 2)
+    cluster.start(1)
+    assert 1 not in cluster.controller.image.brokers
+    assert "u" not in cluster.nodes[1].image.topics
+    client = client_of(cluster, 1)
+    client.send(MetadataRequest(topics=None))
+    assert client.answers() == []
+    cluster.heal()
+    assert 1 in cluster.controller.image.brokers
+    assert {t.name for t in client.answers()[0].topics} == {"t", "u"}
+    assert set(row(cluster).isr) == {1, 2, 3}
+
+
+def test_callbacks_may_start_the_node_again_in_the_middle_of_its_death(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.cut(1, 2)
+    cluster.leader(TP).append_records([NewRecord(b"v")], lambda code: cluster.start(1))
+    cluster.kill(1)
+    assert cluster.nodes[1].is_running
+    assert TP in cluster.nodes[1].partitions
+
+
+def test_who_is_told_of_news_may_kill_the_node(new_cluster):
+    cluster = new_cluster(3, {"t": 3})
+    leader = cluster.nodes[1].partitions[TP]
+    leader.watch(lambda: cluster.kill(1))
+    cluster.move_leader(TP, 2)
+    assert not cluster.nodes[1].is_alive
+    assert cluster.nodes[1].partitions == {}
+
+
+def test_news_do_not_overtake_each_other_within_a_node(new_cluster):
+    """Whoever is told of something may change the next thing at once."""
+    cluster = new_cluster(3, {"t": 1})
+    cluster.cut(2)
+    cluster.expand("t", 2)
+    cluster.move_leader(TP, 3)
+    seen = []
+    part = cluster.nodes[2].partitions[TP]
+
+    def look():
+        seen.append(part.leader_epoch)
+        if len(seen) < 3:
+            cluster.move_leader(TP)
+
+    part.watch(look)
+    cluster.heal()
+    assert seen == sorted(seen)
+    for node in cluster.nodes.values():
+        assert node.partitions[TP].leader_epoch == row(cluster).leader_epoch
+        assert node.partitions[TP].image == row(cluster)
+
+
+def test_a_topic_made_anew_during_a_pause_begins_empty_on_the_paused_node_too(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    cluster.produce("t", [b"a"])
+    cluster.pause(3)
+    cluster.delete_topic("t")
+    cluster.create_topic("t", 1, 3)
+    cluster.produce("t", [b"b"])
+    cluster.resume(3)
+    assert contents(cluster, 1) == contents(cluster, 2) == contents(cluster, 3)
+    assert cluster.nodes[3].partitions[TP].log.end_offset == 1
+
+
+def test_a_marker_does_not_wait_for_a_leader_that_is_stopped(new_cluster):
+    cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
+    codes = []
+    other = 2
+    cluster.nodes[other].write_marker(TP, 7, 0, True, 0, codes.append)
+    cluster.pause(1)
+    cluster.advance(29.0)
+    assert codes == []
+    cluster.advance(31.0)
+    assert len(codes) == 1 and codes[0]
+    cluster.resume(1)
+    cluster.advance(90.0)
+    assert len(codes) == 1
+
+
+def test_a_dead_askers_marker_does_not_reach_its_next_life(new_cluster):
+    cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
+    codes = []
+    cluster.nodes[2].write_marker(TP, 7, 0, True, 0, codes.append)
+    cluster.kill(2)
+    cluster.start(2)
+    cluster.advance(60.0)
+    assert codes == []

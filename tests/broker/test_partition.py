@@ -20,6 +20,10 @@ def batch(value=b"v"):
     return build_batch([NewRecord(value, timestamp=1)])
 
 
+def row(cluster):
+    return cluster.controller.image.partition(*TP)
+
+
 def append(cluster, answers, acks=-1, **options):
     cluster.leader(TP).append(batch(), acks, lambda code, _: answers.append(code), **options)
 
@@ -124,3 +128,65 @@ def test_records_are_not_deleted_above_the_high_watermark(new_cluster):
 def test_it_says_what_it_does(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     assert repr(cluster.leader(TP)) == "<Partition t-0 node 1 leads in 0>"
+
+
+def test_min_isr_is_no_more_than_the_replicas(new_cluster):
+    cluster = new_cluster(1, {"t": 1}, min_insync_replicas=2)
+    codes = []
+    leader = cluster.leader(TP)
+    leader.append(batch(), -1, lambda code, a: codes.append(code))
+    leader.append_records([NewRecord(b"v")], codes.append)
+    leader.append_marker(1, 0, True, 0, codes.append)
+    assert codes == [0, 0, 0]
+
+
+def test_markers_need_replicas_in_sync(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, min_insync_replicas=2)
+    cluster.kill(2, noticed_after_s=0)
+    codes = []
+    cluster.leader(TP).append_marker(1, 0, True, 0, codes.append)
+    assert codes == [Code.NOT_ENOUGH_REPLICAS]
+
+
+def test_who_appends_again_when_leadership_is_lost_is_told(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.cut(1, 2)
+    leader, codes = cluster.leader(TP), []
+
+    def again(code):
+        codes.append(code)
+        if len(codes) < 3:
+            leader.append_records([NewRecord(b"again")], again)
+
+    leader.append_records([NewRecord(b"v")], again)
+    cluster.move_leader(TP, 2)
+    assert codes == [Code.NOT_LEADER_OR_FOLLOWER] * 3
+    assert not leader._waiting
+    end = leader.log.end_offset
+    assert end == 1
+
+
+def test_a_leader_that_goes_on_in_a_new_epoch_keeps_those_who_wait(new_cluster):
+    cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
+    codes = []
+    cluster.leader(TP).append(batch(), -1, lambda code, a: codes.append(code))
+    r = row(cluster)
+    cluster.controller._put_row(r._replace(leader_epoch=r.leader_epoch + 1))
+    assert codes == []
+    cluster.advance(1.0)
+    assert codes == [0]
+
+
+def test_who_is_told_may_let_timers_run(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, broker_session_timeout_ms=60000)
+    cluster.cut(1, 2)
+    leader, codes = cluster.leader(TP), []
+
+    def first(code, a):
+        codes.append(("first", code))
+        cluster.resume(1)
+
+    leader.append(batch(), -1, first, timeout_s=30.0)
+    leader.append(batch(), -1, lambda code, a: codes.append(("second", code)), timeout_s=1.0)
+    cluster.heal()
+    assert codes == [("first", 0), ("second", 0)]

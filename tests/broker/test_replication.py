@@ -135,3 +135,28 @@ def test_whatever_happens_replicas_agree_in_the_end_and_acked_records_survive(ne
     found = [r.value for batch in log.read_batches(0, log.end_offset) for r in batch.decode("t", 0)]
     assert [value for value in acked if value not in found] == []
     assert acked
+
+
+def test_an_emptied_follower_that_is_ahead_of_an_unclean_leader_goes_back(new_cluster):
+    cluster = new_cluster(2)
+    cluster.create_topic("t", 1, 2, {"unclean.leader.election.enable": "true"})
+    cluster.produce("t", [b"0"])
+    cluster.kill(2, noticed_after_s=0)
+    for _ in range(5):
+        cluster.produce("t", [b"x"])
+    cluster.delete_records(TP, 6)
+    cluster.kill(1, noticed_after_s=0)
+    cluster.start(2)
+    cluster.start(1)
+    cluster.produce("t", [b"new"])
+    assert contents(cluster, 1)[-1] == contents(cluster, 2)[-1]
+    assert {n.partitions[TP].log.end_offset for n in cluster.nodes.values()} == {2}
+    assert cluster.leader(TP).high_watermark == 2
+
+
+def test_lag_checks_end_when_the_dead_are_out(new_cluster):
+    cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=1000)
+    cluster.kill(2, noticed_after_s=0)
+    cluster.produce("t", [b"a"])
+    cluster.advance(10.0)
+    assert cluster.wake_at() > 100.0

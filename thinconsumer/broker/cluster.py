@@ -24,7 +24,7 @@ from .log.log import Log, LogStore
 from .node import Node
 from .partition import Partition
 from .replication import Replication
-from .schedule import Schedule
+from .schedule import Schedule, Timer
 
 RETENTION_CHECK_S = 300.0
 
@@ -98,6 +98,7 @@ class Cluster:
         self.bugs: list[str] = []  #: What handlers raised, which they never should; tests look here.
         self.nodes: dict[int, Node] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
+        self._silences: dict[int, Timer] = {}  #: When the controller counts out those it does not hear.
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
         self._connection_ids = 0
@@ -108,6 +109,7 @@ class Cluster:
             self.controller.image.put_topic(topic)
         for node in self.nodes.values():
             node.start()
+            node.join()
             self.controller.register(node.own_image)
         for name, partitions in (topics or {}).items():
             if name not in self.controller.image.topics:
@@ -191,24 +193,27 @@ class Cluster:
         if not node.is_alive:
             return
         node.kill()
-        self._fence_later(node, noticed_after_s)
+        if noticed_after_s is not None:
+            self._end_silence(node)
+        if noticed_after_s is not None and noticed_after_s <= 0:
+            self.controller.fence(node_id)
+        elif not node.is_alive:  # who was told of its end may have started it again
+            self._listen(node, noticed_after_s)
 
     def start(self, node_id: int) -> None:
-        """Start a killed node again, with the logs it had."""
+        """Start a killed node again, with the logs it had; it is of use as soon as the controller can be reached."""
         node = self.nodes[node_id]
         if node.is_alive:
             return
-        self.controller.fence(node_id)  # a restart within the session timeout is one all the same
         node.start()
-        self.controller.register(node.own_image)
-        self.replication.catch_up([node_id])
+        self._back(node)
 
     def pause(self, node_id: int) -> None:
         """As SIGSTOP; after the session timeout the controller counts the node out, until it is resumed."""
         node = self.nodes[node_id]
         if node.is_running:
             node.pause()
-            self._fence_later(node, None)
+            self._listen(node)
 
     def resume(self, node_id: int) -> None:
         """As SIGCONT."""
@@ -222,7 +227,7 @@ class Cluster:
         self._cuts.add(frozenset((one, other)))
         for node_id in (one, other):
             if CONTROLLER in (one, other) and node_id != CONTROLLER and self.nodes[node_id].is_alive:
-                self._fence_later(self.nodes[node_id], None)
+                self._listen(self.nodes[node_id])
 
     def heal(self) -> None:
         """End all cuts."""
@@ -303,25 +308,43 @@ class Cluster:
     def _replicas(self, tp: TopicPartition) -> list[Partition]:
         return [node.partitions[tp] for node in self.nodes.values() if tp in node.partitions]
 
-    def _fence_later(self, node: Node, after_s: float | None) -> None:
-        if after_s is None:
-            after_s = self.config.broker_session_timeout_ms / 1000
-        if after_s <= 0:
-            self.controller.fence(node.node_id)
-            return
+    def _listen(self, node: Node, session_s: float | None = None) -> None:
+        """Let the controller notice that it hears, or does not hear, a node: after a session it counts it out."""
+        if node.is_running and self.reachable(node.node_id, CONTROLLER):
+            self._end_silence(node)
+        elif node.node_id not in self._silences:
+            if session_s is None:
+                session_s = self.config.broker_session_timeout_ms / 1000
+            self._silences[node.node_id] = self.schedule.call_later(session_s, lambda: self._miss(node))
 
-        def judge() -> None:
-            heard = node.is_running and self.reachable(node.node_id, CONTROLLER)
-            if not heard:
-                self.controller.fence(node.node_id)
+    def _end_silence(self, node: Node) -> None:
+        timer = self._silences.pop(node.node_id, None)
+        if timer is not None:
+            timer.cancel()
 
-        self.schedule.call_later(after_s, judge)
+    def _miss(self, node: Node) -> None:
+        del self._silences[node.node_id]
+        self.controller.fence(node.node_id)
 
     def _back(self, node: Node) -> None:
-        """A node can be heard again: count it in if it was counted out."""
-        if self.reachable(node.node_id, CONTROLLER) and node.node_id not in self.controller.image.brokers:
+        """A node may be heard again: count it in if it was counted out, and let it know what it has to know first."""
+        self._listen(node)
+        if not self.reachable(node.node_id, CONTROLLER):
+            return
+        if not node.is_known:
+            self.controller.fence(node.node_id)  # a restart within the session timeout is one all the same
+            self._drop_strays(node.node_id)
+            node.join()
+        if node.is_running and node.node_id not in self.controller.image.brokers:
             self.controller.register(node.own_image)
         self.replication.catch_up([node.node_id])
+
+    def _drop_strays(self, node_id: int) -> None:
+        """Delete logs of replicas that went while the node was away."""
+        for where, (topic_id, _) in list(self._logs.items()):
+            row = self.controller.image.partition(*where[1])
+            if where[0] == node_id and (row is None or row.topic_id != topic_id or node_id not in row.replicas):
+                del self._logs[where]
 
     def _retain(self) -> None:
         self.schedule.call_later(RETENTION_CHECK_S, self._retain)

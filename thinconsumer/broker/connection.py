@@ -77,7 +77,7 @@ class ServerConnection:
     @property
     def wants_more(self) -> bool:
         """Whether a shell should read on: not while much has come in that has to wait."""
-        return self.unread < UNREAD_MAX or not (self._busy or self.is_held or not self.node.is_running)
+        return self.unread < UNREAD_MAX or not (self._busy or self.is_held or not self.node.is_serving)
 
     # -- inputs
 
@@ -118,7 +118,7 @@ class ServerConnection:
             return
         self._working = True  # an answer given at once comes back here
         try:
-            while self.is_open and not self._busy and not self.is_held and self.node.is_running:
+            while self.is_open and not self._busy and not self.is_held and self.node.is_serving:
                 frame = self._next_frame()
                 if frame is None:
                     return

@@ -9,7 +9,7 @@ tried here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import IllegalArgumentError
 from ..types import TopicPartition
@@ -28,7 +28,19 @@ PARTITIONS_MAX = 10_000  #: In one topic; a request for more is refused before a
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 
-News = Callable[[Image], None]
+
+class News(NamedTuple):
+    """What changed: about which topic, if about one, and how an image comes to know."""
+
+    topic: str | None
+    tell: Callable[[Image], object]
+
+
+class _Move(NamedTuple):
+    """A replica that is to lead once it is in sync, and the one that goes then, if one does."""
+
+    to: int
+    replaced: int | None
 
 
 class ControllerError(Exception):
@@ -48,7 +60,7 @@ class Controller:
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
-        self._targets: dict[TopicPartition, tuple[int, ...]] = {}  #: Replicas that partitions are on their way to.
+        self._moves: dict[TopicPartition, _Move] = {}  #: Those on their way.
 
     # -- topics
 
@@ -121,16 +133,18 @@ class Controller:
         Raises:
             ControllerError: No such topic.
         """
-        self._topic(name)
+        for row in self._topic(name).partitions:
+            self._moves.pop(row.tp, None)
         self.image.drop_topic(name)
         self._cluster.keep()
-        self._publish(lambda image: image.drop_topic(name))
+        self._publish(News(name, lambda image: image.drop_topic(name)))
 
     def put(self, topic: TopicImage) -> None:
         """Make this the truth about a topic, and tell everybody."""
-        self.image.put_topic(topic)
+        known = _counted(topic, self.image.topics.get(topic.name))
+        self.image.put_topic(known)
         self._cluster.keep()
-        self._publish(lambda image: image.put_topic(topic))
+        self._publish(News(known.name, lambda image: image.put_topic(known)))
 
     def ensure_internal(self, name: str) -> TopicImage:
         """Return an internal topic, created now if it is missing."""
@@ -143,7 +157,7 @@ class Controller:
         else:
             partitions = config.transaction_state_log_num_partitions
             replicas = config.transaction_state_log_replication_factor
-        replicas = min(replicas, max(1, len(self.image.brokers)))
+        replicas = min(replicas, len(self._cluster.nodes))
         return self.create_topic(name, partitions, replicas, {"cleanup.policy": "compact"}, internal=True)
 
     # -- brokers
@@ -151,14 +165,14 @@ class Controller:
     def register(self, broker: BrokerImage) -> None:
         """A broker is there (again): it counts from now on, and may lead what has no leader."""
         self.image.brokers[broker.node_id] = broker
-        self._publish(lambda image: image.brokers.__setitem__(broker.node_id, broker))
+        self._publish(News(None, lambda image: image.brokers.__setitem__(broker.node_id, broker)))
         self._elect_where(lambda row: row.leader < 0)
 
     def fence(self, node_id: int) -> None:
         """A broker is gone, or was not heard for too long: it leads nothing and is in sync with nobody."""
         if self.image.brokers.pop(node_id, None) is None:
             return
-        self._publish(lambda image: _discard(image.brokers, node_id))
+        self._publish(News(None, lambda image: image.brokers.pop(node_id, None)))
         for topic in list(self.image.topics.values()):
             rows = tuple(self._without(row, node_id) for row in topic.partitions)
             if rows != topic.partitions:
@@ -167,7 +181,10 @@ class Controller:
     # -- leaders
 
     def alter_isr(self, leader: Partition, isr: Sequence[int]) -> None:
-        """A leader says who is in sync; ignored unless it still leads and can be heard (KIP-497)."""
+        """A leader says who is in sync; ignored unless it leads, can be heard, and knows of all changes (KIP-497).
+
+        It is told at once, not only by the news: whoever the controller may elect from now on has to count for it.
+        """
         row = self.image.partition(*leader.tp)
         me = leader.node.node_id
         if (
@@ -175,13 +192,16 @@ class Controller:
             or row.topic_id != leader.topic_id
             or row.leader != me
             or row.leader_epoch != leader.leader_epoch
+            or row.partition_epoch != leader.image.partition_epoch
         ):
             return
         if not self._cluster.reachable(me, CONTROLLER) or me not in self.image.brokers:
             return
         kept = tuple(n for n in row.replicas if n in isr and n in self.image.brokers)
         if me in kept and kept != row.isr:
-            self._put_row(row._replace(isr=kept))
+            told = row._replace(isr=kept, partition_epoch=row.partition_epoch + 1)
+            self._put_row(told)
+            leader.isr_altered(told)
             self._finish_move(leader.tp)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
@@ -198,14 +218,19 @@ class Controller:
             to = others[0] if others else next((n for n in self.image.brokers if n != row.leader), None)
         if to is None or to not in self.image.brokers:
             raise ControllerError(Code.PREFERRED_LEADER_NOT_AVAILABLE, f"no other broker can lead {tp}")
+        if to not in row.isr and row.leader < 0:
+            raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"nobody leads {tp}: {to} cannot catch up")
+        on_its_way = self._moves.get(tp)
+        if on_its_way is not None and on_its_way.to != to:
+            row = self._give_up_move(tp, row)
         if to in row.isr:
             if to != row.leader:
                 self._put_row(row._replace(leader=to, leader_epoch=row.leader_epoch + 1))
+        elif to in row.replicas:
+            self._moves.setdefault(tp, _Move(to, None))
         else:
-            self._targets[tp] = tuple(to if n == row.leader else n for n in row.replicas if n != to)
-            if to not in row.replicas:
-                self._put_row(row._replace(replicas=(*row.replicas, to)))
-            self._finish_move(tp)
+            self._moves[tp] = _Move(to, row.leader)
+            self._put_row(row._replace(replicas=(*row.replicas, to)))
         return self._row(tp).leader
 
     def elect_unclean(self, tp: TopicPartition, leader: int) -> None:
@@ -218,14 +243,37 @@ class Controller:
     # -- inside
 
     def _finish_move(self, tp: TopicPartition) -> None:
-        """Once the new replica is in sync, let it lead, and the one it replaces go."""
-        target = self._targets.get(tp)
+        """Once the new replica is in sync, let it lead, and the one it replaces go.
+
+        As Kafka does, only when all that stay are in sync: else fewer would have the data than before.
+        """
+        move = self._moves.get(tp)
         row = self.image.partition(*tp)
-        if target is None or row is None or not set(target) <= set(row.isr):
+        if move is None or row is None or move.to not in row.isr:
             return
-        del self._targets[tp]
-        leader = next(n for n in target if n not in row.replicas[:-1]) if row.leader not in target else row.leader
-        self._put_row(row._replace(replicas=target, isr=target, leader=leader, leader_epoch=row.leader_epoch + 1))
+        if move.replaced is None:
+            replicas, isr = row.replicas, row.isr
+        else:
+            replicas = tuple(move.to if n == move.replaced else n for n in row.replicas if n != move.to)
+            isr = replicas
+            if not set(replicas) <= set(row.isr):
+                return
+        del self._moves[tp]
+        if row.leader != move.to or replicas != row.replicas:
+            epoch = row.leader_epoch + 1
+            self._put_row(row._replace(replicas=replicas, isr=isr, leader=move.to, leader_epoch=epoch))
+
+    def _give_up_move(self, tp: TopicPartition, row: PartitionImage) -> PartitionImage:
+        """Let the replica go that was to be, if there is a new one: something else is wanted now."""
+        move = self._moves.pop(tp)
+        if move.replaced is None or move.to not in row.replicas:
+            return row
+        isr = tuple(n for n in row.isr if n != move.to) or row.isr
+        if move.to in (row.leader, *isr):
+            return row
+        replicas = tuple(n for n in row.replicas if n != move.to)
+        self._put_row(row._replace(replicas=replicas, isr=isr, leader_epoch=row.leader_epoch + 1))
+        return self._row(tp)
 
     def check_name(self, name: str) -> None:
         """Check that no topic is called that, or so much alike that they could not be told apart.
@@ -249,11 +297,13 @@ class Controller:
         if assignment is not None:
             return self._checked_assignment(assignment)
         config = self._cluster.config
+        nodes = sorted(self._cluster.nodes)  # also those that are down: they belong to the cluster
         alive = sorted(self.image.brokers)
+        fenced = [n for n in nodes if n not in self.image.brokers]
         count = config.num_partitions if partitions == -1 else partitions
         factor = replication_factor
         if factor == -1:
-            factor = config.default_replication_factor or min(3, len(alive))
+            factor = config.default_replication_factor or min(3, len(nodes))
         if not 0 < count <= PARTITIONS_MAX:
             raise ControllerError(
                 Code.INVALID_PARTITIONS, f"Number of partitions was set to an invalid non-positive value: {count}"
@@ -262,16 +312,22 @@ class Controller:
             raise ControllerError(
                 Code.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1 to use the default."
             )
-        if factor > len(alive):
+        if not alive:
             raise ControllerError(
                 Code.INVALID_REPLICATION_FACTOR,
-                f"Unable to replicate the partition {factor} time(s): only {len(alive)} broker(s) are registered.",
+                f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced.",
+            )
+        if factor > len(nodes):
+            raise ControllerError(
+                Code.INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
+                f"be reached because only {len(nodes)} broker(s) are registered.",
             )
         placed = []
         for _ in range(count):
             start = self._next_leader % len(alive)
             self._next_leader += 1
-            placed.append(tuple(alive[(start + n) % len(alive)] for n in range(factor)))
+            placed.append((*alive[start:], *alive[:start], *fenced)[:factor])
         return placed
 
     def _checked_assignment(self, assignment: Mapping[int, Sequence[int]]) -> list[tuple[int, ...]]:
@@ -288,12 +344,18 @@ class Controller:
                     Code.INVALID_REPLICA_ASSIGNMENT,
                     f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered.",
                 )
+            if not any(n in self.image.brokers for n in replicas):
+                raise ControllerError(
+                    Code.INVALID_REPLICA_ASSIGNMENT,
+                    f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
+                    "controlled shutdown.",
+                )
             placed.append(replicas)
         return placed
 
     def _new_row(self, name: str, topic_id: bytes, number: int, replicas: tuple[int, ...]) -> PartitionImage:
         alive = tuple(n for n in replicas if n in self.image.brokers)
-        return PartitionImage(name, topic_id, number, alive[0] if alive else -1, 0, replicas, alive or replicas[:1])
+        return PartitionImage(name, topic_id, number, alive[0], 0, replicas, alive)
 
     def _topic(self, name: str) -> TopicImage:
         topic = self.image.topics.get(name)
@@ -353,5 +415,15 @@ class Controller:
             self._publishing = False
 
 
-def _discard(brokers: dict[int, BrokerImage], node_id: int) -> None:
-    brokers.pop(node_id, None)
+def _counted(topic: TopicImage, old: TopicImage | None) -> TopicImage:
+    """Return the topic with the changes of its partitions counted."""
+    if old is None or old.topic_id != topic.topic_id:
+        return topic
+    known = old.partitions
+    rows = tuple(
+        row._replace(partition_epoch=known[row.partition].partition_epoch + 1)
+        if row.partition < len(known) and row is not known[row.partition]
+        else row
+        for row in topic.partitions
+    )
+    return topic._replace(partitions=rows)

@@ -23,7 +23,10 @@ class BrokerImage(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """Who has a partition and who leads it; ``leader`` is -1 while nobody can."""
+    """Who has a partition and who leads it; ``leader`` is -1 while nobody can.
+
+    ``partition_epoch`` counts the controller's changes, so that nobody decides on, or goes back to, an older picture.
+    """
 
     topic: str
     topic_id: bytes
@@ -32,6 +35,7 @@ class PartitionImage(NamedTuple):
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    partition_epoch: int = 0
 
     @property
     def tp(self) -> TopicPartition:

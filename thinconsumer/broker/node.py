@@ -7,6 +7,7 @@ but the logs; when it is paused (SIGSTOP), timers, requests and news wait until 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from ..wire import Message
 from ..wire.error_codes import Code
 from .call import Call
 from .config import BrokerConfig, TopicConfig
-from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, News
+from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, News
 from .group.coordinator import GroupCoordinator
 from .group.hashing import partition_for
 from .image import BrokerImage, Image, TopicImage
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GROUP, TRANSACTION = 0, 1
+#: How long a transaction coordinator waits for another broker to write a marker: its request.timeout.ms.
+MARKER_TIMEOUT_S = 30.0
 
 
 class Node:
@@ -45,11 +48,13 @@ class Node:
         self.rack = rack
         self.is_alive = False
         self.is_paused = False
+        self.is_known = False  #: Whether the controller has told it, in this life, what there is.
         self.connections: list[ServerConnection] = []
         self._life = 0  #: Counts starts: what an earlier life has set in motion does not reach a later one.
         self._held: list[Callable[[], None]] = []
-        self._news: list[tuple[float, News]] = []  #: When each arrives, and what it says.
+        self._news: deque[tuple[float, News]] = deque()  #: When each arrives, and what it says.
         self._news_at = 0.0
+        self._learning_life = 0  #: The life that is learning just now, if any.
         self._reset()
 
     def __repr__(self) -> str:
@@ -86,6 +91,11 @@ class Node:
         return self.is_alive and not self.is_paused
 
     @property
+    def is_serving(self) -> bool:
+        """Whether it works on requests: not before it knows what there is."""
+        return self.is_known and self.is_running
+
+    @property
     def own_image(self) -> BrokerImage:
         """What the others are told of it."""
         return BrokerImage(self.node_id, self.host, self.port, self.rack)
@@ -115,28 +125,38 @@ class Node:
     # -- its life
 
     def start(self) -> None:
-        """Come up: learn what there is, then be counted."""
-        self._life += 1
-        self.is_alive, self.is_paused = True, False
-        self._held.clear()
-        self._news.clear()
+        """Come up; nothing is known until the controller can be heard: see :meth:`join`."""
+        self._begin(is_alive=True)
         self._reset()
+
+    def join(self) -> None:
+        """Learn what there is, before being counted. News that come meanwhile come behind it."""
+        self.is_known = True
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
-        for name in list(truth.topics):
-            self.learn(lambda image, name=name: image.put_topic(truth.topics[name]))  # type: ignore[misc]
+        now = self.schedule.now
+        for topic in truth.topics.values():
+            self._news.append((now, News(topic.name, lambda image, topic=topic: image.put_topic(topic))))  # type: ignore[misc]
+        self.take_news()
+        for connection in list(self.connections):
+            connection.go_on()
+
+    def _begin(self, *, is_alive: bool) -> None:
+        self._life += 1
+        self.is_alive, self.is_paused, self.is_known = is_alive, False, False
+        self._held.clear()
+        self._news.clear()
 
     def kill(self) -> None:
         """Stop at once, as ``kill -9`` does: connections break, nothing is said, nothing is finished."""
-        self._life += 1
-        self.is_alive, self.is_paused = False, False
-        self._held.clear()
-        self._news.clear()
+        self._begin(is_alive=False)
+        life, partitions = self._life, list(self.partitions.values())
         for connection in list(self.connections):
             connection.abort()
-        for partition in self.partitions.values():
+        for partition in partitions:
             partition.retire()
-        self._reset()
+        if self._life == life:  # who has been told of the end may have started it again
+            self._reset()
 
     def pause(self) -> None:
         """Do nothing more until :meth:`resume`."""
@@ -158,7 +178,7 @@ class Node:
 
     def tell(self, news: News) -> None:
         """The controller has news; they arrive in order, after the lag that is drawn for them."""
-        if not self.is_alive:
+        if not self.is_known:
             return
         self._news_at = max(self._news_at, self.schedule.now + self.config.metadata_lag_s * self.random.random())
         self._news.append((self._news_at, news))
@@ -167,43 +187,54 @@ class Node:
 
     def take_news(self) -> bool:
         """Learn what has arrived, unless the network to the controller is cut, or the node is paused."""
+        life = self._life
+        if self._learning_life == life:
+            return False  # one after the other: what comes of a piece of news may be news again
         learned = False
-        while self._news and self._news[0][0] <= self.schedule.now:
-            if not self.is_running or not self.cluster.reachable(self.node_id, CONTROLLER):
-                break
-            learned = True
-            self.learn(self._news.pop(0)[1])
+        self._learning_life = life
+        try:
+            while self._life == life and self._news and self._news[0][0] <= self.schedule.now:
+                if not self.is_running or not self.cluster.reachable(self.node_id, CONTROLLER):
+                    break
+                learned = True
+                self._learn(self._news.popleft()[1])
+        finally:
+            if self._learning_life == life:
+                self._learning_life = 0
         return learned
 
     def take_all_news(self) -> None:
         """Learn everything at once, what is still on its way too."""
         while self._news:
-            self.learn(self._news.pop(0)[1])
-        self._news_at = self.schedule.now
+            now = self._news_at = self.schedule.now
+            self._news = deque((now, news) for _, news in self._news)
+            self.take_news()
 
-    def learn(self, news: News) -> None:
+    def _learn(self, news: News) -> None:
         """Take one piece of news, and take the roles it gives."""
-        before = dict(self.image.topics)
-        news(self.image)
-        gone = [name for name in before if name not in self.image.topics]
-        changed = [topic for name, topic in self.image.topics.items() if before.get(name) is not topic]
-        for name in gone:
-            self._drop(before[name])
-        for topic in changed:
-            old = before.get(topic.name)
-            if old is not None and old.topic_id != topic.topic_id:
-                self._drop(old)
-                gone.append(old.name)
-                old = None
+        image, life = self.image, self._life
+        old = image.topics.get(news.topic) if news.topic is not None else None
+        news.tell(image)
+        topic = image.topics.get(news.topic) if news.topic is not None else None
+        if topic is old:
+            return
+        if old is not None and (topic is None or topic.topic_id != old.topic_id):
+            self._drop(old)
+            if self._life == life:
+                self.groups.on_topics_deleted([old.name])
+            old = None
+        if topic is not None:
             self._take_roles(topic, old)
-        if gone:
-            self.groups.on_topics_deleted(gone)
 
     def _take_roles(self, topic: TopicImage, old: TopicImage | None) -> None:
         config = TopicConfig.parse(topic.configs, self.config)
+        known = old.partitions if old is not None and old.configs == topic.configs else ()
+        life = self._life
         for number, row in enumerate(topic.partitions):
-            if old is not None and number < len(old.partitions) and old.partitions[number] is row:
+            if number < len(known) and known[number] is row:
                 continue
+            if self._life != life:
+                return  # what came of it has ended this node
             here = self.node_id in row.replicas
             partition = self.partitions.get(row.tp)
             led = partition is not None and partition.is_leader
@@ -217,8 +248,9 @@ class Node:
             if partition is None:
                 continue
             partition.take_role(row, config)
-            self._tell_coordinators(partition, led, epoch)
-            self.cluster.replication.changed(row.tp, row.replicas)
+            if self._life == life:
+                self._tell_coordinators(partition, led, epoch)
+                self.cluster.replication.changed(row.tp, row.replicas)
 
     def _leave(self, partition: Partition) -> None:
         del self.partitions[partition.tp]
@@ -267,8 +299,11 @@ class Node:
         """Return who coordinates a group (0) or a transactional id (1); the internal topic is created when missing."""
         name = OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC
         topic = self.image.topics.get(name)
-        if topic is None:
-            self.cluster.controller.ensure_internal(name)
+        if topic is None and self.cluster.reachable(self.node_id, CONTROLLER):
+            try:
+                self.cluster.controller.ensure_internal(name)
+            except ControllerError as error:
+                log.info("%r: no %s: %s", self, name, error)
             topic = self.image.topics.get(name)
         if topic is None:  # the news is under way
             return int(Code.COORDINATOR_NOT_AVAILABLE), None
@@ -289,7 +324,11 @@ class Node:
         *,
         transaction_version: int = 0,
     ) -> None:
-        """Append the end of a transaction on whichever node leads the partition; ``done(code)`` is called once."""
+        """Append the end of a transaction on whichever node leads the partition; ``done(code)`` is called once.
+
+        REQUEST_TIMED_OUT after a while, or a leader that is stopped would hold it up for as long. If this node is
+        killed first, nobody is told.
+        """
         row = self.image.partition(tp.topic, tp.partition)
         if row is None:
             done(int(Code.UNKNOWN_TOPIC_OR_PARTITION))
@@ -303,10 +342,21 @@ class Node:
             done(code)
             return
 
+        life, is_done = self._life, False
+
+        def answer(code: int) -> None:
+            nonlocal is_done
+            if not is_done and self._life == life:
+                is_done = True
+                timer.cancel()
+                done(code)
+
         def written(code: int) -> None:
             if not code and tp.topic == OFFSETS_TOPIC:
                 leader.groups.on_marker(tp.partition, producer_id, commit)
-            done(code)
+            answer(code)
+
+        timer = self.call_later(MARKER_TIMEOUT_S, lambda: answer(int(Code.REQUEST_TIMED_OUT)))
 
         partition.append_marker(
             producer_id, producer_epoch, commit, coordinator_epoch, written, transaction_version=transaction_version

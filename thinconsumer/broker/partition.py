@@ -69,15 +69,15 @@ class Partition:
         """Lead or follow as the controller says; from then on only what belongs to that epoch counts."""
         self.config = config
         self.log.config = config
+        if image.partition_epoch < self.image.partition_epoch:
+            return  # it was told by the controller itself, and the news comes behind
         old, self.image = self.image, image
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
+                # Who may enter is judged when followers pull, which is next: what they had once proves nothing now.
                 self._forget_strangers()
-                for follower in list(self.follower_ends):
-                    self._consider(follower)
                 self.advance_high_watermark()
             return
-        self._abandon(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.leader_epoch = image.leader_epoch
         self.is_leader = image.leader == self.node.node_id
         self.follower_ends = {}
@@ -91,7 +91,15 @@ class Partition:
                     self.follower_ends[follower] = -1
                     self.behind_since[follower] = now
             self.advance_high_watermark()
+        else:
+            # Last, since who is told may append again. A leader that goes on in a new epoch lets them wait on.
+            self._abandon(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.changed()
+
+    def isr_altered(self, image: PartitionImage) -> None:
+        """The controller has taken what this leader said of who is in sync: that counts from now on (KIP-497)."""
+        if self.is_leader and image.leader_epoch == self.leader_epoch:
+            self.take_role(image, self.config)
 
     def retire(self) -> None:
         """Stop: the topic was deleted, the replica moved away, or the node died."""
@@ -121,7 +129,7 @@ class Partition:
         if not self.is_leader:
             done(int(Code.NOT_LEADER_OR_FOLLOWER), None)
             return
-        if acks == -1 and len(self.image.isr) < self.config.min_insync_replicas:
+        if acks == -1 and self._is_under_min_isr():
             done(int(Code.NOT_ENOUGH_REPLICAS), None)
             return
         try:
@@ -151,7 +159,7 @@ class Partition:
         if not self.is_leader:
             done(int(Code.NOT_LEADER_OR_FOLLOWER))
             return -1
-        if len(self.image.isr) < self.config.min_insync_replicas:
+        if self._is_under_min_isr():
             done(int(Code.NOT_ENOUGH_REPLICAS))
             return -1
         now_ms = self.node.schedule.wall_ms()
@@ -174,6 +182,9 @@ class Partition:
         """Append the end of a transaction, with acks -1."""
         if not self.is_leader:
             done(int(Code.NOT_LEADER_OR_FOLLOWER))
+            return
+        if self._is_under_min_isr():
+            done(int(Code.NOT_ENOUGH_REPLICAS))
             return
         self._append_own(
             lambda: self.log.append_control(
@@ -244,9 +255,13 @@ class Partition:
 
     def _abandon(self, code: int) -> None:
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
+        self._tell(waiting, code)
+
+    def _tell(self, waiting: Sequence[_Waiting], code: int) -> None:
+        for one in waiting:  # all of them first: what one does about it may let timers run
             if one.timer is not None:
                 one.timer.cancel()
+        for one in waiting:
             # It was appended, whatever becomes of it: the offset is told, as Kafka does.
             one.done(code, one.appended)
 
@@ -268,6 +283,11 @@ class Partition:
         if node_id not in self.image.isr and end >= max(self.high_watermark, self.epoch_start):
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
+    def has_lagging(self) -> bool:
+        """Return whether any replica in sync is behind, so that it has to be watched for how long."""
+        behind = self.behind_since
+        return bool(behind) and any(n in behind for n in self.image.isr)
+
     def lagging(self, limit_s: float) -> tuple[int, ...]:
         """Return the replicas in sync that have been behind for longer than allowed."""
         now = self.node.schedule.now
@@ -275,10 +295,14 @@ class Partition:
 
     def advance_high_watermark(self) -> None:
         """Move the high watermark to where every replica in sync has come, unless too few are in sync (KIP-966)."""
-        if not self.is_leader or len(self.image.isr) < min(self.config.min_insync_replicas, len(self.image.replicas)):
+        if not self.is_leader or self._is_under_min_isr():
             return
         ends = (self.follower_ends.get(n, -1) for n in self.image.isr if n != self.node.node_id)
         self.set_high_watermark(min((self.log.end_offset, *ends)))
+
+    def _is_under_min_isr(self) -> bool:
+        """Return whether fewer are in sync than the topic wants, which is never more than there are replicas."""
+        return len(self.image.isr) < min(self.config.min_insync_replicas, len(self.image.replicas))
 
     def set_high_watermark(self, offset: int) -> None:
         """Move it, never back, and tell those who waited for it."""
@@ -288,11 +312,7 @@ class Partition:
         due = [one for one in self._waiting if one.offset <= offset]
         if due:
             self._waiting = [one for one in self._waiting if one.offset > offset]
-            for one in due:
-                if one.timer is not None:
-                    one.timer.cancel()
-                enough = len(self.image.isr) >= self.config.min_insync_replicas
-                one.done(0 if enough else int(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND), one.appended)
+            self._tell(due, int(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND) if self._is_under_min_isr() else 0)
         self.changed()
 
     def truncated(self, offset: int) -> None:

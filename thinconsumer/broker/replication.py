@@ -8,15 +8,19 @@ between them is cut, or while they disagree about who leads; whatever ends such 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..types import TopicPartition
+from .log.log import Refused
 from .partition import Partition
 
 if TYPE_CHECKING:
     from .cluster import Cluster
     from .node import Node
+
+log = logging.getLogger(__name__)
 
 
 class Replication:
@@ -32,7 +36,7 @@ class Replication:
         for follower in leader.image.replicas:
             if follower != leader.node.node_id:
                 self._pull_soon(leader.tp, follower)
-        if leader.behind_since:
+        if leader.has_lagging():
             self._check_lag_later()
 
     def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
@@ -76,11 +80,17 @@ class Replication:
         if not self._cluster.reachable(follower, source.node.node_id) or source.topic_id != target.topic_id:
             return
         self._reconcile(target, source)
-        for batch in source.log.batches_from(target.log.end_offset):
-            target.log.append_stored(batch)
+        try:
+            for batch in source.log.batches_from(target.log.end_offset):
+                target.log.append_stored(batch)
+        except Refused:
+            log.exception("%r cannot be kept by node %d, and falls behind", target.log, follower)
         if source.log.start_offset > target.log.start_offset:
             target.log.delete_before(source.log.start_offset)
+        epoch = source.leader_epoch
         source.follower_at(follower, target.log.end_offset)
+        if target.leader_epoch != epoch or source.leader_epoch != epoch:
+            return  # whoever was told that something is committed has changed who leads
         before = target.high_watermark
         target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
         if target.high_watermark != before:
@@ -102,7 +112,7 @@ class Replication:
             log.start_at(source.log.start_offset)
             target.high_watermark = log.high_watermark = source.log.start_offset
             return
-        while log.end_offset > log.start_offset:
+        while log.latest_epoch >= 0:
             epoch, end = source.log.end_of_epoch(log.latest_epoch)
             if epoch < 0:
                 end = source.log.start_offset
@@ -110,9 +120,11 @@ class Replication:
                 end = min(end, log.end_of_epoch(epoch)[1])
             if log.end_offset <= end:
                 return
-            target.truncated(max(end, log.start_offset))
+            target.truncated(end)
             if epoch < 0:
                 return
+        if log.end_offset > source.log.end_offset:
+            target.truncated(source.log.end_offset)  # it is empty and knows no epochs, but began further on
 
     def _replica(self, node_id: int, tp: TopicPartition) -> Partition | None:
         node: Node | None = self._cluster.nodes.get(node_id)
@@ -135,7 +147,7 @@ class Replication:
             if not node.is_running:
                 continue
             for partition in list(node.partitions.values()):
-                if partition.is_leader and partition.behind_since:
+                if partition.is_leader and partition.has_lagging():
                     behind = True
                     if lagging := partition.lagging(limit):
                         left = tuple(n for n in partition.image.isr if n not in lagging)
