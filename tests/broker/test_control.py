@@ -74,13 +74,8 @@ def ask(broker, name, *args, **kwargs):
 )
 def test_values_arrive_as_they_left(value):
     arrived = unpack(json.loads(json.dumps(pack(value))))
-    assert arrived == value or list(arrived) == [list(item) if isinstance(item, tuple) else item for item in value]
+    assert arrived == value
     assert type(arrived) is type(value)
-
-
-def test_headers_of_a_record_arrive_as_pairs():
-    record = unpack(pack(NewRecord(b"v", headers=[("a", b"1"), ("b", None)])))
-    assert [tuple(header) for header in record.headers] == [("a", b"1"), ("b", None)]
 
 
 @pytest.mark.parametrize("value", [lambda: 1, object(), [object()]])

@@ -24,8 +24,17 @@ from thinconsumer.wire.error_codes import Code
 ORDERS = TopicPartition("orders", 0)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """Let children find modules compiled, as installed ones are: tox forbids to write that beside the sources."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "compiled"))
+        yield
+
+
 @pytest.fixture(scope="module")
-def shared():
+def shared(compiled_once):
     """One for tests that leave it as it was."""
     with BrokerProcess(3, {"orders": 2}) as process:
         yield process

@@ -61,8 +61,17 @@ def commands(tmp_path):
     made.close()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(tmp_path_factory):
+    """Let children find modules compiled, as installed ones are: tox forbids to write that beside the sources."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "compiled"))
+        yield
+
+
 @pytest.fixture(scope="session")
-def cluster():
+def cluster(compiled_once):
     """Three brokers for all tests of this folder."""
     with BrokerProcess(3) as process:
         yield process
@@ -78,10 +87,17 @@ def topic(cluster):
 
 
 @pytest.fixture
-def say(cluster, capsys):
-    """Run a command here, on the cluster: exit code, output, errors."""
+def say(cluster, capsys, monkeypatch, tmp_path):
+    """Run a command here, on the cluster: exit code, output, errors. ``given`` is its standard input."""
 
-    def run(*words):
+    def run(*words, given=""):
+        source = tmp_path / "given"
+        source.write_bytes(given.encode())
+        with source.open() as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            return run_here(*words)
+
+    def run_here(*words):
         code = main([*map(str, words), "--bootstrap-server", cluster.bootstrap_servers])
         out, err = capsys.readouterr()
         return code, out, err

@@ -88,7 +88,10 @@ def test_keys_are_shown_with_a_separator(say, full):
     [
         (["{topic}x"], "there is no topic '{topic}x'; did you mean '{topic}'?"),
         (["{topic}:3"], "{topic} has no partition 3: its partitions are 0 to 2"),
-        (["{topic}", "--from", "5"], "Choose another place with --from"),
+        (
+            ["{topic}", "--from", "5"],
+            "{topic}-0 has offsets 0 to 0, and 5 is none of them: choose another place with --from",
+        ),
     ],
 )
 def test_what_is_not_there_is_said_with_what_to_do(say, topic, words, said):

@@ -74,6 +74,15 @@ def test_options(kafka_broker, embedded_broker):
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """Let children find modules compiled, as installed ones are: tox forbids to write that beside the sources."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "compiled"))
+        yield
+
+
 @pytest.fixture
 def project(tmp_path):
     """A folder that is a user's project: files by name, then pytest's exit code and words."""
@@ -82,9 +91,14 @@ def project(tmp_path):
         for name, text in files.items():
             (tmp_path / f"{name}.py").write_text(text)
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-p", "no:randomly", "."],
+            [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "."],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1]), "PYTEST_ADDOPTS": ""},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1]),
+                "PYTEST_ADDOPTS": "",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            },
             capture_output=True,
             text=True,
             timeout=50,

@@ -79,10 +79,14 @@ def pack(value: Any) -> Any:
 
 _UNPACKED: Mapping[str, Callable[[Any], Any]] = {
     "$bytes": base64.b64decode,
-    "$record": lambda items: NewRecord(*(unpack(item) for item in items)),
+    "$record": lambda items: _record(*(unpack(item) for item in items)),
     "$partition": lambda items: TopicPartition(*items),
     "$rule": lambda told: Rule.from_dict(unpack(told)),
 }
+
+
+def _record(value: Any, key: Any, headers: Any, *rest: Any) -> NewRecord:
+    return NewRecord(value, key, [(name, data) for name, data in headers], *rest)
 
 
 def unpack(said: Any) -> Any:

@@ -137,7 +137,9 @@ class BrokerProcess:
             return
         assert child.stdin is not None
         try:
-            child.stdin.close()  # it ends in order then, with what it keeps in a directory
+            child.stdin.close()
+            if sys.platform != "win32":
+                child.terminate()  # a fork of this process may hold that pipe open; it ends in order on both
             child.wait(self._timeout_s)
         except (OSError, subprocess.TimeoutExpired):
             pass

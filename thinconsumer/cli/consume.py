@@ -128,18 +128,24 @@ def partitions_to_read(consumer: Reader, wanted: Sequence[PartitionsOf]) -> list
 
 
 def begin_at(consumer: Reader, tps: Sequence[TopicPartition], where: Start) -> None:
-    """Place each partition where reading is to begin."""
+    """Place each partition where reading is to begin.
+
+    Raises:
+        Failure: An offset is outside of a partition.
+    """
     if where.kind == "earliest":
         consumer.seek_to_beginning(*tps)
     elif where.kind == "latest":
         consumer.seek_to_end(*tps)
-    elif where.kind == "offset":
-        for tp in tps:
-            consumer.seek(tp, where.number)
-    elif where.kind == "last":
+    elif where.kind in ("offset", "last"):
         first, end = consumer.beginning_offsets(tps), consumer.end_offsets(tps)
         for tp in tps:
-            consumer.seek(tp, max(first[tp], end[tp] - where.number))
+            wanted = where.number if where.kind == "offset" else max(first[tp], end[tp] - where.number)
+            if not first[tp] <= wanted <= end[tp]:
+                # The first fetch would say so too, but not if --until-end finds itself at the end before that.
+                has = f"{tp.topic}-{tp.partition} has offsets {first[tp]} to {end[tp]}"
+                raise Failure(f"{has}, and {wanted} is none of them: choose another place with --from")
+            consumer.seek(tp, wanted)
     else:
         end = consumer.end_offsets(tps)
         for tp, found in consumer.offsets_for_times(dict.fromkeys(tps, where.number)).items():

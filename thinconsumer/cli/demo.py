@@ -33,8 +33,13 @@ CRASH_AT = 0.3
 CHUNK = 500
 #: How long one look for records waits; milliseconds.
 POLL_MS = 5
-#: Retries after an error wait for a tenth of a second at most: what is seen is the cluster's time, not ours.
-IMPATIENT = {"retry_backoff_ms": 50, "retry_backoff_max_ms": 100}
+#: Another try, another connection wait for a tenth of a second at most: what is seen is the cluster's time, not ours.
+IMPATIENT = {
+    "retry_backoff_ms": 50,
+    "retry_backoff_max_ms": 100,
+    "reconnect_backoff_ms": 50,
+    "reconnect_backoff_max_ms": 100,
+}
 #: Without a single new order for so long it has failed; seconds.
 PATIENCE_S = 10.0
 

@@ -73,11 +73,11 @@ def orders(seed: int, count: int) -> Iterator[Order]:
     for number in range(count):
         # Some order more often than others: the square prefers low numbers.
         who = people[int(chance.random() ** 2 * len(people))]
-        lines = [
-            {"article": article, "name": name, "quantity": 1 + (chance.random() < 0.2), "cents": cents}
-            for article, name, cents in chance.sample(GOODS, 1 + int(chance.random() ** 2 * 4))
+        chosen = [
+            (*goods, 1 + (chance.random() < 0.2)) for goods in chance.sample(GOODS, 1 + int(chance.random() ** 2 * 4))
         ]
-        cents = sum(int(line["quantity"]) * int(line["cents"]) for line in lines)
+        lines = [{"article": a, "name": name, "quantity": q, "cents": c} for a, name, c, q in chosen]
+        cents = sum(cents * quantity for _, _, cents, quantity in chosen)
         customer = {"number": who.number, "name": who.name, "country": who.country}
         order = {"order": number, "customer": customer, "items": lines, "total_cents": cents}
         yield Order(number, who.country, cents, str(who.number).encode(), encode(order).encode())

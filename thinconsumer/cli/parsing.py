@@ -10,7 +10,7 @@ import argparse
 import datetime
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 PROGRAM = "python -m thinconsumer"
@@ -39,6 +39,8 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        #: What this command can do, if that is more than one thing.
+        self.actions: dict[str, Parser] = {}
         self.add_argument("--debug", action="store_true", help="log what happens, and show where an error came from")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
@@ -47,6 +49,8 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: One is unknown, missing or wrong.
         """
+        if self.actions and not set(words[:1]) & {"-h", "--help"}:
+            return self._parse_action(words)
         options, rest = self.parse_known_args(list(words))
         for word in rest:
             name = word.partition("=")[0]
@@ -55,9 +59,34 @@ class Parser(argparse.ArgumentParser):
             self.error(f"{word!r} is too much")
         return options
 
+    def _parse_action(self, words: Sequence[str]) -> argparse.Namespace:
+        known = ", ".join(self.actions)
+        if not words:
+            self.error(f"what to do? It knows {known}")
+        name = words[0]
+        if name not in self.actions:
+            self.error(f"no action {name!r}{did_you_mean(name, self.actions)} (it knows {known})")
+        options = self.actions[name].parse(words[1:])
+        options.action = name
+        return options
+
     def error(self, message: str) -> NoReturn:
         """Raise what argparse would print together with the usage."""
         raise UsageError(f"{self.prog}: {message}; '{self.prog} --help' says more")
+
+
+def actions(parser: Parser) -> Callable[[str, str], Parser]:
+    """Return a function that gives a command a further action, by its name and what it does, as a parser of its own."""
+    parser.actions = {}
+
+    def add(name: str, words: str) -> Parser:
+        parser.actions[name] = Parser(prog=f"{parser.prog} {name}", description=words[0].upper() + words[1:] + ".")
+        rows = "\n".join(f"  {name:<10}{action.description}" for name, action in parser.actions.items())
+        parser.usage = f"{parser.prog} ACTION [OPTIONS]"
+        parser.epilog = f"actions, which explain themselves with --help:\n{rows}"
+        return parser.actions[name]
+
+    return add
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

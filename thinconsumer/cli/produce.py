@@ -20,9 +20,9 @@ from ..errors import KafkaError
 from ..net import SelectorDriver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import Receipt
-from .cluster import check_topic
+from .cluster import asking, check_topic
 from .output import Progress, bytes_from_json
-from .parsing import Failure, OneOf, Parser, add_cluster, add_properties, client_config
+from .parsing import Failure, OneOf, Parser, UsageError, add_cluster, add_properties, client_config
 
 READ_BYTES = 256 * 1024
 #: A record is given up after this long.
@@ -66,10 +66,12 @@ def run(options: argparse.Namespace) -> int:
     config = client_config(options, compression_type=options.compression, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
     config.pop("bootstrap.timeout.ms")
     settings = ProducerSettings.from_config(config)
-    check_topic(options, options.topic, options.partition)
+    parse = _parser(options)
+    with asking(options) as (_, topics):
+        check_topic(topics, options.topic, options.partition)
     with Producer(settings, driver=SelectorDriver()) as producer:
         writer = Writer(producer, options.topic, options.partition, Progress(options.progress))
-        writer.write_all(stdin_lines(writer.keep_going), _parser(options))
+        writer.write_all(stdin_lines(writer.keep_going), parse)
     return 0
 
 
@@ -169,10 +171,13 @@ def parse_json(data: bytes) -> Line:
     unknown = set(said) - {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
     if unknown:
         raise ValueError(f"a record has no field {min(unknown)!r}: key, value, headers, partition and timestamp")
+    headers = said.get("headers") or []
+    if not isinstance(headers, list):
+        raise ValueError(f'headers are a list such as [["name", "value"]], not {json.dumps(headers):.80}')
     return Line(
         bytes_from_json(said.get("value")),
         bytes_from_json(said.get("key")),
-        tuple(_header(header) for header in said.get("headers") or ()),
+        tuple(map(_header, headers)),
         _number(said, "partition"),
         _number(said, "timestamp"),
     )
@@ -196,7 +201,7 @@ def _parser(options: argparse.Namespace) -> Callable[[bytes], Line]:
     if options.json:
         return parse_json
     if options.key_separator == "":
-        raise ValueError("an empty --key-separator")
+        raise UsageError("--key-separator: an empty one is nowhere and everywhere")
     return parse_text(None if options.key_separator is None else options.key_separator.encode())
 
 

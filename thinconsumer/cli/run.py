@@ -65,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             code = _run(words)
             sys.stdout.flush()
-        except (KafkaError, Failure, OSError) as error:
-            if is_debugging or isinstance(error, BrokenPipeError):
+        except Exception as error:
+            if is_debugging or isinstance(error, (UsageError, BrokenPipeError)):
                 raise
             code = _failed(error)
     except UsageError as error:
@@ -110,8 +110,10 @@ def _run(words: list[str]) -> int:
         raise UsageError(f"{parser.prog}: {error}") from error
 
 
-def _failed(error: KafkaError | Failure | OSError) -> int:
+def _failed(error: Exception) -> int:
     words = " ".join(str(error).split())
+    if not isinstance(error, (KafkaError, Failure, OSError)):
+        words = f"{error!r}, which is a bug of ours: please report it, with what --debug shows"
     advice = next((text for kind, text in NEXT if isinstance(error, kind)), "")
     if isinstance(error, BrokerResponseError) and not advice:
         advice = "It may work later: try again" if error.retriable else ""

@@ -1,0 +1,94 @@
+"""The broker as a command: it says where it is, serves, and ends when told to."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.cli import main
+
+
+@pytest.fixture
+def start(commands):
+    """Start one, and return it with what it said."""
+
+    def run(*words):
+        child = commands.start("broker", "--port", 0, *words)
+        line = child.stdout.readline()
+        assert line, child.stderr.read()
+        return child, json.loads(line)
+
+    return run
+
+
+def test_it_says_where_it_is_and_serves(start):
+    child, ready = start("--nodes", 2, "--topic", "orders:3", "--topic", "more")
+    assert ready["bootstrap_servers"] == ",".join(ready["nodes"].values())
+    assert list(ready["nodes"]) == ["1", "2"]
+    assert ready["pid"] == child.pid
+    with Consumer(bootstrap_servers=ready["bootstrap_servers"]) as consumer:
+        assert consumer.partitions_for_topic("orders") == {0, 1, 2}
+        assert consumer.partitions_for_topic("more") == {0}
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
+def test_it_ends_when_told_to(start, number, code):
+    child, _ = start()
+    child.send_signal(number)
+    out, err = child.communicate(timeout=10)
+    assert child.returncode == code
+    assert (out, err) == ("", "")
+
+
+def test_standard_input_is_not_its_to_end_by(start):
+    """A service manager closes it; only under control does it mean something."""
+    child, ready = start()
+    child.stdin.close()
+    child.stdin = None
+    with Consumer(bootstrap_servers=ready["bootstrap_servers"]) as consumer:
+        assert consumer.topics() == set()
+    assert child.poll() is None
+
+
+def test_data_in_a_folder_is_found_again(commands, start, tmp_path):
+    """Topics that are there already are not created again."""
+    words = ("--topic", "orders:2", "--directory", tmp_path / "data")
+    child, ready = start(*words)
+    to_it = ("--partition", 1, "--bootstrap-server", ready["bootstrap_servers"])
+    assert commands.run("produce", "orders", *to_it, given="kept\n")[0] == 0
+    child.send_signal(signal.SIGTERM)
+    child.communicate(timeout=10)
+    _, ready = start(*words)
+    with Consumer(bootstrap_servers=ready["bootstrap_servers"], auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition("orders", 1)])
+        assert [record.value for record in consumer.read_to_end(10_000)] == [b"kept"]
+
+
+def test_a_port_that_is_taken_is_said(cluster, capsys):
+    port = cluster.addresses[1].rpartition(":")[2]
+    assert main(["broker", "--port", port]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"error: port {port} of 127.0.0.1 is taken: choose another with --port, or --port 0\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--nodes", "0"], "not a whole number from 1 on"),
+        (["--nodes", "2", "--rack", "a"], "--rack: 1 given for 2 brokers"),
+        (["--port", "99999"], "no port"),
+        (["--topic", "orders:"], "write TOPIC or TOPIC:PARTITIONS"),
+        (["--config", "num.partition=3"], "did you mean 'num.partitions'?"),
+        (["--config", "num.partitions=many"], "num.partitions"),
+    ],
+)
+def test_wrong_use_is_2(capsys, words, said):
+    assert main(["broker", "--port", "0", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1

@@ -1,0 +1,97 @@
+"""Groups from the command line: kafka-python commits, we look."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from kafka import KafkaConsumer
+from kafka import TopicPartition as TheirPartition
+from kafka.structs import OffsetAndMetadata as TheirOffset
+
+
+def rows(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def group(cluster, topic):
+    """A group without members that has committed 2 of 5 in one partition, and 3 of 3 in another."""
+    cluster.produce(topic, [b"x"] * 5, 0)
+    cluster.produce(topic, [b"x"] * 3, 2)
+    name = f"group-of-{topic}"
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=name, enable_auto_commit=False)
+    consumer.assign([TheirPartition(topic, 0), TheirPartition(topic, 2)])
+    consumer.commit(
+        {TheirPartition(topic, 0): TheirOffset(2, "", -1), TheirPartition(topic, 2): TheirOffset(3, "", -1)}
+    )
+    consumer.close()
+    return name
+
+
+def test_groups_are_listed_described_and_deleted(say, topic, group):
+    assert {"group": group, "state": "Empty"}.items() <= next(
+        row for row in rows(say("groups", "list", "--json")[1]) if row["group"] == group
+    ).items()
+    assert rows(say("groups", "describe", group, "--lag", "--json")[1]) == [
+        {"group": group, "topic": topic, "partition": 0, "committed": 2, "end": 5, "lag": 3},
+        {"group": group, "topic": topic, "partition": 2, "committed": 3, "end": 3, "lag": 0},
+    ]
+    assert say("groups", "delete", group) == (0, "", f"deleted {group}\n")
+    assert group not in say("groups", "list")[1]
+
+
+def test_members_are_shown(say, cluster, topic, group):
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group, client_id="till", session_timeout_ms=5000
+    )
+    try:
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=500)
+        (row,) = rows(say("groups", "describe", group, "--json")[1])
+        assert (row["group"], row["state"], row["client"]) == (group, "Stable", "till")
+        assert row["host"] == "/127.0.0.1"
+        code, _, err = say("groups", "delete", group)
+        assert code == 1
+        assert "NON_EMPTY_GROUP" in err
+    finally:
+        consumer.close()
+    (row,) = rows(say("groups", "describe", group, "--json")[1])
+    assert (row["state"], row["member"]) == ("Empty", None)
+
+
+def test_a_lag_that_nobody_knows_is_none_at_all(say, cluster, topic, group):
+    """USERS.md K1: unknown is null, never 0. The topic is gone, or nobody leads the partition."""
+    nodes = list(cluster.addresses)
+    cluster.create_topic(f"{topic}-lone", 1, 1)
+    before = rows(say("groups", "describe", group, "--lag", "--json")[1])
+    assert [row["lag"] for row in before] == [3, 0]
+    cluster.delete_topic(topic)
+    assert all(row["lag"] is None for row in rows(say("groups", "describe", group, "--lag", "--json")[1]))
+    assert nodes == [1, 2, 3]
+
+
+@pytest.mark.parametrize("action", ["describe", "delete"])
+def test_a_group_that_is_not_there_is_said(say, action):
+    code, out, err = say("groups", action, "nobody")
+    assert (code, out) == (1, "")
+    assert err.startswith("error: nobody: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "what to do? It knows list, describe, delete"),
+        (["lst"], "did you mean 'list'?"),
+        (["describe"], "GROUP"),
+        (["describe", "g", "--lags"], "did you mean '--lag'?"),
+    ],
+)
+def test_wrong_use_is_2(capsys, words, said):
+    from thinconsumer.cli import main
+
+    assert main(["groups", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err

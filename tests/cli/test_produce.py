@@ -1,0 +1,185 @@
+"""Writing lines to a topic from the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.cli.produce import Line, parse_json, parse_text
+
+
+@pytest.fixture
+def read(cluster, topic):
+    """Return all records of the topic, partition by partition."""
+
+    def read_all():
+        with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            consumer.assign([TopicPartition(topic, number) for number in range(3)])
+            return sorted(consumer.read_to_end(10_000), key=lambda record: (record.partition, record.offset))
+
+    return read_all
+
+
+@pytest.fixture
+def write(say, topic):
+    """Run the command on these lines."""
+
+    def run(given, *words):
+        return say("produce", topic, *words, given=given)
+
+    return run
+
+
+def test_lines_become_records(write, read):
+    assert write("one\n\ntwo\nlast without an end", "--partition", 1) == (0, "", "")
+    records = read()
+    assert [(record.key, record.value) for record in records] == [
+        (None, b"one"),
+        (None, b""),
+        (None, b"two"),
+        (None, b"last without an end"),
+    ]
+    assert {record.partition for record in records} == {1}
+    assert abs(records[0].timestamp / 1000 - time.time()) < 60
+
+
+def test_keys_decide_the_partition(write, read):
+    assert (
+        write("".join(f"k{n % 7}\tv{n}\n" for n in range(70)), "--key-separator", "\t", "--compression", "lz4")[0] == 0
+    )
+    records = read()
+    assert len(records) == 70
+    for key in {record.key for record in records}:
+        of_key = [record for record in records if record.key == key]
+        assert len({record.partition for record in of_key}) == 1
+        assert [int(record.value[1:]) for record in of_key] == sorted(int(record.value[1:]) for record in of_key)
+
+
+def test_what_consume_writes_can_be_written_again(write, read, say, topic):
+    line = {
+        "key": {"base64": "/w=="},
+        "value": None,
+        "headers": [["a", "ü"], ["b", None]],
+        "partition": 2,
+        "timestamp": 1_700_000_000_000,
+    }
+    assert write(json.dumps(line) + "\n" + json.dumps({"value": {"nested": 1}, "partition": 0}), "--json")[0] == 0
+    _, lines, _ = say("consume", topic, "--until-end", "--json")
+    assert write(lines, "--json")[0] == 0
+    records = read()
+    assert [record.value for record in records] == [b'{"nested":1}'] * 2 + [None] * 2
+    assert records[3].key == b"\xff"
+    assert records[3].headers == (("a", "ü".encode()), ("b", None))
+    assert records[2].timestamp == records[3].timestamp == 1_700_000_000_000
+
+
+def test_much_at_once(write, read):
+    """More than a pipe, a read and a batch hold."""
+    assert write("".join(f"{number} {'x' * 90}\n" for number in range(30_000)))[0] == 0
+    assert sorted(int(record.value.split()[0]) for record in read()) == list(range(30_000))
+
+
+def test_records_are_there_before_the_input_ends(commands, cluster, topic, read):
+    """As when a program's output is piped in: what it said is not to wait until it says more."""
+    child = commands.start("produce", topic, "--bootstrap-server", cluster.bootstrap_servers)
+    child.stdin.write("first\n")
+    child.stdin.flush()
+    deadline = time.monotonic() + 10
+    while not (records := read()):
+        assert time.monotonic() < deadline
+    assert [record.value for record in records] == [b"first"]
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=10)
+    assert (child.returncode, err) == (130, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "said"),
+    [
+        ("a=1\nb\nc=2\n", ["--key-separator", "="], "line 2: no '=' between key and value (the 1 lines before it"),
+        ('{"value": "a"}\nnonsense\n', ["--json"], "line 2: no JSON"),
+        ('{"valeu": "a"}\n', ["--json"], "line 1: a record has no field 'valeu'"),
+        (
+            '{"value": "a", "partition": 9}\n',
+            ["--json", "--property", "delivery.timeout.ms=500"],
+            "line 1 could not be",
+        ),
+    ],
+)
+def test_a_line_that_cannot_be_written_is_named(write, given, words, said):
+    code, out, err = write(given, *words)
+    assert (code, out) == (1, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_what_is_before_a_bad_line_is_written(write, read):
+    assert write("a=1\nb=2\nc\nd=4\n", "--key-separator", "=")[0] == 1
+    assert sorted(record.value for record in read()) == [b"1", b"2"]
+
+
+def test_what_is_not_there_is_said_with_what_to_do(say, topic):
+    code, _, err = say("produce", f"{topic}x")
+    assert code == 1
+    assert f"there is no topic '{topic}x'; did you mean '{topic}'?" in err
+    code, _, err = say("produce", topic, "--partition", 3)
+    assert code == 1
+    assert "its partitions are 0 to 2" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--json", "--key-separator", "="], "not allowed with"),
+        (["--key-separator", ""], "--key-separator"),
+        (["--compression", "zst"], "did you mean 'zstd'?"),
+        (["--property", "btch.size=1"], "did you mean 'batch.size'?"),
+    ],
+)
+def test_wrong_use_is_2(say, topic, words, said):
+    code, out, err = say("produce", topic, *words)
+    assert (code, out) == (2, "")
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    ("data", "line"),
+    [
+        (b'{"value": "v"}', Line(b"v")),
+        (b'{"value": "v", "offset": 5, "topic": "other", "timestamp": -1}', Line(b"v")),
+        (b"{}", Line(None)),
+        (b'{"key": "k", "headers": [], "partition": 0, "timestamp": 0}', Line(None, b"k", (), 0, 0)),
+    ],
+)
+def test_json_is_read(data, line):
+    assert parse_json(data) == line
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"partition": -1}',
+        b'{"partition": true}',
+        b'{"partition": 1.5}',
+        b'{"timestamp": "now"}',
+        b'{"headers": [["a"]]}',
+        b'{"headers": [{"a": "b"}]}',
+        b'{"headers": 5}',
+        b'{"value": {"base64": "?"}}',
+    ],
+)
+def test_json_that_is_no_record_is_refused(data):
+    with pytest.raises(ValueError):
+        parse_json(data)
+
+
+def test_text_is_split_at_the_first_separator():
+    assert parse_text(b"::")(b"a::b::c") == Line(b"b::c", b"a")
+    assert parse_text(None)(b"a::b") == Line(b"a::b")

@@ -1,0 +1,115 @@
+"""List, describe and delete consumer groups, and see how far behind they are."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..admin import Admin, GroupDescription
+from ..consumer import Consumer
+from ..errors import KafkaError
+from ..types import TopicPartition
+from .cluster import Topics, asking, exit_code, tell, well
+from .output import print_rows
+from .parsing import Parser, actions, add_cluster, client_config
+
+LIST = ("group", "state", "type", "protocol")
+MEMBERS = ("group", "state", "protocol", "member", "instance", "client", "host")
+LAG = ("group", "topic", "partition", "committed", "end", "lag")
+
+
+def describe(parser: Parser) -> None:
+    """Add this command's options."""
+    add = actions(parser)
+    listing = add("list", "every group, and its state")
+    describing = add("describe", "the members of groups, or with --lag their offsets")
+    describing.add_argument("--lag", action="store_true", help="what was committed, and how far that is from the end")
+    deleting = add("delete", "groups without members, and what they committed")
+    for each in (describing, deleting):
+        each.add_argument("groups", metavar="GROUP", nargs="+")
+    for each in (listing, describing, deleting):
+        add_cluster(each)
+    for each in (listing, describing):
+        each.add_argument("--json", action="store_true", help="one JSON object to a line")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do it; return the exit code."""
+    return ACTIONS[options.action](options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    with asking(options) as (admin, _):
+        listed = admin.list_groups()
+    rows = [
+        {"group": name, "state": group.state, "type": group.type, "protocol": group.protocol_type}
+        for name, group in sorted(listed.groups.items())
+    ]
+    print_rows(LIST, rows, options.json)
+    for node_id, error in listed.errors.items():
+        tell(f"error: the groups of broker {node_id} are missing: {error}")
+    return int(bool(listed.errors))
+
+
+def _describe(options: argparse.Namespace) -> int:
+    with asking(options) as (admin, topics):
+        results: Mapping[str, GroupDescription | KafkaError] = admin.describe_groups(options.groups)
+        groups = well(results)
+        if options.lag:
+            rows, code = _lags(options, admin, topics, list(groups))
+            print_rows(LAG, rows, options.json)
+            return max(code, exit_code(results))
+    print_rows(MEMBERS, [row for name in groups for row in _members(groups[name])], options.json)
+    return exit_code(results)
+
+
+def _members(group: GroupDescription) -> list[dict[str, Any]]:
+    common = {"group": group.group_id, "state": group.state, "protocol": group.protocol or None}
+    if not group.members:
+        return [{**common, "member": None, "instance": None, "client": None, "host": None}]
+    return [
+        {
+            **common,
+            "member": member.member_id,
+            "instance": member.group_instance_id,
+            "client": member.client_id,
+            "host": member.client_host,
+        }
+        for member in sorted(group.members)
+    ]
+
+
+def _lags(
+    options: argparse.Namespace, admin: Admin, topics: Topics, names: list[str]
+) -> tuple[list[dict[str, Any]], int]:
+    results = admin.list_group_offsets(names)
+    committed = well(results)
+    wanted = {tp for offsets in committed.values() for tp in offsets if _has_leader(topics, tp)}
+    with Consumer.from_config(client_config(options)) as consumer:
+        ends = consumer.end_offsets(sorted(wanted))
+    rows = []
+    for name, offsets in committed.items():
+        for tp, found in sorted(offsets.items()):
+            offset, end = (None if isinstance(found, KafkaError) else found.offset), ends.get(tp)
+            # Who is not known to lag is not known not to: null, and never 0.
+            lag = None if offset is None or end is None else max(0, end - offset)
+            rows.append(dict(zip(LAG, (name, tp.topic, tp.partition, offset, end, lag))))
+    return rows, exit_code(results)
+
+
+def _has_leader(topics: Topics, tp: TopicPartition) -> bool:
+    """A deleted topic, or a partition without a leader, has no end that anybody could tell."""
+    found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
+    return found is not None and found.leader >= 0
+
+
+def _delete(options: argparse.Namespace) -> int:
+    with asking(options) as (admin, _):
+        results = admin.delete_groups(options.groups)
+    for name in well(results):
+        tell(f"deleted {name}")
+    return exit_code(results)
+
+
+ACTIONS: Mapping[str, Callable[[argparse.Namespace], int]] = {"list": _list, "describe": _describe, "delete": _delete}
