@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,20 +12,12 @@ import pytest
 
 import thinconsumer
 
-CONFTEST = """
-import pytest
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
-pytest_plugins = ["thinconsumer.testing.fixtures"]
-"""
-
-TESTS = '''
-from thinconsumer import Consumer, TopicPartition
-
-
-def read(servers, topic):
-    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
-        consumer.assign([TopicPartition(topic, 0)])
-        return [record.value for record in consumer.read_to_end(10_000)]
+#: What the page leaves out.
+MORE_TESTS = '''
+from thinconsumer import Consumer
+from test_orders import read
 
 
 def test_one(kafka_broker, kafka_topic):
@@ -45,16 +38,12 @@ class TestMore:
 def test_topics_of_tests_before_are_gone(kafka_broker):
     with Consumer(bootstrap_servers=kafka_broker.bootstrap_servers) as consumer:
         assert consumer.topics() == set()
-
-
-def test_a_cluster_to_break(embedded_broker):
-    embedded_broker.create_topic("orders", 1)
-    embedded_broker.produce("orders", [b"c"])
-    embedded_broker.kill(embedded_broker.leader(("orders", 0)), noticed_after_s=0)
-    assert read(embedded_broker.bootstrap_servers, "orders") == [b"c"]
 '''
 
 OVERRIDES = """
+import pytest
+
+
 @pytest.fixture(scope="session")
 def kafka_broker_options():
     return {"topics": {"there-already": 1}}
@@ -109,14 +98,24 @@ def project(tmp_path):
     return run
 
 
-def test_a_users_project_tests_against_a_broker(project):
-    code, words = project(conftest=CONFTEST, test_users=TESTS)
+@pytest.fixture
+def from_the_page():
+    """The files that docs/testing.md shows, by name."""
+    blocks = re.findall(
+        r"^```python\n# (\w+)\.py\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert [name for name, _ in blocks] == ["conftest", "test_orders"]
+    return dict(blocks)
+
+
+def test_the_page_shows_a_project_that_works(project, from_the_page):
+    code, words = project(**from_the_page, test_more=MORE_TESTS)
     assert code == 0, words
-    assert "4 passed" in words
+    assert "6 passed" in words
 
 
-def test_a_users_project_chooses_its_brokers(project):
-    code, words = project(conftest=CONFTEST + OVERRIDES, test_users=TESTS_OF_OVERRIDES)
+def test_a_users_project_chooses_its_brokers(project, from_the_page):
+    code, words = project(conftest=from_the_page["conftest"] + OVERRIDES, test_users=TESTS_OF_OVERRIDES)
     assert code == 0, words
     assert "1 passed" in words
 

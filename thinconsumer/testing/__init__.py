@@ -33,8 +33,13 @@ With the broker's own code in place of the script, and a network that fails by i
     sim.check()                                         # nothing skipped, doubled, out of order, ...
 
 Its face is in :mod:`.simulation`; clients of your own take part with ``Consumer(driver=sim.driver())``.
+
+The same broker behind real sockets, for any client: :class:`BrokerProcess` in a process of its own,
+:class:`EmbeddedBroker` on your own thread. :mod:`.fixtures` has pytest fixtures of all of it.
 """
 
+from ..broker.process import BrokerProcess, BrokerProcessError
+from ..broker.server import EmbeddedBroker
 from .broker import VERSIONS_4X, Delay, Disconnect, Raw, Received, ScriptedBroker, Silence
 from .clock import VirtualClock
 from .cluster import ScriptedCluster
@@ -46,9 +51,12 @@ from .topics import PartitionLog, Topics
 
 __all__ = [
     "VERSIONS_4X",
+    "BrokerProcess",
+    "BrokerProcessError",
     "Conversation",
     "Delay",
     "Disconnect",
+    "EmbeddedBroker",
     "MemoryDriver",
     "Network",
     "PartitionLog",

@@ -91,7 +91,7 @@ def embedded_broker(embedded_broker_options: dict[str, Any]) -> Iterator[BrokerP
 @pytest.fixture
 def simulation_options() -> dict[str, Any]:
     """Arguments of each test's simulation: those of ``Simulation``."""
-    return {"seed": 1}
+    return {"seed": 1, "brokers": 3}
 
 
 @pytest.fixture
