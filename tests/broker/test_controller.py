@@ -364,3 +364,13 @@ def test_a_joining_replica_counts_before_the_leader_hears_of_it(new_cluster, see
     log = cluster.leader(TP).log
     found = [r.value for stored in log.read_batches(0, log.end_offset) for r in stored.decode("t", 0)]
     assert [value for value in acked + more if value not in found] == []
+
+
+def test_a_topic_deleted_while_its_broker_is_counted_out_stays_deleted(new_cluster):
+    """Whoever hears of the first topic's new leader deletes the second."""
+    cluster = new_cluster(2, {"a": 1, "b": 1})
+    partition = cluster.nodes[2].partitions[TopicPartition("a", 0)]
+    partition.watch(lambda: "b" in cluster.controller.image.topics and cluster.delete_topic("b"))
+    cluster.kill(1, noticed_after_s=0)
+    assert set(cluster.controller.image.topics) == {"a"}
+    assert set(cluster.nodes[2].partitions) == {TopicPartition("a", 0)}

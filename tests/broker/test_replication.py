@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 
 TP = TopicPartition("t", 0)
@@ -87,8 +88,6 @@ def test_whatever_happens_replicas_agree_in_the_end_and_acked_records_survive(ne
     cluster = new_cluster(
         3, {"t": 1}, replication_s=draw.choice([0, 0.05]), metadata_lag_s=draw.choice([0, 0.2]), min_insync_replicas=2
     )
-    from thinconsumer.records.builder import NewRecord, build_batch
-
     now, acked = 0.0, []
     for number in range(120):
         now += draw.random() * 0.5
@@ -160,3 +159,40 @@ def test_lag_checks_end_when_the_dead_are_out(new_cluster):
     cluster.produce("t", [b"a"])
     cluster.advance(10.0)
     assert cluster.wake_at() > 100.0
+
+
+def test_an_epoch_without_records_does_not_hide_that_those_below_it_parted(new_cluster):
+    """Who led for a moment and wrote nothing still has to compare what it wrote in an epoch before (KIP-279)."""
+    cluster = new_cluster(2, {"t": 1})
+    cluster.cut(1, 2)
+    cluster.move_leader(TP, 2)
+    follower, leader = (cluster.nodes[n].partitions[TP] for n in (1, 2))
+
+    def write(log, epoch, value):
+        log.append(build_batch([NewRecord(value, timestamp=1)]), leader_epoch=epoch, now_ms=1)
+
+    for log in (follower.log, leader.log):
+        log.start_at(0)
+        write(log, 0, b"both")
+    write(follower.log, 1, b"only here")
+    follower.log.begin_epoch(3)
+    write(leader.log, 2, b"of the leader")
+    leader.log.begin_epoch(4)
+    cluster.heal()
+    assert contents(cluster, 1) == contents(cluster, 2)
+    assert follower.log.end_offset == 2
+
+
+def test_everybody_learns_of_a_high_watermark_that_one_who_knew_it_has_moved(new_cluster):
+    cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
+    cluster.produce("t", [b"a"])
+    cluster.advance(1.0)
+    third = cluster.nodes[3].partitions[TP]
+    third.high_watermark = third.log.high_watermark = 0
+    leader = cluster.leader(TP)
+    leader.high_watermark = leader.log.high_watermark = 0
+    leader.follower_ends[2] = leader.follower_ends[3] = -1
+    cluster.replication._pull(TP, 3)
+    cluster.replication._pull(TP, 2)
+    cluster.advance(2.0)
+    assert third.high_watermark == 1

@@ -166,17 +166,14 @@ class Controller:
         """A broker is there (again): it counts from now on, and may lead what has no leader."""
         self.image.brokers[broker.node_id] = broker
         self._publish(News(None, lambda image: image.brokers.__setitem__(broker.node_id, broker)))
-        self._elect_where(lambda row: row.leader < 0)
+        self._change_where(lambda row, topic: self._elected(row, topic) if row.leader < 0 else row)
 
     def fence(self, node_id: int) -> None:
         """A broker is gone, or was not heard for too long: it leads nothing and is in sync with nobody."""
         if self.image.brokers.pop(node_id, None) is None:
             return
         self._publish(News(None, lambda image: image.brokers.pop(node_id, None)))
-        for topic in list(self.image.topics.values()):
-            rows = tuple(self._without(row, node_id) for row in topic.partitions)
-            if rows != topic.partitions:
-                self.put(topic._replace(partitions=rows))
+        self._change_where(lambda row, _: row if node_id in self.image.brokers else self._without(row, node_id))
 
     # -- leaders
 
@@ -375,9 +372,12 @@ class Controller:
         rows[row.partition] = row
         self.put(topic._replace(partitions=tuple(rows)))
 
-    def _elect_where(self, wanted: Callable[[PartitionImage], bool]) -> None:
-        for topic in list(self.image.topics.values()):
-            rows = tuple(self._elected(row, topic) if wanted(row) else row for row in topic.partitions)
+    def _change_where(self, change: Callable[[PartitionImage, TopicImage], PartitionImage]) -> None:
+        for name in list(self.image.topics):
+            topic = self.image.topics.get(name)
+            if topic is None:
+                continue  # deleted by somebody who heard of the one before
+            rows = tuple(change(row, topic) for row in topic.partitions)
             if rows != topic.partitions:
                 self.put(topic._replace(partitions=rows))
 

@@ -87,13 +87,12 @@ class Replication:
             log.exception("%r cannot be kept by node %d, and falls behind", target.log, follower)
         if source.log.start_offset > target.log.start_offset:
             target.log.delete_before(source.log.start_offset)
-        epoch = source.leader_epoch
+        epoch, before = source.leader_epoch, source.high_watermark
         source.follower_at(follower, target.log.end_offset)
         if target.leader_epoch != epoch or source.leader_epoch != epoch:
             return  # whoever was told that something is committed has changed who leads
-        before = target.high_watermark
         target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
-        if target.high_watermark != before:
+        if source.high_watermark != before:
             self._tell_others(source, follower)
 
     def _tell_others(self, source: Partition, but: int) -> None:
@@ -112,17 +111,19 @@ class Replication:
             log.start_at(source.log.start_offset)
             target.high_watermark = log.high_watermark = source.log.start_offset
             return
-        while log.latest_epoch >= 0:
-            epoch, end = source.log.end_of_epoch(log.latest_epoch)
+        while (latest := log.latest_epoch) >= 0:
+            epoch, end = source.log.end_of_epoch(latest)
             if epoch < 0:
                 end = source.log.start_offset
-            elif epoch < log.latest_epoch:
-                end = min(end, log.end_of_epoch(epoch)[1])
-            if log.end_offset <= end:
-                return
-            target.truncated(end)
-            if epoch < 0:
-                return
+            elif epoch < latest:
+                # The newest epoch was never the leader's, and goes even if it is empty: what lies below it may not be
+                # the leader's either, and has to be compared next.
+                target.truncated(min(end, log.end_of_epoch(epoch)[1]))
+                continue
+            if log.end_offset > end:
+                target.truncated(end)
+                continue
+            break
         if log.end_offset > source.log.end_offset:
             target.truncated(source.log.end_offset)  # it is empty and knows no epochs, but began further on
 
