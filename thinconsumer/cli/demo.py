@@ -27,7 +27,7 @@ from .tally import Tally
 Reader = Consumer["bytes | None", "bytes | None"]
 
 TOPIC, PARTITIONS, NODES = "orders", 6, 3
-#: How much of the orders has been written when the broker dies.
+#: How much of the time for writing is over when the broker dies.
 CRASH_AT = 0.3
 #: Orders handed to the producer at a time, so that reading has its turn.
 CHUNK = 500
@@ -46,8 +46,10 @@ PATIENCE_S = 10.0
 
 def describe(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--orders", type=positive, default=60_000, help="how many are written (default: %(default)s)")
-    parser.add_argument("--rate", type=positive, default=20_000, help="how many in a second (default: %(default)s)")
+    parser.add_argument("--seconds", type=_seconds, default=2.5, help="how long orders come in (default: %(default)s)")
+    parser.add_argument(
+        "--rate", type=positive, default=12_000, help="orders a second, if it can (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="other orders for another number (default: %(default)s)")
 
 
@@ -61,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
         screen.say(f"topic {TOPIC!r}: {PARTITIONS} partitions with {NODES} replicas each", "")
         settings = ProducerSettings.from_options(bootstrap_servers=servers, **IMPATIENT)
         with Producer(settings, driver=SelectorDriver()) as producer, new_consumer(servers) as consumer:
-            shop = Shop(orders(options.seed, options.orders), options.orders, options.rate, producer)
+            count = int(options.seconds * options.rate)
+            shop = Shop(orders(options.seed, count), options.seconds, options.rate, producer)
             show = Show(brokers, shop, consumer, screen)
             show.play()
         again = read_again(servers, show.tally.read)
@@ -95,10 +98,14 @@ def read_again(servers: str, count: int) -> float:
 
 
 class Shop:
-    """Writes orders at its pace, and counts those that the brokers have acknowledged."""
+    """Writes orders at its pace for a while, and counts those that the brokers have acknowledged.
 
-    def __init__(self, source: Iterator[Order], total: int, rate: int, producer: Producer) -> None:
-        self.total = total
+    The time is the limit, not a number of orders: a machine that is busy or slow has fewer to show, and is not late.
+    """
+
+    def __init__(self, source: Iterator[Order], open_s: float, rate: int, producer: Producer) -> None:
+        self.open_s = open_s
+        self.is_open = True
         self.sent = 0
         self.acknowledged = 0
         self._source = source
@@ -108,12 +115,13 @@ class Shop:
 
     @property
     def is_done(self) -> bool:
-        """Whether all of them are written and acknowledged."""
-        return self.acknowledged == self.total
+        """Whether no more will come, and all of them are acknowledged."""
+        return not self.is_open and self.acknowledged == self.sent
 
     def write(self, seconds: float, tally: Tally) -> None:
         """Write what is due after so many seconds, and take acknowledgements."""
-        due = min(self.total, int(seconds * self._rate) + 1, self.sent + CHUNK)
+        self.is_open = seconds < self.open_s
+        due = min(int(seconds * self._rate), self.sent + CHUNK) if self.is_open else self.sent
         for order in islice(self._source, due - self.sent):
             tally.expect(order)
             self._receipts.append(self._producer.send(TOPIC, order.value, key=order.key))
@@ -148,14 +156,14 @@ class Show:
     def play(self) -> None:
         """Go on until every order was read."""
         self._started = progress_at = time.monotonic()
-        while not (self._shop.is_done and self.tally.read >= self._shop.total):
+        while not (self._shop.is_done and self.tally.read >= self._shop.sent):
             now = time.monotonic()
             self._shop.write(now - self._started, self.tally)
             if self._read():
                 progress_at = now
             elif now - progress_at > PATIENCE_S:
                 raise Failure(f"nothing was read for {PATIENCE_S:.0f} s, {self.tally.missing:,} orders before the end")
-            if self.victim is None and self._shop.sent >= CRASH_AT * self._shop.total:
+            if self.victim is None and now - self._started >= CRASH_AT * self._shop.open_s:
                 self._crash()
             elif self._waiting:
                 self._look_for_new_leaders()
@@ -219,10 +227,11 @@ def report(show: Show, again: float) -> list[str]:
         f"{show.seconds:.1f} s, {rate:,.0f} orders a second: producer and consumer take turns on one thread",
     ]
     if show.paused:
-        lines.append(
-            f"the crash: partitions {_listed(show.orphans)} paused for {show.paused:.2f} s (brokers notice after 1 s), "
-            f"the others for {max(others, default=0.0):.2f} s at most"
-        )
+        orphans, others_s = _listed(show.orphans), max(others, default=0.0)
+        lines += [
+            f"the crash: partitions {orphans} paused for {show.paused:.2f} s; the brokers notice after 1 s,",
+            f"           and until then writes to the others wait for the dead replica: {others_s:.2f} s at most",
+        ]
     lines.append(f"all of it again, as fast as it goes: {again:.2f} s, {again_rate:,.0f} orders a second")
     lines += ["", "partition   orders   next offset   longest pause"]
     for number, lane in sorted(tally.lanes.items()):
@@ -230,6 +239,16 @@ def report(show: Show, again: float) -> list[str]:
     best = tally.revenue.most_common()
     lines += ["", "revenue: " + ", ".join(f"{country} {_money(cents)}" for country, cents in best)]
     return lines
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 3600")
+    return seconds
 
 
 def _listed(numbers: Sequence[int]) -> str:
