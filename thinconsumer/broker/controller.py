@@ -141,10 +141,12 @@ class Controller:
 
     def put(self, topic: TopicImage) -> None:
         """Make this the truth about a topic, and tell everybody."""
-        known = _counted(topic, self.image.topics.get(topic.name))
-        self.image.put_topic(known)
+        self._put_counted(_counted(topic, self.image.topics.get(topic.name)))
+
+    def _put_counted(self, topic: TopicImage) -> None:
+        self.image.put_topic(topic)
         self._cluster.keep()
-        self._publish(News(known.name, lambda image: image.put_topic(known)))
+        self._publish(News(topic.name, lambda image: image.put_topic(topic)))
 
     def ensure_internal(self, name: str) -> TopicImage:
         """Return an internal topic, created now if it is missing."""
@@ -369,8 +371,8 @@ class Controller:
     def _put_row(self, row: PartitionImage) -> None:
         topic = self.image.topics[row.topic]
         rows = list(topic.partitions)
-        rows[row.partition] = row
-        self.put(topic._replace(partitions=tuple(rows)))
+        rows[row.partition] = row._replace(partition_epoch=rows[row.partition].partition_epoch + 1)
+        self._put_counted(topic._replace(partitions=tuple(rows)))
 
     def _change_where(self, change: Callable[[PartitionImage, TopicImage], PartitionImage]) -> None:
         for name in list(self.image.topics):

@@ -229,10 +229,9 @@ class Node:
     def _take_roles(self, topic: TopicImage, old: TopicImage | None) -> None:
         config = TopicConfig.parse(topic.configs, self.config)
         known = old.partitions if old is not None and old.configs == topic.configs else ()
+        new = [row for row, before in zip(topic.partitions, known) if row is not before]
         life = self._life
-        for number, row in enumerate(topic.partitions):
-            if number < len(known) and known[number] is row:
-                continue
+        for row in (*new, *topic.partitions[len(known) :]):
             if self._life != life:
                 return  # what came of it has ended this node
             here = self.node_id in row.replicas
