@@ -159,15 +159,12 @@ class Brokers:
     def _truth_for(self, tp: TopicPartition, topic_id: bytes) -> Truth:
         truth = self.truths.get((tp, topic_id))
         if truth is None:
-            truth = self.truths[tp, topic_id] = Truth(tp, self._lost, self._expired)
+            truth = self.truths[tp, topic_id] = Truth(tp, self._lost)
         return truth
 
-    def _lost(self, truth: Truth, offset: int) -> None:
-        self.world.trace.add("controller", "", "lost", "%s-%d from offset %d on", *truth.tp, offset)
-        self.jury.tell("lost", truth, offset)
-
-    def _expired(self, truth: Truth) -> None:
-        self.jury.tell("expired", truth)
+    def _lost(self, truth: Truth, offset: int, epoch: int) -> None:
+        self.world.trace.add("controller", "", "lost", "%s-%d from offset %d on, by epoch %d", *truth.tp, offset, epoch)
+        self.jury.tell("lost", truth, offset, epoch)
 
     def _observed(self, api: Api) -> Api:
         name = api.request.__name__.removesuffix("Request")

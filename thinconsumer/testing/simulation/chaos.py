@@ -219,7 +219,7 @@ def expand(chaos: Chaos, random: Random) -> bool:
     chaos.tps.append(tp)
     for consumer in chaos.consumers:
         if consumer.is_running and random.random() < 0.7:
-            consumer.assign([*consumer.assigned, tp])
+            consumer.soon(lambda consumer=consumer: consumer.assign([*consumer.assigned, tp]))  # type: ignore[misc]
     return True
 
 

@@ -58,7 +58,7 @@ class SimDriver(MemoryDriver):
         self._give_up_left_in_work()
         self._obey()
         self._flush()
-        if not self._told and not self.has_mail:
+        if not self._told and not self.has_mail and deadline > self.clock.now():
             self._world.wait(self, min(deadline, endpoint.wake_at()))
         self._ringing = False
         if self.is_dead:

@@ -27,6 +27,8 @@ KEYS = 8
 class _Transaction:
     producer_id: int
     sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    marking: set[TopicPartition] = field(default_factory=set)  #: Markers that are not committed yet.
+    is_ending: bool = False
 
 
 class Scribe(Actor):
@@ -73,8 +75,9 @@ class Scribe(Actor):
         """End every transaction; return whether all of them are ended."""
         for transaction in list(self._open):
             self._end(transaction)
+        hanging = sum(self._abort_hanging(tp) for tp in self._tps()) if not self._open else 1
         self._touched()
-        return not self._open
+        return not hanging
 
     def sign(self, tp: TopicPartition) -> bool:
         """Write one last record; return whether a leader took it."""
@@ -127,7 +130,7 @@ class Scribe(Actor):
         random = self.random
         if self._open and (len(self._open) >= OPEN_MAX or random.random() < 0.6):
             transaction = random.choice(self._open)
-            if random.random() < 0.6:
+            if transaction.is_ending or random.random() < 0.6:
                 self._end(transaction)
                 return
         else:
@@ -137,22 +140,47 @@ class Scribe(Actor):
             self._end(transaction)
 
     def _end(self, transaction: _Transaction) -> None:
-        """Write the markers that can be written; the transaction stays open where nobody leads."""
-        commit = transaction.producer_id % 3 != 0
-        for tp in list(transaction.sequences):
-            codes: list[int] = []
+        """Write the markers that can be written now; once all of them are committed the transaction is over."""
+        transaction.is_ending = True
+        for tp in [tp for tp in transaction.sequences if tp not in transaction.marking]:
             try:
                 self._check_runs(tp)
-                self._cluster().leader(tp).append_marker(transaction.producer_id, 0, commit, 0, codes.append)
+                leader = self._cluster().leader(tp)
             except LookupError:
-                return
-            if codes and codes[0]:
-                self.world.trace.add(self.name, "", "marker refused", "%s-%d: error %d", *tp, codes[0])
-            del transaction.sequences[tp]
-            word = "committed" if commit else "aborted"
-            self.world.trace.add(self.name, "", word, "producer %d in %s-%d", transaction.producer_id, *tp)
+                continue
+            transaction.marking.add(tp)
+            commit = transaction.producer_id % 3 != 0
+            leader.append_marker(transaction.producer_id, 0, commit, 0, self._marked(transaction, tp, commit))
+        if not transaction.sequences and transaction in self._open:
+            self._over(transaction)
+
+    def _abort_hanging(self, tp: TopicPartition) -> int:
+        """Abort what an unclean election has left open, by losing a marker; return how many there were."""
+        try:
+            leader = self._cluster().leader(tp)
+        except LookupError:
+            return 1
+        hanging = list(leader.log.open_transactions())
+        for producer_id in hanging:
+            self.world.trace.add(self.name, "", "aborted", "producer %d, hanging in %s-%d", producer_id, *tp)
+            leader.append_marker(producer_id, 0, False, 0, lambda code: None)
+        return len(hanging)
+
+    def _marked(self, transaction: _Transaction, tp: TopicPartition, commit: bool) -> Callable[[int], None]:
+        def done(code: int) -> None:
+            word = ("committed" if commit else "aborted") if code == 0 else "marker refused"
+            why = "producer %d in %s-%d, error %d"
+            self.world.trace.add(self.name, "", word, why, transaction.producer_id, *tp, code)
+            transaction.marking.discard(tp)
+            # Whatever became of one that was refused, it is written again, as coordinators do.
+            if code == 0:
+                transaction.sequences.pop(tp, None)
+
+        return done
+
+    def _over(self, transaction: _Transaction) -> None:
         self._open.remove(transaction)
-        if commit:
+        if transaction.producer_id % 3 != 0:
             self.committed += 1
         else:
             self.aborted += 1

@@ -26,11 +26,8 @@ Key = tuple[int, int]
 class Truth:
     """One partition of one topic id."""
 
-    def __init__(
-        self, tp: TopicPartition, lost: Callable[[Truth, int], None], expired: Callable[[Truth], None]
-    ) -> None:
-        """``lost(truth, offset)`` is called when what is committed from there on is lost, ``expired`` when the log's
-        start has moved."""
+    def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
+        """``lost(truth, offset, epoch)`` is called when what is committed from there on is lost, by a new leader."""
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
         self.start = 0
@@ -38,7 +35,6 @@ class Truth:
         self.records = 0
         self.epochs: list[tuple[int, int]] = []  #: Leader epochs that counted, and where each began.
         self._lost = lost
-        self._expired = expired
         self._offsets: list[int] = []  #: Of the records that count, ascending ...
         self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
@@ -67,9 +63,14 @@ class Truth:
                 return offset
         return None
 
-    def parted_at(self, epoch: int) -> int | None:
-        """Return where what counts left a leader epoch, None where it is the newest."""
-        return next((start for newer, start in self.epochs if newer > epoch), None)
+    def parted_at(self, epoch: int) -> tuple[int, int] | None:
+        """Return where what counts left a leader epoch, and for which one; None where it is the newest."""
+        return next(((start, newer) for newer, start in self.epochs if newer > epoch), None)
+
+    def successor(self, offset: int, epoch: int) -> int | None:
+        """Return the epoch that has taken the place of this record's before it was written; None: it has not."""
+        parted = self.parted_at(epoch)
+        return parted[1] if parted is not None and offset >= parted[0] else None
 
     # -- for logs
 
@@ -79,7 +80,7 @@ class Truth:
             return
         lost_from = self._first_not_in(log)
         if lost_from < self.end:
-            self._forget_from(lost_from)
+            self._forget_from(lost_from, epoch)
         while self.epochs and self.epochs[-1][1] >= log.end_offset:
             self.epochs.pop()
         self.epochs.append((epoch, log.end_offset))
@@ -102,7 +103,6 @@ class Truth:
         if offset > self.start:
             self.start = offset
             self.end = max(self.end, offset)
-            self._expired(self)
 
     def compacted(self, log: Log) -> None:
         """A replica was cleaned: what is not there any more does not count any more."""
@@ -136,8 +136,7 @@ class Truth:
 
     def _is_of_zombie(self, batch: Batch) -> bool:
         """Whether a leader wrote this after another one's epoch had begun before it: it will be cut off."""
-        parted = self.parted_at(batch.leader_epoch)
-        return parted is not None and batch.base_offset >= parted
+        return self.successor(batch.base_offset, batch.leader_epoch) is not None
 
     def _first_not_in(self, log: Log) -> int:
         """Return from where on a log parts from what is committed; the end, if it has all of it."""
@@ -153,7 +152,7 @@ class Truth:
                 return min(end, log.end_offset)
         return min(self.end, log.end_offset)
 
-    def _forget_from(self, offset: int) -> None:
+    def _forget_from(self, offset: int, epoch: int) -> None:
         at = bisect_left(self._offsets, offset)
         for gone in self._offsets[at:]:
             key = gone, self._epoch_of.pop(gone)
@@ -168,7 +167,7 @@ class Truth:
         for producer_id, keys in list(self._open.items()):
             self._open[producer_id] = [key for key in keys if key[0] < offset]
         self.end = offset
-        self._lost(self, offset)
+        self._lost(self, offset, epoch)
 
 
 class ObservedLog(Log):

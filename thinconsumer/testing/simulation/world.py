@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from ...timers import NEVER
@@ -121,6 +122,16 @@ class Actor:
         if moment < self._due and not self._in_turn and self.is_active:
             self._due = moment
             self.world.call_at(moment, lambda: self._have_turn(moment))
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Be in a call made from outside of a turn: no turn comes meanwhile, and one comes right after it."""
+        before, self._in_turn = self._in_turn, True
+        try:
+            yield
+        finally:
+            self._in_turn = before
+        self.wake()
 
     def _have_turn(self, moment: float) -> None:
         if moment != self._due or self._in_turn or not self.is_active:

@@ -77,10 +77,11 @@ class ConsumerActor(Actor):
         self.stalled_until = 0.0
         self.is_running = False
         self._new_driver = new_driver
+        self._to_do: list[Callable[[], None]] = []
         self._unprocessed: list[ConsumerRecord[Any, Any]] = []
         self._paused: list[TopicPartition] = []
         self._spins = 0
-        self._waits_until = 0.0
+        self._sleeps = False  #: Until its consumer's wake_at, or mail.
         self.start()
 
     def __repr__(self) -> str:
@@ -106,7 +107,7 @@ class ConsumerActor(Actor):
         )
         self.lives += 1
         self.consumer = ObservedConsumer(reader, consumer, self.jury, self.world.trace)
-        self._unprocessed, self._paused, self._spins, self._waits_until = [], [], 0, 0.0
+        self._unprocessed, self._paused, self._spins, self._sleeps = [], [], 0, False
         if self.assigned:
             self.consumer.assign(self.assigned)
             for tp in self.assigned:
@@ -135,13 +136,20 @@ class ConsumerActor(Actor):
     def stall(self, seconds: float) -> None:
         """Do nothing for so long, as a process that is swapped out or stopped."""
         self.stalled_until = max(self.stalled_until, self.world.now() + seconds)
+        self.wake(self.stalled_until)
         self.world.trace.add(self.name, "", "stalls", "for %.3f s", seconds)
+
+    def soon(self, do: Callable[[], None]) -> None:
+        """Do something in the next turn: whoever is in a call just now must not be called again."""
+        self._to_do.append(do)
+        self.wake()
 
     # -- by hand
 
     def position(self, tp: TopicPartition, timeout_ms: float | None = None) -> int:
         """Return the consumer's position."""
-        return self.consumer.position(tp, timeout_ms)
+        with self.busy():
+            return self.consumer.position(tp, timeout_ms)
 
     def assign(self, tps: Iterable[TopicPartition]) -> None:
         """Read these from now on."""
@@ -178,8 +186,11 @@ class ConsumerActor(Actor):
             return NEVER
         if now < self.stalled_until:
             return self.stalled_until
+        self._sleeps = False
         self._process()
         try:
+            while self._to_do:
+                self._to_do.pop(0)()
             if self.behaviour.odd_rate and self.random.random() < self.behaviour.odd_rate:
                 self._do_something_odd()
             return self._poll() if self.assigned or self.topics else NEVER
@@ -190,8 +201,7 @@ class ConsumerActor(Actor):
             return NEVER
 
     def _mail(self) -> None:
-        if self._waits_until > self.world.now() and self.world.now() >= self.stalled_until:
-            self._waits_until = 0.0
+        if self._sleeps and self.world.now() >= self.stalled_until:
             self.wake()
 
     def _poll(self) -> float:
@@ -214,7 +224,7 @@ class ConsumerActor(Actor):
         self._spins = self._spins + 1 if due <= now else 0
         if self._spins > SPINS_MAX:
             self.world.accuse(f"{self.name} spins: poll(0) brings nothing and wake_at() says to call again at once")
-        self._waits_until = due
+        self._sleeps = True
         return due
 
     def _process(self) -> None:

@@ -87,11 +87,8 @@ class Checker:
 
     # -- in the logs
 
-    def lost(self, truth: Truth, offset: int) -> None:
-        """What was committed from an offset on was lost by an unclean election."""
-
-    def expired(self, truth: Truth) -> None:
-        """The log's start has moved up."""
+    def lost(self, truth: Truth, offset: int, epoch: int) -> None:
+        """What was committed from an offset on was lost, by an unclean election that began this epoch."""
 
     # -- the end
 

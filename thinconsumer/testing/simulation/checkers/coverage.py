@@ -21,6 +21,7 @@ class _Covered:
 
     up_to: int | None  #: None: wherever it starts is right.
     origin: int = 0  #: Where the user wanted to start: what lies before is not owed, whatever is lost.
+    doubt: int | None = None  #: The epoch that a loss began: until it has read of it, a reader need not know.
 
 
 class CoverageChecker(Checker):
@@ -52,20 +53,15 @@ class CoverageChecker(Checker):
         """From the beginning on everything is owed; where the end is, is not known."""
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
-    def lost(self, truth: Truth, offset: int) -> None:
+    def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """Whoever has read beyond owes itself what is written there now."""
         for reader, by_tp in self._covered.items():
             covered = by_tp.get(truth.tp)
-            if covered is not None and covered.up_to is not None and covered.up_to > offset:
+            if covered is not None and (covered.up_to is None or covered.up_to > offset):
+                covered.doubt = epoch
                 # Without an epoch to ask about, the policy decides: "latest" leaves out what "earliest" does not.
-                covered.up_to = max(offset, covered.origin) if reader.policy == "earliest" else None
-
-    def expired(self, truth: Truth) -> None:
-        """Whoever has not come that far goes on by policy, which may be the end."""
-        for reader, by_tp in self._covered.items():
-            covered = by_tp.get(truth.tp)
-            if covered is not None and covered.up_to is not None and covered.up_to < truth.start:
-                covered.up_to = truth.start if reader.policy == "earliest" else None
+                earliest = covered.up_to is not None and reader.policy == "earliest"
+                covered.up_to = max(offset, covered.origin) if earliest else None
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
         """Look for holes before each record."""
@@ -73,30 +69,53 @@ class CoverageChecker(Checker):
             truth, covered = self.truth(tp), self._covered[reader].get(tp)
             if truth is None or covered is None:
                 continue
+            self._forgive(reader, covered, truth)
             for record in found:
-                up_to, offset = covered.up_to, record.offset
-                if up_to is None or offset == up_to:
-                    covered.up_to = offset + 1
-                elif offset > up_to:
-                    missing = truth.first_from(up_to, offset, committed=reader.read_committed)
-                    if missing is None:
-                        covered.up_to = offset + 1
-                    elif truth.counts(offset, record.leader_epoch):
-                        self._accuse(reader, tp, missing, f"read offset {offset}", up_to)
-                        return
+                if not self._cover(reader, tp, covered, truth, record.offset, record.leader_epoch):
+                    return
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """Look for holes before the position."""
         truth, covered = self.truth(tp), self._covered[reader].get(tp)
-        if truth is None or covered is None:
+        if truth is None or covered is None or covered.doubt is not None:
             return
+        self._forgive(reader, covered, truth)
         if covered.up_to is None:
             covered.up_to = offset
-        elif offset > covered.up_to and offset <= truth.end:
+        elif covered.up_to < offset <= truth.end:
             missing = truth.first_from(covered.up_to, offset, committed=reader.read_committed)
             if missing is not None:
                 self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)
 
-    def _accuse(self, reader: Reader, tp: TopicPartition, missing: int, what: str, up_to: int) -> None:
+    # -- inside
+
+    def _cover(
+        self, reader: Reader, tp: TopicPartition, covered: _Covered, truth: Truth, offset: int, epoch: int
+    ) -> bool:
+        """Note that a record was read; return whether all was well."""
+        up_to = covered.up_to
+        missing = None
+        if up_to is not None and offset > up_to:
+            missing = truth.first_from(up_to, offset, committed=reader.read_committed)
+        if missing is not None:
+            if truth.counts(offset, epoch):
+                self._accuse(reader, tp, missing, f"read offset {offset}", up_to)
+                return False
+        elif up_to is None or offset >= up_to:
+            covered.up_to = offset + 1
+        successor = truth.successor(offset, epoch)
+        if successor is not None:
+            covered.doubt = successor
+        elif covered.doubt is not None and epoch >= covered.doubt:
+            covered.doubt = None
+        return True
+
+    @staticmethod
+    def _forgive(reader: Reader, covered: _Covered, truth: Truth) -> None:
+        """Whoever had not come to the log's start when it moved goes on by policy, which may be the end."""
+        if covered.up_to is not None and covered.up_to < truth.start:
+            covered.up_to = truth.start if reader.policy == "earliest" else None
+
+    def _accuse(self, reader: Reader, tp: TopicPartition, missing: int, what: str, up_to: int | None) -> None:
         name = f"{tp.topic}-{tp.partition}"
         self.accuse(f"{reader} skipped {name} offset {missing}: it {what}, having seen everything below {up_to}")

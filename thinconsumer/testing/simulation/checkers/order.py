@@ -1,16 +1,26 @@
 """Does every partition only go forwards, as long as nobody has said otherwise?
 
 What may say otherwise: the user's seek, and a loss of committed records by an unclean election, after which a reader
-has to go back to where the logs part (KIP-320).
+has to go back to where the logs part (KIP-320). When it will, is its own business: it is in doubt until it has read
+something of the new leader's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ....types import TopicPartition
 from ..truth import Truth
 from .base import Checker, Reader, Records
+
+
+@dataclass(slots=True)
+class _Expected:
+    """Of one partition of a reader."""
+
+    next: int | None = None  #: The lowest offset that may come next; None: any.
+    doubt: int | None = None  #: The epoch that a loss began: until something of it was read, it may go back.
 
 
 class OrderChecker(Checker):
@@ -18,60 +28,66 @@ class OrderChecker(Checker):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        #: The lowest offset that may come next; None: any.
-        self._next: dict[Reader, dict[TopicPartition, int | None]] = {}
+        self._expected: dict[Reader, dict[TopicPartition, _Expected]] = {}
 
     def started(self, reader: Reader) -> None:
         """Nothing is known of it."""
-        self._next[reader] = {}
+        self._expected[reader] = {}
 
     def ended(self, reader: Reader) -> None:
         """Nothing more will come."""
-        self._next.pop(reader, None)
+        self._expected.pop(reader, None)
 
     def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
         """What stays assigned keeps its position."""
-        before = self._next[reader]
-        self._next[reader] = {tp: before.get(tp) for tp in tps}
+        before = self._expected[reader]
+        self._expected[reader] = {tp: before.get(tp) or _Expected() for tp in tps}
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
-        """The next one is that or a later one."""
-        self._next[reader][tp] = offset
+        """The next one is that or a later one; where there is no such offset, the policy decides."""
+        truth = self.truth(tp)
+        exists = truth is not None and truth.start <= offset <= truth.end
+        self._expected[reader][tp] = _Expected(offset if exists else None)
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """Anything may come."""
-        self._next[reader][tp] = None
+        self._expected[reader][tp] = _Expected()
 
-    def lost(self, truth: Truth, offset: int) -> None:
+    def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """Whoever was past it may go back: to there, or, where its epoch is not known any more, by policy."""
-        for expected in self._next.values():
-            at = expected.get(truth.tp)
-            if at is not None and at > offset:
-                expected[truth.tp] = None
+        for by_tp in self._expected.values():
+            expected = by_tp.get(truth.tp)
+            if expected is not None and (expected.next is None or expected.next > offset):
+                expected.doubt = epoch
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
         """Compare offsets with those before."""
-        expected = self._next[reader]
         for tp, found in records.items():
-            at = expected.get(tp)
+            expected, truth = self._expected[reader].get(tp), self.truth(tp)
+            if expected is None or truth is None:
+                continue
+            at = None if expected.doubt is not None else expected.next
             for record in found:
                 offset = record.offset
                 if at is not None and offset < at:
                     self.accuse(f"{reader} read {tp.topic}-{tp.partition} offset {offset} again, when {at} was next")
                     return
                 at = offset + 1
-            expected[tp] = at
-            truth = self.truth(tp)
-            if found and truth is not None:
-                last = found[-1]
-                parted = truth.parted_at(last.leader_epoch)
-                if parted is not None and last.offset >= parted:
-                    expected[tp] = None  # it was read from a leader that had been deposed: this will be taken back
+            last = found[-1]
+            expected.next = at
+            # What was read from a leader that had been deposed will be taken back.
+            successor = truth.successor(last.offset, last.leader_epoch)
+            if successor is not None:
+                expected.doubt = successor
+            elif expected.doubt is not None and last.leader_epoch >= expected.doubt:
+                expected.doubt = None
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """A position is not below what was read."""
-        at = self._next[reader].get(tp)
-        if at is not None and offset < at:
-            self.accuse(f"{reader}'s position of {tp.topic}-{tp.partition} went back from {at} to {offset}")
+        expected = self._expected[reader].get(tp)
+        if expected is None or expected.doubt is not None:
             return
-        self._next[reader][tp] = offset
+        if expected.next is not None and offset < expected.next:
+            self.accuse(f"{reader}'s position of {tp.topic}-{tp.partition} went back from {expected.next} to {offset}")
+            return
+        expected.next = offset
