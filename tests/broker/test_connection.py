@@ -6,13 +6,18 @@ import random
 
 import pytest
 
-from thinconsumer.broker.faults import Delay, Disconnect, Silence
+from thinconsumer.broker.faults import Delay, Disconnect, Reply, Silence
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.types import TopicPartition
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.header import encode_request
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
+TP = TopicPartition("t", 0)
 HELLO = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
 
 
@@ -174,3 +179,100 @@ def test_a_killed_node_breaks_its_connections(new_cluster, client_of):
     cluster.kill(1)
     assert client.broken
     assert not other.closed
+
+
+def produce(acks):
+    rows = [PartitionProduceData(index=0, records=build_batch([NewRecord(b"v", timestamp=1)]))]
+    return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[TopicProduceData(name="t", partition_data=rows)])
+
+
+def test_who_wants_no_answer_gets_none_from_a_rule_either(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 1})
+    cluster.on("Produce", Reply(Code.NOT_LEADER_OR_FOLLOWER))
+    client = client_of(cluster, 1)
+    client.send(produce(0), 12)
+    assert client.received == b""
+    assert client.closed
+    assert client_of(cluster, 1).ask(produce(1), 12).responses[0].partition_responses[0].error_code == 6
+
+
+def test_what_takes_effect_without_an_answer_does_so_as_from_that_client(new_cluster, client_of):
+    cluster = new_cluster(1)
+    cluster.nodes[1].coordinator_for(0, "g")
+    cluster.on("JoinGroup", Silence(after=True))
+    client = client_of(cluster, 1)
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    join = JoinGroupRequest(
+        group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="consumer",
+        protocols=protocols,
+    )  # fmt: skip
+    seen = []
+    cluster.nodes[1].groups.join = seen.append
+    client.send(join, 5)
+    assert [(one.client_id, one.client_host) for one in seen] == [("tester", "/127.0.0.1")]
+
+
+def test_a_rule_that_pauses_the_node_leaves_the_request_for_later(new_cluster, client_of):
+    cluster = new_cluster(2, {"t": 1})
+    cluster.on("Metadata", lambda call: cluster.pause(1), times=1)
+    client = client_of(cluster, 1)
+    client.send(MetadataRequest(topics=[]))
+    client.send(HELLO)
+    assert client.answers() == []
+    cluster.rules.clear()
+    cluster.resume(1)
+    cluster.advance(0.001)
+    metadata, versions = client.answers()
+    assert metadata.brokers
+    assert versions.api_keys
+
+
+def test_a_rule_may_kill_the_node(new_cluster, client_of):
+    cluster = new_cluster(2, {"t": 1})
+    for action in (None, Delay(1.0), Silence(after=True), Disconnect(after=True), Reply(Code.UNKNOWN_SERVER_ERROR)):
+        cluster.rules.clear()
+        cluster.on("Metadata", lambda call, action=action: cluster.kill(1) or action)
+        client = client_of(cluster, 1)
+        client.send(MetadataRequest(topics=[]))
+        cluster.advance(cluster.schedule.now + 5.0)
+        assert client.broken
+        assert client.received == b""
+        assert not cluster.nodes[1].connections
+        cluster.start(1)
+
+
+@pytest.mark.parametrize("stroke", ["kill", "pause", "lost"])
+def test_a_request_held_back_or_parked_when_something_happens(new_cluster, client_of, stroke):
+    """Delay, then a kill, a pause or the client's end; and the same for a Produce that waits for a follower."""
+    cluster = new_cluster(2, {"t": 1})
+    cluster.on("Metadata", Delay(1.0))
+    cluster.cut(1, 2)
+    delayed, parked = client_of(cluster, 1), client_of(cluster, 1)
+    delayed.send(MetadataRequest(topics=[]))
+    parked.send(produce(-1), 12)
+    parked.send(HELLO)
+    if stroke == "lost":
+        delayed.connection.connection_lost()
+        parked.connection.connection_lost()
+    else:
+        getattr(cluster, stroke)(1)
+    cluster.advance(10.0)
+    assert delayed.received == parked.received == b""
+    cluster.resume(1)
+    cluster.heal()
+    cluster.advance(20.0)
+    answered = [len(client.answers()) for client in (delayed, parked)]
+    assert answered == ([1, 2] if stroke == "pause" else [0, 0])
+    assert not cluster.nodes[1].partitions.get(TP) or not cluster.nodes[1].partitions[TP]._waiting
+
+
+def test_frames_that_come_byte_by_byte_behind_a_huge_one(new_cluster, client_of):
+    """What is read is moved neither per byte nor per frame."""
+    cluster = new_cluster(1, {"t": 1})
+    client = client_of(cluster, 1)
+    big = frame(HELLO, 3) * 3000
+    client.connection.data_received(big[:-1])
+    assert client.connection.unread == len(frame(HELLO, 3)) - 1
+    client.connection.data_received(big[-1:])
+    assert client.connection.unread == 0
+    assert not client.closed

@@ -8,6 +8,7 @@ work) and KIP-511 (an ApiVersions that is too new is answered in version 0).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import KafkaError, KafkaProtocolError
@@ -15,6 +16,7 @@ from ..wire import Message
 from ..wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from ..wire.error_codes import Code
 from ..wire.header import RequestHeader, decode_request_header, encode_response
+from ..wire.produce import ProduceRequest
 from .call import Api, Call
 from .faults import Action, Delay, Disconnect, Pass, Reply, Silence
 from .schedule import Timer
@@ -166,18 +168,24 @@ class ServerConnection:
         except KafkaProtocolError as error:
             self._complain(str(error))
             return
-        call = Call(
+        self._call = call = self._new_call(header, request, lambda message: self._answer(header, message))
+        action = self.node.cluster.rules.action_for(call)
+        if isinstance(action, (Silence, Disconnect)) and action.after:
+            # It takes effect as from this client; its answer goes nowhere, also if it comes much later.
+            self._work_on(self._new_call(header, request, lambda message: None), api)
+        self._carry_out(action, call, api)
+
+    def _new_call(self, header: RequestHeader, request: Message, done: Callable[[Message | None], None]) -> Call:
+        return Call(
             self.node,
             request,
             header.api_version,
-            lambda message: self._answer(header, message),
+            done,
             client_id=header.client_id or "",
             client_host=self.transport.client_host,
             connection_id=self.connection_id,
             hang_up=self.close,
         )
-        self._call = call
-        self._carry_out(self.node.cluster.rules.action_for(call), call, api)
 
     def _refuse_version(self, header: RequestHeader, api: Api) -> None:
         if api.request is not ApiVersionsRequest:
@@ -191,27 +199,34 @@ class ServerConnection:
         if isinstance(action, Pass):
             self._work_on(call, api)
         elif isinstance(action, Reply):
-            call.reply(action.answer(call, api))
+            self._tell(call, action.answer(call, api))
         elif isinstance(action, Delay):
             self._timer = self.node.call_later(action.seconds, lambda: self._work_on(call, api))
-        elif isinstance(action, Silence):
-            if action.after:
-                self._work_on(Call(self.node, call.request, call.version, lambda message: None), api)
         elif isinstance(action, Disconnect):
-            if action.after:
-                self._work_on(Call(self.node, call.request, call.version, lambda message: None), api)
             self.abort() if action.reset else self.close()
 
     def _work_on(self, call: Call, api: Api) -> None:
         if not self.is_open:
+            return
+        if self.node.is_paused:  # by the rule that it met: it has to wait like all that comes
+            self._timer = self.node.call_later(0.0, lambda: self._work_on(call, api))
             return
         try:
             answer = self.node.handle(call)
         except Exception as error:
             log.exception("%r", call)
             self.node.cluster.bugs.append(f"{call!r}: {error!r}")
-            answer = api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR))
-        if answer is not None:
+            self._tell(call, api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR)))
+        else:
+            if answer is not None:
+                call.reply(answer)
+
+    @staticmethod
+    def _tell(call: Call, answer: Message) -> None:
+        """Give an answer that is not the handler's. Who wants none is told by hanging up, as Kafka does."""
+        if isinstance(call.request, ProduceRequest) and call.request.acks == 0:
+            call.hang_up()
+        else:
             call.reply(answer)
 
     def _answer(self, header: RequestHeader, message: Message | None) -> None:
