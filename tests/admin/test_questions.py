@@ -321,3 +321,12 @@ def test_an_interrupted_call_is_forgotten_and_the_next_one_works(world):
         w.admin.delete_topics(["t"])
     assert w.admin.list_topics().keys() == {"t"}
     assert len(w.requests(DeleteTopicsRequest)) == 1
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_whom_to_ask_is_found_out_without_waiting(world, name):
+    """Brokers, controller, leaders and coordinators are asked for one after the other, with no backoff in between."""
+    w = known_world(world)
+    before = w.clock.now()
+    assert not isinstance(CALLS[name][1](w.admin), KafkaError)
+    assert w.clock.now() - before < 0.05

@@ -68,7 +68,9 @@ def test_no_second_batch_of_a_partition_is_sent_before_the_first_is_settled_not_
     producer._metadata.request_update("test")
     producer.send("u", b"elsewhere")
     producer.send("t", b"second")
-    producer.poll(1000)
+    for _ in range(20):
+        producer.poll(100)
+    assert len(w.requests()) == 2
     assert producer._metadata.leader(T0).leader == 2
     assert w.values(TopicPartition("u", 0)) == [b"elsewhere"]
     assert w.values() == []
@@ -456,3 +458,45 @@ def test_errors_are_typed(world):
     error = receipt.error
     assert isinstance(error, BrokerResponseError)
     assert (error.code, error.api, error.partition, error.node_id) == (Code.INVALID_RECORD, "Produce", T0, 1)
+
+
+def test_a_record_for_a_new_topic_wants_a_call_at_once(world):
+    """After any time of idleness: nobody else would have its metadata asked for."""
+    w = world(topics={"t": 1, "u": 1})
+    producer = w.producer()
+    producer.send("t", b"v")
+    producer.flush()
+    producer.poll(1_000_000)
+    assert producer.wake_at() > w.clock.now() + 100
+    producer.send("u", b"v")
+    assert producer.wake_at() <= w.clock.now()
+    w.cluster.topics.by_name["t"].partitions.clear()
+    producer.flush()
+
+
+def test_news_of_a_leader_end_the_wait_for_one(world):
+    w = world(topics={"t": 1, "u": 1})
+    producer = w.producer(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+    log = w.cluster.partition("t")
+    log.elect(-1)
+    receipt = producer.send("t", b"v")
+    producer.poll(1000)
+    log.elect(1)
+    producer.send("u", b"v")  # a topic not known yet: metadata is asked for at once, and tells of both
+    before = w.clock.now()
+    producer.flush()
+    assert receipt.result().offset == 0
+    assert w.clock.now() - before < 0.1
+
+
+def test_a_success_ends_the_growth_of_the_backoff(world):
+    w = world()
+    producer = w.producer()
+    w.refuse_produce(*[Code.NOT_ENOUGH_REPLICAS] * 4)
+    producer.send("t", b"v")
+    producer.flush()
+    w.refuse_produce(Code.NOT_ENOUGH_REPLICAS)
+    producer.send("t", b"w")
+    before = w.clock.now()
+    producer.flush()
+    assert 0.07 < w.clock.now() - before < 0.14
