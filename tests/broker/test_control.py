@@ -6,12 +6,12 @@ import json
 from types import SimpleNamespace
 
 import pytest
+
+from thinconsumer import IllegalArgumentError, IllegalStateError, TopicPartition
 from thinconsumer.broker.control import BrokerProcessError, Dispatcher, call_line, is_older, pack, result_of, unpack
 from thinconsumer.broker.controller import ControllerError
 from thinconsumer.broker.faults import Delay, Disconnect, Reply, Rule, Rules, Silence
 from thinconsumer.broker.image import Image, TopicImage
-
-from thinconsumer import IllegalArgumentError, IllegalStateError, TopicPartition
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
 

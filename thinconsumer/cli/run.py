@@ -20,7 +20,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-from .. import __version__
+from .._version import __version__
 from ..errors import (
     BrokerResponseError,
     KafkaConfigurationError,
