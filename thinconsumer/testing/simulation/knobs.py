@@ -93,6 +93,9 @@ class ClientKnobs:
         self.request_timeout_ms = max(self.request_timeout_ms, 2 * fetch_max_wait_ms)
         self.connections_max_idle_ms = max(self.connections_max_idle_ms, self.request_timeout_ms + 500)
         self.fetch_min_bytes = min(self.fetch_min_bytes, self.fetch_max_bytes)
+        if self.blocks:
+            # A loop of polls of 10 ms is thousands of steps in which nothing happens.
+            self.poll_timeout_ms = max(self.poll_timeout_ms, 100)
 
     def options(self, rack: str) -> dict[str, Any]:
         """Return the Consumer's options."""
