@@ -58,6 +58,16 @@ def test_old_records_go_after_a_while(new_cluster):
     assert [node.partitions[TP].log.start_offset for node in cluster.nodes.values()] == [1, 1]
 
 
+def test_producers_that_are_silent_for_long_are_forgotten(new_cluster):
+    """Their sequence numbers begin anew then, as in Kafka."""
+    cluster = new_cluster(1, {"t": 1}, producer_id_expiration_ms=DAY_MS)
+    cluster.produce("t", [b"a"], producer_id=7, producer_epoch=0, base_sequence=0)
+    with pytest.raises(ValueError, match="error 45"):
+        cluster.produce("t", [b"c"], producer_id=7, producer_epoch=0, base_sequence=5)
+    cluster.advance(DAY_MS / 1000 * 1.1)
+    assert cluster.produce("t", [b"c"], producer_id=7, producer_epoch=0, base_sequence=5) == 1
+
+
 def test_compaction_on_demand(new_cluster):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 2, {"cleanup.policy": "compact"})

@@ -351,11 +351,12 @@ class Cluster:
         self.retain()
 
     def retain(self) -> None:
-        """Delete what is older or more than topics keep, as brokers do every few minutes."""
+        """Delete what is older or more than topics keep, and forget silent producers, as brokers do every few minutes."""
         now_ms = self.schedule.wall_ms()
         for node in self.nodes.values():
             for partition in list(node.partitions.values()):
                 start = partition.log.start_offset
+                partition.log.expire_producers(now_ms, self.config.producer_id_expiration_ms)
                 if node.is_running and partition.is_leader:
                     partition.log.apply_retention(now_ms, partition.high_watermark)
                     if partition.log.start_offset != start:

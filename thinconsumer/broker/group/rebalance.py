@@ -159,7 +159,7 @@ def synced(group: Group, member_id: str) -> None:
 
 def _expire_syncs(group: Group) -> None:
     # Whatever ends this generation, and the last member to sync, cancel the timer: somebody is missing.
-    missing = list(group.pending_syncs)
+    missing = sorted(group.pending_syncs)  # a set's own order differs from run to run
     for member_id in missing:
         group.remove(member_id)
         group.cancel(session(member_id))
