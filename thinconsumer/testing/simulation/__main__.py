@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import signal
 import sys
 import time
 from collections import Counter
@@ -19,6 +20,8 @@ from .world import Violation
 
 #: Seconds between two lines of progress.
 PROGRESS_S = 10.0
+#: Seconds of the processor that one run may take.
+CPU_S = 60.0
 
 
 def say(*words: object) -> None:
@@ -28,12 +31,24 @@ def say(*words: object) -> None:
 
 def run_one(seed: int) -> tuple[int, Counter[str], str]:
     """Return the seed, what happened, and what was wrong."""
+    limit(CPU_S)
     try:
         return seed, Swarm(seed).run(), ""
     except Exception as error:  # noqa: BLE001 - a run that breaks in any way is one that failed
         first = str(error).split("\n\n", 2)
         words = first[1].splitlines()[0] if isinstance(error, Violation) and len(first) > 1 else repr(error)
         return seed, Counter(), words[:400]
+
+
+def limit(seconds: float) -> None:
+    """Let a run that takes so long of the processor fail: it goes round in circles. Not on Windows, which cannot."""
+    if hasattr(signal, "setitimer"):
+
+        def too_long(*_: object) -> None:
+            raise TimeoutError(f"more than {seconds:g} s of the processor's time")
+
+        signal.signal(signal.SIGVTALRM, too_long)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
 def repeat(seed: int, show_trace: bool) -> int:

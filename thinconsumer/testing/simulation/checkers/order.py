@@ -45,9 +45,7 @@ class OrderChecker(Checker):
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """The next one is that or a later one; where there is no such offset, the policy decides."""
-        truth = self.truth(tp)
-        exists = truth is not None and truth.start <= offset <= truth.end
-        self._expected[reader][tp] = _Expected(offset if exists else None)
+        self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None)
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """Anything may come."""
@@ -90,4 +88,9 @@ class OrderChecker(Checker):
         if expected.next is not None and offset < expected.next:
             self.accuse(f"{reader}'s position of {tp.topic}-{tp.partition} went back from {expected.next} to {offset}")
             return
-        expected.next = offset
+        if self._exists(tp, offset):
+            expected.next = offset
+
+    def _exists(self, tp: TopicPartition, offset: int) -> bool:
+        truth = self.truth(tp)
+        return truth is not None and truth.start <= offset <= truth.end

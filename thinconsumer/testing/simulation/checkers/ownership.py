@@ -1,15 +1,22 @@
-"""Is anything delivered that the reader did not want at that moment?"""
+"""Is anything delivered, or fetched, that the reader did not want at that moment?
+
+What was asked for before a pause may still come after it. But the requests of a fetch session are strictly sequential
+(KIP-227): one that follows an answer given after the pause was written after it, and must have forgotten the partition.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from ....types import TopicPartition
+from ....wire import Message
+from ....wire.fetch import FetchRequest, FetchResponse
+from ....wire.metadata import MetadataResponse
 from .base import Checker, Reader, Records
 
 
 class OwnershipChecker(Checker):
-    """Records come only of partitions that are assigned and not paused.
+    """Records come only of partitions that are assigned and not paused, and brokers are not made to send others.
 
     Who owns a partition by the coordinator's answers is for the checkers of groups, which will stand beside this one.
     """
@@ -18,10 +25,16 @@ class OwnershipChecker(Checker):
         super().__init__(*args)  # type: ignore[arg-type]
         self._assigned: dict[Reader, set[TopicPartition]] = {}
         self._paused: dict[Reader, set[TopicPartition]] = {}
+        self._moment = 0  #: Counts answers: what came before what.
+        #: By client: since when it has not wanted a partition.
+        self._unwanted: dict[str, dict[TopicPartition, int]] = {}
+        self._answered: dict[tuple[str, int, int], int] = {}  #: By client, node and session: when last.
+        self._names: dict[bytes, str] = {}  #: Of topics, by id.
 
     def started(self, reader: Reader) -> None:
         """It has nothing."""
         self._assigned[reader], self._paused[reader] = set(), set()
+        self._unwanted[reader.name] = {}
 
     def ended(self, reader: Reader) -> None:
         """It has nothing any more."""
@@ -29,8 +42,11 @@ class OwnershipChecker(Checker):
 
     def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
         """It has these."""
+        gone = self._assigned[reader] - set(tps)
         self._assigned[reader] = set(tps)
         self._paused[reader] &= set(tps)
+        self._want(reader, set(tps) - self._paused[reader], True)
+        self._want(reader, gone, False)
 
     def paused(self, reader: Reader, tps: Iterable[TopicPartition], on: bool) -> None:
         """It wants these, or does not."""
@@ -38,6 +54,7 @@ class OwnershipChecker(Checker):
             self._paused[reader] |= set(tps)
         else:
             self._paused[reader] -= set(tps)
+        self._want(reader, tps, not on)
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
         """Compare with what it has and wants."""
@@ -47,3 +64,31 @@ class OwnershipChecker(Checker):
                 self.accuse(f"{reader} was given records of {name}, which is not assigned to it")
             elif tp in self._paused[reader]:
                 self.accuse(f"{reader} was given records of {name}, which it has paused")
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Look for what nobody wants in a session that has been told so."""
+        if isinstance(response, MetadataResponse):
+            self._names.update((topic.topic_id, topic.name) for topic in response.topics if topic.name)
+        if not isinstance(request, FetchRequest) or not isinstance(response, FetchResponse) or not response.session_id:
+            return
+        session = client, node, response.session_id
+        before = self._answered.get(session, 0)
+        self._moment += 1
+        self._answered[session] = self._moment
+        unwanted = self._unwanted.get(client)
+        if not unwanted or request.session_epoch <= 0:
+            return
+        for topic in response.responses:
+            name = topic.topic or self._names.get(topic.topic_id, "")
+            for data in topic.partitions:
+                if data.records and unwanted.get(TopicPartition(name, data.partition_index), before) < before:
+                    words = f"node {node} still sends {client} records of {name}-{data.partition_index}"
+                    self.accuse(f"{words}, which it does not want, in a session that should have forgotten them")
+
+    def _want(self, reader: Reader, tps: Iterable[TopicPartition], on: bool) -> None:
+        unwanted = self._unwanted[reader.name]
+        for tp in tps:
+            if on:
+                unwanted.pop(tp, None)
+            else:
+                unwanted.setdefault(tp, self._moment)
