@@ -24,11 +24,11 @@ class Commands:
         self.folder = folder
         self.children = []
 
-    def start(self, *words, **streams):
+    def start(self, *words, warnings="error", **streams):
         """Start one; its streams are pipes of text unless told otherwise."""
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         child = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "thinconsumer", *map(str, words)],
+            [sys.executable, "-W", warnings, "-m", "thinconsumer", *map(str, words)],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])},
             text=True,

@@ -125,7 +125,7 @@ def test_it_goes_on_reading_until_ctrl_c(commands, cluster, topic):
     started = time.monotonic()
     out, err = child.communicate(timeout=10)
     assert child.returncode == 130
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
     assert (out, err) == ("", "")
 
 

@@ -58,6 +58,28 @@ def test_a_record_as_text():
     assert output.record_as_text(record(None, None), b": ") == b"null: null\n"
 
 
+class Bare:
+    """A file that takes five bytes at a time, as bare ones may."""
+
+    def __init__(self):
+        self.buffer = self
+        self.taken = b""
+
+    def write(self, data):
+        self.taken += bytes(data[:5])
+        return min(5, len(data))
+
+    def flush(self):
+        self.taken += b"|"
+
+
+def test_output_is_whole_even_where_writing_takes_a_part_only(monkeypatch):
+    bare = Bare()
+    monkeypatch.setattr("sys.stdout", bare)
+    output.Output().write(iter([b"one\n", b"", b"two\n", b"three\n"]))
+    assert bare.taken == b"one\ntwo\nthree\n|"
+
+
 def test_a_table_is_straight_and_numbers_stand_to_the_right(capsys):
     output.print_rows(
         ["topic", "lag_now"], [{"topic": "a", "lag_now": 5}, {"topic": "longer", "lag_now": 12345}], False

@@ -98,9 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
         try:
             for batch in _at_most(options.max, batches):
-                for record in batch:
-                    output.write(form(record))
-                output.flush()
+                output.write(map(form, batch))
                 count += len(batch)
                 progress.update(how_far)
         finally:

@@ -68,17 +68,17 @@ def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
 
 
 class Output:
-    """Bytes to standard output, unbuffered where they are to be seen at once by :meth:`flush`."""
+    """Bytes to standard output."""
 
     def __init__(self) -> None:
         self._stream = sys.stdout.buffer
 
-    def write(self, data: bytes) -> None:
-        """Write, sooner or later."""
-        self._stream.write(data)
-
-    def flush(self) -> None:
-        """Let whoever reads see it. Raises BrokenPipeError when nobody does."""
+    def write(self, lines: Iterable[bytes]) -> None:
+        """Write them all, and let whoever reads see them. Raises BrokenPipeError when nobody does."""
+        left = memoryview(b"".join(lines))
+        while left:
+            # Under PYTHONUNBUFFERED this is a bare file, which may take a part only.
+            left = left[self._stream.write(left) :]
         self._stream.flush()
 
 
