@@ -83,6 +83,10 @@ class Truth:
             self._forget_from(lost_from, epoch)
         while self.epochs and self.epochs[-1][1] >= log.end_offset:
             self.epochs.pop()
+        # One that the new leader knows nothing of is no more, even if nothing was written in it: what an older leader
+        # wrote alone, there or behind it, counts from now on.
+        known = {own for own, _ in log.epochs}
+        self.epochs = [(own, start) for own, start in self.epochs if own in known or start < log.start_offset]
         self.epochs.append((epoch, log.end_offset))
 
     def commit(self, log: Log, low: int, high: int) -> None:
