@@ -92,7 +92,8 @@ class ClientKnobs:
         """Contradict neither each other nor how long brokers may wait."""
         self.request_timeout_ms = max(self.request_timeout_ms, 2 * fetch_max_wait_ms)
         self.connections_max_idle_ms = max(self.connections_max_idle_ms, self.request_timeout_ms + 500)
-        self.fetch_min_bytes = min(self.fetch_min_bytes, self.fetch_max_bytes)
+        # With less of one partition than brokers wait for, each batch takes the whole fetch_max_wait_ms, as on Kafka.
+        self.fetch_min_bytes = min(self.fetch_min_bytes, self.fetch_max_bytes, self.max_partition_fetch_bytes)
         if self.blocks:
             # A loop of polls of 10 ms is thousands of steps in which nothing happens.
             self.poll_timeout_ms = max(self.poll_timeout_ms, 100)
