@@ -1,0 +1,69 @@
+"""The swarm notices bugs: each mutation of the client is caught by the seed that is written down for it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+def _load() -> ModuleType:
+    """Load the file beside this one; tests are not importable by name."""
+    path = Path(__file__).with_name("mutations.py")
+    spec = importlib.util.spec_from_file_location("swarm_mutations", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+mutations = _load()
+PINS = mutations.pins()
+
+
+@functools.cache
+def sound(seed: int) -> object:
+    """Run a seed without any mutation; many mutations share one."""
+    return mutations.run(seed)
+
+
+def test_there_are_at_least_twelve_mutations_and_each_has_a_seed() -> None:
+    """A mutation without a seed is not checked, and a seed without a mutation is a leftover."""
+    assert len(mutations.MUTATIONS) >= 12
+    assert set(PINS) == set(mutations.MUTATIONS), mutations.COMMAND.format(name="all")
+
+
+@pytest.mark.parametrize("name", list(PINS))
+def test_swarm_catches(name: str) -> None:
+    """The same seed is fine without the bug, and accused with it."""
+    seed = PINS[name].seed
+    again = f"if knobs have changed, find another seed: {mutations.COMMAND.format(name=repr(name))}"
+    fine = sound(seed)
+    assert not fine.accuser, f"seed {seed} fails without the mutation: {fine.words}; {again}"
+    caught = mutations.run(seed, mutations.MUTATIONS[name])
+    assert caught.accuser, f"nobody notices with seed {seed} that {mutations.MUTATIONS[name].breaks!r}; {again}"
+
+
+def test_mutation_is_taken_back() -> None:
+    """Whatever runs after it must meet the real client, also when the run was cut short."""
+    mutation = mutations.MUTATIONS["max_poll_records ignored"]
+    owner, method = mutation.edits[0].owner, mutation.edits[0].method
+    before = vars(owner)[method]
+    with contextlib.suppress(ZeroDivisionError), mutation.applied():
+        assert vars(owner)[method] is not before
+        raise ZeroDivisionError
+    assert vars(owner)[method] is before
+
+
+def test_words_that_are_gone_are_an_error() -> None:
+    """A mutation that changes nothing would be one that is never caught, and nobody would know why."""
+    edit = mutations.Edit(mutations.Collector, "place", "no such words", "")
+    with pytest.raises(LookupError, match="no such words"):
+        edit.rewritten()
