@@ -160,16 +160,31 @@ def test_sessions_can_be_switched_off(make, kit):
 
 
 def test_pain_G5_the_preferred_replica_is_asked_until_it_expires(make, kit):
-    world = make(metadata_max_age_ms=5000)
+    world = make(metadata_max_age_ms=50_000)
     [a] = world.simple(0, leader=1)
     world.receive({a.tp: {"preferred_read_replica": 2}})
     sent = world.fetch()
     assert sent.node_id == 2
     sent.answer({a.tp: kit.batch(0, 1)})
     assert a.preferred_replica == 2, "the follower's -1 keeps it"
-    world.now += 5
+    world.now += 50
     sent = world.fetch()
     assert sent.node_id == 1 and sent.forgotten() == set()
+
+
+def test_a_preferred_replica_is_not_forgotten_while_a_fetch_is_out_to_it(make, kit):
+    """A partition that has to wait for another's long poll would else go to and fro between the two, and never be read."""
+    world = make(metadata_max_age_ms=700, fetch_max_wait_ms=5000, request_timeout_ms=30_000)
+    a, b = world.simple(0, 0, leader=1)
+    world.receive({a.tp: {"preferred_read_replica": 2}})
+    sent = world.fetches()
+    assert {node: set(one.asked()) for node, one in sent.items()} == {1: {b.tp}, 2: {a.tp}}
+    sent[1].answer({b.tp: {"preferred_read_replica": 2}})
+    world.now += 5
+    sent[2].answer({})
+    again = world.fetch()
+    assert again.node_id == 2
+    assert b.tp in again.asked()
 
 
 @pytest.mark.parametrize("written", [True, False])
