@@ -73,9 +73,9 @@ class SimNetwork(Network):
     """See the module. ``cuts`` are pairs (from, to) between which nothing gets through."""
 
     def __init__(self, world: World, weather: Weather | None = None) -> None:
-        super().__init__(world.clock)
-        self.world = world
         self.weather = weather or Weather()
+        super().__init__(world.clock, chunk=self.weather.chunk)
+        self.world = world
         self.mishaps = Mishaps()
         self.cuts: set[tuple[Who, Who]] = set()
         self.powerless: set[int] = set()  #: Hosts that answer nothing at all, not even "refused".
@@ -240,8 +240,8 @@ class Lane:
         self._schedule()
 
     def clear(self) -> None:
-        """Lose everything that is under way."""
-        self._queue.clear()
+        """Lose everything that is under way. Its moments still come, and must not hurry what is sent after it."""
+        self._queue = deque([_nothing] * len(self._queue))
 
     def release(self) -> None:
         """A cut is over: what was held comes."""
@@ -264,6 +264,10 @@ class Lane:
             self._held += 1
             return
         self._queue.popleft()()
+
+
+def _nothing() -> None:
+    """Arrive as what was lost."""
 
 
 class SimConnection(MemoryConnection):

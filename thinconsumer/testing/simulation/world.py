@@ -134,9 +134,11 @@ class Actor:
         self.wake()
 
     def _have_turn(self, moment: float) -> None:
-        if moment != self._due or self._in_turn or not self.is_active:
+        if moment != self._due:
             return
-        self._due = NEVER
+        self._due = NEVER  # even if it is busy: a moment that stayed here would be earlier than all to come, for ever
+        if self._in_turn or not self.is_active:
+            return
         self._in_turn = True
         try:
             due = self.turn()

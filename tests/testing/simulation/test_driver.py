@@ -1,0 +1,157 @@
+"""A client's process: nothing reaches it outside of its steps, a waiting step lets the world go on, and death is final."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.testing.simulation.driver import Crashed
+
+
+def test_a_client_that_is_not_stepped_notices_nothing_however_long_it_takes(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    connection.send(b"news")
+    town.pass_time(10)
+    assert ann.driver.has_mail and not stream.received
+    before = town.world.now()
+    assert ann.driver.step(ann.orders, before + 5)
+    assert bytes(stream.received) == b"news" and not ann.driver.has_mail
+    assert town.world.now() == before  # what has come is taken without waiting
+
+
+def test_a_waiting_step_ends_when_mail_comes_or_the_deadline_or_the_endpoints_own_time(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    began = town.world.now()
+    town.world.call_later(2.0, lambda: connection.send(b"x"))
+    assert ann.driver.step(ann.orders, began + 10)
+    assert town.world.now() == pytest.approx(began + 2.0005)
+    began = town.world.now()
+    assert not ann.driver.step(ann.orders, began + 10)
+    assert town.world.now() == began + 10
+    ann.orders.wakes_at = began + 13
+    assert not ann.driver.step(ann.orders, began + 20)
+    assert town.world.now() == began + 13
+
+
+def test_a_step_whose_deadline_has_come_sends_and_does_not_wait(town):
+    ann = town.client()
+    stream, _ = town.connect(ann)
+    before = town.world.now(), town.world.happened
+    stream.outgoing.append(b"quick")
+    assert not ann.driver.step(ann.orders, town.world.now())
+    assert (town.world.now(), town.world.happened) == before
+    town.pass_time(0.01)
+    assert town.nodes[1].text == b"quick"
+
+
+def test_mail_of_others_does_not_end_the_wait(town):
+    ann, bob = town.client("ann"), town.client("bob")
+    town.connect(ann)
+    stream, connection = town.connect(bob)
+    connection.send(b"for bob")
+    began = town.world.now()
+    assert not ann.driver.step(ann.orders, began + 3)
+    assert town.world.now() == began + 3
+    assert bob.driver.has_mail and not ann.driver.has_mail
+
+
+def test_on_mail_is_called_once_for_each_arrival(town):
+    ann = town.client()
+    _, connection = town.connect(ann)
+    moments = []
+    ann.driver.on_mail = lambda: moments.append(town.world.now())
+    began = town.world.now()
+    connection.send(b"a")
+    town.world.call_later(1, lambda: connection.send(b"b"))
+    town.pass_time(5)
+    assert moments == [pytest.approx(began + 0.0005), pytest.approx(began + 1.0005)]
+
+
+def test_mail_of_a_connection_that_was_hung_up_is_thrown_away(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    connection.send(b"late")
+    town.pass_time(1)
+    ann.hang_up(stream)
+    ann.driver.step(ann.orders, town.world.now())
+    assert not stream.received and not ann.driver.has_mail
+
+
+def test_wakeup_ends_one_step_early(town):
+    ann = town.client()
+    began = town.world.now()
+    town.world.call_later(1.0, ann.driver.wakeup)
+    assert not ann.driver.step(ann.orders, began + 9)
+    assert not ann.driver.step(ann.orders, began)
+    town.world.call_later(2.0, lambda: None)
+    ann.driver.step(ann.orders, began + 9)
+    assert town.world.now() == began + 9
+    assert ann.driver.take_wakeup() and not ann.driver.take_wakeup()
+
+
+def test_wakeup_during_a_wait_ends_it_when_it_comes(town):
+    ann = town.client()
+    began = town.world.now()
+    town.world.call_later(1.0, ann.driver.wakeup)
+    ann.driver.step(ann.orders, began + 9)
+    assert town.world.now() == began + 1.0
+
+
+@pytest.mark.parametrize("silently", [False, True])
+def test_a_dead_process_says_nothing_more_and_its_host_tells_the_node_if_it_can(town, silently):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    connection.send(b"unread")
+    town.pass_time(0.1)
+    ann.driver.die(silently=silently)
+    assert ann.driver.streams == [] and town.network.connections == []
+    town.pass_time(1)
+    assert (connection in town.nodes[1].lost) is not silently
+    connection.send(b"are you there?")
+    town.pass_time(1)
+    assert (connection in town.nodes[1].lost) is not silently  # no host, no reset
+    assert not stream.received and stream.lost == []
+    with pytest.raises(Crashed, match="ann"):
+        ann.driver.step(ann.orders, town.world.now())
+
+
+def test_death_comes_in_the_middle_of_a_call_too_and_no_except_exception_holds_it_up(town):
+    ann = town.client()
+    town.connect(ann)
+    began = town.world.now()
+    town.world.call_later(2, ann.driver.die)
+    with pytest.raises(Crashed):
+        ann.driver.step(ann.orders, began + 60)
+    assert town.world.now() == began + 2 and town.world.depth == 0
+    assert not issubclass(Crashed, Exception)
+
+
+def test_a_closed_driver_hangs_up_and_refuses_to_be_stepped(town):
+    ann = town.client()
+    _, connection = town.connect(ann)
+    connection.send(b"unread")
+    town.pass_time(1)
+    ann.driver.close()
+    assert not ann.driver.has_mail
+    connection.send(b"more")
+    town.pass_time(1)
+    assert connection in town.nodes[1].lost and not ann.driver.has_mail
+    with pytest.raises(IllegalStateError, match="closed"):
+        ann.driver.step(ann.orders, town.world.now())
+
+
+def test_a_hosts_calendar_may_be_wrong_and_its_monotonic_clock_is_not(town):
+    ann, bob = town.client("ann"), town.client("bob")
+    ann.driver.wall_skew = -3600.0
+    assert ann.driver.wall_time() == bob.driver.wall_time() - 3600
+    assert ann.driver.now() == bob.driver.now() == town.world.now()
+
+
+def test_drivers_draw_from_streams_of_their_own_names(make_town):
+    def draws(name, seed=1):
+        return [make_town(seed).client(name).driver.random.random() for _ in range(2)]
+
+    assert draws("ann") == draws("ann")
+    assert draws("ann") != draws("bob") and draws("ann") != draws("ann", 2)

@@ -1,0 +1,382 @@
+"""The simulated network does what its weather and its faults say, at the stated time, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.errors import IllegalArgumentError
+from thinconsumer.testing.simulation.network import NO_ANSWER, REFUSED, RESET, Mishaps, Tap
+
+LATENCY = 0.0005
+
+
+class Notes(Tap):
+    """Notes what passes by."""
+
+    def __init__(self):
+        self.seen = []
+
+    def opened(self, connection):
+        self.seen.append(("opened", connection.label))
+
+    def reached_node(self, connection, data):
+        self.seen.append(("up", data))
+
+    def left_node(self, connection, data):
+        self.seen.append(("down", data))
+
+    def closed(self, connection):
+        self.seen.append(("closed", connection.label))
+
+
+def say(stage, stream, *messages, seconds=0.0):
+    """Send each message in a step of its own."""
+    for message in messages:
+        stream.outgoing.append(message)
+        stage.driver.step(stage.orders, stage.driver.now() + seconds)
+
+
+# -- good days
+
+
+def test_everything_takes_its_latency_and_arrives_in_order(town):
+    ann = town.client()
+    began = town.world.now()
+    stream = town.dial(ann)
+    ann.run(0.01)
+    assert stream.calls == [("made", pytest.approx(began + 2 * LATENCY))]
+    sent_at = town.world.now()
+    say(ann, stream, b"one ", b"two ", b"three")
+    ann.run(0.01)
+    assert [data for _, data in town.nodes[1].heard] == [b"one ", b"two ", b"three"]
+    assert town.nodes[1].heard[0][0] == pytest.approx(sent_at + LATENCY)
+    assert town.nodes[2].heard == []
+    answered_at = town.world.now()
+    for word in (b"a", b"b"):
+        town.nodes[1].connections[0].send(word)
+    ann.run(0.01)
+    assert bytes(stream.received) == b"ab"
+    assert stream.calls[-1] == ("received", pytest.approx(answered_at + LATENCY))
+    assert stream.lost == [] and town.nodes[1].lost == []
+    assert town.network.mishaps == Mishaps()
+
+
+def test_jitter_never_lets_a_message_overtake_another_of_its_connection_but_those_of_others(make_town):
+    town = make_town(jitter_s=0.5)
+    ann, bob = town.client("ann"), town.client("bob")
+    (one, _), (other, _) = town.connect(ann), town.connect(bob)
+    for number in range(40):
+        say(ann, one, b"a%d;" % number)
+        say(bob, other, b"b%d;" % number)
+    town.pass_time(2.0)
+    order = [data for _, data in town.nodes[1].heard]
+    for who in (b"a", b"b"):
+        assert [data for data in order if data.startswith(who)] == [b"%s%d;" % (who, n) for n in range(40)]
+    sent = [b"%s%d;" % (who, n) for n in range(40) for who in (b"a", b"b")]
+    assert order != sent
+
+
+def test_a_path_has_its_own_latency_and_keeps_it(make_town):
+    town = make_town(latency_min_s=0.01, latency_max_s=0.2)
+    delays = {(a, b): town.network.delay_between(a, b) for a in ("ann", "bob", 1) for b in (1, 2, "ann")}
+    assert all(0.01 <= delay <= 0.2 for delay in delays.values())
+    assert len(set(delays.values())) == len(delays)
+    assert delays == {path: town.network.delay_between(*path) for path in delays}
+
+
+def test_slow_nodes_are_slow_in_both_directions_and_nobody_else_is(town):
+    town.network.slow[1] = 0.3
+    assert town.network.delay_between("ann", 1) == pytest.approx(0.3 + LATENCY)
+    assert town.network.delay_between(1, "ann") == pytest.approx(0.3 + LATENCY)
+    assert town.network.delay_between("ann", 2) == pytest.approx(LATENCY)
+
+
+def test_orderly_ends_arrive_behind_what_was_said_before_them(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    connection.send(b"bye")
+    connection.close()
+    assert not connection.is_served
+    ann.run(0.01)
+    assert [name for name, _ in stream.calls] == ["made", "received", "lost"] and stream.lost == [None]
+    stream, connection = town.connect(ann)
+    say(ann, stream, b"bye")
+    ann.hang_up(stream)
+    ann.run(0.01)
+    assert town.nodes[1].text == b"bye" and town.nodes[1].lost == [connection]
+    assert stream.lost == [] and town.network.connections == []
+
+
+def test_taps_see_both_directions_where_the_node_stands(town):
+    town.network.on_frame = notes = Notes()
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    say(ann, stream, b"question")
+    ann.run(0.01)
+    connection.send(b"answer")
+    ann.hang_up(stream)
+    ann.run(0.01)
+    assert notes.seen == [("opened", "ann#1"), ("up", b"question"), ("down", b"answer"), ("closed", "ann#1")]
+
+
+def test_call_later_comes_only_while_the_node_serves(town):
+    stream, connection = town.connect(town.client())
+    came = []
+    connection.call_later(1.0, lambda: came.append("first"))
+    connection.call_later(3.0, lambda: came.append("second"))
+    town.pass_time(2.0)
+    connection.reset()
+    town.pass_time(5.0)
+    assert came == ["first"]
+    assert stream.lost == []  # nobody has stepped the client, so that it cannot know yet
+
+
+# -- who is where
+
+
+def test_a_node_that_was_shut_refuses_and_keeps_its_connections_until_it_opens_again(town):
+    ann = town.client()
+    stream, _ = town.connect(ann)
+    town.network.shut(1)
+    refused = town.dial(ann)
+    say(ann, stream, b"still here")
+    ann.run(0.01)
+    assert REFUSED in str(refused.lost[0]) and town.network.mishaps.refused == 1
+    assert town.nodes[1].text == b"still here"
+    town.connect(ann, 2)
+    town.network.open(1)
+    town.connect(ann)
+
+
+def test_a_host_without_power_answers_nothing_at_all(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    town.network.shut(1, silently=True)
+    connection.reset()
+    dialled = town.dial(ann)
+    say(ann, stream, b"hello?")
+    ann.run(30)
+    assert dialled.calls == [] and stream.lost == [] and town.nodes[1].heard == []
+    town.network.open(1)
+    say(ann, stream, b"hello?")
+    ann.run(0.01)
+    assert RESET in str(stream.lost[0])  # its host is up again, and knows nothing of the connection
+    assert dialled.calls == []
+
+
+def test_names_resolve_unless_the_weather_is_bad_or_nobody_has_them(make_town):
+    town = make_town()
+    addresses, error = town.network.resolve("kafka2", 9092)
+    assert [str(address) for address in addresses] == ["10.0.0.2:9092"] and error == ""
+    addresses, error = town.network.resolve("nobody", 9092)
+    assert addresses == [] and "does not resolve" in error
+    assert [str(address) for address in town.network.resolve("10.0.0.9", 1)[0]] == ["10.0.0.9:1"]
+    assert (town.network.node_at(("10.0.0.2", 9092)), town.network.node_at(("10.0.0.2", 1))) == (2, -1)
+    town = make_town(dns_failure_rate=1.0)
+    assert town.network.resolve("kafka2", 9092) == ([], NO_ANSWER)
+    assert town.network.mishaps == Mishaps(dns=1)
+    town.network.weather.calm()
+    assert town.network.resolve("kafka2", 9092)[1] == ""
+
+
+# -- weather
+
+
+def test_refused_dials_never_reach_whoever_listens(make_town):
+    town = make_town(refuse_rate=1.0)
+    ann = town.client()
+    stream = town.dial(ann)
+    ann.run(0.01)
+    assert REFUSED in str(stream.lost[0])
+    assert town.nodes[1].connections == [] and town.network.mishaps == Mishaps(refused=1)
+
+
+def test_swallowed_connections_say_nothing_to_anybody(make_town):
+    town = make_town(swallow_rate=1.0)
+    ann = town.client()
+    stream = town.dial(ann)
+    ann.run(60)
+    assert stream.calls == [] and len(ann.driver.streams) == 1
+    assert town.nodes[1].connections == [] and town.network.mishaps == Mishaps(swallowed=1)
+    ann.hang_up(stream)
+    ann.run(1)
+    assert town.network.connections == []
+
+
+def test_split_messages_come_in_two_parts_and_are_the_same(make_town):
+    town = make_town(split_rate=1.0)
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    say(ann, stream, b"question", b"?")
+    ann.run(0.01)
+    assert len(town.nodes[1].heard) == 3 and town.nodes[1].text == b"question?"
+    connection.send(b"answer")
+    ann.run(0.01)
+    assert len(stream.sizes) == 2 and bytes(stream.received) == b"answer"
+
+
+@pytest.mark.parametrize(("chunk", "sizes"), [(None, [7]), (3, [3, 3, 1]), (1, [1] * 7), (100, [7])])
+def test_clients_read_as_much_at_a_time_as_the_weather_says(make_town, chunk, sizes):
+    town = make_town(chunk=chunk)
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    connection.send(b"1234567")
+    ann.run(0.01)
+    assert stream.sizes == sizes and bytes(stream.received) == b"1234567"
+
+
+def test_lost_messages_take_their_connection_along_and_at_times_only_one_side_learns_of_it(make_town):
+    town = make_town()
+    told = []
+    for _ in range(60):
+        ann = town.client()
+        stream, connection = town.connect(ann)
+        town.network.weather.reset_rate = 1.0
+        say(ann, stream, b"lost")
+        ann.run(0.01)
+        town.network.weather.reset_rate = 0.0
+        told.append((bool(stream.lost), connection in town.nodes[1].lost))
+        assert town.nodes[1].heard == []
+    assert set(told) == {(True, True), (True, False), (False, True)}
+    halves = sum(client != server for client, server in told)
+    assert 15 <= halves <= 45  # about half of them
+    assert town.network.mishaps == Mishaps(resets=60, half_open=halves)
+
+
+def test_calm_weather_ends_mishaps_and_leaves_distances(make_town):
+    rates = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
+    town = make_town(latency_max_s=0.1, jitter_s=0.2, chunk=5, **dict.fromkeys(rates, 1.0))
+    weather = town.network.weather
+    weather.calm()
+    assert [getattr(weather, rate) for rate in rates] == [0.0] * 5
+    assert (weather.latency_max_s, weather.jitter_s, weather.chunk) == (0.1, 0.2, 5)
+
+
+# -- faults by order
+
+
+@pytest.mark.parametrize(
+    ("told", "client", "server"),
+    [("both", True, True), ("client", True, False), ("server", False, True), ("nobody", False, False)],
+)
+def test_broken_connections_lose_what_is_under_way_and_tell_who_is_to_be_told(town, told, client, server):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    say(ann, stream, b"up")
+    connection.send(b"down")
+    town.network.break_off(connection, told=told)
+    ann.run(1)
+    assert (bool(stream.lost), bool(town.nodes[1].lost)) == (client, server)
+    assert town.nodes[1].heard == [] and not stream.received
+    assert town.network.mishaps == Mishaps(resets=1, half_open=client != server)
+
+
+def test_a_side_that_believes_in_a_half_open_connection_learns_the_truth_when_it_speaks(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    town.network.break_off(connection, told="server")
+    say(ann, stream, b"are you there?")
+    ann.run(1)
+    assert RESET in str(stream.lost[0]) and town.nodes[1].heard == []
+    stream, connection = town.connect(ann)
+    town.network.break_off(connection, told="client")
+    ann.run(1)
+    connection.send(b"are you there?")
+    ann.run(1)
+    assert connection in town.nodes[1].lost and not stream.received
+
+
+def test_a_connection_that_nobody_knows_to_be_broken_stays_silent_for_ever(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    town.network.break_off(connection, told="nobody")
+    say(ann, stream, b"hello?")
+    connection.send(b"hello?")
+    ann.run(100)
+    assert not stream.lost and not town.nodes[1].lost and not stream.received and not town.nodes[1].heard
+    assert town.connect(ann)  # others are not concerned
+
+
+def test_only_the_four_who_may_be_told_are_accepted(town):
+    _, connection = town.connect(town.client())
+    with pytest.raises(IllegalArgumentError, match="'everybody'"):
+        town.network.break_off(connection, told="everybody")
+    assert town.network.mishaps.resets == 0
+
+
+def test_what_a_lost_message_left_behind_does_not_hurry_those_after_it(make_town):
+    """The node goes on speaking on a half-open connection: its next message takes its whole way."""
+    town = make_town(latency_min_s=1.0, latency_max_s=1.0)
+    ann = town.client()
+    town.dial(ann)
+    ann.run(3)
+    (connection,) = town.nodes[1].connections
+    connection.send(b"lost")
+    town.pass_time(0.9)
+    town.network.break_off(connection, told="client")
+    ann.driver.step(ann.orders, ann.driver.now())
+    connection.send(b"are you there?")
+    town.pass_time(1.9)  # 1 s down, and 1 s up again for the reset
+    assert town.nodes[1].lost == []
+    town.pass_time(0.2)
+    assert town.nodes[1].lost == [connection]
+
+
+def test_cuts_hold_one_direction_back_and_heal_delivers_it_in_order(town):
+    ann, bob = town.client("ann"), town.client("bob")
+    (stream, connection), (other, _) = town.connect(ann), town.connect(bob)
+    town.network.cut(["ann"], [1])
+    say(ann, stream, b"a", b"b", b"c")
+    say(bob, other, b"bob")
+    connection.send(b"down")
+    ann.run(5)
+    assert town.nodes[1].text == b"bob" and bytes(stream.received) == b"down"
+    town.connect(ann, 2)
+    assert town.network.is_cut("ann", 1) and not town.network.is_cut(1, "ann")
+    town.network.heal()
+    ann.run(0.01)
+    assert town.nodes[1].text == b"bobabc" and town.nodes[1].lost == []
+    assert town.network.mishaps == Mishaps(held=1)
+
+
+def test_messages_that_a_second_cut_meets_wait_again_and_come_once(town):
+    ann = town.client()
+    stream, connection = town.connect(ann)
+    for _ in range(2):
+        town.network.cut([1], ["ann", "bob"])
+        connection.send(b"x")
+        ann.run(1)
+        town.network.heal()
+        town.network.cut([1], ["ann"])
+        ann.run(1)
+        assert not stream.received
+    town.network.heal()
+    ann.run(1)
+    assert bytes(stream.received) == b"xx"
+
+
+def test_dials_wait_for_the_end_of_a_cut(town):
+    town.network.cut([1], ["ann"])
+    ann = town.client()
+    stream = town.dial(ann)
+    ann.run(9)
+    assert stream.calls == [] and len(town.nodes[1].connections) == 1  # it arrived; the answer does not
+    town.network.heal()
+    ann.run(0.01)
+    assert [name for name, _ in stream.calls] == ["made"]
+
+
+def test_the_same_seed_has_the_same_mishaps_at_the_same_time_and_another_has_others(make_town):
+    def story(seed):
+        town = make_town(seed, latency_max_s=0.1, jitter_s=0.1, split_rate=0.3, reset_rate=0.2, refuse_rate=0.2)
+        ann = town.client()
+        streams = [town.dial(ann) for _ in range(10)]
+        for number in range(10):
+            for stream in streams:
+                if stream.calls and not stream.lost:
+                    stream.outgoing.append(b"%d" % number * 9)
+            ann.run(0.2)
+        return town.nodes[1].heard, [stream.calls for stream in streams], town.network.mishaps
+
+    assert story(5) == story(5)
+    assert story(5) != story(6)

@@ -1,0 +1,227 @@
+"""Time, events and turns: in the order of time, nested on the stack of whoever waits, and nobody entered twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation.world import Actor, Violation, World
+from thinconsumer.timers import NEVER
+
+
+class Letterbox:
+    """Waits for mail."""
+
+    has_mail = False
+
+    def drop(self):
+        self.has_mail = True
+
+
+class Worker(Actor):
+    """Notes its turns; ``plan`` says when each next one is, or is called in the turn."""
+
+    def __init__(self, world, name="worker", *plan):
+        super().__init__(world, name)
+        self.plan = list(plan)
+        self.turns = []
+
+    def turn(self):
+        self.turns.append(self.world.now())
+        step = self.plan.pop(0) if self.plan else NEVER
+        return step() if callable(step) else self.world.now() + step
+
+
+@pytest.fixture
+def world():
+    """An empty world."""
+    return World(1)
+
+
+# -- events
+
+
+def test_events_come_in_the_order_of_time_and_those_of_one_moment_as_asked_for(world):
+    came, began = [], world.now()
+    for name, seconds in (("c", 2), ("a", 1), ("d", 2), ("b", 1)):
+        world.call_later(seconds, lambda name=name: came.append((name, world.now() - began)))
+    world.run_until(began + 5)
+    assert came == [("a", 1), ("b", 1), ("c", 2), ("d", 2)]
+    assert world.now() == began + 5 and world.happened == 4
+
+
+def test_run_until_includes_its_last_moment_and_nothing_after_it(world):
+    came, began = [], world.now()
+    world.call_at(began + 1, lambda: came.append("at"))
+    world.call_at(began + 1.001, lambda: came.append("after"))
+    world.run_until(began + 1)
+    assert came == ["at"] and world.next_event_at() == began + 1.001
+
+
+def test_what_is_asked_for_in_the_past_comes_now(world):
+    world.call_at(world.now() - 100, lambda: None)
+    assert world.next_event_at() == world.now()
+
+
+def test_an_empty_world_has_no_next_event(world):
+    assert world.next_event_at() == NEVER
+
+
+def test_accusations_are_raised_by_the_step_in_which_they_were_made_with_the_time(world):
+    world.call_later(1.5, lambda: world.accuse("a record was skipped"))
+    world.call_later(2, lambda: None)
+    with pytest.raises(Violation, match=r"^at 1001\.500000: a record was skipped$"):
+        world.run_until(world.now() + 10)
+    assert world.now() == 1001.5
+
+
+# -- waiting
+
+
+def test_waiting_lets_the_world_go_on_until_mail_comes(world):
+    box, began = Letterbox(), world.now()
+    depths = []
+    world.call_later(1, lambda: depths.append(world.depth))
+    world.call_later(2, box.drop)
+    world.call_later(3, lambda: depths.append("too late"))
+    world.wait(box, began + 10)
+    assert world.now() == began + 2 and depths == [1] and world.depth == 0
+
+
+def test_waiting_ends_at_its_deadline_and_not_before_what_happens_at_it(world):
+    box, came, began = Letterbox(), [], world.now()
+    world.call_later(4, lambda: came.append("at the deadline"))
+    world.call_later(5, lambda: came.append("after"))
+    world.wait(box, began + 4)
+    assert came == ["at the deadline"] and world.now() == began + 4
+
+
+def test_who_has_mail_does_not_wait(world):
+    box = Letterbox()
+    box.drop()
+    world.call_later(0, lambda: pytest.fail("no event was due"))
+    world.wait(box, world.now() + 1)
+    assert world.happened == 0
+
+
+def test_waiting_for_what_can_never_happen_fails(world):
+    with pytest.raises(AssertionError, match="can never happen"):
+        world.wait(Letterbox(), NEVER)
+    assert world.depth == 0
+
+
+def test_waits_nest_and_the_one_below_goes_on_when_the_one_above_is_through(world):
+    outer, inner, order = Letterbox(), Letterbox(), []
+
+    def wait_inside():
+        world.wait(inner, world.now() + 3)
+        order.append(("inner", world.now() - began, world.depth))
+
+    began = world.now()
+    world.call_later(1, wait_inside)
+    world.call_later(2, outer.drop)
+    world.wait(outer, began + 10)
+    order.append(("outer", world.now() - began, world.depth))
+    assert order == [("inner", 4, 1), ("outer", 4, 0)]
+
+
+def test_a_violation_leaves_no_depth_behind(world):
+    world.call_later(1, lambda: world.accuse("wrong"))
+    with pytest.raises(Violation):
+        world.wait(Letterbox(), world.now() + 9)
+    assert world.depth == 0
+
+
+# -- actors
+
+
+def test_an_actor_has_its_turns_when_it_said_and_none_after_never(world):
+    began = world.now()
+    worker = Worker(world, "worker", 1.0, 2.0)
+    worker.wake()
+    world.run_until(began + 100)
+    assert worker.turns == [began, began + 1, began + 3]
+
+
+def test_waking_brings_a_turn_forward_and_never_adds_one(world):
+    began = world.now()
+    worker = Worker(world)
+    worker.wake(began + 5)
+    worker.wake(began + 7)
+    worker.wake(began + 2)
+    worker.wake(began + 2)
+    world.run_until(began + 100)
+    assert worker.turns == [began + 2]
+
+
+def test_waking_for_the_past_is_waking_now(world):
+    worker = Worker(world)
+    worker.wake(world.now() - 50)
+    world.run_until(world.now())
+    assert worker.turns == [world.now()]
+
+
+def test_an_actor_in_its_turn_is_not_entered_again(world):
+    box, began = Letterbox(), world.now()
+    worker = Worker(world)
+    worker.plan = [lambda: world.wait(box, began + 4) or NEVER]
+    worker.wake()
+    for seconds in (1, 2, 3):
+        world.call_later(seconds, worker.wake)
+    world.run_until(began + 10)
+    assert worker.turns == [began]
+
+
+def test_others_have_their_turns_while_one_waits_in_a_call(world):
+    box, began = Letterbox(), world.now()
+    sleeper, worker = Worker(world, "sleeper"), Worker(world, "worker", 1, 1, 1, 1)
+    sleeper.plan = [lambda: world.wait(box, began + 2.5) or NEVER]
+    sleeper.wake()
+    worker.wake()
+    world.step()
+    assert worker.turns == [began, began + 1, began + 2] and world.now() == began + 2.5
+
+
+def test_no_turn_comes_to_an_actor_that_is_busy_and_one_right_after(world):
+    box, began = Letterbox(), world.now()
+    worker = Worker(world)
+    worker.wake(began + 1)
+    with worker.busy():
+        with worker.busy():
+            world.wait(box, began + 3)
+        world.wait(box, began + 4)
+    assert worker.turns == []
+    world.run_until(began + 9)
+    assert worker.turns == [began + 4]
+
+
+def test_a_turn_that_raises_leaves_the_actor_able_to_have_another(world):
+    worker = Worker(world)
+    worker.plan = [lambda: 1 / 0]
+    worker.wake()
+    with pytest.raises(ZeroDivisionError):
+        world.step()
+    worker.wake()
+    world.step()
+    assert len(worker.turns) == 2
+
+
+def test_an_actor_that_is_not_active_has_no_turn(world):
+    worker = Worker(world)
+    worker.wake()
+    worker.is_active = False
+    worker.wake()
+    world.run_until(world.now() + 1)
+    assert worker.turns == []
+
+
+def test_actors_have_to_say_what_they_do(world):
+    with pytest.raises(NotImplementedError):
+        Actor(world, "nobody").turn()
+
+
+def test_actors_draw_from_streams_of_their_own():
+    def draw(seed, name):
+        return Actor(World(seed), name).random.random()
+
+    assert draw(1, "a") == draw(1, "a")
+    assert len({draw(1, "a"), draw(1, "b"), draw(2, "a")}) == 3
