@@ -219,8 +219,8 @@ class Answers:
             return  # the request was out already: the next one leaves the leader no choice
         if node_id in self._metadata.nodes:
             partition.preferred_replica = node_id
-            # A Fetch may be out to it for fetch_max_wait_ms without this partition. Were it forgotten by then, the leader
-            # would be asked, name it again, and so on for ever: nobody would send a record.
+            # A Fetch may be out to it for fetch_max_wait_ms without this partition. Were it forgotten by then, the
+            # leader would be asked, name it again, and so on for ever: nobody would send a record.
             least = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
             partition.preferred_until = now + max(self._settings.metadata_max_age_ms, least) / 1000
         else:
