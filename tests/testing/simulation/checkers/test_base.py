@@ -1,0 +1,78 @@
+"""The jury tells each checker what it listens for, all of it, in order, and nothing to those who do not."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import ALL, EVENTS, Checker, Jury, Reader
+
+
+class Hears(Checker):
+    """Notes who sought where and who raised."""
+
+    heard: list
+
+    def sought(self, reader, tp, offset):
+        self.heard.append((self, "sought", reader, tp, offset))
+
+    def raised(self, reader, error):
+        self.heard.append((self, "raised", reader, error))
+
+
+class HearsMore(Hears):
+    """Inherits its interest in two events, and adds one."""
+
+    def finish(self):
+        self.heard.append((self, "finish"))
+
+
+def hearing(cls, heard):
+    checker = cls(lambda words: None, lambda tp: None)
+    checker.heard = heard
+    return checker
+
+
+def test_each_hears_what_it_listens_for_inherited_or_not_in_the_order_of_joining():
+    heard = []
+    first, second = hearing(Hears, heard), hearing(HearsMore, heard)
+    jury = Jury([first])
+    jury.add(second)
+    assert jury.checkers == [first, second]
+    jury.tell("sought", "ann", ("t", 0), 5)
+    jury.tell("finish")
+    jury.tell("paused", "ann", [], True)
+    assert heard == [(first, "sought", "ann", ("t", 0), 5), (second, "sought", "ann", ("t", 0), 5), (second, "finish")]
+
+
+def test_an_event_that_does_not_exist_is_a_mistake_of_whoever_tells_it():
+    with pytest.raises(KeyError):
+        Jury().tell("delighted", "ann")
+
+
+def test_a_checker_that_overrides_nothing_takes_every_event_and_accuses_nobody():
+    accused = []
+    checker = Checker(accused.append, lambda tp: None)
+    for event in EVENTS:
+        method = getattr(checker, event)
+        method(*[None] * len(inspect.signature(method).parameters))
+    assert accused == []
+    assert {"started", "delivered", "in_flight", "lost", "finish"} <= set(EVENTS)
+
+
+@pytest.mark.parametrize("cls", ALL, ids=lambda cls: cls.__name__)
+def test_every_checker_takes_what_the_jury_tells(cls):
+    """Same arguments as the base's, by number and name: a mismatch would show only when that event comes."""
+    listened = [event for event in EVENTS if event in vars(cls)]
+    assert listened
+    for event in listened:
+        own, base = (list(inspect.signature(getattr(one, event)).parameters) for one in (cls, Checker))
+        assert own == base
+
+
+def test_a_reader_is_named_by_its_life_and_equal_to_itself_only():
+    assert str(Reader("ann")) == "ann"
+    assert str(Reader("ann", 2)) == "ann/2"
+    assert Reader("ann") != Reader("ann")
+    assert len({Reader("ann"), Reader("ann")}) == 2

@@ -1,0 +1,102 @@
+"""A record that differs in anything from the log's, or that nobody may see, is found; all others pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import ContentChecker
+from thinconsumer.types import ConsumerRecord, TopicPartition
+
+FIELDS = ("topic", "partition", "leader_epoch", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+
+
+@pytest.fixture
+def court(new_court):
+    """A court that looks at contents; the log holds two records."""
+    court = new_court(ContentChecker)
+    court.write(b"a", b"b")
+    return court
+
+
+def show(court, *records, reader=None):
+    court.checker.delivered(reader or court.reader, {court.tp: list(records)}, 10)
+
+
+def changed(record, **changes):
+    return ConsumerRecord(**{name: getattr(record, name) for name in FIELDS} | changes)
+
+
+def test_what_the_log_holds_passes_twice_and_in_any_order(court):
+    """Order is not its business."""
+    court.deliver(1, 0, 0)
+    show(court, changed(court.rows(0)[0]))
+    assert court.verdict() == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"value": b"A"},
+        {"value": None},
+        {"key": b""},
+        {"headers": (("h", b"v"),)},
+        {"timestamp": 5},
+        {"timestamp_type": 1},
+        {"topic": "u"},
+        {"partition": 1},
+    ],
+    ids=str,
+)
+def test_a_record_that_differs_in_one_field_is_found(court, change):
+    show(court, changed(court.rows(0)[0], **change))
+    assert ", the log has " in court.verdict()
+
+
+@pytest.mark.parametrize("change", [{"offset": 2}, {"leader_epoch": 1}], ids=str)
+def test_an_offset_or_an_epoch_that_never_was_committed_is_found(court, change):
+    show(court, changed(court.rows(0)[0], **change))
+    assert "never committed" in court.verdict()
+
+
+def test_what_is_appended_must_not_be_seen_until_it_is_committed(court):
+    court.append(b"c")
+    record = changed(court.rows(1)[0], offset=2, value=b"c")
+    show(court, record)
+    assert "never committed" in court.verdict()
+    court.log.high_watermark = 3
+    show(court, record)
+    assert court.verdict() == ""
+
+
+def test_the_first_wrong_record_is_accused_once_wherever_it_stands(court):
+    good, other = court.rows(0, 1)
+    show(court, good, changed(other, value=b"x"), changed(other, value=b"y"))
+    assert "b'x'" in court.verdict()
+
+
+def test_a_partition_that_does_not_exist_has_no_records(court):
+    court.checker.delivered(court.reader, {TopicPartition("u", 0): court.rows(0)}, 10)
+    assert "does not exist" in court.verdict()
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_read_committed_sees_a_transaction_only_once_it_is_committed(court, commit):
+    strict = court.new_reader("bob", read_committed=True)
+    at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
+    court.deliver(at, reader=strict)
+    assert court.verdict() == "bob read t-0 offset 2 of epoch 0, whose transaction is open or was aborted"
+    court.deliver(at)
+    assert court.verdict() == ""  # ann reads uncommitted
+    court.end(4, commit)
+    court.deliver(at, reader=strict)
+    assert bool(court.verdict()) is not commit
+    court.deliver(0, 1, reader=strict)
+    assert court.verdict() == ""
+
+
+def test_what_was_committed_and_then_lost_may_have_been_read(court):
+    court.elect_short(0, 1)
+    court.write(b"n", epoch=1)
+    court.deliver(0, 1)
+    court.deliver(0, epoch=1)
+    assert court.verdict() == ""

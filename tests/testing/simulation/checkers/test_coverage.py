@@ -1,0 +1,229 @@
+"""A hole before a record or a position is found; holes that are nobody's fault are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.config import TopicConfig
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.testing.simulation.checkers import CoverageChecker
+from thinconsumer.types import TopicPartition
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def court(new_court):
+    """A court that looks for holes, ann reads from the earliest; the log holds six batches of one record."""
+    court = new_court(CoverageChecker)
+    for n in range(6):
+        court.write(b"%d" % n)
+    court.reader = court.new_reader(policy="earliest")
+    return court
+
+
+def test_everything_in_turn_is_well(court):
+    court.deliver(0, 1)
+    court.position(2)
+    court.deliver(2, 3, 4, 5)
+    court.position(6)
+    assert court.verdict() == ""
+
+
+def test_what_comes_twice_is_not_its_business(court):
+    court.deliver(0, 1)
+    court.deliver(0, 1, 2)
+    assert court.verdict() == ""
+
+
+@pytest.mark.parametrize(
+    ("polls", "missing"),
+    [([(1,)], 0), ([(0, 2)], 1), ([(0, 1), (4, 5)], 2), ([(0, 1, 2), (0,), (4,)], 3)],
+    ids=str,
+)
+def test_a_hole_before_a_record_is_found(court, polls, missing):
+    for offsets in polls:
+        court.deliver(*offsets)
+    words = court.verdict()
+    assert words.startswith(f"ann skipped t-0 offset {missing}: it read offset ")
+    assert words.endswith(f"having seen everything below {missing}")
+
+
+def test_a_hole_before_a_position_is_found(court):
+    court.deliver(0, 1)
+    court.position(3)
+    assert court.verdict() == "ann skipped t-0 offset 2: it has position 3, having seen everything below 2"
+
+
+def test_a_position_in_front_of_the_log_tells_nothing(court):
+    """It will be reset by policy."""
+    court.position(99)
+    assert court.verdict() == ""
+    court.deliver(1)
+    assert "offset 0" in court.verdict()
+
+
+def test_who_starts_at_the_latest_owes_nothing_before_and_all_behind(court):
+    bob = court.new_reader("bob", policy="latest")
+    court.deliver(3, reader=bob)
+    assert court.verdict() == ""
+    court.deliver(5, reader=bob)
+    assert "bob skipped t-0 offset 4" in court.verdict()
+    carol = court.new_reader("carol", policy="none")
+    court.position(2, reader=carol)
+    court.deliver(3, reader=carol)
+    assert "carol skipped t-0 offset 2" in court.verdict()
+
+
+def test_a_seek_and_a_reset_say_from_where_on_everything_is_owed(court):
+    court.checker.sought(court.reader, court.tp, 3)
+    court.deliver(3)
+    assert court.verdict() == ""
+    court.checker.sought(court.reader, court.tp, 1)
+    court.deliver(2)
+    assert "offset 1" in court.verdict()
+    court.checker.reset(court.reader, court.tp, True)
+    court.deliver(5)
+    assert court.verdict() == ""
+    court.checker.reset(court.reader, court.tp, False)
+    court.deliver(1)
+    assert "offset 0" in court.verdict()
+
+
+def test_a_partition_keeps_its_place_while_it_stays_assigned(court):
+    court.deliver(0, 1)
+    court.checker.assigned(court.reader, [court.tp, TopicPartition("t", 1)])
+    court.deliver(3)
+    assert "offset 2" in court.verdict()
+    court.checker.assigned(court.reader, [])
+    court.checker.assigned(court.reader, [court.tp])
+    court.deliver(1)
+    assert "offset 0" in court.verdict()
+
+
+def test_what_is_expired_need_not_come_and_what_is_left_has_to(court):
+    court.deliver(0)
+    court.log.delete_before(3)
+    court.deliver(3)
+    assert court.verdict() == ""
+    court.deliver(5)
+    assert "offset 4" in court.verdict()
+
+
+def test_who_fell_behind_the_logs_start_goes_on_by_policy(court):
+    bob = court.new_reader("bob", policy="latest")
+    for reader in (court.reader, bob):
+        court.deliver(0, reader=reader)
+    court.log.delete_before(2)
+    court.deliver(5, reader=bob)  # reset to the end
+    assert court.verdict() == ""
+    court.deliver(5)
+    assert "ann skipped t-0 offset 2" in court.verdict()
+
+
+def test_what_was_compacted_away_need_not_come(court):
+    court.log.config = TopicConfig(compact=True, delete=False)
+    for n in range(6, 9):
+        court.write(NewRecord(b"%d" % n, b"same key" if n < 8 else b"other", timestamp=NOW))
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.log.compact(NOW, court.log.high_watermark)
+    court.deliver(8)
+    assert "offset 7" in court.verdict()  # 6 has a newer value in 7
+    court.deliver(7, 8)
+    assert court.verdict() == ""
+
+
+def test_markers_are_no_records(court):
+    at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
+    court.end(4, True)
+    court.write(b"behind")
+    court.checker.sought(court.reader, court.tp, at)
+    court.deliver(at, at + 2)
+    court.position(at + 3)
+    assert court.verdict() == ""
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_an_aborted_transaction_is_owed_to_who_reads_uncommitted_only(court, commit):
+    strict = court.new_reader("bob", policy="earliest", read_committed=True)
+    at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
+    court.end(4, commit)
+    behind = court.write(b"behind")
+    for reader in (strict, court.reader):
+        court.checker.sought(reader, court.tp, at)
+    court.deliver(behind, reader=strict)
+    assert ("offset 6" in court.verdict()) is commit
+    court.deliver(behind)
+    assert "ann skipped t-0 offset 6" in court.verdict()
+
+
+def test_who_passes_an_open_transaction_skips_what_it_commits_later(court):
+    """A position beyond the last stable offset, of a reader of committed records, comes to light with the marker."""
+    strict = court.new_reader("bob", read_committed=True)
+    at = court.write(b"t", producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
+    court.checker.sought(strict, court.tp, at)
+    court.position(at + 1, reader=strict)
+    assert court.verdict() == ""
+    court.end(4, True)
+    court.write(b"behind")
+    court.deliver(at + 2, reader=strict)
+    assert "bob skipped t-0 offset 6" in court.verdict()
+
+
+def test_after_a_loss_what_was_written_in_its_place_is_owed_again(court):
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.elect_short(4, 1)
+    court.write(b"n4", epoch=1)
+    court.write(b"n5", epoch=1)
+    court.deliver(5, epoch=1)
+    assert court.verdict() == "ann skipped t-0 offset 4: it read offset 5, having seen everything below 4"
+    court.deliver(4, 5, epoch=1)
+    assert court.verdict() == ""
+
+
+def test_after_a_loss_a_position_that_does_not_know_of_it_is_no_hole(court):
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.elect_short(4, 1)
+    court.write(b"n4", epoch=1)
+    court.write(b"n5", epoch=1)
+    court.position(6)
+    assert court.verdict() == ""
+    court.deliver(4, epoch=1)
+    court.position(6)
+    assert "offset 5" in court.verdict()
+
+
+def test_a_loss_behind_what_was_read_takes_nothing_back(court):
+    court.deliver(0, 1)
+    court.elect_short(4, 1)
+    court.write(b"n4", epoch=1)
+    court.deliver(3)
+    assert "offset 2" in court.verdict()
+
+
+def test_what_lies_before_where_the_user_began_is_not_owed_after_a_loss(court):
+    court.checker.sought(court.reader, court.tp, 5)
+    court.deliver(5)
+    court.elect_short(3, 1)
+    for n in range(3, 7):
+        court.write(b"n%d" % n, epoch=1)
+    court.deliver(5, 6, epoch=1)
+    assert court.verdict() == ""
+
+
+def test_a_deposed_leaders_record_is_no_progress(court):
+    court.elect_short(4, 1)
+    court.write(b"n4", epoch=1)
+    court.deliver(0, 1, 2, 3)
+    court.deliver(5)  # of epoch 0, which was lost
+    assert court.verdict() == ""
+    court.write(b"n5", epoch=1)
+    court.deliver(5, epoch=1)
+    assert "offset 4" in court.verdict()
+
+
+def test_who_has_ended_owes_nothing_and_partitions_without_truth_neither(court):
+    court.checker.delivered(court.reader, {TopicPartition("u", 0): court.rows(3)}, 9)
+    court.checker.ended(court.reader)
+    court.elect_short(4, 1)
+    assert court.verdict() == ""

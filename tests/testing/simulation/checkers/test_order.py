@@ -1,0 +1,132 @@
+"""Records that come twice or too late, and positions that go back, are found; what a user or a loss allows is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import OrderChecker
+
+
+@pytest.fixture
+def court(new_court):
+    """A court that looks at order; the log holds six records."""
+    court = new_court(OrderChecker)
+    court.write(*[b"%d" % n for n in range(6)])
+    return court
+
+
+def test_a_reader_may_begin_anywhere_and_leave_some_out(court):
+    """Holes are not its business."""
+    court.deliver(1, 3)
+    court.deliver(4)
+    court.position(5)
+    court.deliver(5)
+    court.position(6)
+    assert court.verdict() == ""
+
+
+@pytest.mark.parametrize("polls", [[(0, 1), (1,)], [(0, 0)], [(2, 1)], [(3,), (0,)], [(0, 1), (0, 1)]], ids=str)
+def test_records_that_come_twice_or_too_late_are_found(court, polls):
+    for offsets in polls:
+        court.deliver(*offsets)
+    assert "again, when" in court.verdict()
+
+
+def test_the_words_say_who_what_and_when(court):
+    court.deliver(0, 1)
+    court.deliver(1)
+    assert court.verdict() == "ann read t-0 offset 1 again, when 2 was next"
+
+
+def test_two_readers_and_two_lives_know_nothing_of_each_other(court):
+    court.deliver(0, 1)
+    court.deliver(0, 1, reader=court.new_reader("bob"))
+    court.checker.ended(court.reader)
+    court.deliver(0, 1, reader=court.new_reader("ann", life=1))
+    assert court.verdict() == ""
+
+
+@pytest.mark.parametrize(("position", "right"), [(2, True), (5, True), (1, False), (0, False)])
+def test_a_position_is_not_below_what_was_read(court, position, right):
+    court.deliver(0, 1)
+    court.position(position)
+    assert court.verdict() == ("" if right else f"ann's position of t-0 went back from 2 to {position}")
+
+
+def test_a_position_that_was_told_binds_what_comes_after_it(court):
+    court.position(3)
+    court.position(2)
+    assert "went back from 3 to 2" in court.verdict()
+    court.deliver(2)
+    assert "offset 2 again, when 3" in court.verdict()
+
+
+def test_a_position_outside_of_the_log_binds_nothing(court):
+    """It will be reset by policy."""
+    court.position(99)
+    court.deliver(0)
+    assert court.verdict() == ""
+
+
+def test_after_a_seek_what_it_says_is_next(court):
+    court.deliver(0, 1, 2)
+    court.checker.sought(court.reader, court.tp, 1)
+    court.deliver(1, 2)
+    assert court.verdict() == ""
+    court.checker.sought(court.reader, court.tp, 4)
+    court.deliver(3)  # a stale answer
+    assert "offset 3 again, when 4" in court.verdict()
+
+
+def test_after_a_seek_out_of_the_log_and_after_a_reset_anything_may_come(court):
+    court.deliver(0, 1)
+    court.checker.sought(court.reader, court.tp, 99)
+    court.deliver(0, 1)
+    for to_end in (True, False):
+        court.checker.reset(court.reader, court.tp, to_end)
+        court.deliver(0, 1)
+    assert court.verdict() == ""
+    court.deliver(1)
+    assert court.verdict() != ""
+
+
+def test_a_partition_keeps_its_place_while_it_stays_assigned_and_only_so_long(court):
+    court.deliver(0, 1)
+    court.checker.assigned(court.reader, [court.tp])
+    court.deliver(1)
+    assert court.verdict() != ""
+    court.checker.assigned(court.reader, [])
+    court.checker.assigned(court.reader, [court.tp])
+    court.deliver(0)
+    assert court.verdict() == ""
+
+
+def test_after_a_loss_who_was_past_it_may_go_back_until_it_has_read_of_the_new_leader(court):
+    court.deliver(0, 1, 2, 3)
+    court.write(b"6")
+    court.elect_short(0, 1)  # one batch of six, and one of one: all of the first is lost
+    court.write(b"n0", b"n1", epoch=1)
+    court.position(0)
+    court.deliver(0, 1, epoch=1)
+    assert court.verdict() == ""
+    court.deliver(1, epoch=1)
+    assert "offset 1 again, when 2" in court.verdict()
+
+
+def test_a_loss_behind_what_was_read_is_no_excuse(court):
+    court.write(b"6")
+    court.deliver(0, 1)
+    court.elect_short(6, 1)
+    court.deliver(1)
+    assert "offset 1 again" in court.verdict()
+
+
+def test_who_reads_a_deposed_leaders_record_after_the_loss_will_have_to_take_it_back(court):
+    court.write(b"6")
+    court.elect_short(6, 1)
+    court.write(b"n6", epoch=1)
+    court.deliver(4, 5, 6)  # 6 of epoch 0: it is on its way since before
+    court.deliver(6, epoch=1)
+    assert court.verdict() == ""
+    court.deliver(6, epoch=1)
+    assert court.verdict() != ""

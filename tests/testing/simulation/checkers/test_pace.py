@@ -1,0 +1,109 @@
+"""Loops without a backoff and answers that are sent for ever are found; as much work as there is, is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import PaceChecker
+from thinconsumer.testing.simulation.checkers.pace import FRUITLESS_MAX, REPEATS_MAX, WINDOW_S
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.metadata import MetadataRequest
+
+
+@pytest.fixture
+def court(new_court):
+    """A court that looks at the pace of ann."""
+    return new_court(PaceChecker)
+
+
+def ask(court, times, *, client="ann", node=1, request=MetadataRequest, now=10.0):
+    for _ in range(times):
+        court.checker.requested(client, node, request(), now)
+
+
+def batch(offset, epoch=0, size=50):
+    return offset.to_bytes(8, "big") + bytes(4) + epoch.to_bytes(4, "big") + bytes(size)
+
+
+def test_so_many_of_one_kind_are_allowed_and_no_more(court):
+    ask(court, FRUITLESS_MAX)
+    assert court.verdict() == ""
+    ask(court, 1, now=10.5)
+    assert (
+        court.verdict()
+        == f"ann has sent node 1 {FRUITLESS_MAX + 1} MetadataRequests within 0.500 s that came to nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"node": 2}, {"request": FetchRequest}, {"client": "bob"}, {"now": 10.0 + WINDOW_S}],
+    ids=["another node", "another API", "another reader", "the next window"],
+)
+def test_each_reader_node_api_and_window_counts_by_itself(court, other):
+    court.new_reader("bob")
+    ask(court, FRUITLESS_MAX)
+    ask(court, FRUITLESS_MAX, **other)
+    assert court.verdict() == ""
+    ask(court, 1, **other)
+    assert court.verdict() != ""
+
+
+def test_who_is_no_reader_may_ask_as_it_likes(court, fetched):
+    ask(court, FRUITLESS_MAX + 1, client="somebody")
+    for _ in range(REPEATS_MAX + 1):
+        court.checker.answered("somebody", 1, *fetched({0: batch(5)}), 10.0)
+    assert court.verdict() == ""
+
+
+def fetch(court, fetched, times, data, now=10.0):
+    """Ask, and be answered; with records of a new offset each time if ``data`` is a function."""
+    for n in range(times):
+        request, response = fetched({0: data(n) if callable(data) else data})
+        court.checker.requested("ann", 1, request, now)
+        court.checker.answered("ann", 1, request, response, now)
+
+
+def test_fetches_that_bring_records_are_progress(court, fetched):
+    fetch(court, fetched, FRUITLESS_MAX * 2, batch)
+    ask(court, FRUITLESS_MAX, request=FetchRequest)
+    assert court.verdict() == ""
+
+
+@pytest.mark.parametrize("nothing", [b"", None])
+def test_fetches_that_bring_nothing_are_not(court, fetched, nothing):
+    fetch(court, fetched, FRUITLESS_MAX, nothing)
+    assert court.verdict() == ""
+    fetch(court, fetched, 1, nothing)
+    assert "FetchRequests" in court.verdict()
+
+
+def slowly(court, fetched, times, make):
+    for n in range(times):
+        court.checker.answered("ann", 1, *fetched(*make(n)), n * WINDOW_S)
+
+
+def test_the_same_records_come_so_often_in_a_row_and_no_more(court, fetched):
+    slowly(court, fetched, REPEATS_MAX, lambda n: [{0: batch(5)}])
+    assert court.verdict() == ""
+    slowly(court, fetched, 1, lambda n: [{0: batch(5)}])
+    words = f"node 1 has sent ann the records from offset 5 on {REPEATS_MAX + 1} times in a row"
+    assert court.verdict() == words
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda n: batch(5 + n % 2), lambda n: batch(5, epoch=n % 2), lambda n: batch(5, size=50 + n % 2)],
+    ids=["offset", "epoch", "size"],
+)
+def test_something_else_in_between_begins_anew(court, fetched, make):
+    slowly(court, fetched, REPEATS_MAX * 3, lambda n: [{0: make(n)}])
+    assert court.verdict() == ""
+
+
+def test_partitions_are_counted_apart_and_empty_answers_not_at_all(court, fetched):
+    slowly(court, fetched, REPEATS_MAX, lambda n: [{0: batch(5), 1: batch(5)}])
+    slowly(court, fetched, 10, lambda n: [{0: b"", 1: None}])
+    assert court.verdict() == ""
+    slowly(court, fetched, 1, lambda n: [{1: batch(5)}])
+    assert "offset 5" in court.verdict()
