@@ -130,3 +130,12 @@ def test_who_reads_a_deposed_leaders_record_after_the_loss_will_have_to_take_it_
     assert court.verdict() == ""
     court.deliver(6, epoch=1)
     assert court.verdict() != ""
+
+
+def test_a_partition_without_a_record_changes_nothing(court):
+    """BoundsChecker accuses it; this one must not fail before it is asked."""
+    court.deliver(0, 1)
+    court.deliver()
+    assert court.verdict() == ""
+    court.deliver(1)
+    assert court.verdict() != ""

@@ -62,8 +62,8 @@ class OrderChecker(Checker):
         """Compare offsets with those before."""
         for tp, found in records.items():
             expected, truth = self._expected[reader].get(tp), self.truth(tp)
-            if expected is None or truth is None:
-                continue
+            if expected is None or truth is None or not found:
+                continue  # nothing to compare; that there is nothing is for BoundsChecker to accuse
             at = None if expected.doubt is not None else expected.next
             for record in found:
                 offset = record.offset

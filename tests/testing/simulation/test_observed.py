@@ -1,0 +1,170 @@
+"""All that is asked of a consumer and all it says, the jury hears after the call; of calls that raise, only that."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.errors import IllegalStateError, KafkaTimeoutError
+from thinconsumer.testing.clock import VirtualClock
+from thinconsumer.testing.simulation import Simulation
+from thinconsumer.testing.simulation.checkers import EVENTS, Reader
+from thinconsumer.testing.simulation.observed import ObservedConsumer, SimConsumer
+from thinconsumer.testing.simulation.trace import Trace
+from thinconsumer.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+
+TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Says:
+    """Stands for a consumer: notes calls among what the jury hears, and answers or raises what a test says."""
+
+    def __init__(self, heard):
+        self.heard = heard
+        self.answer = None
+        self._shell = SimpleNamespace(engine=SimpleNamespace(buffer=SimpleNamespace(pinned=77)))
+
+    def __getattr__(self, name):
+        def call(*args):
+            self.heard.append((f"called {name}", *args))
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+
+        return call
+
+
+class Watch:
+    """An observed consumer, and all that was called and told, in order."""
+
+    def __init__(self):
+        self.heard = []
+        self.raw = Says(self.heard)
+        self.trace = Trace(VirtualClock())
+        self.reader = Reader("ann", max_poll_records=9)
+        self.consumer = ObservedConsumer(self.reader, self.raw, self, self.trace)
+
+    def tell(self, event, *what):
+        assert event in EVENTS
+        self.heard.append((event, *what))
+
+    def does(self, name, *args, answer=None):
+        """Call it; return its result and what was heard meanwhile."""
+        self.raw.answer = answer
+        del self.heard[:]
+        return getattr(self.consumer, name)(*args), self.heard
+
+
+@pytest.fixture
+def watch():
+    """Somebody watched."""
+    return Watch()
+
+
+def record(offset):
+    return ConsumerRecord("t", 0, 0, offset, -1, 0, None, b"v")
+
+
+def test_its_life_is_told(watch):
+    assert watch.heard == [("started", watch.reader)]
+    watch.consumer.gone()
+    assert watch.heard[1:] == [("ended", watch.reader)]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "called", "told", "line"),
+    [
+        ("assign", ([TP, OTHER],), ([TP, OTHER],), ("assigned", [TP, OTHER]), "t-0 t-1"),
+        ("seek", (TP, 5), (TP, 5), ("sought", TP, 5), "t-0 to 5"),
+        (
+            "seek",
+            (TP, OffsetAndMetadata(5, "", 2)),
+            (TP, OffsetAndMetadata(5, "", 2)),
+            ("sought", TP, 5),
+            "t-0 to 5",
+        ),
+        ("seek_to_beginning", (TP,), (TP,), ("reset", TP, False), "t-0"),
+        ("seek_to_end", (TP,), (TP,), ("reset", TP, True), "t-0"),
+        ("pause", (TP, OTHER), (TP, OTHER), ("paused", (TP, OTHER), True), "t-0 t-1"),
+        ("resume", (TP,), (TP,), ("paused", (TP,), False), "t-0"),
+    ],
+)
+def test_what_is_asked_is_passed_on_then_told_and_traced(watch, name, args, called, told, line):
+    event, *what = told
+    assert watch.does(name, *args)[1] == [(f"called {name}", *called), (event, watch.reader, *what)]
+    assert str(watch.trace.lines[-1]).endswith(f" {line}")
+
+
+def test_any_iterable_is_assigned_whole(watch):
+    heard = watch.does("assign", iter([TP, OTHER]))[1]
+    assert heard == [("called assign", [TP, OTHER]), ("assigned", watch.reader, [TP, OTHER])]
+
+
+def test_a_position_is_told_as_it_was_answered(watch):
+    offset, heard = watch.does("position", TP, 100, answer=42)
+    assert offset == 42
+    assert heard == [("called position", TP, 100), ("positioned", watch.reader, TP, 42)]
+
+
+def test_end_offsets_are_nobodys_promise(watch):
+    ends, heard = watch.does("end_offsets", [TP], 100, answer={TP: 3})
+    assert ends == {TP: 3}
+    assert heard == [("called end_offsets", [TP], 100)]
+
+
+@pytest.mark.parametrize(("args", "limit"), [((100,), 9), ((100, 4), 4), ((100, None), 9)])
+def test_records_are_told_with_what_was_allowed_and_what_is_kept(watch, args, limit):
+    found = {TP: [record(3), record(4)]}
+    records, heard = watch.does("poll", *args, answer=found)
+    assert records is found
+    assert heard[1:] == [("delivered", watch.reader, found, limit), ("buffered", watch.reader, 77)]
+    assert str(watch.trace.lines[-1]).endswith("t-0: 2 from offset 3")
+
+
+def test_a_poll_without_records_tells_nothing(watch):
+    assert watch.does("poll", 0, answer={}) == ({}, [("called poll", 0, None)])
+    assert len(watch.trace) == 0
+
+
+def test_a_partition_without_a_record_reaches_the_jury(watch):
+    """It is a broken promise, for the jury to find; not an IndexError."""
+    heard = watch.does("poll", 0, answer={TP: []})[1]
+    assert ("delivered", watch.reader, {TP: []}, 9) in heard
+
+
+@pytest.mark.parametrize(("name", "args"), [("poll", (0,)), ("position", (TP,)), ("end_offsets", ([TP],))])
+def test_an_error_is_told_and_goes_on(watch, name, args):
+    error = KafkaTimeoutError("too late")
+    with pytest.raises(KafkaTimeoutError):
+        watch.does(name, *args, answer=error)
+    assert watch.heard[1:] == [("raised", watch.reader, error)]
+    assert str(watch.trace.lines[-1]).endswith(f"{name}: KafkaTimeoutError: too late")
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("assign", ([TP],)), ("seek", (TP, 1)), ("seek_to_beginning", (TP,)), ("seek_to_end", (TP,)), ("pause", (TP,)),
+     ("resume", (TP,))],
+)  # fmt: skip
+def test_what_was_refused_is_not_told_as_done(watch, name, args):
+    with pytest.raises(IllegalStateError):
+        watch.does(name, *args, answer=IllegalStateError("no"))
+    assert [event for event, *_ in watch.heard] == [f"called {name}"]
+
+
+def test_a_consumer_that_crashes_says_nothing():
+    """The usual one would warn that it was not closed."""
+    sim = Simulation(topics={"t": 1})
+    sim.produce("t", 0, [b"a"])
+    options = {"bootstrap_servers": sim.bootstrap_servers, "auto_offset_reset": "earliest"}
+    consumer = SimConsumer(driver=sim.driver("ann"), **options)
+    consumer.assign([TP])
+    assert [one.value for one in consumer.poll(5000)[TP]] == [b"a"]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del consumer
+        gc.collect()
+    assert caught == []

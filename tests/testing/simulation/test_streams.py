@@ -1,0 +1,54 @@
+"""Streams are the same for the same seed and name, in every process, whatever others draw."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from thinconsumer.testing.simulation.streams import Streams
+
+
+def numbers(stream, count=5):
+    return [stream.random() for _ in range(count)]
+
+
+def test_the_same_seed_and_name_draw_the_same():
+    assert numbers(Streams(1)("network")) == numbers(Streams(1)("network"))
+    assert numbers(Streams(1)("network")) == numbers(Streams("1")("network"))
+
+
+@pytest.mark.parametrize(("seed", "name"), [(2, "network"), (1, "networks"), (1, "actor/ann"), (11, "network")])
+def test_another_seed_or_name_draws_something_else(seed, name):
+    assert numbers(Streams(1)("network")) != numbers(Streams(seed)(name))
+
+
+def test_a_name_is_one_stream_that_goes_on():
+    streams = Streams(1)
+    assert streams("a") is streams("a")
+    assert numbers(streams("a"), 2) + numbers(streams("a"), 3) == numbers(Streams(1)("a"), 5)
+
+
+def test_draws_of_one_stream_do_not_reshuffle_another():
+    streams = Streams(1)
+    numbers(streams("new knob"), 1000)
+    assert numbers(streams("network")) == numbers(Streams(1)("network"))
+
+
+def test_it_is_the_same_in_processes_that_hash_strings_differently():
+    code = "from thinconsumer.testing.simulation.streams import Streams; print(Streams(7)('network').random())"
+    code = code.replace("thinconsumer.testing.simulation.streams", "streams")
+    folder = os.path.dirname(sys.modules[Streams.__module__].__file__)  # alone: the package takes long to import
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": folder},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert outputs == {f"{Streams(7)('network').random()}\n"}

@@ -1,0 +1,85 @@
+"""Lines say when, who and what; they are formatted late, and equal runs have equal digests."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.clock import VirtualClock
+from thinconsumer.testing.simulation.trace import COLUMNS, Trace
+
+
+class Counts:
+    """Knows how often it was formatted."""
+
+    times = 0
+
+    def __str__(self):
+        self.times += 1
+        return "counted"
+
+
+def filled(**changes):
+    """Return a trace of two lines, with changes to the second."""
+    clock = VirtualClock(10.0)
+    trace = Trace(clock)
+    trace.add("ann", "up", "poll", "%s-%d", "t", 0)
+    clock.advance(changes.pop("seconds", 0.25))
+    line = {"actor": "node 1", "state": "", "event": "killed", "why": "100%", "args": ()} | changes
+    trace.add(line["actor"], line["state"], line["event"], line["why"], *line["args"])
+    return trace
+
+
+def test_a_line_has_its_columns_below_the_heading():
+    heading, first, second = filled().text().split("\n")
+    assert heading == COLUMNS
+    assert first == "   10.000000 ann           up                  poll             t-0"
+    assert second == "   10.250000 node 1                            killed           100%"
+    for word, column in (("ann", "actor"), ("up", "state"), ("poll", "event"), ("t-0", "why")):
+        assert first.index(word) == heading.index(column)
+
+
+def test_the_tail_is_the_last_lines_below_the_heading():
+    trace = filled()
+    assert len(trace) == 2
+    assert [line.event for line in trace] == ["poll", "killed"]
+    assert trace.text(last=1) == f"{COLUMNS}\n{trace.lines[1]}"
+    assert trace.text(last=5) == trace.text()
+
+
+def test_nothing_is_formatted_before_somebody_reads():
+    trace, argument = Trace(VirtualClock()), Counts()
+    trace.add("ann", "", "poll", "%s", argument)
+    assert argument.times == 0
+    assert trace.text().endswith("counted")
+    assert argument.times == 1
+
+
+def test_a_trace_that_is_off_keeps_nothing():
+    trace = Trace(VirtualClock(), enabled=False)
+    trace.add("ann", "", "poll")
+    assert list(trace) == []
+    assert trace.digest() == Trace(VirtualClock()).digest()
+
+
+def test_the_digest_is_that_of_the_text_whatever_it_was_made_of():
+    assert filled().digest() == filled().digest()
+    assert filled(why="%d%%", args=(100,)).digest() == filled().digest()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seconds": 0.250001}, {"actor": "node 2"}, {"state": "up"}, {"event": "started"}, {"why": "99%"}],
+    ids=str,
+)
+def test_the_digest_differs_with_anything(change):
+    assert filled(**change).digest() != filled().digest()
+
+
+def test_the_digest_differs_with_the_order_and_the_number_of_lines():
+    one, other = filled(seconds=0), filled(seconds=0)
+    other.lines.reverse()
+    assert one.digest() != other.digest()
+    other.lines.reverse()
+    assert one.digest() == other.digest()
+    other.add("", "", "")
+    assert one.digest() != other.digest()
