@@ -219,6 +219,24 @@ MUTATIONS = {
             needs=truncation,
         ),
         bug(
+            "truncated buffer kept",
+            "What is buffered above the point of truncation is handed out; the new leader has other records there.",
+            (Validation, "_take",
+             "partition.place(PositionEvent.TRUNCATED, position, min(partition.cursor.epoch, data.leader_epoch))",
+             "partition.move(PositionEvent.VALIDATED)"),
+            needs=truncation,
+        ),
+        bug(
+            "leader epoch not sent",
+            "Fetches carry no leader epoch, so a deposed leader answers them; it must refuse (KIP-320).",
+            (Planner, "_want", "-1 if info is None else info.leader_epoch", "-1"),
+        ),
+        bug(
+            "epochs go back",
+            "Metadata of a broker that is behind replaces what is known; leaders must not go back to old ones.",
+            (metadata, "_newer", "if new.leader_epoch >= seen:", "if True:"),
+        ),
+        bug(
             "read twice after a leader change",
             "A new leader is asked from the position on, and what is buffered is kept: records come twice.",
             (Validation, "_take", "elif data.end_offset >= received:",
@@ -294,6 +312,16 @@ MUTATIONS = {
         ),
     )
 }  # fmt: skip
+
+
+#: Bugs without a seed up to 500 in the worlds of today, and why that may be: holes of the swarm. One that gets a seed
+#: leaves this list.
+NOT_CAUGHT = {
+    "leader change not validated": "unclean elections hardly ever lose what somebody has read already",
+    "truncated buffer kept": "and never something that is buffered and not handed out yet",
+    "leader epoch not sent": "shown by few seeds, and not by the same for long; the cause was not looked into",
+    "epochs go back": "probably only time is lost, as long as old leaders refuse; the cause was not looked into",
+}
 
 
 # -- running them

@@ -35,9 +35,9 @@ def sound(seed: int) -> object:
 
 
 def test_there_are_at_least_twelve_mutations_and_each_has_a_seed() -> None:
-    """A mutation without a seed is not checked, and a seed without a mutation is a leftover."""
-    assert len(mutations.MUTATIONS) >= 12
-    assert set(PINS) == set(mutations.MUTATIONS), mutations.COMMAND.format(name="all")
+    """A mutation without a seed is not checked, unless it is named as a hole; a seed without one is a leftover."""
+    assert len(PINS) >= 12
+    assert set(PINS) == set(mutations.MUTATIONS) - set(mutations.NOT_CAUGHT), mutations.COMMAND.format(name="all")
 
 
 @pytest.mark.parametrize("name", list(PINS))
