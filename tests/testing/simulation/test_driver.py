@@ -1,4 +1,4 @@
-"""A client's process: nothing reaches it outside of its steps, a waiting step lets the world go on, and death is final."""
+"""A client's process: nothing reaches it outside of its steps, which let the world go on; death is final."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_client_that_is_not_stepped_notices_nothing_however_long_it_takes(town
 
 def test_a_waiting_step_ends_when_mail_comes_or_the_deadline_or_the_endpoints_own_time(town):
     ann = town.client()
-    stream, connection = town.connect(ann)
+    _, connection = town.connect(ann)
     began = town.world.now()
     town.world.call_later(2.0, lambda: connection.send(b"x"))
     assert ann.driver.step(ann.orders, began + 10)
@@ -49,7 +49,7 @@ def test_a_step_whose_deadline_has_come_sends_and_does_not_wait(town):
 def test_mail_of_others_does_not_end_the_wait(town):
     ann, bob = town.client("ann"), town.client("bob")
     town.connect(ann)
-    stream, connection = town.connect(bob)
+    _, connection = town.connect(bob)
     connection.send(b"for bob")
     began = town.world.now()
     assert not ann.driver.step(ann.orders, began + 3)

@@ -222,7 +222,8 @@ class Simulation:
 
         ``one_way``: only from ``one`` to ``other``; between brokers it is always both ways.
         """
-        these, those = [_who(party) for party in one], [_who(party) for party in other]
+        # In an order of their own: sets have another one in each process.
+        these, those = (sorted(map(_who, parties), key=str) for parties in (one, other))
         self.network.cut(these, those)
         if not one_way:
             self.network.cut(those, these)

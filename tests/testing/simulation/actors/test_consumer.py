@@ -1,0 +1,230 @@
+"""An application with a consumer: it reads, remembers, crashes and goes on, waits, and never blocks above another."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+from thinconsumer.testing.simulation import Behaviour, Simulation, Violation
+from thinconsumer.testing.simulation.actors.consumer import ODD, SPINS_MAX
+from thinconsumer.types import TopicPartition
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+@pytest.fixture
+def sim():
+    """A topic with ten records in partition 0."""
+    sim = Simulation(1, topics={"a": 2})
+    sim.produce("a", 0, [b"%d" % number for number in range(10)])
+    return sim
+
+
+def reader(sim, *tps, **options):
+    """Return an application that reads these from the beginning."""
+    return sim.consumer(tps or [A0], name="ann", **{"auto_offset_reset": "earliest", **options})
+
+
+def offsets(actor):
+    return [record.offset for record in actor.records]
+
+
+def test_it_reads_everything_and_remembers_what_it_processed(sim):
+    ann = reader(sim)
+    sim.run_until(lambda: len(ann.records) == 10)
+    sim.run_for(2)
+    assert offsets(ann) == [*range(10)] and ann.checkpoint[A0][0] == 10
+    assert ann.position(A0) == 10
+    sim.check()
+
+
+def test_after_a_crash_it_goes_on_from_its_checkpoint_with_another_life(sim):
+    ann = reader(sim, max_poll_records=3, behaviour=Behaviour(think_s=(1.0, 1.0)))
+    sim.run_until(lambda: len(ann.records) == 6)
+    ann.crash()
+    driver, processed = ann.driver, ann.checkpoint[A0][0]
+    assert (ann.crashes, ann.is_running, processed) == (1, False, 3)  # what it was thinking about is not processed
+    sim.run_for(5)
+    assert len(ann.records) == 6 and driver.is_dead
+    ann.start()
+    sim.run_until(lambda: ann.checkpoint[A0][0] == 10)
+    assert offsets(ann) == [*range(6), *range(3, 10)]
+    assert ann.driver is not driver and ann.lives == 2 and str(ann.consumer.reader) == "ann/1"
+    sim.check()
+
+
+def test_who_crashed_or_closed_cannot_do_so_again(sim):
+    ann = reader(sim)
+    ann.crash()
+    ann.crash()
+    assert ann.crashes == 1
+    ann.start()
+    sim.run_for(1)
+    ann.close()
+    ann.close()
+    ann.crash()
+    assert ann.crashes == 1 and not ann.is_running
+
+
+def test_a_crash_in_the_middle_of_a_call_ends_it(sim):
+    ann = reader(sim, A1)
+    sim.world.call_later(0.5, ann.crash)
+    sim.run_for(3)
+    assert not ann.is_running and sim.world.depth == 0
+
+
+def test_who_stalls_does_nothing_and_then_goes_on(sim):
+    ann = reader(sim, behaviour=Behaviour(blocks=False))
+    ann.stall(7)
+    began = sim.now()
+    sim.run_for(6.9)
+    assert ann.records == []
+    sim.run_until(lambda: ann.records)
+    assert 7 <= sim.now() - began < 8
+
+
+def test_thinking_takes_time_after_records(sim):
+    ann = reader(sim, max_poll_records=1, behaviour=Behaviour(think_s=(1.0, 1.0)))
+    began = sim.now()
+    sim.run_until(lambda: len(ann.records) == 5)
+    assert 4.0 <= sim.now() - began < 4.5
+
+
+def test_applications_on_an_event_loop_never_wait_in_a_call(sim):
+    ann, depths = reader(sim, behaviour=Behaviour(blocks=False)), set()
+    sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
+    sim.run_for(3)
+    assert depths == {0} and len(ann.records) == 10
+
+
+def test_only_one_waits_in_a_call_and_those_above_it_poll_as_event_loops_do(sim):
+    depths = set()
+    readers = [sim.consumer([A0], auto_offset_reset="earliest") for _ in range(3)]
+    sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
+    sim.run_until(lambda: all(len(actor.records) == 10 for actor in readers))
+    sim.run_for(3)
+    assert depths <= {0, 1} and 1 in depths
+
+
+def test_what_is_to_be_done_soon_is_done_in_the_next_turn_once(sim):
+    ann, done = reader(sim), []
+    sim.run_for(0.3)
+    ann.soon(lambda: done.append(sim.now()))
+    assert done == []
+    sim.run_for(5)
+    assert len(done) == 1
+
+
+def test_seeks_forget_what_was_not_processed(sim):
+    ann = reader(sim, behaviour=Behaviour(think_s=(1.0, 1.0)))
+    sim.run_until(lambda: len(ann.records) == 10)
+    ann.seek(A0, 4)
+    assert A0 not in ann.checkpoint
+    sim.run_until(lambda: len(ann.records) == 16)
+    assert offsets(ann)[10:] == [*range(4, 10)]
+    sim.check()
+
+
+def test_pause_resume_and_assign_by_hand(sim):
+    ann = reader(sim, A0, A1)
+    ann.pause(A0)
+    sim.produce("a", 1, [b"x"])
+    sim.run_for(3)
+    assert [(record.partition, record.value) for record in ann.records] == [(1, b"x")]
+    ann.resume()
+    sim.run_until(lambda: len(ann.records) == 11)
+    ann.assign([A1])
+    sim.produce("a", 0, [b"not for ann"])
+    sim.run_for(3)
+    assert len(ann.records) == 11 and ann.assigned == [A1]
+    sim.check()
+
+
+def test_a_call_by_hand_that_outlasts_the_next_turn_does_not_end_the_turns(sim):
+    ann = reader(sim, behaviour=Behaviour(blocks=False))
+    sim.pause(1)
+    sim.run_for(0.1)
+    with pytest.raises(KafkaTimeoutError):
+        ann.position(A0, 20_000)
+    sim.resume(1)
+    sim.run_until(lambda: len(ann.records) == 10)
+
+
+# -- errors
+
+
+def test_out_of_range_goes_to_the_beginning_of_the_log(sim):
+    ann = reader(sim, auto_offset_reset="none")
+    sim.delete_records(A0, 5)
+    ann.seek(A0, 2)
+    sim.run_until(lambda: len(ann.records) == 5)
+    assert offsets(ann) == [*range(5, 10)]
+    assert [type(error) for error in ann.errors] == [OffsetOutOfRangeError]
+
+
+def test_no_offset_goes_to_the_beginning(sim):
+    ann = reader(sim, auto_offset_reset="none")
+    sim.run_until(lambda: len(ann.records) == 10)
+    assert [type(error) for error in ann.errors] == [NoOffsetForPartitionError]
+
+
+def test_truncation_goes_to_where_the_logs_parted_or_to_the_beginning(sim):
+    ann = reader(sim)
+    sim.run_until(lambda: len(ann.records) == 10)
+    for at, expected in ((7, 7), (None, 0)):
+        ann._cope_with(LogTruncationError(A0, 9, at))
+        assert ann.position(A0) == expected
+    assert sim.world.violations == []
+
+
+def test_errors_that_no_application_should_see_are_accused_and_timeouts_are_not(sim):
+    ann = reader(sim)
+    ann._cope_with(KafkaTimeoutError("late"))
+    assert sim.world.violations == []
+    ann._cope_with(KafkaError("odd"))
+    with pytest.raises(Violation, match="ann: an unexpected error"):
+        sim.check()
+
+
+def test_polls_that_bring_nothing_and_want_to_be_called_at_once_are_a_spin(sim):
+    ann = reader(sim, A1, behaviour=Behaviour(blocks=False))
+    sim.run_for(1)
+    ann.consumer.raw.wake_at = sim.now
+    for _ in range(SPINS_MAX):
+        ann.turn()
+    assert sim.world.violations == []
+    ann.turn()
+    assert "ann spins" in str(sim.world.violations[0])
+
+
+# -- odd things
+
+
+@pytest.mark.parametrize("odd", sorted(set(ODD), key=lambda odd: odd.__name__), ids=lambda odd: odd.__name__)
+def test_whatever_odd_is_done_breaks_no_promise_and_reading_goes_on(sim, odd):
+    ann = reader(sim, A0, A1, behaviour=Behaviour(jumps_far=True))
+    sim.run_until(lambda: len(ann.records) == 10)
+    for _ in range(5):
+        ann.soon(lambda: odd(ann, A0))
+        sim.run_for(1.5)
+    ann.resume()
+    ann.seek(A0, 0)
+    before = len(ann.records)
+    sim.run_until(lambda: len(ann.records) == before + 10)
+    sim.check()
+
+
+def test_odd_things_come_as_often_as_asked_for(sim):
+    ann = reader(sim, behaviour=Behaviour(odd_rate=1.0))
+    bob = sim.consumer([A0], name="bob", auto_offset_reset="earliest")
+    done = {"ann": 0, "bob": 0}
+    for actor in (ann, bob):
+        actor._do_something_odd = lambda actor=actor: done.update({actor.name: done[actor.name] + 1})
+    sim.run_for(5)
+    assert done["ann"] >= 5 and done["bob"] == 0

@@ -1,0 +1,71 @@
+"""An application that writes: what, where to, how often, and what it learns of each record."""
+
+from __future__ import annotations
+
+from thinconsumer.testing.simulation import Simulation
+from thinconsumer.types import TopicPartition
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def stored(sim, tp):
+    """Return the values that a partition holds."""
+    log = sim.cluster.leader(tp).log
+    batches = log.read_batches(0, log.end_offset)
+    return [row.value for batch in batches for row in batch.decode(tp.topic, tp.partition)]
+
+
+def test_records_arrive_in_order_name_their_sender_and_every_receipt_is_settled():
+    sim = Simulation(1, topics={"a": 2})
+    producer = sim.producer({"a": [0, 1]}, name="pen", interval_s=0.1, count=3, size=12)
+    sim.run_for(2)
+    producer.stop()
+    sim.run_until(lambda: producer.is_idle)
+    assert producer.sent == len(producer.receipts) > 20
+    assert [value for _, value, _ in producer.receipts][:2] == [b"pen:0.......", b"pen:1......."]
+    for tp in (A0, A1):
+        values = [value for target, value, _ in producer.receipts if target == tp]
+        assert values and stored(sim, tp) == values
+    assert repr(producer) == f"<ProducerActor pen, {producer.sent} records>"
+    sim.check()
+
+
+def test_intervals_are_about_as_long_as_asked_for():
+    sim = Simulation(1, topics={"a": 1})
+    producer = sim.producer({"a": [0]}, interval_s=1.0, count=2)
+    sim.run_for(40)
+    assert 2 * 30 <= producer.sent <= 2 * 55 and producer.sent % 2 == 0
+
+
+def test_who_was_stopped_writes_nothing_new():
+    sim = Simulation(1, topics={"a": 1})
+    producer = sim.producer({"a": [0]}, interval_s=0.1)
+    sim.run_for(1)
+    producer.stop()
+    sent = producer.sent
+    sim.run_for(5)
+    assert producer.sent == sent > 0 and producer.is_idle
+
+
+def test_a_producer_is_not_idle_while_nobody_answers_and_goes_on_when_somebody_does():
+    sim = Simulation(1, topics={"a": 1})
+    sim.kill(1)
+    producer = sim.producer([A0], interval_s=1.0, count=1)
+    sim.run_for(3)
+    producer.stop()
+    assert producer.sent and not producer.is_idle and not any(r.done for _, _, r in producer.receipts)
+    sim.start(1)
+    sim.run_until(lambda: producer.is_idle, 120)
+    assert stored(sim, A0) == [value for _, value, _ in producer.receipts]
+
+
+def test_who_was_killed_has_no_more_turns():
+    sim = Simulation(1, topics={"a": 1})
+    producer = sim.producer([A0], interval_s=0.1)
+    sim.run_for(1)
+    producer.driver.die()
+    sim.run_for(0.3)
+    sent, before = producer.sent, stored(sim, A0)
+    assert before
+    sim.run_for(5)
+    assert stored(sim, A0) == before and producer.sent == sent

@@ -1,0 +1,52 @@
+"""A test's own code has turns when it asked for them, and may wait in calls while others go on."""
+
+from __future__ import annotations
+
+from thinconsumer import Consumer
+from thinconsumer.testing.simulation import Simulation, UserActor, World
+
+
+def test_turns_come_after_the_pauses_that_the_function_returns_until_it_returns_none():
+    world, moments, pauses = World(1), [], [1.0, 0.5, None]
+
+    def function():
+        moments.append(world.now())
+        return pauses.pop(0)
+
+    began = world.now()
+    actor = UserActor(world, "mine", function)
+    actor.wake()
+    world.run_until(began + 100)
+    assert moments == [began, began + 1.0, began + 1.5]
+    actor.wake()
+    pauses.append(None)
+    world.run_until(began + 200)
+    assert moments[3:] == [began + 100]
+
+
+def test_functions_may_wait_in_clients_calls_while_others_have_their_turns():
+    sim = Simulation(1, topics={"a": 1})
+    ticks, got = [], []
+    consumer = Consumer(
+        bootstrap_servers=sim.bootstrap_servers, driver=sim.driver("mine"), auto_offset_reset="earliest"
+    )
+    consumer.assign([("a", 0)])
+
+    def read():
+        for records in consumer.poll(5000).values():
+            got.extend(record.value for record in records)
+        return 0.0
+
+    def tick():
+        ticks.append(sim.now())
+        if len(ticks) == 3:
+            sim.produce("a", 0, [b"x"])
+        return 1.0
+
+    reader = sim.actor(read)
+    sim.actor(tick, name="ticks")
+    sim.run_until(lambda: got)
+    assert got == [b"x"] and len(ticks) == 3
+    assert [actor.name for actor in sim.actors] == ["actor-1", "ticks"]
+    reader.is_active = False  # closing waits, and the world goes on meanwhile
+    consumer.close()

@@ -1,0 +1,163 @@
+"""Knobs: the same for the same seed, in their ranges, each from a stream of its own, and affordable."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, fields
+
+import pytest
+
+from thinconsumer.testing.simulation import Simulation
+from thinconsumer.testing.simulation.knobs import (
+    ClientKnobs,
+    Knobs,
+    _drawn,
+    between,
+    one_of,
+    sometimes,
+    whole,
+    yes,
+)
+from thinconsumer.testing.simulation.streams import Streams
+
+SEEDS = range(150)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """Many draws."""
+    return [Knobs.draw(seed) for seed in SEEDS]
+
+
+@dataclass
+class Small:
+    """Some knobs."""
+
+    a: int = whole(1, 1000)
+    c: float = between(0.0, 1.0)
+
+
+@dataclass
+class Larger:
+    """The same with one more between them."""
+
+    a: int = whole(1, 1000)
+    b: int = whole(1, 1000)
+    c: float = between(0.0, 1.0)
+
+
+def test_a_seed_draws_the_same_knobs_and_another_draws_others(drawn):
+    assert [str(Knobs.draw(seed)) for seed in range(5)] == [str(knobs) for knobs in drawn[:5]]
+    assert len({str(knobs) for knobs in drawn}) == len(drawn)
+
+
+def test_one_more_knob_does_not_change_the_others():
+    for seed in range(5):
+        small, larger = _drawn(Small, Streams(seed)), _drawn(Larger, Streams(seed))
+        assert (small.a, small.c) == (larger.a, larger.c)
+
+
+def test_each_kind_of_knob_stays_in_its_range_and_uses_all_of_it():
+    @dataclass
+    class All:
+        """One of each kind."""
+
+        chosen: str = one_of("x", "y")
+        count: int = whole(1, 3)
+        number: float = between(2.0, 3.0)
+        rate: float = sometimes(0.5, 4.0, 5.0)
+        flag: bool = yes(0.25)
+
+    many = [_drawn(All, Streams(seed)) for seed in range(300)]
+    assert {found.chosen for found in many} == {"x", "y"}
+    assert {found.count for found in many} == {1, 2, 3}
+    assert all(2.0 <= found.number <= 3.0 for found in many) and len({found.number for found in many}) > 200
+    assert all(found.rate == 0.0 or 4.0 <= found.rate <= 5.0 for found in many)
+    assert 0.35 < sum(found.rate == 0.0 for found in many) / 300 < 0.65
+    assert 0.15 < sum(found.flag for found in many) / 300 < 0.35
+
+
+def test_worlds_are_possible(drawn):
+    for knobs in drawn:
+        assert 1 <= knobs.min_insync_replicas <= knobs.replication <= knobs.brokers <= 5
+        assert len(knobs.clients) == knobs.consumers
+
+
+def test_every_client_is_drawn_for_itself(drawn):
+    several = [knobs for knobs in drawn if knobs.consumers > 1]
+    assert all(knobs.clients[0] != knobs.clients[1] for knobs in several)
+
+
+def test_every_fault_is_left_out_of_some_runs_and_part_of_others(drawn):
+    rates = [f.name for f in fields(Knobs) if all(isinstance(getattr(knobs, f.name), float) for knobs in drawn)]
+    rates = [name for name in rates if name not in ("silent_share", "one_way_share", "latency_max_s")]
+    assert len(rates) > 20
+    for name in rates:
+        zeros = Counter(getattr(knobs, name) == 0.0 for knobs in drawn)
+        assert zeros[True] and zeros[False], name
+
+
+def test_expensive_worlds_fetch_and_write_less_often():
+    def stayed(brokers, consumers):
+        knobs = Knobs.draw(1)
+        knobs.brokers, knobs.consumers, knobs.writes, knobs.fetch_max_wait_ms = brokers, consumers, 80, 50
+        knobs._stay_within(700.0)
+        return knobs
+
+    cheap, dear = stayed(2, 1), stayed(5, 6)
+    assert dear.fetch_max_wait_ms > 5 * cheap.fetch_max_wait_ms
+    assert 12 <= dear.writes < cheap.writes <= 80
+
+
+def test_small_pieces_come_with_small_records():
+    knobs = Knobs.draw(1)
+    knobs.chunk, knobs.records_max, knobs.record_size_max = None, 200, 2000
+    knobs._stay_within(700.0)
+    assert (knobs.records_max, knobs.record_size_max) == (200, 2000)
+    knobs.chunk = 100
+    knobs._stay_within(700.0)
+    assert (knobs.records_max, knobs.record_size_max) == (40, 100)
+
+
+def test_a_clients_knobs_do_not_contradict_each_other():
+    knobs = _drawn(ClientKnobs, Streams(1))
+    knobs.request_timeout_ms, knobs.connections_max_idle_ms = 600, 3000
+    knobs.fetch_min_bytes, knobs.fetch_max_bytes, knobs.max_partition_fetch_bytes = 5000, 500, 10_000
+    knobs.blocks, knobs.poll_timeout_ms = True, 10
+    knobs.fit(fetch_max_wait_ms=5000)
+    assert (knobs.request_timeout_ms, knobs.connections_max_idle_ms) == (10_000, 10_500)
+    assert (knobs.fetch_min_bytes, knobs.poll_timeout_ms) == (500, 100)
+    knobs.blocks, knobs.poll_timeout_ms, knobs.max_partition_fetch_bytes = False, 10, 100
+    knobs.request_timeout_ms = 60_000
+    knobs.fit(fetch_max_wait_ms=50)
+    assert (knobs.poll_timeout_ms, knobs.request_timeout_ms, knobs.fetch_min_bytes) == (10, 60_000, 100)
+
+
+def test_options_are_the_consumers_and_nothing_of_the_application():
+    knobs = _drawn(ClientKnobs, Streams(1))
+    knobs.retry_backoff_ms, knobs.retry_backoff_max_ms = 500, 400
+    knobs.reconnect_backoff_ms, knobs.reconnect_backoff_max_ms = 500, 400
+    knobs.follows_racks = True
+    options = knobs.options("rack7")
+    assert not set(options) & set(ClientKnobs.OWN)
+    assert set(ClientKnobs.OWN) <= {f.name for f in fields(ClientKnobs)}
+    assert (options["retry_backoff_max_ms"], options["reconnect_backoff_max_ms"]) == (500, 500)
+    assert options["client_rack"] == "rack7"
+    knobs.follows_racks = False
+    assert knobs.options("rack7")["client_rack"] == ""
+
+
+def test_every_draw_of_options_is_one_that_a_consumer_accepts(drawn):
+    sim = Simulation(1, traced=False)
+    for knobs in drawn[:30]:
+        for client in knobs.clients:
+            sim.consumer(fetch_max_wait_ms=knobs.fetch_max_wait_ms, **client.options("rack0"))
+
+
+def test_all_knobs_are_shown_with_their_values():
+    knobs = Knobs.draw(3)
+    words = str(knobs)
+    for f in fields(Knobs):
+        assert f.name == "clients" or f" {f.name}={getattr(knobs, f.name)!r}" in f" {words}"
+    for number, client in enumerate(knobs.clients, start=1):
+        assert f"consumer {number}: isolation_level={client.isolation_level!r}" in words
