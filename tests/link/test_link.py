@@ -378,6 +378,15 @@ def test_a_late_request_still_gets_a_moment_on_the_wire(ready):
     assert ready.link.wake_at() == pytest.approx(29.99 + 0.2)
 
 
+def test_a_late_long_poll_is_given_the_time_it_is_held_back_for(ready):
+    """On a slow way, connecting took the time that the answer needs: each connection would end before the first one."""
+    request = ready.request(allowance=2.2)
+    request.held_back = 1.1
+    ready.now = 1.2
+    ready.link.send(request, 0.0, request.deadline, ready.now)
+    assert ready.link.wake_at() == pytest.approx(1.2 + LEAST_ON_WIRE + 1.1)
+
+
 def test_an_answer_that_is_arriving_is_not_overdue(ready, make_frame):
     """A large one over a slow line would otherwise begin again and again."""
     request = ready.send(api=FetchRequest, allowance=5.0)

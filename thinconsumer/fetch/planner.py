@@ -188,7 +188,9 @@ class Planner:
     def _wrap(self, node_id: int, build: Callable[[int], Message], now: float, asked: Asked) -> Request:
         # Version 4 is the first that carries isolation and v2 batches; every broker since 0.11 has it.
         deadline = now + self._settings.request_timeout_ms / 1000
-        return Request(ASKER, FetchRequest, Target(node_id, CHANNEL), build, deadline, asked, 4, self._highest)
+        request = Request(ASKER, FetchRequest, Target(node_id, CHANNEL), build, deadline, asked, 4, self._highest)
+        request.held_back = self._settings.fetch_max_wait_ms / 1000
+        return request
 
     def _highest(self) -> int:
         """Ids only when every topic's id is known: a request cannot name one topic and identify another."""

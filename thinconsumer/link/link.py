@@ -156,7 +156,7 @@ class Link:
             highest = None if request.max_version is None else request.max_version()
             version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
             message = request.build(version)
-            deadline = max(deadline, now + min(LEAST_ON_WIRE, deadline - queued_at))
+            deadline = max(deadline, now + min(LEAST_ON_WIRE + request.held_back, deadline - queued_at))
             self._write(message, version, now, deadline, request)
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))

@@ -47,6 +47,9 @@ class Request:
     #: Highest version to use; called when the request is written. A request that needs names, for one, must stay
     #: below the versions that know only topic ids while an id is unknown.
     max_version: Callable[[], int] | None = None
+    #: Seconds for which the broker may hold the answer back on purpose, as it does with a long poll. A connection that
+    #: took most of the time until the deadline would else never be given enough for one.
+    held_back: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
