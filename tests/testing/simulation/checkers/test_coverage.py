@@ -227,3 +227,23 @@ def test_who_has_ended_owes_nothing_and_partitions_without_truth_neither(court):
     court.checker.ended(court.reader)
     court.elect_short(4, 1)
     assert court.verdict() == ""
+
+
+def test_who_had_read_exactly_up_to_a_loss_owes_what_comes_there(court):
+    bob = court.new_reader("bob", policy="latest")
+    court.deliver(3, reader=bob)
+    court.elect_short(4, 1)
+    court.write(b"n4", epoch=1)
+    court.write(b"n5", epoch=1)
+    court.deliver(5, epoch=1, reader=bob)
+    assert "bob skipped t-0 offset 4" in court.verdict()
+
+
+def test_who_reads_a_deposed_leaders_record_need_not_know_what_is_there_now(court):
+    court.deliver(0, 1, 2, 3)
+    court.elect_short(5, 1)
+    court.write(b"n5", epoch=1)
+    court.write(b"n6", epoch=1)
+    court.deliver(4, 5)  # 5 of epoch 0
+    court.position(7)
+    assert court.verdict() == ""

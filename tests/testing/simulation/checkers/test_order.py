@@ -123,6 +123,7 @@ def test_a_loss_behind_what_was_read_is_no_excuse(court):
 
 def test_who_reads_a_deposed_leaders_record_after_the_loss_will_have_to_take_it_back(court):
     court.write(b"6")
+    court.deliver(0, 1, 2, 3)
     court.elect_short(6, 1)
     court.write(b"n6", epoch=1)
     court.deliver(4, 5, 6)  # 6 of epoch 0: it is on its way since before
@@ -139,3 +140,11 @@ def test_a_partition_without_a_record_changes_nothing(court):
     assert court.verdict() == ""
     court.deliver(1)
     assert court.verdict() != ""
+
+
+def test_who_had_read_exactly_up_to_a_loss_has_lost_nothing(court):
+    court.write(b"6")
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.elect_short(6, 1)
+    court.deliver(5)
+    assert "offset 5 again" in court.verdict()

@@ -147,3 +147,9 @@ class TestSessions:
         self.court.new_reader("ann", life=1)
         self.answer()
         assert self.court.verdict() == ""
+
+    def test_without_a_session_nothing_is_remembered_to_be_forgotten(self):
+        self.pause()
+        for _ in range(3):
+            self.answer(session=0)
+        assert self.court.verdict() == ""

@@ -107,3 +107,10 @@ def test_partitions_are_counted_apart_and_empty_answers_not_at_all(court, fetche
     assert court.verdict() == ""
     slowly(court, fetched, 1, lambda n: [{1: batch(5)}])
     assert "offset 5" in court.verdict()
+
+
+def test_topics_are_counted_apart(court, fetched):
+    for n in range(REPEATS_MAX + 1):
+        for topic, offset in (("t", 5), ("u", 6)):
+            court.checker.answered("ann", 1, *fetched({0: batch(offset)}, topic=topic), n * WINDOW_S)
+    assert [words.split(" times")[0].split("offset ")[1].split()[0] for words in court.accused] == ["5", "6"]

@@ -1,0 +1,364 @@
+"""The truth of a partition follows its logs: commits, transactions, elections, expiry and compaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.broker.config import TopicConfig
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.testing.simulation.truth import ObservedLog, Truth
+from thinconsumer.types import TopicPartition
+
+NOW = 1_700_000_000_000
+TP = TopicPartition("t", 0)
+
+
+class Replica:
+    """One replica's log, and short ways to write to it."""
+
+    def __init__(self, truth, **config):
+        self.log = ObservedLog(TP, TopicConfig(**config), truth)
+
+    def write(self, *values, epoch=0, commit=True, **batch):
+        records = [value if isinstance(value, NewRecord) else NewRecord(value, timestamp=NOW) for value in values]
+        data = build_batch(records, **batch)
+        self.log.append(data, leader_epoch=epoch, now_ms=NOW, from_client=False)
+        if commit:
+            self.commit()
+
+    def transact(self, producer, *values, **more):
+        self.write(*values, producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True, **more)
+
+    def end(self, producer, committed, epoch=0):
+        self.log.append_control(
+            producer_id=producer, producer_epoch=0, commit=committed, coordinator_epoch=0, leader_epoch=epoch,
+            now_ms=NOW,
+        )  # fmt: skip
+        self.commit()
+
+    def commit(self, to=None):
+        self.log.high_watermark = self.log.end_offset if to is None else to
+
+    def copy_to(self, other, end):
+        for batch in self.log.batches_from(other.log.end_offset):
+            if batch.base_offset < end:
+                other.log.append_stored(batch)
+        return other
+
+
+class Partition:
+    """A truth, what it has said of losses, and replicas."""
+
+    def __init__(self):
+        self.losses = []
+        self.truth = Truth(TP, lambda truth, offset, epoch: self.losses.append((offset, epoch)))
+        self.leader = self.replica()
+        self.leader.log.begin_epoch(0)
+
+    def replica(self, **config):
+        return Replica(self.truth, **config)
+
+    def copy(self, end):
+        """Return a replica that has the leader's batches below an offset."""
+        return self.leader.copy_to(self.replica(), end)
+
+    def counting(self, *, committed=False):
+        """Return the offsets that an ideal reader finds, as the truth tells them one by one."""
+        found, at = [], 0
+        while (at := self.truth.first_from(at, 1 << 60, committed=committed)) is not None:
+            found.append(at)
+            at += 1
+        return found
+
+
+@pytest.fixture
+def partition():
+    """A partition whose leader has epoch 0."""
+    return Partition()
+
+
+# -- commits
+
+
+def test_an_empty_partition(partition):
+    truth = partition.truth
+    assert (truth.rows, truth.start, truth.end, truth.records, truth.epochs) == ({}, 0, 0, 0, [(0, 0)])
+    assert truth.first_from(0, 99, committed=False) is None
+    assert not truth.counts(0, 0)
+    assert partition.losses == []
+
+
+def test_what_is_appended_counts_once_it_is_committed(partition):
+    partition.leader.write(b"a", b"b", commit=False)
+    assert partition.counting() == []
+    assert partition.truth.rows == {}
+    partition.leader.commit()
+    assert partition.counting() == [0, 1]
+    truth = partition.truth
+    assert (truth.end, truth.records) == (2, 2)
+    assert [truth.rows[n, 0].value for n in (0, 1)] == [b"a", b"b"]
+    assert truth.counts(1, 0)
+    assert not truth.counts(1, 1)
+    assert not truth.counts(2, 0)
+
+
+def test_a_batch_is_committed_as_a_whole_or_not_at_all(partition):
+    partition.leader.write(b"a", b"b", commit=False)
+    partition.leader.write(b"c", commit=False)
+    partition.leader.commit(1)
+    assert partition.counting() == []
+    partition.leader.commit(2)
+    assert partition.counting() == [0, 1]
+    partition.leader.commit(3)
+    assert partition.counting() == [0, 1, 2]
+
+
+def test_what_a_second_replica_takes_for_committed_counts_once(partition):
+    partition.leader.write(b"a")
+    follower = partition.copy(1)
+    follower.commit()
+    assert (partition.counting(), partition.truth.records) == ([0], 1)
+
+
+def test_a_follower_may_be_the_first_to_know(partition):
+    """The leader's watermark is ahead of followers' usually; what matters is that anybody has told."""
+    partition.leader.write(b"a", commit=False)
+    partition.copy(1).commit()
+    assert partition.counting() == [0]
+
+
+def test_a_watermark_that_goes_back_tells_nothing_new(partition):
+    partition.leader.write(b"a", b"b")
+    partition.leader.commit(0)
+    assert partition.leader.log.high_watermark == 0
+    partition.leader.commit(2)
+    assert (partition.counting(), partition.truth.records, partition.truth.end) == ([0, 1], 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "found"), [(0, 9, 0), (1, 9, 1), (2, 9, 2), (0, 0, None), (2, 3, 2), (3, 9, None)]
+)
+def test_the_first_that_counts_between_two_offsets(partition, low, high, found):
+    partition.leader.write(b"a", b"b", b"c")
+    assert partition.truth.first_from(low, high, committed=False) == found
+
+
+# -- transactions
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_is_hidden_until_it_is_committed_and_for_ever_if_it_is_aborted(partition, committed):
+    truth = partition.truth
+    partition.leader.transact(4, b"a", b"b")
+    partition.leader.write(b"plain")
+    assert [truth.is_hidden(n, 0) for n in range(3)] == [True, True, False]
+    assert (partition.counting(), partition.counting(committed=True)) == ([0, 1, 2], [2])
+    partition.leader.end(4, committed)
+    assert truth.is_hidden(0, 0) is not committed
+    assert partition.counting(committed=True) == ([0, 1, 2] if committed else [2])
+    assert partition.counting() == [0, 1, 2]  # the marker, at 3, is no record
+    assert (truth.end, truth.records) == (4, 3)
+
+
+def test_a_marker_ends_the_transaction_of_its_producer_only_and_only_what_came_before(partition):
+    partition.leader.transact(4, b"a")
+    partition.leader.transact(5, b"b")
+    partition.leader.end(4, True)
+    partition.leader.transact(4, b"c")
+    assert partition.counting(committed=True) == [0]
+    partition.leader.end(4, False)
+    partition.leader.end(5, True)
+    assert partition.counting(committed=True) == [0, 1]
+
+
+def test_a_marker_that_is_not_committed_decides_nothing(partition):
+    partition.leader.transact(4, b"a")
+    leader = partition.leader
+    leader.log.append_control(
+        producer_id=4, producer_epoch=0, commit=True, coordinator_epoch=0, leader_epoch=0, now_ms=NOW
+    )
+    assert partition.truth.is_hidden(0, 0)
+    leader.commit()
+    assert not partition.truth.is_hidden(0, 0)
+
+
+# -- elections
+
+
+def test_a_clean_election_loses_nothing(partition):
+    partition.leader.write(b"a")
+    partition.leader.write(b"b")
+    new = partition.copy(2)
+    new.log.begin_epoch(1)
+    assert partition.losses == []
+    assert partition.truth.epochs == [(0, 0), (1, 2)]
+    new.write(b"c", epoch=1)
+    assert partition.counting() == [0, 1, 2]
+
+
+def test_what_was_never_committed_is_no_loss(partition):
+    partition.leader.write(b"a")
+    partition.leader.write(b"b", commit=False)
+    new = partition.copy(1)
+    new.log.begin_epoch(1)
+    new.write(b"B", epoch=1)
+    assert partition.losses == []
+    assert partition.truth.counts(1, 1)
+    assert (1, 0) not in partition.truth.rows
+
+
+def test_an_unclean_election_loses_what_the_new_leader_does_not_have(partition):
+    for value in (b"a", b"b", b"c"):
+        partition.leader.write(value)
+    new = partition.copy(1)
+    new.log.begin_epoch(1)
+    truth = partition.truth
+    assert partition.losses == [(1, 1)]
+    assert (partition.counting(), truth.end) == ([0], 1)
+    new.write(b"B", epoch=1)
+    assert partition.counting() == [0, 1]
+    assert truth.counts(1, 1)
+    assert not truth.counts(1, 0)
+    assert truth.rows[1, 0].value == b"b"  # it had been committed: to have read it was right
+    assert truth.records == 4
+
+
+def test_a_new_leader_without_anything_loses_everything(partition):
+    partition.leader.write(b"a", b"b")
+    partition.replica().log.begin_epoch(1)
+    assert partition.losses == [(0, 1)]
+    assert (partition.counting(), partition.truth.end, partition.truth.epochs) == ([], 0, [(1, 0)])
+
+
+def test_a_leader_that_missed_an_epoch_loses_all_of_it_however_long_its_log_is(partition):
+    """Ends alone do not tell: the old leader has as many records, of another history."""
+    old = partition.leader
+    old.write(b"a")
+    old.write(b"zombie's", commit=False)
+    new = partition.copy(1)
+    new.log.begin_epoch(1)
+    new.write(b"b", epoch=1)
+    assert partition.losses == []
+    old.log.begin_epoch(2)
+    assert partition.losses == [(1, 2)]
+    assert partition.counting() == [0]
+    old.commit()
+    assert partition.counting() == [0, 1]
+    assert partition.truth.counts(1, 0)
+
+
+def test_a_deposed_leaders_records_do_not_count_but_were_committed(partition):
+    """It takes for committed what it has written alone, before it knows of the election."""
+    partition.leader.write(b"a")
+    new = partition.copy(1)
+    new.log.begin_epoch(1)
+    partition.leader.write(b"late")
+    truth = partition.truth
+    assert truth.rows[1, 0].value == b"late"
+    assert (partition.counting(), truth.end) == ([0], 1)
+    new.write(b"b", epoch=1)
+    assert truth.counts(1, 1)
+
+
+def test_an_epoch_that_is_not_newer_changes_nothing(partition):
+    partition.leader.write(b"a")
+    partition.copy(1).log.begin_epoch(2)
+    epochs = list(partition.truth.epochs)
+    for epoch in (1, 2):
+        partition.replica().log.begin_epoch(epoch)
+    assert (partition.losses, partition.truth.epochs, partition.counting()) == ([], epochs, [0])
+
+
+def test_where_an_epoch_was_left_and_for_which(partition):
+    partition.leader.write(b"a", b"b")
+    new = partition.copy(2)
+    new.log.begin_epoch(3)
+    new.write(b"c", epoch=3)
+    truth = partition.truth
+    assert [truth.parted_at(epoch) for epoch in (0, 1, 2, 3, 4)] == [(2, 3), (2, 3), (2, 3), None, None]
+    assert [truth.successor(offset, 0) for offset in (1, 2, 3)] == [None, 3, 3]
+    assert truth.successor(9, 3) is None
+
+
+def test_a_transaction_whose_marker_was_lost_is_open_again(partition):
+    partition.leader.transact(4, b"a")
+    partition.leader.end(4, True)
+    assert partition.counting(committed=True) == [0]
+    new = partition.copy(1)
+    new.log.begin_epoch(1)
+    assert partition.losses == [(1, 1)]
+    assert partition.counting(committed=True) == []
+    assert partition.counting() == [0]
+    new.end(4, True, epoch=1)
+    assert partition.counting(committed=True) == [0]
+
+
+def test_a_lost_part_of_a_transaction_does_not_come_back_with_its_marker(partition):
+    partition.leader.transact(4, b"a")
+    partition.leader.write(b"b", producer_id=4, producer_epoch=0, base_sequence=1, transactional=True)
+    new = partition.copy(1)
+    new.log.begin_epoch(1)
+    new.write(b"plain", epoch=1)
+    new.end(4, False, epoch=1)
+    assert partition.counting(committed=True) == [1]
+    assert partition.truth.is_hidden(0, 0)
+    assert not partition.truth.is_hidden(1, 1)
+
+
+# -- expiry and compaction
+
+
+def test_what_lies_before_the_logs_start_does_not_count(partition):
+    partition.leader.write(b"a", b"b")
+    partition.leader.write(b"c")
+    partition.leader.log.delete_before(1)
+    truth = partition.truth
+    assert (truth.start, partition.counting()) == (1, [1, 2])
+    assert not truth.counts(0, 0)
+    assert truth.rows[0, 0].value == b"a"
+    partition.copy(3).log.delete_before(0)
+    assert truth.start == 1  # a replica behind takes nothing back
+    truth.move_start(9)
+    assert (truth.start, truth.end, partition.counting()) == (9, 9, [])
+
+
+def test_compaction_leaves_the_newest_of_each_key_and_what_is_not_committed(partition):
+    leader = partition.leader = partition.replica(compact=True, delete=False)
+    for key in (b"k", b"l", b"k"):
+        leader.write(NewRecord(b"v", key, timestamp=NOW))
+    leader.write(NewRecord(b"v", b"l", timestamp=NOW), commit=False)
+    leader.log.compact(NOW, leader.log.high_watermark)
+    assert partition.counting() == [1, 2]
+    assert not partition.truth.counts(0, 0)
+    assert (0, 0) in partition.truth.rows
+    leader.commit()
+    assert partition.counting() == [1, 2, 3]
+    assert partition.truth.end == 4
+
+
+def test_compaction_of_a_topic_that_is_not_compacted_changes_nothing(partition):
+    for _ in range(2):
+        partition.leader.write(NewRecord(b"v", b"k", timestamp=NOW))
+    partition.leader.log.compact(NOW, 2)
+    assert partition.counting() == [0, 1]
+
+
+def test_a_loss_after_compaction(partition):
+    leader = partition.leader = partition.replica(compact=True, delete=False)
+    for key in (b"k", b"k", b"l", b"m"):
+        leader.write(NewRecord(b"v", key, timestamp=NOW))
+    new = leader.copy_to(partition.replica(), 3)
+    leader.log.compact(NOW, 4)
+    assert partition.counting() == [1, 2, 3]
+    new.log.begin_epoch(1)
+    assert (partition.losses, partition.counting()) == ([(3, 1)], [1, 2])
+
+
+def test_an_observed_log_is_a_log(partition):
+    """What it holds is what it was given, with nobody listening while it is made."""
+    log = partition.leader.log
+    assert (log.high_watermark, log.end_offset) == (0, 0)
+    partition.leader.write(b"a", b"b")
+    assert (log.high_watermark, log.end_offset, log.epochs) == (2, 2, [(0, 0)])
+    log.delete_before(1)
+    assert log.start_offset == 1
