@@ -154,8 +154,8 @@ def test_checkers_watch_by_default(sim):
     ann = reader(sim)
     sim.produce("a", 0, [b"x"] * 5)
     sim.run_until(lambda: len(ann.records) == 5)
-    with pytest.raises(Violation):
-        sim.jury.tell("delivered", ann.consumer.reader, {A0: ann.records[:1]}, 500)
+    sim.jury.tell("delivered", ann.consumer.reader, {A0: ann.records[:1]}, 500)
+    with pytest.raises(Violation, match="a-0"):
         sim.check()
 
 

@@ -38,10 +38,15 @@ def run_one(seed: int) -> tuple[int, Counter[str], str]:
         first = str(error).split("\n\n", 2)
         words = first[1].splitlines()[0] if isinstance(error, Violation) and len(first) > 1 else repr(error)
         return seed, Counter(), words[:400]
+    finally:
+        limit(0.0)
 
 
 def limit(seconds: float) -> None:
-    """Let a run that takes so long of the processor fail: it goes round in circles. Not on Windows, which cannot."""
+    """Let a run that takes so long of the processor fail: it goes round in circles; 0: no limit.
+
+    Not on Windows, which cannot.
+    """
     if hasattr(signal, "setitimer"):
 
         def too_long(*_: object) -> None:

@@ -1,0 +1,112 @@
+"""The command that repeats one seed or runs many: what it says, its exit code, and that no failure is lost."""
+
+from __future__ import annotations
+
+import signal
+from collections import Counter
+
+import pytest
+
+from thinconsumer.testing.simulation import Violation
+from thinconsumer.testing.simulation import __main__ as command
+from thinconsumer.testing.simulation.knobs import Knobs
+
+
+class FakeSwarm:
+    """Runs in no time; seeds that end in 3 fail, those that end in 7 break."""
+
+    def __init__(self, seed, *, traced=False):
+        self.seed = seed
+        self.traced = traced
+        self.knobs = f"knobs of {seed}"
+        self.sim = self.trace = self
+
+    def run(self):
+        if self.seed % 10 == 3:
+            raise Violation(f"seed {self.seed}\nknobs\n\nat 1.0: a record was skipped\n\nmore")
+        if self.seed % 10 == 7:
+            raise KeyError("odd")
+        return Counter(records=self.seed)
+
+    def text(self):
+        return "all lines" if self.traced else "nothing"
+
+    def digest(self):
+        return f"digest of {self.seed}"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Return what calls the command with swarms that take no time: exit code and lines."""
+    monkeypatch.setattr(command, "Swarm", FakeSwarm)
+    monkeypatch.setattr(command, "limit", lambda seconds: None)
+
+    def run(*arguments):
+        code = command.main(arguments)
+        return code, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+def test_a_range_of_seeds_ends_with_totals(run):
+    code, lines = run("--seeds", "1:2")
+    assert code == 0
+    assert lines[-2].startswith("2 seeds in ") and lines[-2].endswith("0 failed") and lines[-1] == "records 3"
+
+
+def test_a_range_of_one_is_that_one(run):
+    code, lines = run("--seeds", "5")
+    assert code == 0 and lines[-1] == "records 5"
+
+
+def test_seeds_that_fail_or_break_are_listed_and_the_others_run_all_the_same(run):
+    code, lines = run("--seeds", "2:8")
+    assert code == 1
+    assert "seed 3 failed: at 1.0: a record was skipped" in lines
+    assert "seed 7 failed: KeyError('odd')" in lines
+    assert "records 25" in lines and lines[-1] == "failed seeds: 3 7"
+
+
+def test_one_seed_shows_its_knobs_and_its_digest_and_the_trace_if_asked(run):
+    code, lines = run("--seed", "4")
+    assert (code, lines) == (0, ["seed 4", "knobs of 4", "", "records 4", "trace digest of 4"])
+    code, lines = run("--seed", "4", "--trace")
+    assert code == 0 and "all lines" in lines
+
+
+def test_one_seed_that_fails_says_how(run):
+    code, lines = run("--seed", "3")
+    assert code == 1 and lines[:2] == ["seed 3", "knobs of 3"]
+    assert lines[3:] == ["at 1.0: a record was skipped", "", "more"]
+
+
+def test_knobs_are_shown_without_a_run(capsys):
+    assert command.main(["--seed", "9", "--knobs"]) == 0
+    assert capsys.readouterr().out == f"{Knobs.draw(9)}\n"
+
+
+def test_seed_zero_is_a_seed(run):
+    code, lines = run("--seed", "0")
+    assert code == 0 and lines[0] == "seed 0"
+
+
+@pytest.mark.parametrize("seed", [1, 3, 7])
+def test_the_limit_of_one_run_ends_with_it(monkeypatch, seed):
+    """Or whoever called it would be hit by it later."""
+    limits = []
+    monkeypatch.setattr(command, "Swarm", FakeSwarm)
+    monkeypatch.setattr(command, "limit", limits.append)
+    assert command.run_one(seed)[0] == seed
+    assert limits == [command.CPU_S, 0.0]
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of the processor's time here")
+def test_runs_that_go_round_in_circles_fail():
+    before = signal.getsignal(signal.SIGVTALRM)
+    try:
+        command.limit(0.01)
+        with pytest.raises(TimeoutError, match=r"more than 0\.01 s of the processor's time"):
+            sum(iter(int, 1))
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
