@@ -45,7 +45,7 @@ class PaceChecker(Checker):
             for data in topic.partitions:
                 if data.records:
                     fruitful = True
-                    self._note(client, node, topic.topic_id or topic.topic, data.partition_index, bytes(data.records))
+                    self._note(client, node, topic.topic or topic.topic_id, data.partition_index, bytes(data.records))
         if fruitful:
             self._count(client, node, request, now, -1)
 
