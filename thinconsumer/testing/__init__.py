@@ -38,6 +38,10 @@ The same broker behind real sockets, for any client: :class:`BrokerProcess` in a
 :class:`EmbeddedBroker` on your own thread. :mod:`.fixtures` has pytest fixtures of all of it.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ..broker.process import BrokerProcess, BrokerProcessError
 from ..broker.server import EmbeddedBroker
 from .broker import VERSIONS_4X, Delay, Disconnect, Raw, Received, ScriptedBroker, Silence
@@ -46,8 +50,10 @@ from .cluster import ScriptedCluster
 from .driver import MemoryDriver
 from .network import Network
 from .peer import Conversation, Peer, PeerConnection, ScriptedPeer
-from .simulation import Simulation, Swarm, Violation
 from .topics import PartitionLog, Topics
+
+if TYPE_CHECKING:
+    from .simulation import Simulation, Swarm, Violation
 
 __all__ = [
     "VERSIONS_4X",
@@ -74,3 +80,14 @@ __all__ = [
     "Violation",
     "VirtualClock",
 ]
+
+#: Whole worlds are imported when they are asked for: nobody else pays for the broker's code behind them.
+_LAZY = frozenset(("Simulation", "Swarm", "Violation"))
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        from . import simulation
+
+        return getattr(simulation, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

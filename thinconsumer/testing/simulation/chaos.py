@@ -174,17 +174,32 @@ def move_leader(chaos: Chaos, random: Random) -> bool:
 
 
 def elect_unclean(chaos: Chaos, random: Random) -> bool:
-    """A replica leads that may not have everything: what it does not have is lost."""
+    """A follower is cut off until it is out of sync and lacks something, and then elected: what it lacks is lost."""
     tp = random.choice(chaos.tps)
-    controller = chaos.sim.cluster.controller
-    row = controller.image.partition(*tp)
-    others = [n for n in row.replicas if n != row.leader and n in controller.image.brokers] if row is not None else []
-    if not others:
+    row = chaos.sim.cluster.controller.image.partition(*tp)
+    seconds = chaos.knobs.replica_lag_time_max_ms / 1000 * 1.5 + random.uniform(0.5, 5)
+    others = [n for n in row.replicas if n != row.leader] if row is not None else []
+    if row is None or row.leader < 0 or not others:
         return False
-    to = random.choice(others)
-    chaos.sim.trace.add("controller", "", "unclean", "%s-%d: node %d leads", *tp, to)
-    controller.elect_unclean(tp, to)
+    victim = random.choice(others)
+    chaos.cut([row.leader], [victim], seconds + 0.1)
+    chaos._later(seconds, lambda: _elect(chaos, tp, victim))
     return True
+
+
+def _elect(chaos: Chaos, tp: TopicPartition, node_id: int) -> None:
+    controller = chaos.sim.cluster.controller
+    if node_id in controller.image.brokers and _is_behind(chaos, tp, node_id):
+        chaos.sim.trace.add("controller", "", "unclean", "%s-%d: node %d leads", *tp, node_id)
+        controller.elect_unclean(tp, node_id)
+        chaos.sim.touched()
+
+
+def _is_behind(chaos: Chaos, tp: TopicPartition, node_id: int) -> bool:
+    """Return whether a replica lacks something that is committed."""
+    truth = chaos.sim.brokers.truth(tp)
+    partition = chaos.sim.cluster.nodes[node_id].partitions.get(tp)
+    return truth is not None and partition is not None and partition.log.end_offset < truth.end
 
 
 def delete_records(chaos: Chaos, random: Random) -> bool:

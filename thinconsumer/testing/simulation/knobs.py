@@ -118,7 +118,7 @@ class Knobs:
     replication: int = whole(1, 3)
     min_insync_replicas: int = whole(1, 2)
     racks: int = whole(1, 3)
-    unclean: bool = yes(0.3)
+    unclean: bool = yes(0.4)
     metadata_lag_s: float = sometimes(0.6, 0.01, 3.0)
     replication_s: float = sometimes(0.6, 0.001, 0.5)
     broker_session_timeout_ms: int = whole(200, 4000)
@@ -152,7 +152,7 @@ class Knobs:
     resets: float = sometimes(0.5, 0.5, 8)
     slow: float = sometimes(0.4, 0.5, 3)
     leader_moves: float = sometimes(0.7, 1, 12)
-    unclean_elections: float = sometimes(0.6, 0.5, 4)  #: Only where they are allowed.
+    unclean_elections: float = sometimes(0.8, 1, 8)  #: Only where they are allowed.
     deletions: float = sometimes(0.5, 0.5, 6)
     compactions: float = sometimes(0.7, 1, 6)
     expansions: float = sometimes(0.3, 0.5, 2)

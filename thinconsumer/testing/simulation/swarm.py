@@ -21,6 +21,7 @@ from .knobs import Knobs
 from .network import Weather
 from .scribe import Scribe
 from .simulation import Simulation
+from .tally import Tally
 from .world import Violation
 
 FAULTS_S = 60.0
@@ -37,6 +38,8 @@ class Swarm:
         self.sim = sim = Simulation(seed, knobs.brokers, config=self._config(), weather=self._weather(),
                                     racks=[f"rack{n % knobs.racks}" for n in range(knobs.brokers)],
                                     traced=traced)  # fmt: skip
+        self._tally = Tally(sim.world.accuse, sim.brokers.truth)
+        sim.jury.add(self._tally)
         sim.how_to_repeat = COMMAND.format(seed=seed)
         self.tps = self._create_topics()
         self.scribe = Scribe(sim.world, lambda: sim.cluster, sim.touched, lambda: self.tps, knobs, FAULTS_S)
@@ -79,11 +82,11 @@ class Swarm:
             return not unsigned
 
         sim.run_until(signed, PEACE_S, "every partition has a leader")
-        waiting = {consumer: set(consumer.assigned) for consumer in self.consumers}
+        waiting = {consumer: list(consumer.assigned) for consumer in self.consumers}
 
         def arrived() -> bool:
             for consumer in [consumer for consumer, left in waiting.items() if left]:
-                waiting[consumer] = {tp for tp in waiting[consumer] if not self._is_at_end(consumer, tp)}
+                waiting[consumer] = [tp for tp in waiting[consumer] if not self._is_at_end(consumer, tp)]
             return not any(waiting.values())
 
         deadline = sim.now() + PEACE_S
@@ -99,11 +102,12 @@ class Swarm:
         """Return what has happened, counted: so that worlds cannot quietly become empty."""
         sim = self.sim
         mishaps = sim.network.mishaps
-        counts = Counter(self.chaos.counts)
+        counts = Counter(self.chaos.counts) + self._tally.counts
         counts["records"] = sum(len(consumer.records) for consumer in self.consumers)
         counts["written"] = self.scribe.written + sum(producer.sent for producer in self.producers)
         counts["committed"], counts["aborted"] = self.scribe.committed, self.scribe.aborted
-        counts["resets_of_connections"] = mishaps.resets
+        counts["leader_changes"] = sum(len(truth.epochs) - 1 for truth in sim.brokers.truths.values() if truth.epochs)
+        counts["drops"] = mishaps.resets
         counts["half_open"] = mishaps.half_open
         counts["refused"] = mishaps.refused
         counts["held"] = mishaps.held

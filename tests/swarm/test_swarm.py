@@ -1,0 +1,117 @@
+"""150 worlds drawn from 150 seeds: nothing wrong happens in any, everybody gets to the end, and none of them is empty.
+
+Each has a virtual minute of faults and then peace; see ``thinconsumer.testing.simulation.swarm``. Seeds run in blocks,
+so that one that fails is named at once; the sums are checked at the end. A failing seed prints its knobs, its trace's
+end, and the command that repeats it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from thinconsumer.testing.simulation import Swarm, Violation
+from thinconsumer.testing.simulation import swarm as swarm_module
+from thinconsumer.testing.simulation.knobs import Knobs
+
+SEEDS = 150
+BLOCK = 15
+#: What 150 worlds have to bring about at least: about half of what they did when this was written.
+MINIMUMS = {
+    "records": 170_000,
+    "fetches": 14_000,
+    "leader_changes": 350,
+    "kills": 100,
+    "cuts": 120,
+    "drops": 1000,
+    "half_open": 500,
+    "refused": 600,
+    "out_of_range": 75,
+    "truncations": 10,
+    "validations": 1000,
+    "fenced": 600,
+    "session_errors": 8,
+    "crashes": 75,
+    "stalls": 90,
+    "clock_jumps": 50,
+    "deletions": 80,
+    "compactions": 170,
+    "expansions": 20,
+    "committed": 250,
+    "aborted": 150,
+    "mishandled": 500,
+    "errors": 400,
+}
+#: The same seed in another process, with other hashes.
+CHILD = """
+from thinconsumer.testing.simulation import Swarm
+swarm = Swarm(7, traced=True)
+swarm.run()
+print(swarm.sim.trace.digest())
+"""
+
+total: Counter[str] = Counter()
+done: list[int] = []
+
+
+@pytest.mark.parametrize("first", range(1, SEEDS + 1, BLOCK))
+def test_nothing_goes_wrong_and_everybody_gets_to_the_end(first: int) -> None:
+    """Safety and liveness, with every checker on."""
+    for seed in range(first, first + BLOCK):
+        total.update(Swarm(seed).run())
+        done.append(seed)
+    if len(done) == SEEDS:
+        _check_minimums()
+
+
+def _check_minimums() -> None:
+    """Not a test of its own: tests come in any order, and this needs all the blocks. It runs in the last of them."""
+    print(", ".join(f"{name} {count}" for name, count in sorted(total.items())))
+    empty = {name: (total[name], least) for name, least in MINIMUMS.items() if total[name] < least}
+    assert not empty, f"these worlds have become too quiet (what happened, the least there should be): {empty}"
+
+
+def test_the_same_seed_is_the_same_run_in_every_process() -> None:
+    """Traces are equal line by line, whatever ``hash()`` does: otherwise no failure could be repeated."""
+    digests = set()
+    for hashes in ("0", "1", "4711"):
+        path = str(Path(swarm_module.__file__).parents[3])
+        environment = {**os.environ, "PYTHONHASHSEED": hashes, "PYTHONPATH": path}
+        child = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, env=environment)
+        assert child.returncode == 0, child.stderr
+        digests.add(child.stdout)
+    assert len(digests) == 1
+    other = Swarm(8, traced=True)
+    other.run()
+    assert other.sim.trace.digest() + "\n" not in digests
+
+
+def test_a_failure_says_how_to_repeat_it() -> None:
+    """Seed, knobs, trace and the command are all there."""
+    swarm = Swarm(3, traced=True)
+    swarm.sim.world.call_later(20, lambda: swarm.sim.world.accuse("nothing is really wrong"))
+    with pytest.raises(Violation) as caught:
+        swarm.run()
+    words = str(caught.value)
+    assert "nothing is really wrong" in words
+    assert "python -m thinconsumer.testing.simulation --seed 3" in words
+    assert str(Knobs.draw(3)) in words
+    place = Path(words.split("all of the trace: ")[1].splitlines()[0])
+    trace = place.read_text(encoding="utf-8")
+    assert trace.splitlines()[0].split() == ["time", "actor", "state", "event", "why"]
+    assert trace.rstrip().endswith(words.rstrip().splitlines()[-1])
+    place.unlink()
+
+
+def test_a_world_costs_less_than_half_a_second() -> None:
+    """150 of them are to take less than a minute on one core."""
+    began = time.process_time()
+    for seed in range(1, 11):
+        Swarm(seed).run()
+    assert time.process_time() - began < 6.0

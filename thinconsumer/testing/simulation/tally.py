@@ -1,0 +1,50 @@
+"""Counts what happens, so that worlds cannot quietly become empty: where nothing goes wrong, nothing is proved."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...wire import Message
+from ...wire.error_codes import Code
+from ...wire.fetch import FetchResponse
+from ...wire.offset_for_leader_epoch import OffsetForLeaderEpochResponse
+from .checkers import Checker, Reader
+from .checkers.base import Records
+from .truth import Truth
+
+#: Errors of partitions in Fetch answers that have a name of their own here.
+_NAMES = {
+    Code.OFFSET_OUT_OF_RANGE: "out_of_range",
+    Code.NOT_LEADER_OR_FOLLOWER: "not_leader",
+    Code.FENCED_LEADER_EPOCH: "fenced",
+    Code.UNKNOWN_LEADER_EPOCH: "unknown_epoch",
+}
+
+
+class Tally(Checker):
+    """Accuses nobody."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.counts: Counter[str] = Counter()
+
+    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
+        """Count polls that brought something."""
+        self.counts["polls_with_records"] += 1
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Count answers, and what was wrong with them."""
+        counts = self.counts
+        if isinstance(response, OffsetForLeaderEpochResponse):
+            counts["validations"] += 1
+        elif isinstance(response, FetchResponse):
+            counts["fetches"] += 1
+            counts["session_errors"] += response.error_code != 0
+            for topic in response.responses:
+                for data in topic.partitions:
+                    if data.error_code:
+                        counts[_NAMES.get(Code(data.error_code), "other_fetch_errors")] += 1
+
+    def lost(self, truth: Truth, offset: int, epoch: int) -> None:
+        """Count losses by unclean elections."""
+        self.counts["truncations"] += 1
