@@ -351,7 +351,7 @@ class Cluster:
         self.retain()
 
     def retain(self) -> None:
-        """Delete what is older or more than topics keep, and forget silent producers, as brokers do every few minutes."""
+        """Delete what is older or more than topics keep, and forget silent producers, as brokers do now and then."""
         now_ms = self.schedule.wall_ms()
         for node in self.nodes.values():
             for partition in list(node.partitions.values()):
