@@ -276,3 +276,12 @@ def test_frames_that_come_byte_by_byte_behind_a_huge_one(new_cluster, client_of)
     client.connection.data_received(big[-1:])
     assert client.connection.unread == 0
     assert not client.closed
+
+
+def test_bytes_after_a_request_are_ignored_as_by_real_brokers(new_cluster, client_of):
+    """librdkafka 2.16 sends three bytes too many when it asks for all topics in Metadata 13."""
+    client = client_of(new_cluster(1, {"t": 1}), 1)
+    frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
+    client.connection.data_received(len(frame).to_bytes(4, "big") + frame)
+    assert not client.closed
+    assert b"\x02t" in client.received

@@ -17,6 +17,7 @@ from differential import (  # noqa: F401 - they put their scripts on the list
     admin,
     commits,
     fetching,
+    frames,
     groups,
     offsets,
     producing,

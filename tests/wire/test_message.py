@@ -121,3 +121,14 @@ def test_bytes_beside_records_are_copied_out_of_the_frame() -> None:
 def test_the_error_names_message_and_version() -> None:
     with pytest.raises(KafkaProtocolError, match="^Everything version 2 ends early: 0 bytes$"):
         Everything.decode(b"", 2)
+
+
+def test_bytes_after_the_message_are_refused_unless_they_are_to_be_ignored() -> None:
+    for version in (0, 2):
+        encoded = FULL.encode(version)
+        with pytest.raises(KafkaProtocolError, match="message ends at byte"):
+            Everything.decode(encoded + b"more", version)
+        decoded = Everything.decode(b"before" + encoded + b"more", version, 6, ignore_trailing=True)
+        assert decoded == Everything.decode(encoded, version)
+        with pytest.raises(KafkaProtocolError):
+            Everything.decode(encoded[:-1], version, ignore_trailing=True)

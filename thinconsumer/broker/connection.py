@@ -164,7 +164,9 @@ class ServerConnection:
             if not api.lowest <= header.api_version <= api.highest:
                 self._refuse_version(header, api)
                 return
-            request = api.request.decode(frame, header.api_version, header.body_offset)
+            # What follows a request is ignored, as by real brokers: librdkafka 2.16 sends three bytes too many when it
+            # asks for all topics in Metadata 13.
+            request = api.request.decode(frame, header.api_version, header.body_offset, ignore_trailing=True)
         except KafkaProtocolError as error:
             self._complain(str(error))
             return

@@ -46,8 +46,16 @@ def _has_records(cls: type[Struct], version: int) -> bool:
     )
 
 
+class TrailingBytesError(KafkaProtocolError):
+    """The message is whole, and ends at ``end``, before its frame does."""
+
+    def __init__(self, end: int, size: int) -> None:
+        super().__init__(f"message ends at byte {end}, but the frame has {size}")
+        self.end = end
+
+
 def _trailing(position: int, size: int) -> None:
-    raise KafkaProtocolError(f"message ends at byte {position}, but the frame has {size}")
+    raise TrailingBytesError(position, size)
 
 
 class _Decoder:

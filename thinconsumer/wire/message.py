@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from ..errors import IllegalArgumentError, KafkaProtocolError
-from .decoding import Decode, compile_decoder
+from .decoding import Decode, TrailingBytesError, compile_decoder
 from .encoding import Encode, compile_encoder
 from .primitives import Write
 from .schema import NEVER, Struct
@@ -36,8 +36,15 @@ class Message(Struct):
     RESPONSE: ClassVar[type[Message]]  #: On requests: what answers them.
 
     @classmethod
-    def decode(cls: type[M], buffer: bytes | bytearray | memoryview, version: int, start: int = 0) -> M:
-        """Read one message that fills ``buffer`` from ``start`` on.
+    def decode(
+        cls: type[M],
+        buffer: bytes | bytearray | memoryview,
+        version: int,
+        start: int = 0,
+        *,
+        ignore_trailing: bool = False,
+    ) -> M:
+        """Read one message that fills ``buffer`` from ``start`` on; or begins there, with ``ignore_trailing``.
 
         Records stay memoryviews of ``buffer``; everything else is copied out of it.
 
@@ -53,6 +60,10 @@ class Message(Struct):
         data = memoryview(buffer) if has_records else buffer if isinstance(buffer, bytes) else bytes(buffer)
         try:
             message: M = decode(data, start)
+        except TrailingBytesError as error:
+            if ignore_trailing:
+                return cls.decode(data[: error.end], version, start)
+            raise KafkaProtocolError(f"{cls.__name__} version {version}: {error}") from None
         except KafkaProtocolError as error:
             raise KafkaProtocolError(f"{cls.__name__} version {version}: {error}") from None
         except (struct.error, IndexError):

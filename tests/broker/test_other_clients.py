@@ -1,0 +1,560 @@
+"""Other people's clients in groups, in transactions and as administrators, on a broker in a process of its own.
+
+kafka-python, aiokafka and confluent-kafka each, and all three as members of one group. Plain producing and consuming is
+in ``test_clients``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Any
+
+import aiokafka
+import aiokafka.errors
+import kafka
+import kafka.errors
+import pytest
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AiokafkaRange
+from kafka.coordinator.assignors.range import RangePartitionAssignor as KafkaPythonRange
+
+from thinconsumer.broker.process import BrokerProcess
+
+confluent = pytest.importorskip("confluent_kafka")
+
+#: Sockets that broke are not always closed by these libraries. None of ours is open in this process.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+PATIENCE_S = 20.0
+NUMBERS = itertools.count(1)
+
+
+class Member:
+    """One consumer of some client library, in a thread of its own: some wait for others inside their polls."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, instance: str | None = None) -> None:
+        self.topic = topic
+        self.values: list[bytes] = []
+        self.owned: set[int] = set()  #: The partitions it has, as of its last poll.
+        self._thread = ThreadPoolExecutor(1)
+        self._polling: Future[None] | None = None
+        self._do(self.open, bootstrap, group, instance)
+
+    def poll(self) -> Future[None]:
+        """Let it poll, unless it does so already; raise what the last poll raised."""
+        if self._polling is None or self._polling.done():
+            if self._polling is not None:
+                self._polling.result()
+            self._polling = self._thread.submit(self._poll)
+        return self._polling
+
+    def commits(self) -> bool:
+        """Return whether a commit succeeds now: some libraries leave trying again to the user."""
+        try:
+            self._do(self.commit)
+        except (kafka.errors.KafkaError, aiokafka.errors.KafkaError, confluent.KafkaException) as e:
+            print(time.monotonic(), repr(e))
+            return False
+        return True
+
+    def leave(self) -> None:
+        """Leave the group, or only go, where it is a static member."""
+        self._do(self.close)
+        self._thread.shutdown()
+
+    def _poll(self) -> None:
+        self.values += self.read()
+        self.owned = self.assigned()
+
+    def _do(self, what: Callable[..., None], *arguments: Any) -> None:
+        self._thread.submit(what, *arguments).result(2 * PATIENCE_S)
+
+    # -- what the libraries do, each in its way
+
+    def open(self, bootstrap: str, group: str, instance: str | None) -> None:
+        """Begin."""
+        raise NotImplementedError
+
+    def read(self) -> list[bytes]:
+        """Poll for a moment."""
+        raise NotImplementedError
+
+    def assigned(self) -> set[int]:
+        """Return the partitions it has now."""
+        raise NotImplementedError
+
+    def commit(self) -> None:
+        """Commit where it stands."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End."""
+        raise NotImplementedError
+
+
+class KafkaPython(Member):
+    """kafka-python, which heartbeats in a thread."""
+
+    def open(self, bootstrap: str, group: str, instance: str | None) -> None:
+        self._consumer = kafka.KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            group_instance_id=instance,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            partition_assignment_strategy=[KafkaPythonRange],
+            heartbeat_interval_ms=100,
+            session_timeout_ms=6000,
+            fetch_max_wait_ms=20,
+        )
+        # Without knowing the topic it would assign nothing to itself at first.
+        assert self._consumer.partitions_for_topic(self.topic)
+        self._consumer.subscribe([self.topic])
+
+    def read(self) -> list[bytes]:
+        # A join that does not end within one poll can be lost, and the member then waits for ever: on real Kafka, too.
+        return [record.value for records in self._consumer.poll(timeout_ms=500).values() for record in records]
+
+    def assigned(self) -> set[int]:
+        return {tp.partition for tp in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def close(self) -> None:
+        self._consumer.close(autocommit=False)
+
+
+class Aiokafka(Member):
+    """aiokafka, on a loop that turns while it polls."""
+
+    def open(self, bootstrap: str, group: str, instance: str | None) -> None:
+        self._loop = asyncio.new_event_loop()
+
+        async def start() -> None:
+            self._consumer = aiokafka.AIOKafkaConsumer(
+                self.topic,
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                group_instance_id=instance,
+                auto_offset_reset="earliest",
+                enable_auto_commit=False,
+                partition_assignment_strategy=[AiokafkaRange],
+                heartbeat_interval_ms=100,
+                session_timeout_ms=6000,
+                fetch_max_wait_ms=20,
+                retry_backoff_ms=20,
+            )
+            self._starting = asyncio.ensure_future(self._consumer.start())
+
+        self._loop.run_until_complete(start())
+
+    def read(self) -> list[bytes]:
+        async def turn() -> list[bytes]:
+            await self._starting
+            found = await self._consumer.getmany(timeout_ms=10)
+            return [record.value for records in found.values() for record in records]
+
+        return self._loop.run_until_complete(turn())
+
+    def assigned(self) -> set[int]:
+        return {tp.partition for tp in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._loop.run_until_complete(self._consumer.commit())
+
+    def close(self) -> None:
+        async def stop() -> None:
+            await asyncio.gather(self._starting, return_exceptions=True)
+            with suppress(asyncio.CancelledError):  # of a connection that broke, which it waits for
+                await self._consumer.stop()
+            # It leaves behind who read from connections that broke.
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
+            await asyncio.sleep(0.01)  # transports close in a turn of their own
+
+        self._loop.run_until_complete(stop())
+        self._loop.close()
+
+
+class Confluent(Member):
+    """confluent-kafka, which does all its work in threads."""
+
+    strategy = "range"
+
+    def open(self, bootstrap: str, group: str, instance: str | None) -> None:
+        options = {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "partition.assignment.strategy": self.strategy,
+            "heartbeat.interval.ms": 100,
+            "session.timeout.ms": 6000,
+            "fetch.wait.max.ms": 20,
+        }
+        self._consumer = confluent.Consumer({**options, **({"group.instance.id": instance} if instance else {})})
+        self._consumer.subscribe([self.topic])
+
+    def read(self) -> list[bytes]:
+        messages = self._consumer.consume(500, 0.01)
+        for message in messages:
+            assert message.error() is None, message.error()
+        return [message.value() for message in messages]
+
+    def assigned(self) -> set[int]:
+        return {tp.partition for tp in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit(asynchronous=False)
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Cooperative(Confluent):
+    """confluent-kafka with the cooperative protocol."""
+
+    strategy = "cooperative-sticky"
+
+
+CLIENTS = (KafkaPython, Aiokafka, Confluent)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerProcess]:
+    """Three brokers in a process of their own, for all tests here."""
+    with BrokerProcess(3) as process:
+        yield process
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """What a library left open is found here, where it is forgiven, and not in somebody else's test."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def topic(broker: BrokerProcess) -> str:
+    """A topic of six partitions with 60 records."""
+    name = f"t{next(NUMBERS)}"
+    broker.create_topic(name, 6)
+    for partition in range(6):
+        broker.produce(name, [b"%d-%d" % (partition, number) for number in range(10)], partition)
+    return name
+
+
+ALL = sorted(b"%d-%d" % (partition, number) for partition in range(6) for number in range(10))
+
+
+def until(done: Callable[[], bool], *members: Member) -> None:
+    """Let members poll until it is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < deadline, [(type(m).__name__, m.owned, len(m.values)) for m in members]
+        wait([member.poll() for member in members], 0.02, FIRST_COMPLETED)
+
+
+def shared(*members: Member) -> bool:
+    """Return whether every partition has one owner, and every member something."""
+    owned = [member.owned for member in members]
+    return all(owned) and sum(map(len, owned)) == 6 and set().union(*owned) == set(range(6))
+
+
+@pytest.fixture
+def join(broker: BrokerProcess, topic: str) -> Iterator[Callable[..., Member]]:
+    """``join(client, instance=None)``: one more member of the group named as the topic; all leave in the end."""
+    members: list[Member] = []
+
+    def make(client: type[Member], instance: str | None = None) -> Member:
+        members.append(client(broker.bootstrap_servers, topic, topic, instance))
+        return members[-1]
+
+    yield make
+    for member in members:
+        with suppress(RuntimeError):  # some have left already
+            member.leave()
+
+
+def to_all(broker: BrokerProcess, topic: str, value: bytes) -> None:
+    """Write one record to each partition."""
+    for partition in range(6):
+        broker.produce(topic, [value], partition)
+
+
+@pytest.mark.parametrize("client", [*CLIENTS, Cooperative])
+def test_two_members_share_and_one_takes_over(broker, topic, join, client):
+    first = join(client)
+    until(lambda: len(first.owned) == 6 and sorted(first.values) == ALL, first)
+    until(first.commits, first)
+    second = join(client)
+    until(lambda: shared(first, second), first, second)
+    to_all(broker, topic, b"new")
+    until(lambda: (first.values + second.values).count(b"new") == 6, first, second)
+    assert second.values == [b"new"] * len(second.owned), "what was committed is not read again"
+    until(lambda: first.commits() and second.commits(), first, second)
+    second.leave()
+    until(lambda: len(first.owned) == 6, first)
+    to_all(broker, topic, b"last")
+    until(lambda: first.values.count(b"last") == 6, first)
+    assert len(first.values) + len(second.values) == 60 + 6 + 6
+
+
+def test_all_three_in_one_group(broker, topic, join):
+    members = [join(client) for client in CLIENTS]
+    until(lambda: shared(*members), *members)
+    assert [len(member.owned) for member in members] == [2, 2, 2]
+    until(lambda: {value for member in members for value in member.values} == set(ALL), *members)
+    to_all(broker, topic, b"new")
+    until(lambda: sum(member.values.count(b"new") for member in members) == 6, *members)
+    assert [member.values.count(b"new") for member in members] == [2, 2, 2]
+    for member in members:
+        until(member.commits, *members)
+    gone = members.pop(0)
+    gone.leave()
+    until(lambda: shared(*members), *members)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_offsets_that_one_commits_are_where_all_others_begin(broker, topic, join, client):
+    member = join(client)
+    until(lambda: sorted(member.values) == ALL, member)
+    until(member.commits, member)
+    member.leave()
+    to_all(broker, topic, b"new")
+    for other in CLIENTS:
+        reader = join(other)
+        until(lambda: len(reader.values) >= 6, reader)  # noqa: B023 - used at once
+        assert reader.values == [b"new"] * 6
+        reader.leave()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_coordinator_moves_and_dies(broker, topic, join, client):
+    member = join(client)
+    until(lambda: sorted(member.values) == ALL, member)
+    until(member.commits, member)
+    broker.move_coordinator(topic)
+    broker.produce(topic, [b"after moving"], 0)
+    until(lambda: b"after moving" in member.values, member)
+    until(member.commits, member)
+    coordinator = broker.move_coordinator(topic)
+    broker.kill(coordinator, noticed_after_s=0)
+    try:
+        broker.produce(topic, [b"after dying"], 1)
+        until(lambda: b"after dying" in member.values, member)
+        until(member.commits, member)
+    finally:
+        broker.start(coordinator)
+    assert sorted(member.values) == sorted([*ALL, b"after moving", b"after dying"])
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_static_member_comes_back_without_a_rebalance(join, client):
+    first, second = join(client, "one"), join(client, "two")
+    until(lambda: shared(first, second), first, second)
+    mine, yours = first.owned, second.owned
+    second.leave()
+    back = join(client, "two")
+    until(lambda: shared(first, back), first, back)
+    assert (first.owned, back.owned) == (mine, yours)
+
+
+# -- transactions
+
+
+def read_committed(broker: BrokerProcess, topic: str) -> list[bytes]:
+    """Return what librdkafka shows of a topic under read_committed."""
+    options = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "none", "isolation.level": "read_committed"}
+    consumer = confluent.Consumer({**options, "enable.partition.eof": True, "fetch.wait.max.ms": 20})
+    consumer.assign([confluent.TopicPartition(topic, partition, 0) for partition in range(2)])
+    values: list[bytes] = []
+    ends, deadline = 0, time.monotonic() + PATIENCE_S
+    while ends < 2:
+        assert time.monotonic() < deadline
+        for message in consumer.consume(100, 0.2):
+            ends += message.error() is not None
+            values += [message.value()] if message.error() is None else []
+    consumer.close()
+    return sorted(values)
+
+
+def committed(broker: BrokerProcess, group: str, topic: str) -> int:
+    """Return the group's offset of partition 0."""
+    consumer = confluent.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    (found,) = consumer.committed([confluent.TopicPartition(topic, 0)], timeout=PATIENCE_S)
+    consumer.close()
+    return int(found.offset)
+
+
+@pytest.fixture
+def pair(broker: BrokerProcess) -> tuple[str, str]:
+    """Where to read from and where to write to."""
+    number = next(NUMBERS)
+    for stem in ("in", "out"):
+        broker.create_topic(f"{stem}{number}", 2)
+    return f"in{number}", f"out{number}"
+
+
+def test_kafka_python_in_transactions(broker, pair):
+    source, target = pair
+    options = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": target}
+    producer = kafka.KafkaProducer(**options)
+    producer.init_transactions()
+    offsets = {kafka.TopicPartition(source, 0): kafka.structs.OffsetAndMetadata(5, "", -1)}
+    for number in range(4):
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.send(target, b"%d" % number, partition=partition)
+        if number % 2:
+            producer.abort_transaction()
+        else:
+            offsets = {tp: offset._replace(offset=number) for tp, offset in offsets.items()}
+            producer.send_offsets_to_transaction(offsets, target)
+            producer.commit_transaction()
+    assert read_committed(broker, target) == [b"0", b"0", b"2", b"2"]
+    assert committed(broker, target, source) == 2
+    producer.begin_transaction()
+    producer.send(target, b"left behind", partition=0).get(10)
+    successor = kafka.KafkaProducer(**options)
+    successor.init_transactions()
+    with pytest.raises(kafka.errors.KafkaError):
+        producer.send(target, b"zombie", partition=0).get(10)
+    successor.close()
+    producer.close()
+    assert read_committed(broker, target) == [b"0", b"0", b"2", b"2"]
+
+
+def test_aiokafka_in_transactions(broker, pair):
+    source, target = pair
+
+    async def main() -> None:
+        options = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": target, "retry_backoff_ms": 5}
+        producer = aiokafka.AIOKafkaProducer(**options)
+        await producer.start()
+        for number in range(4):
+            await producer.begin_transaction()
+            for partition in range(2):
+                await producer.send(target, b"%d" % number, partition=partition)
+            if number % 2:
+                await producer.abort_transaction()
+            else:
+                offsets = {aiokafka.TopicPartition(source, 0): number}
+                await producer.send_offsets_to_transaction(offsets, target)
+                await producer.commit_transaction()
+        await producer.begin_transaction()
+        await producer.send_and_wait(target, b"left behind", partition=0)
+        successor = aiokafka.AIOKafkaProducer(**options)
+        await successor.start()
+        with pytest.raises(aiokafka.errors.ProducerFenced):
+            await producer.send_and_wait(target, b"zombie", partition=0)
+        await successor.stop()
+        await producer.stop()
+
+    asyncio.run(main())
+    assert read_committed(broker, target) == [b"0", b"0", b"2", b"2"]
+    assert committed(broker, target, source) == 2
+
+
+def test_confluent_kafka_in_transactions(broker, pair):
+    source, target = pair
+    options = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": target}
+    producer = confluent.Producer(options)
+    producer.init_transactions(PATIENCE_S)
+    group = confluent.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": target})
+    for number in range(4):
+        producer.begin_transaction()
+        for partition in range(2):
+            producer.produce(target, b"%d" % number, partition=partition)
+        if number % 2:
+            producer.abort_transaction(PATIENCE_S)
+        else:
+            offsets = [confluent.TopicPartition(source, 0, number)]
+            producer.send_offsets_to_transaction(offsets, group.consumer_group_metadata(), PATIENCE_S)
+            producer.commit_transaction(PATIENCE_S)
+    group.close()
+    assert read_committed(broker, target) == [b"0", b"0", b"2", b"2"]
+    assert committed(broker, target, source) == 2
+    producer.begin_transaction()
+    producer.produce(target, b"left behind", partition=0)
+    producer.flush(PATIENCE_S)
+    successor = confluent.Producer(options)
+    successor.init_transactions(PATIENCE_S)
+    producer.produce(target, b"zombie", partition=0)
+    with pytest.raises(confluent.KafkaException, match="fenced|newer|epoch"):
+        producer.commit_transaction(PATIENCE_S)
+    assert read_committed(broker, target) == [b"0", b"0", b"2", b"2"]
+
+
+# -- administrators
+
+
+def test_kafka_python_administers(broker, topic, join):
+    admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
+    made = f"made{next(NUMBERS)}"
+    admin.create_topics([kafka.admin.NewTopic(made, 2, 1, topic_configs={"retention.ms": "5000"})])
+    assert made in admin.list_topics()
+    admin.create_partitions({made: kafka.admin.NewPartitions(4)})
+    (described,) = admin.describe_topics([made])
+    assert len(described["partitions"]) == 4
+    with pytest.raises(kafka.errors.TopicAlreadyExistsError):
+        admin.create_topics([kafka.admin.NewTopic(made, 2, 1)])
+    member = join(KafkaPython)
+    until(lambda: sorted(member.values) == ALL, member)
+    until(member.commits, member)
+    assert topic in {group["group_id"] for group in admin.list_groups()}
+    assert len(admin.describe_groups([topic])[topic]["members"]) == 1
+    offsets = admin.list_group_offsets(topic)[topic]
+    assert {tp.partition: offset.offset for tp, offset in offsets.items()} == dict.fromkeys(range(6), 10)
+    member.leave()
+    admin.delete_groups([topic])
+    assert topic not in {group["group_id"] for group in admin.list_groups()}
+    admin.delete_records({kafka.TopicPartition(topic, 0): 4})
+    admin.delete_topics([made])
+    assert made not in admin.list_topics()
+    admin.close()
+
+
+def test_confluent_kafka_administers(broker, topic, join):
+    from confluent_kafka import admin as api
+
+    admin = api.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    made = f"made{next(NUMBERS)}"
+
+    def result(futures: Any) -> Any:
+        (future,) = futures.values()
+        return future.result(PATIENCE_S)
+
+    result(admin.create_topics([api.NewTopic(made, 2, 1, config={"retention.ms": "5000"})]))
+    result(admin.create_partitions([api.NewPartitions(made, 4)]))
+    resource = api.ConfigResource(api.ResourceType.TOPIC, made)
+    assert result(admin.describe_configs([resource]))["retention.ms"].value == "5000"
+    with pytest.raises(confluent.KafkaException, match="TOPIC_ALREADY_EXISTS"):
+        result(admin.create_topics([api.NewTopic(made, 2, 1)]))
+    described = result(admin.describe_topics(confluent.TopicCollection([made])))
+    assert [len(p.replicas) for p in described.partitions] == [1, 1, 1, 1]
+    assert len(admin.describe_cluster().result(PATIENCE_S).nodes) == 3
+    member = join(Confluent)
+    until(lambda: sorted(member.values) == ALL, member)
+    until(member.commits, member)
+    (group,) = [g for g in admin.list_consumer_groups().result(PATIENCE_S).valid if g.group_id == topic]
+    assert group.state == confluent.ConsumerGroupState.STABLE
+    assert len(result(admin.describe_consumer_groups([topic])).members) == 1
+    wanted = [confluent.ConsumerGroupTopicPartitions(topic)]
+    offsets = result(admin.list_consumer_group_offsets(wanted)).topic_partitions
+    assert {tp.partition: tp.offset for tp in offsets} == dict.fromkeys(range(6), 10)
+    member.leave()
+    result(admin.delete_consumer_groups([topic]))
+    where = {confluent.TopicPartition(topic, 0): api.OffsetSpec.max_timestamp()}
+    assert result(admin.list_offsets(where)).offset == 0  # of several with the highest, the first
+    assert result(admin.delete_records([confluent.TopicPartition(topic, 0, 4)])).low_watermark == 4
+    result(admin.delete_topics([made]))
+    assert made not in admin.list_topics(timeout=PATIENCE_S).topics
