@@ -78,12 +78,12 @@ def test_its_life_is_told(watch):
     ("name", "args", "called", "told", "line"),
     [
         ("assign", ([TP, OTHER],), ([TP, OTHER],), ("assigned", [TP, OTHER]), "t-0 t-1"),
-        ("seek", (TP, 5), (TP, 5), ("sought", TP, 5), "t-0 to 5"),
+        ("seek", (TP, 5), (TP, 5), ("sought", TP, 5, -1), "t-0 to 5"),
         (
             "seek",
             (TP, OffsetAndMetadata(5, "", 2)),
             (TP, OffsetAndMetadata(5, "", 2)),
-            ("sought", TP, 5),
+            ("sought", TP, 5, 2),
             "t-0 to 5",
         ),
         ("seek_to_beginning", (TP,), (TP,), ("reset", TP, False), "t-0"),

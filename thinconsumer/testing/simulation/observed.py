@@ -61,9 +61,9 @@ class ObservedConsumer:
     def seek(self, tp: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go there."""
         self.raw.seek(tp, offset)
-        at = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
+        at, epoch = (offset.offset, offset.leader_epoch) if isinstance(offset, OffsetAndMetadata) else (offset, -1)
         self._note("seek", "%s-%d to %d", *tp, at)
-        self._jury.tell("sought", self.reader, tp, at)
+        self._jury.tell("sought", self.reader, tp, at, epoch)
 
     def seek_to_beginning(self, tp: TopicPartition) -> None:
         """Go to the first offset."""

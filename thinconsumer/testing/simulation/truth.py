@@ -35,6 +35,7 @@ class Truth:
         self.records = 0
         self.epochs: list[tuple[int, int]] = []  #: Leader epochs that counted, and where each began.
         self._lost = lost
+        self._leader: list[tuple[int, int]] = []  #: The epochs of the newest leader's log, its own included.
         self._offsets: list[int] = []  #: Of the records that count, ascending ...
         self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
@@ -43,6 +44,11 @@ class Truth:
         self._seen: set[Key] = set()  #: Batches by their first offset.
 
     # -- for checkers
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader's, -1 before there was one."""
+        return self.epochs[-1][0] if self.epochs else -1
 
     def counts(self, offset: int, epoch: int) -> bool:
         """Return whether this record still is what an ideal reader finds there."""
@@ -72,6 +78,15 @@ class Truth:
         parted = self.parted_at(epoch)
         return parted[1] if parted is not None and offset >= parted[0] else None
 
+    def answer_for(self, epoch: int) -> int | None:
+        """Return where an epoch ended, as the newest leader answers (KIP-320); None: it goes on, or is unknown.
+
+        That is as exact as the protocol is: of an epoch that its log has never had it tells where the one before ended.
+        """
+        if epoch < 0:
+            return None
+        return next((start for newer, start in self._leader if newer > epoch), None)
+
     # -- for logs
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
@@ -79,6 +94,7 @@ class Truth:
         if self.epochs and epoch <= self.epochs[-1][0]:
             return
         lost_from = self._first_not_in(log)
+        self._leader = [*log.epochs, (epoch, log.end_offset)]
         if lost_from < self.end:
             self._forget_from(lost_from, epoch)
         while self.epochs and self.epochs[-1][1] >= log.end_offset:

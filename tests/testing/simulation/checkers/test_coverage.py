@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.broker.config import TopicConfig
-from thinconsumer.records.builder import NewRecord
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.testing.simulation.checkers import CoverageChecker
 from thinconsumer.types import TopicPartition
 
@@ -201,13 +201,56 @@ def test_a_loss_behind_what_was_read_takes_nothing_back(court):
     assert "offset 2" in court.verdict()
 
 
-def test_what_lies_before_where_the_user_began_is_not_owed_after_a_loss(court):
+def test_what_lies_before_where_the_user_began_is_not_owed_as_long_as_nothing_was_read(court):
+    """Without a record there is no epoch to ask a new leader about."""
+    court.checker.sought(court.reader, court.tp, 5)
+    court.elect_short(3, 1)
+    for n in range(3, 7):
+        court.write(b"n%d" % n, epoch=1)
+    court.deliver(5, 6, epoch=1)
+    assert court.verdict() == ""
+
+
+def test_whoever_has_read_goes_back_to_where_the_logs_part_even_before_where_the_user_began(court):
     court.checker.sought(court.reader, court.tp, 5)
     court.deliver(5)
     court.elect_short(3, 1)
     for n in range(3, 7):
         court.write(b"n%d" % n, epoch=1)
     court.deliver(5, 6, epoch=1)
+    assert "offset 3" in court.verdict()
+
+
+def test_a_seek_with_an_epoch_that_was_lost_is_sent_back(court):
+    court.elect_short(3, 1)
+    for n in range(3, 7):
+        court.write(b"n%d" % n, epoch=1)
+    court.checker.sought(court.reader, court.tp, 5, 0)
+    court.position(5)
+    court.deliver(3, 4, 5, epoch=1)
+    assert court.verdict() == ""
+    court.checker.sought(court.reader, court.tp, 5, 0)
+    court.deliver(5, epoch=1)
+    assert "offset 3" in court.verdict()
+
+
+def test_what_an_older_epoch_brought_back_is_not_owed_where_the_protocol_cannot_tell(court):
+    """A new leader that never had the reader's epoch tells where the one before ended in its own log."""
+    old = court.new_log()
+    court.elect_short(3, 2)
+    court.write(b"n3", b"n4", epoch=2)
+    court.deliver(0, 1, 2)
+    court.deliver(3, 4, epoch=2)
+    for batch in court.log.batches_from(0):
+        if batch.leader_epoch == 0:
+            old.append_stored(batch)
+    for _ in range(4):
+        old.append(build_batch([NewRecord(b"o", timestamp=NOW)]), leader_epoch=0, now_ms=NOW, from_client=False)
+    old.begin_epoch(3)
+    old.append(build_batch([NewRecord(b"p", timestamp=NOW)]), leader_epoch=3, now_ms=NOW, from_client=False)
+    old.high_watermark = old.end_offset
+    court.deliver(5, 6, epoch=0)
+    court.deliver(7, epoch=3)
     assert court.verdict() == ""
 
 

@@ -53,8 +53,8 @@ class Checker:
     def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
         """``assign()`` returned."""
 
-    def sought(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
-        """``seek()`` returned."""
+    def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
+        """``seek()`` returned; ``epoch`` is that of the record before, if it was given."""
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """``seek_to_beginning()`` or ``seek_to_end()`` returned."""

@@ -20,7 +20,7 @@ class _Covered:
     """How far one partition has been read without a hole."""
 
     up_to: int | None  #: None: wherever it starts is right.
-    origin: int = 0  #: Where the user wanted to start: what lies before is not owed, whatever is lost.
+    epoch: int = -1  #: Of the record before, as far as the reader knows: what it can ask a new leader about.
     doubt: int | None = None  #: The epoch that a loss began: until it has read of it, a reader need not know.
 
 
@@ -45,9 +45,13 @@ class CoverageChecker(Checker):
         start = 0 if reader.policy == "earliest" else None
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
-    def sought(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
+    def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """From there on everything is owed."""
-        self._covered[reader][tp] = _Covered(offset, offset)
+        covered = self._covered[reader][tp] = _Covered(offset, epoch)
+        truth = self.truth(tp)
+        back = truth.answer_for(epoch) if truth is not None else None
+        if truth is not None and back is not None and back < offset:
+            self._send_back(reader, covered, truth, truth.latest_epoch)
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """From the beginning on everything is owed; where the end is, is not known."""
@@ -58,10 +62,7 @@ class CoverageChecker(Checker):
         for reader, by_tp in self._covered.items():
             covered = by_tp.get(truth.tp)
             if covered is not None and (covered.up_to is None or covered.up_to > offset):
-                covered.doubt = epoch
-                # Without an epoch to ask about, the policy decides: "latest" leaves out what "earliest" does not.
-                earliest = covered.up_to is not None and reader.policy == "earliest"
-                covered.up_to = max(offset, covered.origin) if earliest else None
+                self._send_back(reader, covered, truth, epoch)
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
         """Look for holes before each record."""
@@ -103,12 +104,27 @@ class CoverageChecker(Checker):
                 return False
         elif up_to is None or offset >= up_to:
             covered.up_to = offset + 1
+        covered.epoch = epoch
         successor = truth.successor(offset, epoch)
         if successor is not None:
             covered.doubt = successor
         elif covered.doubt is not None and epoch >= covered.doubt:
             covered.doubt = None
         return True
+
+    @staticmethod
+    def _send_back(reader: Reader, covered: _Covered, truth: Truth, epoch: int) -> None:
+        """What was read is not there any more: a reader goes back to where the new leader says its epoch ended.
+
+        Without an epoch to ask about it stays where it is, or goes by policy; "latest" leaves out what "earliest" does
+        not.
+        """
+        covered.doubt = epoch
+        back = truth.answer_for(covered.epoch)
+        if covered.up_to is None or reader.policy != "earliest":
+            covered.up_to = None
+        elif back is not None:
+            covered.up_to = min(covered.up_to, back)
 
     @staticmethod
     def _forgive(reader: Reader, covered: _Covered, truth: Truth) -> None:

@@ -43,9 +43,13 @@ class OrderChecker(Checker):
         before = self._expected[reader]
         self._expected[reader] = {tp: before.get(tp) or _Expected() for tp in tps}
 
-    def sought(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
+    def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """The next one is that or a later one; where there is no such offset, the policy decides."""
-        self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None)
+        expected = self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None)
+        truth = self.truth(tp)
+        back = truth.answer_for(epoch) if truth is not None else None
+        if truth is not None and back is not None and back < offset:
+            expected.doubt = truth.latest_epoch  # what was before it has been lost: it will be sent back
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """Anything may come."""
