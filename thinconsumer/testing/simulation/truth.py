@@ -39,6 +39,7 @@ class Truth:
         self._offsets: list[int] = []  #: Of the records that count, ascending ...
         self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
+        self._revealed: set[Key] = set()  #: Records whose transaction was committed once, even if that was lost again.
         self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer.
         self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer, records, commit.
         self._seen: set[Key] = set()  #: Batches by their first offset.
@@ -55,8 +56,9 @@ class Truth:
         return offset >= self.start and self._epoch_of.get(offset) == epoch
 
     def is_hidden(self, offset: int, epoch: int) -> bool:
-        """Return whether read_committed must not see this record: its transaction is open or was aborted."""
-        return (offset, epoch) in self._hidden
+        """Return whether read_committed never could see this record: its transaction is open or was aborted."""
+        key = offset, epoch
+        return key in self._hidden and key not in self._revealed
 
     def first_from(self, low: int, high: int, *, committed: bool) -> int | None:
         """Return the first offset from ``low`` up to ``high`` that counts; of read_committed if ``committed``."""
@@ -117,6 +119,9 @@ class Truth:
             self.rows.update(((row.offset, row.leader_epoch), row) for row in rows)
             if batch.base_offset >= self.end and not self._is_of_zombie(batch):
                 self._take(batch, rows)
+            elif batch.control_type() is ControlType.COMMIT:
+                # Who reads from a leader that was deposed sees what it has committed.
+                self._revealed.update(self._open.get(batch.producer_id, ()))
 
     def move_start(self, offset: int) -> None:
         """The log begins there from now on."""
@@ -148,6 +153,7 @@ class Truth:
             is_commit = batch.control_type() is ControlType.COMMIT
             if is_commit:
                 self._hidden.difference_update(keys)
+                self._revealed.update(keys)
             self._decided.append((batch.base_offset, batch.producer_id, keys, is_commit))
         elif batch.is_transactional:
             keys = [(row.offset, row.leader_epoch) for row in rows]
