@@ -117,6 +117,24 @@ def test_truncated_above_the_position_gives_up_only_what_was_buffered(in_doubt, 
     assert world.fetch().asked()[a.tp].fetch_offset == 100
 
 
+@pytest.mark.parametrize(("end", "position"), [((3, 80), 80), ((3, 100), 100)])
+def test_a_position_older_than_what_was_buffered_is_asked_about_by_its_own_epoch(world, kit, end, position):
+    """The logs part within the buffer, as far as its epoch can tell; they may have parted below the position before."""
+    [a] = world.simple(100, leader=1, epoch=3)
+    world.cluster({a.tp: (1, 5)})
+    world.validations()[0].epoch_ends({a.tp: (3, 100)})
+    world.receive({a.tp: kit.batch(100, 50, epoch=5)})
+    world.cluster({a.tp: (2, 8)})
+    [sent] = world.validations()
+    assert sent.epochs() == {a.tp: (8, 5)}
+    sent.epoch_ends({a.tp: (4, 120)})
+    assert a.state is PositionState.VALIDATING and world.collector.gather(99).count == 0
+    [sent] = world.validations()
+    assert sent.epochs() == {a.tp: (8, 3)}
+    sent.epoch_ends({a.tp: end})
+    assert (a.state, a.cursor.offset) == (PositionState.FETCHING, position)
+
+
 def test_truncated_below_the_position_goes_back_to_where_the_logs_part(in_doubt, caplog):
     caplog.set_level(logging.WARNING)
     world, a = in_doubt(auto_offset_reset="latest")

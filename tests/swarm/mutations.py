@@ -222,7 +222,7 @@ MUTATIONS = {
             "truncated buffer kept",
             "What is buffered above the point of truncation is handed out; the new leader has other records there.",
             (Validation, "_take",
-             "partition.place(PositionEvent.TRUNCATED, position, min(partition.cursor.epoch, data.leader_epoch))",
+             "partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))",
              "partition.move(PositionEvent.VALIDATED)"),
             needs=truncation,
         ),

@@ -204,7 +204,13 @@ class Validation:
         elif data.end_offset >= position:
             # Handed over: all still there. Buffered: partly gone, so the buffer goes and is fetched again.
             log.info("%s-%s: log truncated at %s, above position %s", *partition.tp, data.end_offset, position)
-            partition.place(PositionEvent.TRUNCATED, position, min(partition.cursor.epoch, data.leader_epoch))
+            epoch = partition.cursor.epoch
+            if 0 <= epoch < data.leader_epoch:
+                # That epoch lies between what was handed out and what was received, and may have begun below the
+                # position: only the question about the position's own epoch can tell.
+                partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
+            else:
+                partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:
             self._truncated(partition, data)
 
