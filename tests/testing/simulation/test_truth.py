@@ -160,6 +160,15 @@ def test_a_transaction_is_hidden_until_it_is_committed_and_for_ever_if_it_is_abo
     assert (truth.end, truth.records) == (4, 3)
 
 
+def test_what_was_committed_once_may_have_been_fetched_then_though_its_marker_is_lost(partition):
+    truth = partition.truth
+    partition.leader.transact(4, b"a")
+    partition.leader.end(4, True)
+    partition.copy(1).log.begin_epoch(1)
+    assert (truth.end, partition.counting(committed=True)) == (1, [])
+    assert not truth.is_hidden(0, 0)
+
+
 def test_a_marker_ends_the_transaction_of_its_producer_only_and_only_what_came_before(partition):
     partition.leader.transact(4, b"a")
     partition.leader.transact(5, b"b")

@@ -68,6 +68,17 @@ def test_a_position_outside_of_the_log_binds_nothing(court):
     assert court.verdict() == ""
 
 
+def test_once_what_is_next_was_deleted_the_policy_decides_even_for_a_start_that_is_older(court):
+    """A leader elected before it heard of the deletion still has what was before."""
+    court.deliver(0, 1)
+    court.truth.move_start(4)
+    court.deliver(0, 1)
+    assert court.verdict() == ""
+    court.deliver(4)
+    court.deliver(4)
+    assert "offset 4 again, when 5" in court.verdict()
+
+
 def test_after_a_seek_what_it_says_is_next(court):
     court.deliver(0, 1, 2)
     court.checker.sought(court.reader, court.tp, 1)

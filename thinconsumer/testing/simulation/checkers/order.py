@@ -68,7 +68,7 @@ class OrderChecker(Checker):
             expected, truth = self._expected[reader].get(tp), self.truth(tp)
             if expected is None or truth is None or not found:
                 continue  # nothing to compare; that there is nothing is for BoundsChecker to accuse
-            at = None if expected.doubt is not None else expected.next
+            at = None if expected.doubt is not None or _has_expired(expected, truth) else expected.next
             for record in found:
                 offset = record.offset
                 if at is not None and offset < at:
@@ -86,8 +86,8 @@ class OrderChecker(Checker):
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """A position is not below what was read."""
-        expected = self._expected[reader].get(tp)
-        if expected is None or expected.doubt is not None:
+        expected, truth = self._expected[reader].get(tp), self.truth(tp)
+        if expected is None or truth is None or expected.doubt is not None or _has_expired(expected, truth):
             return
         if expected.next is not None and offset < expected.next:
             self.accuse(f"{reader}'s position of {tp.topic}-{tp.partition} went back from {expected.next} to {offset}")
@@ -98,3 +98,11 @@ class OrderChecker(Checker):
     def _exists(self, tp: TopicPartition, offset: int) -> bool:
         truth = self.truth(tp)
         return truth is not None and truth.start <= offset <= truth.end
+
+
+def _has_expired(expected: _Expected, truth: Truth) -> bool:
+    """Whether the policy may decide, since what was next was deleted.
+
+    It may even go back: a new leader may not have heard yet how far the log was deleted, and names an older start.
+    """
+    return expected.next is not None and expected.next < truth.start
