@@ -69,16 +69,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if is_debugging or isinstance(error, (UsageError, BrokenPipeError)):
                 raise
             code = _failed(error)
+            if isinstance(error, OSError):
+                _drop_output()  # what could not be written would be tried once more, and make the code another one
     except UsageError as error:
         _say(str(error))
         code = MISUSED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes once more when it ends, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         code = UNHEARD
     return code
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere: the interpreter flushes once more when it ends, and would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overview() -> str:
