@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if is_debugging or isinstance(error, (UsageError, BrokenPipeError)):
                 raise
             code = _failed(error)
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) and not isinstance(error, KafkaError):
                 _drop_output()  # what could not be written would be tried once more, and make the code another one
     except UsageError as error:
         _say(str(error))
