@@ -91,15 +91,15 @@ def test_offsets_are_reset(broker: BrokerProcess, run: Run) -> None:
     group = ("--group", "resetters")
     run(CONSUMER, "--topic", "reset", "--from-beginning", "--max-messages", str(COUNT), *group)
 
-    def lag() -> int:
+    def lags() -> list[int]:
         described = run(GROUPS, "--describe", *group)
-        found = re.findall(r"resetters\s+reset\s+\d+\s+\d+\s+\d+\s+(\d+)", described)
-        assert len(found) == 3, described
-        return sum(map(int, found))
+        return [int(lag) for lag in re.findall(r"resetters\s+reset\s+\d+\s+\d+\s+\d+\s+(\d+)", described)]
 
-    assert lag() == 0
+    # Java's producer may put everything into one partition, and its consumer stop before it has a position in the others.
+    assert set(lags()) == {0}
     run(GROUPS, "--reset-offsets", *group, "--topic", "reset", "--to-earliest", "--execute")
-    assert lag() == COUNT
+    assert len(lags()) == 3
+    assert sum(lags()) == COUNT
 
 
 def test_ends_of_logs_and_deleted_records(broker: BrokerProcess, run: Run, tmp_path: Path) -> None:
