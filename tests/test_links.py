@@ -533,6 +533,20 @@ def test_an_outage_counts_only_time_that_somebody_attended():
     assert 29.0 < desk.now - desk.links.outage(desk.now).since < 34.0
 
 
+def test_an_absence_in_the_middle_of_connecting_counts_only_up_to_when_we_wanted_to_be_called():
+    """What comes in at the end of the absence gives the connection new time; that must not be counted backwards."""
+    desk = Desk(node_ids=(1,))
+    request = desk.send(allowance=100_000.0)
+    desk.turn(desk.now)
+    due = desk.links.wake_at()
+    assert due <= desk.now + 12.0  # the setup timeout, with its jitter
+    desk.cluster.clock.advance(700.0)
+    desk.turn(desk.now)  # connected, long ago; what versions the broker speaks is asked now
+    assert not desk.links.any_ready()
+    assert desk.now - desk.links.outage(desk.now).since == pytest.approx(due - desk.began)
+    assert desk.answer_to(request).response
+
+
 def test_an_outage_is_forgotten_when_nothing_was_wanted_for_a_while():
     desk = Desk(node_ids=(1,))
     desk.network.kill("kafka1", 9092)

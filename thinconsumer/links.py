@@ -90,6 +90,7 @@ class Links:
         self._any: deque[Waiting] = deque()
         self._any_wake = NEVER
         self._stepped_at = -NEVER
+        self._due_at = -NEVER  #: What :meth:`wake_at` said when it was last stepped, during an outage.
         self._attended_at = -NEVER
         self._horizon = -NEVER
         self._dirty = False
@@ -141,6 +142,8 @@ class Links:
         self._judge_outage(now)
         self._stepped_at = now
         self._dirty = False
+        if self.outage_since is not None:
+            self._due_at = self.wake_at()
 
     def wake_at(self) -> float:
         """Return when :meth:`step` has something to do even if nothing comes."""
@@ -177,6 +180,7 @@ class Links:
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
+        self._due_at = min(self._due_at, self.wake_at())
         self._inside = False
 
     # -- what the cluster looks like
@@ -353,7 +357,8 @@ class Links:
         """Note how far deadlines may pass, and for how long nobody has stepped us although we wanted it."""
         self._horizon = max(self._horizon, self._attended_at)
         if self.outage_since is not None:
-            late = now - max(self._stepped_at, self.wake_at())
+            # As it was, too: what has come in since has given the connections more time, which nobody has used yet.
+            late = now - max(self._stepped_at, min(self._due_at, self.wake_at()))
             self.outage_since = min(now, self.outage_since + max(0.0, late))
 
     # -- inside: any node

@@ -392,6 +392,18 @@ def test_loop_that_polls_only_when_told_to_makes_full_progress(world, chunk):
     assert calls < 3000  # idle fetches twice a second, and what the byte-wise network adds
 
 
+def test_who_polls_once_in_a_while_is_not_told_of_an_outage_while_its_connection_comes_up(world):
+    """Each poll(0) is one step of connecting: that nobody took the next one for 40 s is not the brokers' silence."""
+    w = world()
+    w.append(1)
+    consumer = w.consumer()
+    for _ in range(20):
+        if consumer.poll(0):
+            return
+        w.clock.advance(40.0)
+    pytest.fail("no record after 20 polls")
+
+
 def test_an_outage_is_told_on_time_by_a_poll_that_waits_longer(world):
     """Nothing wakes a poll while backoffs last, except what it has to say."""
     one = world()
