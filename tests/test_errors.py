@@ -11,6 +11,7 @@ import pytest
 from thinconsumer import errors
 from thinconsumer.errors import (
     BrokerResponseError,
+    CommitFailedError,
     ConcurrentAccessError,
     CorruptRecordError,
     DeserializationError,
@@ -25,6 +26,7 @@ from thinconsumer.errors import (
     NoBrokersAvailable,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RebalanceInProgressError,
     RecordError,
     UnsupportedCodecError,
     WakeupError,
@@ -58,6 +60,8 @@ SAMPLES: list[KafkaError] = [
     NoOffsetForPartitionError([TP, TopicPartition("a", 0)]),
     LogTruncationError(TP, 100, 90),
     LogTruncationError(TP, 100, None),
+    CommitFailedError("m", reason="unknown_member", partitions=[TP], seconds_since_poll=12.0),
+    RebalanceInProgressError("m", reason="rebalance_in_progress", partitions=[TP], retriable=True),
     RecordError("m", TP, 5, 6),
     CorruptRecordError("m", TP, 5, 16),
     UnsupportedCodecError("m", TP, 5, 16, codec="snappy", extra="thinconsumer[snappy]"),

@@ -12,18 +12,26 @@
 """
 
 from ._version import __version__
+from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from .config import ConfigurationWarning
 from .consumer import Consumer
 from .errors import (
     AuthorizationError,
     BrokerResponseError,
     ClusterAuthorizationFailedError,
+    CommitFailedError,
     ConcurrentAccessError,
     CorruptRecordError,
     DeserializationError,
+    FencedInstanceIdError,
     GroupAuthorizationFailedError,
+    GroupError,
+    GroupMaxSizeReachedError,
     IllegalArgumentError,
     IllegalStateError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
     KafkaConfigurationError,
     KafkaConnectionError,
     KafkaError,
@@ -33,6 +41,7 @@ from .errors import (
     NoBrokersAvailable,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    RebalanceInProgressError,
     RecordError,
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
@@ -42,6 +51,7 @@ from .errors import (
     WakeupError,
 )
 from .types import (
+    ClusterView,
     ConsumerRecord,
     Node,
     OffsetAndMetadata,
@@ -51,18 +61,28 @@ from .types import (
 )
 
 __all__ = [
+    "Assignment",
     "AuthorizationError",
     "BrokerResponseError",
     "ClusterAuthorizationFailedError",
+    "ClusterView",
+    "CommitFailedError",
     "ConcurrentAccessError",
     "ConfigurationWarning",
     "Consumer",
     "ConsumerRecord",
     "CorruptRecordError",
     "DeserializationError",
+    "FencedInstanceIdError",
     "GroupAuthorizationFailedError",
+    "GroupError",
+    "GroupMaxSizeReachedError",
+    "GroupMetadata",
     "IllegalArgumentError",
     "IllegalStateError",
+    "InconsistentGroupProtocolError",
+    "InvalidGroupIdError",
+    "InvalidSessionTimeoutError",
     "KafkaConfigurationError",
     "KafkaConnectionError",
     "KafkaError",
@@ -75,9 +95,13 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "OffsetOutOfRangeError",
+    "PartitionAssignor",
     "PartitionInfo",
+    "RebalanceInProgressError",
+    "RebalanceProtocol",
     "RecordError",
     "SaslAuthenticationFailedError",
+    "Subscription",
     "TopicAuthorizationFailedError",
     "TopicPartition",
     "UnknownTopicOrPartitionError",

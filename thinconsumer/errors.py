@@ -12,6 +12,8 @@
     ├── KafkaConnectionError              a connection failed or ended; retriable
     │   └── NoBrokersAvailable            no bootstrap server could be used; says why for each
     ├── KafkaProtocolError                the peer sent bytes we cannot believe, or is not Kafka
+    ├── CommitFailedError                 offsets were not written down; has reason and partitions
+    │   └── RebalanceInProgressError      ... since the group is rebalancing: poll(), then decide again
     ├── NoOffsetForPartitionError         no position, and auto_offset_reset="none"
     ├── LogTruncationError                the log was truncated below the position, and policy "none"
     ├── RecordError                       a record cannot be handed out; has partition and offset; see Consumer.skip()
@@ -22,6 +24,12 @@
         ├── OffsetOutOfRangeError         position outside the log, and policy "none"
         ├── UnknownTopicOrPartitionError
         ├── UnsupportedVersionError       the broker is too old (or too new) for what was asked
+        ├── GroupError                    the coordinator refuses this member, whatever it does
+        │   ├── FencedInstanceIdError     another member has taken this group_instance_id
+        │   ├── InconsistentGroupProtocolError  no assignor that all members list, or another kind of group
+        │   ├── InvalidSessionTimeoutError      outside what the broker allows
+        │   ├── InvalidGroupIdError
+        │   └── GroupMaxSizeReachedError
         └── AuthorizationError
             ├── TopicAuthorizationFailedError
             ├── GroupAuthorizationFailedError
@@ -44,12 +52,19 @@ __all__ = [
     "AuthorizationError",
     "BrokerResponseError",
     "ClusterAuthorizationFailedError",
+    "CommitFailedError",
     "ConcurrentAccessError",
     "CorruptRecordError",
     "DeserializationError",
+    "FencedInstanceIdError",
     "GroupAuthorizationFailedError",
+    "GroupError",
+    "GroupMaxSizeReachedError",
     "IllegalArgumentError",
     "IllegalStateError",
+    "InconsistentGroupProtocolError",
+    "InvalidGroupIdError",
+    "InvalidSessionTimeoutError",
     "KafkaConfigurationError",
     "KafkaConnectionError",
     "KafkaError",
@@ -59,6 +74,7 @@ __all__ = [
     "NoBrokersAvailable",
     "NoOffsetForPartitionError",
     "OffsetOutOfRangeError",
+    "RebalanceInProgressError",
     "RecordError",
     "SaslAuthenticationFailedError",
     "TopicAuthorizationFailedError",
@@ -139,6 +155,35 @@ class NoBrokersAvailable(KafkaConnectionError):
 
 class KafkaProtocolError(KafkaError):
     """The peer sent something that is not the Kafka protocol as we know it; its connection has been closed."""
+
+
+class CommitFailedError(KafkaError):
+    """Offsets were not written down.
+
+    ``reason`` is one of ``"unknown_member"``, ``"illegal_generation"``, ``"rebalance_in_progress"``, ``"fenced"``,
+    ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
+    ``"timeout"`` and ``"refused"``. ``partitions`` were to be committed. ``seconds_since_poll`` is how long before the
+    attempt ``poll`` was last called (None if never), a fact and not a verdict.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str,
+        partitions: Iterable[TopicPartition] = (),
+        retriable: bool = False,
+        seconds_since_poll: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.partitions = tuple(sorted(partitions))
+        self.retriable = retriable
+        self.seconds_since_poll = seconds_since_poll
+
+
+class RebalanceInProgressError(CommitFailedError):
+    """The group is rebalancing, and it is not known yet what this member will own: ``poll()``, then decide again."""
 
 
 class NoOffsetForPartitionError(KafkaError):
@@ -264,6 +309,30 @@ class UnknownTopicOrPartitionError(BrokerResponseError):
 
 class UnsupportedVersionError(BrokerResponseError):
     """No version of the API is spoken by both sides."""
+
+
+class GroupError(BrokerResponseError):
+    """The coordinator refuses this member, and trying again as it is will not help."""
+
+
+class FencedInstanceIdError(GroupError):
+    """Another member with the same ``group_instance_id`` has taken over (KIP-345). This one is out for good."""
+
+
+class InconsistentGroupProtocolError(GroupError):
+    """The group has another protocol type, or no assignor is listed by all of its members."""
+
+
+class InvalidSessionTimeoutError(GroupError):
+    """``session_timeout_ms`` is outside the broker's ``group.min.session.timeout.ms`` and ``group.max...``."""
+
+
+class InvalidGroupIdError(GroupError):
+    """The broker does not take this ``group_id``."""
+
+
+class GroupMaxSizeReachedError(GroupError):
+    """The group is full: the broker's ``group.max.size``."""
 
 
 class AuthorizationError(BrokerResponseError):

@@ -121,6 +121,7 @@ class Partition:
 
     __slots__ = (
         "blocked_until",
+        "callback_pending",
         "cursor",
         "error",
         "failures",
@@ -148,10 +149,13 @@ class Partition:
         self.reset: Reset | None = None  #: What to look up while AWAITING_RESET; None: by policy.
         #: The position a broker called out of range: both ends are looked up before anything is decided.
         self.out_of_range: int | None = None
-        # Two flags beside the machine. Neither changes which transitions are legal: a paused partition seeks, resets
+        # Three flags beside the machine. None changes which transitions are legal: a paused partition seeks, resets
         # and validates like any other, it only is not asked for and not handed out.
         self.paused = False
-        self.pending_revocation = False
+        self.pending_revocation = False  #: To be given up: nothing more is handed out, so the last commit covers all.
+        #: ``on_partitions_assigned`` has not succeeded yet. A flag besides AWAITING_CALLBACK, since that callback may
+        #: ask for the position, which has to be looked up then.
+        self.callback_pending = False
         #: Raised by every poll until it is cured (an ACL, say): shown once and then silence is how errors get lost.
         self.error: KafkaError | None = None
         #: Why the position is not known yet, while that may still pass; said when a call that waits for it times out.
@@ -189,7 +193,12 @@ class Partition:
     @property
     def may_hand_out(self) -> bool:
         """Whether buffered records may be given to the user now."""
-        return self.state is PositionState.FETCHING and not self.paused and not self.pending_revocation
+        return (
+            self.state is PositionState.FETCHING
+            and not self.paused
+            and not self.pending_revocation
+            and not self.callback_pending
+        )
 
     def may_fetch(self, now: float) -> bool:
         """Whether records may be asked for now."""

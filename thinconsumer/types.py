@@ -6,10 +6,11 @@ Owns no behaviour and imports nothing that does. Attribute names are kafka-pytho
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 __all__ = [
+    "ClusterView",
     "ConsumerRecord",
     "Node",
     "OffsetAndMetadata",
@@ -70,6 +71,25 @@ class PartitionInfo(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline_replicas: tuple[int, ...]
+
+
+class ClusterView(NamedTuple):
+    """The cluster as assignors see it: only topics of the group, as of the metadata the plan is made from.
+
+    ``partitions`` by topic, in order of their numbers; a topic that is not known is absent. ``nodes`` by node id.
+    """
+
+    partitions: Mapping[str, tuple[PartitionInfo, ...]]
+    nodes: Mapping[int, Node]
+
+    def partition_count(self, topic: str) -> int:
+        """Return how many partitions the topic has; 0 when it is not known."""
+        return len(self.partitions.get(topic, ()))
+
+    def racks(self, partition: PartitionInfo) -> frozenset[str]:
+        """Return the racks in which the partition has replicas (KIP-881); racks that are not known are left out."""
+        nodes = (self.nodes.get(node_id) for node_id in partition.replicas)
+        return frozenset(node.rack for node in nodes if node is not None and node.rack)
 
 
 #: Only its C-level field getters are wanted: they read any tuple, four times faster than a property written here.

@@ -95,7 +95,7 @@ def test_offsets_are_reset(broker: BrokerProcess, run: Run) -> None:
         described = run(GROUPS, "--describe", *group)
         return [int(lag) for lag in re.findall(r"resetters\s+reset\s+\d+\s+\d+\s+\d+\s+(\d+)", described)]
 
-    # Java's producer may put everything into one partition, and its consumer stop before it has a position in the others.
+    # Java's producer may put everything into one partition, and its consumer stop before it is elsewhere.
     assert set(lags()) == {0}
     run(GROUPS, "--reset-offsets", *group, "--topic", "reset", "--to-earliest", "--execute")
     assert len(lags()) == 3

@@ -1,0 +1,38 @@
+"""What all assignors share: how names are ordered, and what plug-ins inherit."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.assignors.base import Assignment, PartitionAssignor, RebalanceProtocol, by_topic, sort_key
+from thinconsumer.types import TopicPartition
+
+
+def test_pain_E10_names_order_by_utf16_code_unit_as_in_java():
+    """A letter beyond the first 65,536 is two surrogates there, which sort below U+FFFD; here it would sort above."""
+    names = ["b", "\ufffd", "\U0001f600", "a"]
+    assert sorted(names, key=sort_key) == ["a", "b", "\U0001f600", "\ufffd"]
+    assert sorted(names) != sorted(names, key=sort_key)
+
+
+def test_a_plug_in_is_eager_and_says_nothing_unless_told_otherwise():
+    class Mine(PartitionAssignor):
+        name = "mine"
+
+        def assign(self, cluster, subscriptions):
+            return dict.fromkeys(subscriptions, Assignment())
+
+    mine = Mine()
+    assert mine.subscription_user_data(["t"]) is None
+    assert mine.on_assignment(Assignment(), None) is None
+    assert tuple(mine.supported_protocols) == (RebalanceProtocol.EAGER,)
+
+
+def test_an_assignor_that_cannot_assign_is_none():
+    with pytest.raises(TypeError):
+        PartitionAssignor()
+
+
+def test_partitions_by_topic_keep_their_order():
+    found = by_topic([TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)])
+    assert list(found.items()) == [("b", [1, 0]), ("a", [0])]
