@@ -251,11 +251,25 @@ def test_assign_takes_each_partition_once_and_counts_changes():
     assert A in partitions and C not in partitions
 
 
-@pytest.mark.parametrize(("group", "state"), [(False, S.AWAITING_RESET), (True, S.AWAITING_COMMITTED)])
-def test_groups_begin_with_what_was_committed(group, state):
-    partitions = Partitions(group=group)
+@pytest.mark.parametrize("state", [S.AWAITING_RESET, S.AWAITING_COMMITTED, S.AWAITING_CALLBACK])
+def test_new_partitions_begin_where_they_are_told_to_and_kept_ones_stay(state):
+    partitions = Partitions()
+    partitions.assign([B])
+    partitions.require(B).place(E.SEEK, 5)
+    partitions.assign([A, B], start=state)
+    assert (partitions.require(A).state, partitions.require(B).state) == (state, S.FETCHING)
+
+
+@pytest.mark.parametrize("flag", ["paused", "pending_revocation", "callback_pending"])
+def test_each_flag_alone_keeps_records_back(flag):
+    partitions = Partitions()
     partitions.assign([A])
-    assert partitions.require(A).state is state
+    partition = partitions.require(A)
+    partition.place(E.SEEK, 5)
+    assert partition.may_hand_out and partition.may_fetch(0.0)
+    setattr(partition, flag, True)
+    assert not partition.may_hand_out and not partition.may_fetch(0.0)
+    assert partition.has_position
 
 
 def test_require_says_what_is_assigned_but_no_novel():

@@ -16,7 +16,7 @@ from .calls import Call
 from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from .link.request import ANY_NODE, Answer, Request
 from .timers import NEVER, Backoff, Random, Retry
-from .types import Node, PartitionInfo, TopicPartition
+from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
 from .wire.error_codes import BY_CODE, Code, to_error
 from .wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
@@ -80,6 +80,9 @@ class Metadata:
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
         self._wanted: frozenset[str] = frozenset()
+        self._everything = False
+        self._listing = False  #: Whether the refresh under way asks for everything.
+        self._listed = False  #: Whether one that did has been answered: a topic first seen after that is a new one.
         self._reason: str | None = None
         self._demanded = False  #: Whether the refresh under way has a reason other than age.
         self._expires_at = -NEVER
@@ -111,6 +114,18 @@ class Metadata:
         topic = self.topics.get(tp.topic)
         return topic is not None and topic.first_seen is not None and tp.partition not in topic.first_seen
 
+    def has_looked_up(self, name: str) -> bool:
+        """Return whether a broker has said anything of the topic since it is wanted: how it looks, or why not."""
+        topic = self.topics.get(name)
+        return topic is not None and (bool(topic.partitions) or topic.error is not None)
+
+    def view(self, topics: Iterable[str]) -> ClusterView:
+        """Return these topics as assignors see them; those without partitions are left out."""
+        known = ((name, self.topics[name].partitions) for name in topics if name in self.topics)
+        return ClusterView(
+            {name: tuple(found[number] for number in sorted(found)) for name, found in known if found}, dict(self.nodes)
+        )
+
     def final_errors(self) -> list[KafkaError]:
         """Return why nothing, or a wanted topic, can be had, where asking again does not help by itself."""
         errors = [self._error, *(self.topics[name].error for name in self._wanted if name in self.topics)]
@@ -118,9 +133,16 @@ class Metadata:
 
     # -- what the others want
 
-    def want(self, topics: Iterable[str]) -> None:
-        """Keep these topics known from now on. One not known yet is asked for at once."""
+    def want(self, topics: Iterable[str], *, everything: bool = False) -> None:
+        """Keep these topics known from now on. One not known yet is asked for at once.
+
+        With ``everything`` every topic of the cluster is kept known, for those who choose by pattern.
+        """
         wanted = frozenset(topics)
+        if everything != self._everything:
+            self._everything = everything
+            if everything:
+                self._demand("topics are chosen by a pattern")
         if wanted == self._wanted:
             return
         for name in wanted ^ self._wanted:
@@ -145,6 +167,12 @@ class Metadata:
         self._inquiries.append(Inquiry(names, call, Retry(self._backoff, self._random)))
         return call
 
+    def learn_node(self, node: Node) -> None:
+        """Take a node that another answer has named: a coordinator may be younger than our picture of the cluster."""
+        if self.nodes.get(node.node_id, node) != node or node.node_id not in self.nodes:
+            self.nodes[node.node_id] = node
+            self.version += 1
+
     def hint_leader(self, tp: TopicPartition, node: Node | None, leader: int, epoch: int) -> bool:
         """Take a leader named in a fetch error (KIP-951); return whether it is news."""
         topic = self.topics.get(tp.topic)
@@ -165,6 +193,7 @@ class Metadata:
         self._retry = Retry(self._backoff, self._random)
         self._inquiries = []
         self._wanted = frozenset()
+        self._everything = False
         self._reason = None
         self._expires_at = -NEVER
         self.version += 1
@@ -189,7 +218,7 @@ class Metadata:
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` has something to do by itself."""
         due = [i.retry.wake_at() for i in self._inquiries if not i.call.over]
-        if not self._retry.in_flight and self._wanted:
+        if not self._retry.in_flight and (self._wanted or self._everything):
             refresh = self._retry.not_before if self._reason else max(self._expires_at, self._retry.not_before)
             due.append(refresh)
         return max(now, min(due)) if due else NEVER
@@ -215,6 +244,8 @@ class Metadata:
         self._failing_since = None
         self._error = None
         changed = self._take(response, answer.version)
+        if inquiry is None and self._listing:
+            self._take_listing({raw.name for raw in response.topics})
         if inquiry is None:
             self._after_refresh(changed, now)
         else:
@@ -241,7 +272,7 @@ class Metadata:
         self._reason = self._reason or why
 
     def _refresh_due(self, now: float) -> bool:
-        if not self._wanted or not self._retry.may_send(now):
+        if not (self._wanted or self._everything) or not self._retry.may_send(now):
             return False
         return self._reason is not None or now >= self._expires_at
 
@@ -250,7 +281,9 @@ class Metadata:
 
         def build(version: int) -> Message:
             # A refresh asks for what is wanted when it is written: that may be long after it was asked for.
-            names = sorted(self._wanted) if inquiry is None else topics
+            names = topics if inquiry is not None else None if self._everything else sorted(self._wanted)
+            if inquiry is None:
+                self._listing = names is None
             wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
             if wanted is None and version == 0:
                 wanted = []  # how version 0 says "all"
@@ -311,6 +344,13 @@ class Metadata:
         self.version += 1
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 
+    def _take_listing(self, names: set[str | None]) -> None:
+        """Believe that what a list of everything leaves out is gone. Its id is kept, as for an unknown topic."""
+        for name, topic in self.topics.items():
+            if name not in names and name not in self._wanted:
+                topic.partitions = {}
+        self._listed = True
+
     def _known(self, name: str | None) -> tuple[object, ...] | None:
         topic = self.topics.get(name) if name is not None else None
         return None if topic is None else (topic.topic_id, getattr(topic.error, "code", None), dict(topic.partitions))
@@ -345,7 +385,7 @@ class Metadata:
             for p in raw.partitions
         }
         if known.first_seen is None:
-            known.first_seen = frozenset(known.partitions)
+            known.first_seen = frozenset() if self._listed else frozenset(known.partitions)
 
     def _take_topic_error(self, raw: MetadataResponseTopic, name: str, known: Topic | None) -> None:
         topic = known if known is not None else self.topics.setdefault(name, Topic(name))

@@ -238,8 +238,7 @@ class Partition:
 class Partitions:
     """What is assigned now, in the order it was assigned. ``generation`` counts changes of the set."""
 
-    def __init__(self, *, group: bool = False) -> None:
-        self._group = group
+    def __init__(self) -> None:
         self._partitions: dict[TopicPartition, Partition] = {}
         self.generation = 0
 
@@ -274,9 +273,8 @@ class Partitions:
         """Return the topics of what is assigned."""
         return {tp.topic for tp in self._partitions}
 
-    def assign(self, tps: Iterable[TopicPartition]) -> None:
-        """Make ``tps`` the assignment. What was assigned before stays as it is, position and all."""
-        start = PositionState.AWAITING_COMMITTED if self._group else PositionState.AWAITING_RESET
+    def assign(self, tps: Iterable[TopicPartition], start: PositionState = PositionState.AWAITING_RESET) -> None:
+        """Make ``tps`` the assignment; new ones begin in ``start``. What was assigned before stays as it is."""
         kept = self._partitions
         self._partitions = {tp: kept.get(tp) or Partition(tp, start) for tp in tps}
         self.generation += 1
