@@ -1,0 +1,89 @@
+"""What the user chose: topics, a pattern or partitions by hand, and never two of them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from thinconsumer.errors import IllegalArgumentError, IllegalStateError
+from thinconsumer.group.listener import RebalanceListener
+from thinconsumer.group.subscription import Mode, UserSubscription
+from thinconsumer.metadata import Topic
+from thinconsumer.types import PartitionInfo
+
+
+def topic(name, partitions=1, internal=False):
+    found = Topic(name)
+    found.internal = internal
+    found.partitions = {n: PartitionInfo(name, n, 1, 0, (1,), (1,), ()) for n in range(partitions)}
+    return found
+
+
+KNOWN = {
+    name: topic(name, internal=name.startswith("_"))
+    for name in ("orders", "orders-eu", "my-orders", "__consumer_offsets")
+}
+
+
+def test_topics_are_wanted_as_named_whether_they_exist_or_not():
+    subscription = UserSubscription()
+    subscription.subscribe(["orders", "later", "orders"], None, None)
+    assert subscription.wanted(KNOWN, internal=False) == {"orders", "later"}
+    assert subscription.mode is Mode.TOPICS and subscription.is_subscribed
+
+
+@pytest.mark.parametrize(
+    ("pattern", "internal", "wanted"),
+    [
+        ("orders", False, {"orders"}),
+        ("orders.*", False, {"orders", "orders-eu"}),
+        (".*orders", False, {"orders", "my-orders"}),
+        (re.compile("ORDERS", re.IGNORECASE), False, {"orders"}),
+        (".*", False, {"orders", "orders-eu", "my-orders"}),
+        (".*", True, set(KNOWN)),
+        ("nothing", False, set()),
+    ],
+)
+def test_a_pattern_matches_whole_names_as_in_java(pattern, internal, wanted):
+    subscription = UserSubscription()
+    subscription.subscribe((), pattern, None)
+    assert subscription.wanted(KNOWN, internal=internal) == wanted
+
+
+def test_a_topic_that_is_gone_matches_no_pattern():
+    subscription = UserSubscription()
+    subscription.subscribe((), ".*", None)
+    assert subscription.wanted({"orders": Topic("orders")}, internal=False) == set()
+
+
+@pytest.mark.parametrize(
+    ("topics", "pattern"),
+    [([], None), (["a"], "a"), ("orders", None), (["a b"], None), ([""], None), ([".."], None), ([7], None)]
+    + [(["x" * 250], None), ((), "("), ((), 7)],
+)
+def test_what_cannot_be_meant_is_refused_at_once(topics, pattern):
+    subscription = UserSubscription()
+    with pytest.raises(IllegalArgumentError):
+        subscription.subscribe(topics, pattern, None)
+    assert subscription.mode is Mode.NONE and subscription.version == 0
+
+
+def test_a_listener_that_lacks_a_method_is_refused_at_once():
+    with pytest.raises(IllegalArgumentError, match="on_partitions_revoked"):
+        UserSubscription().subscribe(["a"], None, type("Half", (), {"on_partitions_assigned": print})())
+
+
+def test_kinds_do_not_mix_until_unsubscribed():
+    subscription = UserSubscription()
+    subscription.subscribe(["a"], None, RebalanceListener())
+    with pytest.raises(IllegalStateError, match="unsubscribe"):
+        subscription.assign()
+    subscription.subscribe((), "b", None)
+    assert (subscription.topics, subscription.listener) == (frozenset(), None)
+    subscription.clear()
+    subscription.assign()
+    with pytest.raises(IllegalStateError, match="unsubscribe"):
+        subscription.subscribe(["a"], None, None)
+    assert subscription.mode is Mode.MANUAL
+    assert subscription.version == 4

@@ -1,0 +1,119 @@
+"""What the user has chosen to read: topics, a pattern, or partitions by hand. After Java's ``SubscriptionState``.
+
+Owns the choice and that its kinds do not mix. Which partitions follow from it is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import IllegalArgumentError, IllegalStateError
+
+if TYPE_CHECKING:
+    from ..metadata import Topic
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class Mode(enum.Enum):
+    """How partitions come to this consumer."""
+
+    NONE = "nothing chosen"
+    TOPICS = "subscribed to topics"
+    PATTERN = "subscribed to a pattern"
+    MANUAL = "assigned by hand"
+
+
+class UserSubscription:
+    """The user's choice. ``version`` counts changes."""
+
+    def __init__(self) -> None:
+        self.mode = Mode.NONE
+        self.topics: frozenset[str] = frozenset()  #: As named; empty under a pattern.
+        self.pattern: re.Pattern[str] | None = None
+        self.listener: Any = None
+        self.version = 0
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether the group assigns partitions to us."""
+        return self.mode in (Mode.TOPICS, Mode.PATTERN)
+
+    def subscribe(self, topics: Iterable[str], pattern: str | re.Pattern[str] | None, listener: Any) -> None:
+        """Choose topics by name or by pattern.
+
+        Raises:
+            IllegalArgumentError: neither or both are given, or a name cannot be a topic's.
+            IllegalStateError: partitions are assigned by hand.
+        """
+        names = _names(topics)
+        if (pattern is None) == (not names):
+            raise IllegalArgumentError("subscribe() takes topics or a pattern: one of them, not both and not neither")
+        self._check(listener)
+        self._refuse_mixing(Mode.MANUAL, "subscribe()", "assign()")
+        compiled = None if pattern is None else _compile(pattern)
+        self.mode = Mode.TOPICS if compiled is None else Mode.PATTERN
+        self.topics, self.pattern, self.listener = names, compiled, listener
+        self.version += 1
+
+    def assign(self) -> None:
+        """Choose partitions by hand."""
+        if self.is_subscribed:
+            self._refuse_mixing(self.mode, "assign()", "subscribe()")
+        self.mode = Mode.MANUAL
+        self.version += 1
+
+    def clear(self) -> None:
+        """Choose nothing."""
+        self.mode = Mode.NONE
+        self.topics, self.pattern, self.listener = frozenset(), None, None
+        self.version += 1
+
+    def wanted(self, known: Mapping[str, Topic], *, internal: bool) -> frozenset[str]:
+        """Return the topics subscribed to: as named, or those of ``known`` that match the whole pattern.
+
+        ``internal`` is whether a pattern may match internal topics.
+        """
+        pattern = self.pattern
+        if pattern is None:
+            return self.topics
+        return frozenset(
+            name
+            for name, topic in known.items()
+            if topic.partitions and (internal or not topic.internal) and pattern.fullmatch(name)
+        )
+
+    def _refuse_mixing(self, other: Mode, call: str, instead: str) -> None:
+        if self.mode is other:
+            raise IllegalStateError(
+                f"{call} after {instead}: a consumer either gets its partitions from its group or chooses them by hand; "
+                "call unsubscribe() first"
+            )
+
+    def _check(self, listener: Any) -> None:
+        for name in ("on_partitions_assigned", "on_partitions_revoked"):
+            if listener is not None and not callable(getattr(listener, name, None)):
+                raise IllegalArgumentError(f"the listener {listener!r} has no method {name}")
+
+
+def _names(topics: Iterable[str]) -> frozenset[str]:
+    if isinstance(topics, (str, bytes)):
+        raise IllegalArgumentError(f"subscribe() takes a list of topics: [{topics!r}], not {topics!r}")
+    names = list(topics)
+    for name in names:
+        if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
+            raise IllegalArgumentError(
+                f"{name!r} cannot be a topic: 1 to 249 letters, digits, dots, underscores and hyphens (a pattern goes "
+                "into pattern=)"
+            )
+    return frozenset(names)
+
+
+def _compile(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise IllegalArgumentError(f"{pattern!r} is no regular expression: {error}") from None
