@@ -223,7 +223,10 @@ class Chaos:
         for _ in range(4):
             self.links.step(self.now)
             self.take_commands()
+            for line in self.lines:
+                line.stream.data_to_send()  # a driver looks, even where the line takes nothing
             self.answers += self.links.take_answers()
+        assert not self.links.wants_driver()
         assert self.links.wake_at() > self.now
 
     def finish(self):

@@ -81,20 +81,18 @@ class Engine:
     # -- stepping
 
     def step(self, now: float, wall_time: float) -> bool:
-        """Let everything that can happen now, happen. Returns whether anything was asked of a broker."""
+        """Let everything that can happen now, happen. Returns whether the driver has something to do at once."""
         self._now = now
-        asked = False
         self.links.step(now)
         for _ in range(ROUNDS_MAX):
             for answer in self.links.take_answers():
                 self._handlers[answer.request.asker](answer, now)
             if not self._step_managers(now, wall_time):
                 break
-            asked = True
-        return asked
+        return self.links.wants_driver()
 
     def wake_at(self) -> float:
-        """Return when to step again even if nothing arrives."""
+        """Return when to step the driver and this again even if nothing arrives."""
         if self._closing:
             return self.links.wake_at()  # the managers want nothing any more, and nobody would give it to them
         now = self._now

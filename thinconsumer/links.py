@@ -90,7 +90,7 @@ class Links:
         self._any: deque[Waiting] = deque()
         self._any_wake = NEVER
         self._stepped_at = -NEVER
-        self._due_at = -NEVER  #: What :meth:`wake_at` said when it was last stepped, during an outage.
+        self._due_at = -NEVER  #: The next deadline as of then, during an outage.
         self._attended_at = -NEVER
         self._horizon = -NEVER
         self._dirty = False
@@ -143,12 +143,16 @@ class Links:
         self._stepped_at = now
         self._dirty = False
         if self.outage_since is not None:
-            self._due_at = self.wake_at()
+            self._due_at = self._due()
 
     def wake_at(self) -> float:
-        """Return when :meth:`step` has something to do even if nothing comes."""
-        if self._dirty or self._shared.answers:
+        """Return when :meth:`step`, or the driver, has something to do even if nothing comes."""
+        if self._dirty or self._shared.answers or self._has_commands():
             return self._stepped_at
+        # What has come, and nobody has looked at, would else wait for a deadline.
+        return self._stepped_at if any(route.has_news for route in self._all_routes()) else self._due()
+
+    def _due(self) -> float:
         due = self._any_wake
         for route in self._all_routes():
             # An idle link's moment is hours away, but every step asks every route: the loop is written out.
@@ -157,6 +161,13 @@ class Links:
         return due
 
     # -- the driver's side
+
+    def wants_driver(self) -> bool:
+        """Return whether there is something to dial, look up, hang up or send that no driver has been told of."""
+        return self._has_commands() or any(r.link is not None and r.link.unsent for r in self._all_routes())
+
+    def _has_commands(self) -> bool:
+        return bool(self._shared.commands) or self._shared.book.has_command(self._stepped_at)
 
     def take_commands(self) -> list[Command]:
         """Return what the driver shall do, in order, and forget it. The driver looks at its I/O after this."""
@@ -180,7 +191,7 @@ class Links:
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
-        self._due_at = min(self._due_at, self.wake_at())
+        self._due_at = min(self._due_at, self._due())
         self._inside = False
 
     # -- what the cluster looks like
@@ -203,6 +214,22 @@ class Links:
                 route.move_to(node.host, node.port, f"node {node.node_id} moved to {node.host}:{node.port}")
         if self._nodes:
             self._adopt_bootstrap()
+
+    def drop(self, target: Target, why: str) -> None:
+        """End the connection to a target: something that nobody waits for any more is parked on it.
+
+        What is queued or in flight there is answered with an error; the next request dials anew.
+        """
+        route = self._routes.pop(target, None)
+        if route is None:
+            return
+        self._enter()
+        log.debug("%s: ending the connection, since %s", route.name, why)
+        error = KafkaConnectionError(f"{route.name}: {why}", host=route.host, port=route.port, node_id=route.node_id)
+        route.refuse(error)
+        route.close(error)
+        self._dirty = True
+        self._inside = False
 
     def rebootstrap(self, now: float) -> None:
         """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
@@ -357,8 +384,8 @@ class Links:
         """Note how far deadlines may pass, and for how long nobody has stepped us although we wanted it."""
         self._horizon = max(self._horizon, self._attended_at)
         if self.outage_since is not None:
-            # As it was, too: what has come in since has given the connections more time, which nobody has used yet.
-            late = now - max(self._stepped_at, min(self._due_at, self.wake_at()))
+            # As it was: what has come in since has given the connections more time, which nobody has used yet.
+            late = now - (self._stepped_at if self._dirty else max(self._stepped_at, self._due_at))
             self.outage_since = min(now, self.outage_since + max(0.0, late))
 
     # -- inside: any node

@@ -57,10 +57,9 @@ class ClientEngine:
         self._now = 0.0
 
     def step(self, now: float) -> bool:
-        """Let everything that can happen now, happen. Returns whether anything was asked of a broker."""
+        """Let everything that can happen now, happen. Returns whether the driver has something to do at once."""
         self._now = now
         self.links.step(now)
-        asked = False
         for _ in range(ROUNDS_MAX):
             for answer in self.links.take_answers():
                 self._handlers[answer.request.asker](answer, now)
@@ -70,11 +69,10 @@ class ClientEngine:
             for request in requests:
                 self.links.send(request, now)
             self.links.step(now)
-            asked = True
-        return asked
+        return self.links.wants_driver()
 
     def wake_at(self) -> float:
-        """Return when to step again even if nothing arrives."""
+        """Return when to step the driver and this again even if nothing arrives."""
         dues = [manager.wake_at(self._now) for manager in self._managers]
         return min(self.links.wake_at(), self.metadata.wake_at(self._now), *dues)
 

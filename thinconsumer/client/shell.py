@@ -38,7 +38,7 @@ class ClientShell:
 
     def wake_at(self) -> float:
         """Return when to call again at the latest, in the driver's monotonic seconds."""
-        return self._engine.wake_at()
+        return self._driver.now() if self._torn else self._engine.wake_at()
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
@@ -66,7 +66,7 @@ class ClientShell:
             raise
         now = driver.now()
         if engine.step(now):
-            driver.step(engine, now)  # what was just asked for leaves now, not in the next call
+            driver.step(engine, now)  # what is to be sent or dialled leaves now, not in the next call
         self._torn = False
         return now
 

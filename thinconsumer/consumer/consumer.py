@@ -89,7 +89,7 @@ class Consumer(Generic[K, V]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions from now on. Positions of those that were assigned before are kept."""
         tps = list(dict.fromkeys(_topic_partition(tp) for tp in partitions))
-        with self._shell.enter():
+        with self._shell.change():
             self._partitions.assign(tps)
 
     def assignment(self) -> set[TopicPartition]:
@@ -169,15 +169,13 @@ class Consumer(Generic[K, V]):
     def wake_at(self) -> float:
         """Return when to poll next at the latest, in ``time.monotonic()`` seconds; now, while records are buffered."""
         with self._shell.enter():
-            if self._shell.engine.buffer.has_ready():
-                return self._shell.driver.now()
-            return self._shell.engine.wake_at()
+            return self._shell.wake_at()
 
     def skip(self, error: RecordError) -> None:
         """Go on behind what ``error`` says cannot be handed out; a no-op if the position is past it already."""
         if not isinstance(error, RecordError):
             raise IllegalArgumentError(f"only a RecordError says what to skip, not {error!r}")
-        with self._shell.enter():
+        with self._shell.change():
             partition = self._partitions.require(error.partition)
             if partition.has_position and partition.cursor.offset < error.next_offset:
                 partition.place(PositionEvent.SEEK, error.next_offset)
@@ -193,7 +191,7 @@ class Consumer(Generic[K, V]):
         target = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
         if not _is_whole(target, 0):
             raise IllegalArgumentError(f"an offset is a whole number from 0 on, not {target!r}")
-        with self._shell.enter():
+        with self._shell.change():
             event = PositionEvent.SEEK if epoch < 0 else PositionEvent.SEEK_VALIDATED
             self._partitions.require(_topic_partition(partition)).place(event, target, epoch)
 
@@ -346,13 +344,13 @@ class Consumer(Generic[K, V]):
         return max_records
 
     def _seek_to(self, partitions: tuple[TopicPartition, ...], mark: int, reason: str) -> None:
-        with self._shell.enter():
+        with self._shell.change():
             tps = [_topic_partition(tp) for tp in partitions] or list(self._partitions.tps())
             for found in [self._partitions.require(tp) for tp in tps]:
                 found.ask_reset(Reset(mark, reason))
 
     def _set_paused(self, partitions: tuple[TopicPartition, ...], paused: bool) -> None:
-        with self._shell.enter():
+        with self._shell.change():
             for found in [self._partitions.require(_topic_partition(tp)) for tp in partitions]:
                 found.paused = paused
 

@@ -74,6 +74,7 @@ class Shell:
         self.engine = Engine(config, self.driver.random, self._deserializer())
         self.partitions = self.engine.partitions
         self.closed = False
+        self._changed = False  #: The user has changed what is wanted, and nothing has been asked yet.
         #: An exception has left a step half done: only positions can be trusted. See :meth:`_mend`.
         self.torn = False
         #: What the last call handed over: its positions move when the next call begins, see :meth:`enter`.
@@ -86,6 +87,11 @@ class Shell:
 
     def enter(self) -> Entry:
         """Begin a public call: check that it may run, and first of all move what the last one handed over."""
+        return self._entry
+
+    def change(self) -> Entry:
+        """Begin a public call that does no I/O, but wants some: :meth:`wake_at` is now until the next step."""
+        self._changed = True
         return self._entry
 
     def stay(self) -> Guard:
@@ -130,8 +136,15 @@ class Shell:
         self.driver.hang_up_all()
         self.engine = Engine(self.config, self.driver.random, self._deserializer(), predecessor=self.engine)
         self.torn = False
+        self._changed = True
 
     # -- stepping and waiting
+
+    def wake_at(self) -> float:
+        """Return when to poll next at the latest."""
+        if self._changed or self.engine.buffer.has_ready():
+            return self.driver.now()
+        return self.engine.wake_at()
 
     def turn(self, deadline: float) -> float:
         """One round: wait for I/O until ``deadline``, let everything follow from it, return the time."""
@@ -144,9 +157,10 @@ class Shell:
             raise
         now = driver.now()
         if engine.step(now, driver.wall_time()):
-            # What was just asked for leaves before anything is decoded: the broker works while we do.
+            # What is to be sent or dialled leaves before anything is decoded: the broker works while we do.
             driver.step(engine, now)
         self.torn = False
+        self._changed = False
         if driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now

@@ -55,15 +55,17 @@ class AddressBook:
             self._waiting.append(key)
         return lookup
 
+    def has_command(self, now: float = 0.0) -> bool:
+        """Return whether :meth:`take_command` would return one."""
+        return bool(self._waiting) if self._under_way is None else now >= self._asked_at + ASK_AGAIN
+
     def take_command(self, now: float = 0.0) -> Resolve | None:
         """Return the next question for the driver, unless one is under way."""
+        if not self.has_command(now):
+            return None
         if self._under_way is None:
-            if not self._waiting:
-                return None
             self._under_way = self._waiting[0]
             self._waiting.popleft()
-        elif now < self._asked_at + ASK_AGAIN:
-            return None
         self._asked_at = now
         return Resolve(*self._under_way)
 

@@ -103,6 +103,7 @@ class Link:
         self._hang_up = hang_up
         self._frames = Frames(settings.max_frame_bytes)
         self._out: deque[bytes | memoryview] = deque()
+        self._offered = True  #: Whether a driver has seen what is in there.
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
@@ -121,9 +122,19 @@ class Link:
         return numeric if self.host == self.address.sockaddr[0] else f"{self.host}:{port} ({numeric})"
 
     @property
+    def ready(self) -> bool:
+        """Whether it takes requests, though perhaps not now."""
+        return self.state is LinkState.READY
+
+    @property
     def over(self) -> bool:
         """Whether it has ended."""
         return self.state is LinkState.CLOSING or self.state is LinkState.DISCONNECTED
+
+    @property
+    def unsent(self) -> bool:
+        """Whether something waits to be written that no driver has seen: it holds no write interest for it yet."""
+        return not self._offered and bool(self._out)
 
     @property
     def in_flight(self) -> int:
@@ -236,6 +247,7 @@ class Link:
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
         """Return what waits to be written."""
+        self._offered = True
         return tuple(self._out)
 
     def data_sent(self, size: int, now: float) -> None:
@@ -344,6 +356,7 @@ class Link:
         self._used_at = now
         self._in_flight.append(_InFlight(type(message), version, correlation_id, now, deadline, request))
         self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
+        self._offered = False
 
     def _take(self, frame: Frame, now: float) -> None:
         if not self._in_flight:

@@ -19,7 +19,7 @@ from .addresses import AddressBook, Lookup
 from .link import Link, LinkSettings
 from .negotiate import api_name
 from .request import Answer, Request
-from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, LinkState, RouteEvent, RouteState, next_state
+from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, next_state
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Route:
     @property
     def ready(self) -> bool:
         """Whether a connection stands and takes requests."""
-        return self.link is not None and self.link.state is LinkState.READY
+        return self.link is not None and self.link.ready
 
     @property
     def under_way(self) -> bool:
@@ -130,6 +130,12 @@ class Route:
         failed = f", failed {self.failures} times: {self.cause}" if self.failures else ""
         return f"{words}, {len(self.queue)} queued{failed}"
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the driver has called the link so that :meth:`step` has something to do, or has to send for it."""
+        link = self.link
+        return link is not None and (link.over or link.unsent or (link.ready and not self._ready_noted))
+
     # -- from the owner
 
     def send(self, request: Request, now: float) -> None:
@@ -159,13 +165,14 @@ class Route:
             self._flush(self.link, now)
 
     def wake_at(self) -> float:
-        """Return when :meth:`step` has something to do even if nothing comes; never before it was last stepped,
-        unless a deadline waits for I/O to be looked at once more."""
+        """Return when :meth:`step` has something to do even if nothing comes and nothing has; never before it was last
+        stepped, unless a deadline waits for I/O to be looked at once more."""
         due = NEVER
-        if self.link is not None:
-            due = self.link.wake_at()
-            if self.queue and self.link.muted_until > self._stepped_at:
-                due = min(due, self.link.muted_until)
+        link = self.link
+        if link is not None:
+            due = link.wake_at()
+            if self.queue and link.muted_until > self._stepped_at:
+                due = min(due, link.muted_until)
         if self.queue:
             due = min(due, min(waiting.deadline for waiting in self.queue))
             if self.state is RouteState.BACKING_OFF:
@@ -283,7 +290,7 @@ class Route:
                 self._lost(link, now)
             else:
                 self._failed_address(link, now)
-        elif link.state is LinkState.READY and not self._ready_noted:
+        elif link.ready and not self._ready_noted:
             self._note_ready(link)
 
     def _note_ready(self, link: Link) -> None:

@@ -121,6 +121,8 @@ class SelectorDriver:
                 self._work_on(owner, events)
         if self._told:
             self._flush()
+        if self._commands or self._lookups:
+            self._waker.ring()  # who waits for the descriptor alone has to come back for them
         self._endpoint = None
         return self._told
 

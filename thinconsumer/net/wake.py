@@ -36,6 +36,10 @@ class Waker:
         self._asked = True
         self._write()
 
+    def ring(self) -> None:
+        """Make the descriptor readable, and nothing more: nobody has asked."""
+        self._write()
+
     def _write(self) -> None:
         writer = self._writer
         # A forked child shares the pair with its parent, whom it must not wake.

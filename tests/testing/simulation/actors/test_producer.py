@@ -55,7 +55,7 @@ def test_a_producer_is_not_idle_while_nobody_answers_and_goes_on_when_somebody_d
     producer.stop()
     assert producer.sent and not producer.is_idle and not any(r.done for _, _, r in producer.receipts)
     sim.start(1)
-    sim.run_until(lambda: producer.is_idle, 120)
+    sim.run_until(lambda: producer.is_idle, 10)
     assert stored(sim, A0) == [value for _, value, _ in producer.receipts]
 
 
