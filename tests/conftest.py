@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import selectors
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,24 @@ def soak_seconds(request: pytest.FixtureRequest) -> float:
     marker = request.node.get_closest_marker("soak")
     stated = float(marker.args[0])
     return stated if request.config.getoption("--soak") else min(stated, 60.0)
+
+
+@pytest.fixture(scope="session")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let processes that tests start find this package compiled, as users' do: compiling takes longer than the rest.
+
+    A wheel is compiled where it was installed. A checkout is not where nothing may be written beside the sources: then
+    the first process compiles, for those of all of xdist's workers. Elsewhere than needed that would be the slower way,
+    since it begins with Python's own library.
+    """
+    spec = importlib.util.find_spec("thinconsumer")
+    with pytest.MonkeyPatch.context() as patch:
+        if spec is None or spec.cached is None or not Path(spec.cached).exists():
+            base = tmp_path_factory.getbasetemp()
+            shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "compiled"))
+        yield
 
 
 def chosen_selector() -> type[selectors.BaseSelector]:

@@ -23,14 +23,7 @@ from thinconsumer.wire.error_codes import Code
 
 ORDERS = TopicPartition("orders", 0)
 
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once(tmp_path_factory):
-    """Let children find modules compiled, as installed ones are: tox forbids to write that beside the sources."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "compiled"))
-        yield
+pytestmark = pytest.mark.usefixtures("compiled_once")
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ class Commands:
     def run(self, *words, given=""):
         """Run one to its end: exit code, output, errors."""
         child = self.start(*words)
-        out, err = child.communicate(given, timeout=30)
+        out, err = child.communicate(given, timeout=50)
         return child.returncode, out, err
 
     def close(self):
@@ -54,20 +54,11 @@ class Commands:
 
 
 @pytest.fixture
-def commands(tmp_path):
+def commands(tmp_path, compiled_once):
     """Run commands in processes of their own."""
     made = Commands(tmp_path)
     yield made
     made.close()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def compiled_once(tmp_path_factory):
-    """Let children find modules compiled, as installed ones are: tox forbids to write that beside the sources."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "compiled"))
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ def test_it_says_where_it_is_and_serves(start):
 def test_it_ends_when_told_to(start, number, code):
     child, _ = start()
     child.send_signal(number)
-    out, err = child.communicate(timeout=10)
+    out, err = child.communicate(timeout=50)
     assert child.returncode == code
     assert (out, err) == ("", "")
 
@@ -60,7 +60,7 @@ def test_data_in_a_folder_is_found_again(commands, start, tmp_path):
     to_it = ("--partition", 1, "--bootstrap-server", ready["bootstrap_servers"])
     assert commands.run("produce", "orders", *to_it, given="kept\n")[0] == 0
     child.send_signal(signal.SIGTERM)
-    child.communicate(timeout=10)
+    child.communicate(timeout=50)
     _, ready = start(*words)
     with Consumer(bootstrap_servers=ready["bootstrap_servers"], auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("orders", 1)])

@@ -123,7 +123,7 @@ def test_it_goes_on_reading_until_ctrl_c(commands, cluster, topic):
         assert child.stdout.readline() == f"{number}\n"
     child.send_signal(signal.SIGINT)
     started = time.monotonic()
-    out, err = child.communicate(timeout=10)
+    out, err = child.communicate(timeout=50)
     assert child.returncode == 130
     assert time.monotonic() - started < 5
     assert (out, err) == ("", "")
@@ -136,7 +136,7 @@ def test_head_ends_it_quietly(commands, cluster, topic):
     os.close(writing)
     os.read(reading, 10)
     os.close(reading)
-    _, err = child.communicate(timeout=10)
+    _, err = child.communicate(timeout=50)
     assert child.returncode == 141
     assert err == ""
 
@@ -147,7 +147,7 @@ def test_a_full_disk_is_an_error_like_any_other(commands, cluster, full):
     with open("/dev/full", "w") as disk:
         words = ("consume", full, "--until-end", "--bootstrap-server", cluster.bootstrap_servers)
         child = commands.start(*words, stdout=disk, stderr=subprocess.PIPE)
-        _, err = child.communicate(timeout=10)
+        _, err = child.communicate(timeout=50)
     assert child.returncode == 1
     assert err.splitlines()[0].startswith("error: ")
     assert "space" in err

@@ -93,7 +93,7 @@ def test_records_are_there_before_the_input_ends(commands, cluster, topic):
         (records,) = consumer.poll(20_000).values()
     assert [record.value for record in records] == [b"first"]
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=10)
+    _, err = child.communicate(timeout=50)
     assert (child.returncode, err) == (130, "")
 
 

@@ -12,6 +12,11 @@ import pytest
 
 import thinconsumer
 
+#: For a project's own pytest with all that it starts, on a machine that is busy: only one that hangs takes so long.
+PATIENCE_S = 200
+
+pytestmark = [pytest.mark.usefixtures("compiled_once"), pytest.mark.timeout(PATIENCE_S + 40)]
+
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
 
 #: What the page leaves out.
@@ -63,15 +68,6 @@ def test_options(kafka_broker, embedded_broker):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compiled_once(tmp_path_factory):
-    """Let children find modules compiled, as installed ones are: tox forbids to write that beside the sources."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-        patch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path_factory.getbasetemp() / "compiled"))
-        yield
-
-
 @pytest.fixture
 def project(tmp_path):
     """A folder that is a user's project: files by name, then pytest's exit code and words."""
@@ -90,7 +86,7 @@ def project(tmp_path):
             },
             capture_output=True,
             text=True,
-            timeout=50,
+            timeout=PATIENCE_S,
             check=False,
         )
         return done.returncode, done.stdout + done.stderr

@@ -36,6 +36,8 @@ _MAIN = "import sys; sys.path[:] = {path!r}; from thinconsumer.cli import main; 
 _READ_BYTES = 64 * 1024
 #: What has closed its output is about to end, and its exit code says why.
 ENDING_S = 2.0
+#: One that was told to end and has not by then is killed: what it keeps in a folder is written already.
+STOPPING_S = 10.0
 #: How much of what a broken child said is passed on.
 _WORDS_MAX = 4000
 
@@ -70,7 +72,8 @@ class BrokerProcess:
 
     Args:
         nodes, topics, port, host, config, directory, racks, seed: see :class:`~.server.EmbeddedBroker`.
-        timeout_s: How long to wait for its start, and for each answer.
+        timeout_s: How long to wait for its start, and for each answer. One that ends instead is noticed at once, so that
+            this is for one that hangs; a machine with more work than time takes many seconds to start a Python.
 
     Raises:
         BrokerProcessError: It did not start, a port is taken for instance; its own words are in it.
@@ -87,7 +90,7 @@ class BrokerProcess:
         directory: str | os.PathLike[str] | None = None,
         racks: Sequence[str | None] | None = None,
         seed: int = 0,
-        timeout_s: float = 10.0,
+        timeout_s: float = 60.0,
     ) -> None:
         self._child: subprocess.Popen[bytes] | None = None
         self._timeout_s = timeout_s
@@ -140,7 +143,7 @@ class BrokerProcess:
             child.stdin.close()
             if sys.platform != "win32":
                 child.terminate()  # a fork of this process may hold that pipe open; it ends in order on both
-            child.wait(self._timeout_s)
+            child.wait(STOPPING_S)
         except (OSError, subprocess.TimeoutExpired):
             pass
         finally:
