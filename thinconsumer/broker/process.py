@@ -72,8 +72,8 @@ class BrokerProcess:
 
     Args:
         nodes, topics, port, host, config, directory, racks, seed: see :class:`~.server.EmbeddedBroker`.
-        timeout_s: How long to wait for its start, and for each answer. One that ends instead is noticed at once, so that
-            this is for one that hangs; a machine with more work than time takes many seconds to start a Python.
+        timeout_s: How long to wait for its start, and for each answer. One that ends instead is noticed at once, so
+            that this is for one that hangs; a machine with more work than time takes many seconds to start a Python.
 
     Raises:
         BrokerProcessError: It did not start, a port is taken for instance; its own words are in it.
