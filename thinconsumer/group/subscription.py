@@ -89,7 +89,7 @@ class UserSubscription:
     def _refuse_mixing(self, other: Mode, call: str, instead: str) -> None:
         if self.mode is other:
             raise IllegalStateError(
-                f"{call} after {instead}: a consumer either gets its partitions from its group or chooses them by hand; "
+                f"{call} after {instead}: a consumer gets its partitions from its group or chooses them by hand; "
                 "call unsubscribe() first"
             )
 

@@ -1,0 +1,226 @@
+"""Giving partitions up and taking them over: in which order users are told, and what is committed before and after."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.group.handover import PATIENCE, GivingUp, Handover
+from thinconsumer.partitions import Partitions, PositionEvent, PositionState
+from thinconsumer.timers import NEVER
+from thinconsumer.types import TopicPartition
+
+A, B, C = (TopicPartition("t", n) for n in range(3))
+
+
+class Commits:
+    """Idle unless told otherwise."""
+
+    idle = True
+
+
+class AutoCommit:
+    """Notes what it is told to commit, and until when."""
+
+    def __init__(self, story):
+        self.story = story
+
+    def commit_now(self, partitions, deadline, now):
+        self.story.append(("commit", {p.tp for p in partitions}, deadline))
+
+
+class Listener:
+    """Notes what it hears; raises what it is told to."""
+
+    def __init__(self, story, failing=()):
+        self.story, self.failing = story, dict(failing)
+
+    def hear(self, what, tps):
+        self.story.append((what, tps))
+        if what in self.failing:
+            raise self.failing.pop(what)
+
+    def on_partitions_assigned(self, assigned):
+        self.hear("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked):
+        self.hear("revoked", revoked)
+
+    def on_partitions_lost(self, lost):
+        self.hear("lost", lost)
+
+
+@pytest.fixture
+def story():
+    return []
+
+
+@pytest.fixture
+def partitions():
+    found = Partitions()
+    found.assign([A, B, C])
+    for partition in found:
+        partition.place(PositionEvent.SEEK, 5)
+    return found
+
+
+@pytest.fixture
+def commits():
+    return Commits()
+
+
+@pytest.fixture
+def make(story, partitions, commits):
+    def make(failing=(), auto_commit=True):
+        listener = Listener(story, failing)
+        return Handover(partitions, commits, AutoCommit(story) if auto_commit else None, lambda: listener)
+
+    return make
+
+
+def give_up(handover, tps, now=0.0, **more):
+    """Call until it is done; return how often that took."""
+    for calls in range(1, 10):
+        if handover.give_up(tps, now, **more):
+            return calls
+    raise AssertionError("it never ends")
+
+
+def test_what_goes_is_held_back_then_committed_then_told_then_let_go(make, story, partitions, commits):
+    handover = make()
+    commits.idle = False
+    assert not handover.give_up({A, B}, 1.0)
+    assert story == [("commit", {A, B}, 1.0 + PATIENCE)]
+    assert [p.tp for p in partitions if p.may_hand_out] == [C], "pain D4: nothing comes while its last commit is out"
+    assert handover.waiting_until() == 1.0 + PATIENCE
+    commits.idle = True
+    assert handover.waiting_until() == NEVER
+    assert not handover.give_up({A, B}, 1.5)
+    assert story[1:] == [("revoked", {A, B})]
+    assert A in partitions, "the callback may still ask and commit"
+    assert handover.give_up({A, B}, 1.6)
+    assert partitions.tps() == {C} and handover.state is GivingUp.IDLE
+
+
+def test_what_the_callback_commits_is_waited_for(make, story, partitions, commits):
+    handover = make(auto_commit=False)
+    assert not handover.give_up({A}, 1.0)
+    commits.idle = False
+    assert not handover.give_up({A}, 1.1)
+    assert A in partitions
+    commits.idle = True
+    assert handover.give_up({A}, 1.2)
+    assert story == [("revoked", {A})]
+
+
+def test_pain_B4_commits_that_never_come_through_do_not_keep_us_from_joining(make, partitions, commits):
+    handover = make()
+    commits.idle = False
+    assert not handover.give_up({A}, 1.0)
+    assert not handover.give_up({A}, 1.0 + PATIENCE), "told now"
+    assert handover.give_up({A}, 1.0 + 2 * PATIENCE)
+    assert A not in partitions
+
+
+def test_nothing_is_waited_for_after_a_deadline(make, story, partitions, commits):
+    handover = make()
+    commits.idle = False
+    assert give_up(handover, {A, B, C}, 1.0, by=0.5) == 2
+    assert story == [("commit", {A, B, C}, 0.5), ("revoked", {A, B, C})]
+    assert not partitions
+
+
+def test_nothing_to_give_up_is_done_at_once_and_told_only_where_it_always_is(make, story):
+    handover = make()
+    assert handover.give_up((), 1.0)
+    assert story == []
+    assert give_up(handover, (), 1.0, always_tell=True) == 2
+    assert ("revoked", set()) in story
+
+
+def test_a_revoked_callback_that_raises_runs_once_and_is_kept_for_the_poll(make, story, partitions):
+    error = RuntimeError("in the listener")
+    handover = make({"revoked": error})
+    give_up(handover, {A})
+    assert [what for what, *_ in story].count("revoked") == 1
+    assert A not in partitions and handover.error is error
+
+
+def test_ctrl_c_in_a_revoked_callback_comes_out_and_it_runs_once(make, story, partitions):
+    handover = make({"revoked": KeyboardInterrupt()})
+    with pytest.raises(KeyboardInterrupt):
+        give_up(handover, {A})
+    give_up(handover, {A})
+    assert [what for what, *_ in story].count("revoked") == 1
+    assert A not in partitions and handover.error is None
+
+
+def test_without_auto_commit_and_after_exceptions_nothing_is_committed(make, story):
+    for handover in (make(auto_commit=False), make()):
+        handover.commits_by_itself = False
+        give_up(handover, {A})
+    assert "commit" not in [what for what, *_ in story]
+
+
+def test_lost_is_told_at_once_with_everything_and_nothing_is_committed(make, story, partitions):
+    handover = make()
+    assert handover.lose(1.0)
+    assert story == [("lost", {A, B, C})] and not partitions
+    assert handover.lose(2.0) and len(story) == 1, "who has nothing loses nothing"
+
+
+def test_what_was_revoked_already_is_not_lost_as_well(make, story, partitions):
+    handover = make(auto_commit=False)
+    assert not handover.give_up({A}, 1.0)
+    assert handover.lose(1.1)
+    assert story == [("revoked", {A}), ("lost", {B, C})] and not partitions
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), KeyboardInterrupt()])
+def test_what_is_lost_is_gone_whatever_the_callback_raises(make, partitions, error):
+    handover = make({"lost": error})
+    if isinstance(error, Exception):
+        handover.lose(1.0)
+        assert handover.error is error
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            handover.lose(1.0)
+    assert not partitions
+
+
+def test_what_is_new_waits_for_its_callback_and_what_is_kept_does_not(make, story, partitions):
+    handover = make()
+    partitions.assign([A])
+    handover.take_over([A, B])
+    assert [(p.tp, p.callback_pending) for p in partitions] == [(A, False), (B, True)]
+    assert partitions.require(A).may_hand_out
+    handover.tell_assigned()
+    assert story == [("assigned", {B})]
+    assert partitions.require(B).state is PositionState.AWAITING_COMMITTED
+    assert not partitions.require(B).callback_pending
+
+
+def test_an_assigned_callback_that_raises_is_called_again_and_holds_records_back_until_then(make, story, partitions):
+    handover = make({"assigned": RuntimeError()})
+    partitions.assign([A])
+    handover.take_over([A, B])
+    with pytest.raises(RuntimeError):
+        handover.tell_assigned()
+    assert partitions.require(B).callback_pending
+    handover.tell_assigned()
+    assert story == [("assigned", {B}), ("assigned", {B})]
+    assert not partitions.require(B).callback_pending
+
+
+def test_seeking_in_the_callback_stands(make, partitions):
+    handover = make()
+    handover.take_over([A, B, C, TopicPartition("t", 3)])
+    new = partitions.require(TopicPartition("t", 3))
+    new.place(PositionEvent.SEEK, 77)
+    handover.tell_assigned()
+    assert (new.state, new.cursor.offset) == (PositionState.FETCHING, 77)
+
+
+def test_nothing_new_is_told_all_the_same(make, story):
+    """KIP-429: assigned is called with every rebalance, if only with nothing."""
+    make().tell_assigned()
+    assert story == [("assigned", set())]
