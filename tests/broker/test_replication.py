@@ -196,3 +196,36 @@ def test_everybody_learns_of_a_high_watermark_that_one_who_knew_it_has_moved(new
     cluster.replication._pull(TP, 2)
     cluster.advance(2.0)
     assert third.high_watermark == 1
+
+
+def led_by_two_from_the_middle_of_a_batch(new_cluster, end_of_one):
+    """Node 1 has ``end_of_one`` records of an epoch that node 2, whose log starts at 2 in a batch 0 to 3, lacks."""
+    cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=1000, unclean_leader_election_enable=True)
+    cluster.cut(1, 2)
+    cluster.advance(5.0)  # only 1 is in sync
+    for n in range(end_of_one):
+        cluster.produce("t", [b"%d" % n])
+    cluster.controller.elect_unclean(TP, 2)
+    cluster.produce("t", [b"a", b"b", b"c", b"d"])
+    cluster.delete_records(TP, 2)
+    return cluster
+
+
+@pytest.mark.parametrize("end_of_one", [0, 1, 2, 3, 4, 5])
+def test_a_leader_whose_log_starts_in_the_middle_of_a_batch_can_be_followed(new_cluster, end_of_one):
+    cluster = led_by_two_from_the_middle_of_a_batch(new_cluster, end_of_one)
+    cluster.heal()
+    one, two = (cluster.nodes[n].partitions[TP] for n in (1, 2))
+    assert contents(cluster, 1) == contents(cluster, 2)
+    assert one.log.start_offset == two.log.start_offset == 2
+    assert one.log.end_offset == two.log.end_offset == 4
+    assert one.high_watermark == two.high_watermark == 4
+
+
+def test_a_high_watermark_never_lies_behind_the_end_of_the_log(new_cluster):
+    """A batch goes as a whole, also where a part of it lies before the offset of the truncation."""
+    cluster = new_cluster(1, {"t": 1})
+    cluster.produce("t", [b"a", b"b", b"c"])
+    partition = cluster.leader(TP)
+    partition.truncated(2)
+    assert partition.log.end_offset == partition.high_watermark == partition.log.high_watermark == 0

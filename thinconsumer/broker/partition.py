@@ -317,8 +317,8 @@ class Partition:
 
     def truncated(self, offset: int) -> None:
         """As follower: what lay at and after ``offset`` is not in the leader's log, and goes."""
-        self.log.truncate_to(offset)
-        self.high_watermark = self.log.high_watermark = min(self.high_watermark, offset)
+        self.log.truncate_to(offset)  # which may take more: batches go as a whole
+        self.high_watermark = self.log.high_watermark = min(self.high_watermark, self.log.end_offset)
 
     def _forget_strangers(self) -> None:
         for known in set(self.follower_ends) - set(self.image.replicas):

@@ -106,11 +106,6 @@ class Replication:
     def _reconcile(self, target: Partition, source: Partition) -> None:
         """Give up what the leader does not have: go back epoch by epoch until both agree on where one ends."""
         log = target.log
-        if log.end_offset < source.log.start_offset:
-            target.truncated(log.start_offset)
-            log.start_at(source.log.start_offset)
-            target.high_watermark = log.high_watermark = source.log.start_offset
-            return
         while (latest := log.latest_epoch) >= 0:
             epoch, end = source.log.end_of_epoch(latest)
             if epoch < 0:
@@ -126,6 +121,19 @@ class Replication:
             break
         if log.end_offset > source.log.end_offset:
             target.truncated(source.log.end_offset)  # it is empty and knows no epochs, but began further on
+        if self._starts_behind(source, log.end_offset):
+            target.truncated(log.start_offset)
+            log.start_at(source.log.start_offset)
+            target.high_watermark = log.high_watermark = source.log.start_offset
+
+    @staticmethod
+    def _starts_behind(source: Partition, end: int) -> bool:
+        """Whether a log cannot go on with the leader's: that one starts later, or in the middle of a batch."""
+        start = source.log.start_offset
+        if end != start:
+            return end < start
+        first = next(source.log.batches_from(start), None)
+        return first is not None and first.base_offset < start
 
     def _replica(self, node_id: int, tp: TopicPartition) -> Partition | None:
         node: Node | None = self._cluster.nodes.get(node_id)
