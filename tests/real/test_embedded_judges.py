@@ -71,8 +71,8 @@ def test_kafkas_tools_manage_it(broker: BrokerProcess, java_command: Any) -> Non
     assert sorted(read.split()) == sorted(lines(50, "java"))
     assert "tools" in run(GROUP_COMMAND, "--list").split()
     rows = [line.split() for line in run(GROUP_COMMAND, "--describe", "--group", "tools").splitlines()]
-    lags = {int(row[2]): row[5] for row in rows if row[:2] == ["tools", "j"]}
-    assert lags == {0: "0", 1: "0", 2: "0"}
+    # The producer may put everything into one partition, and the consumer be through before it is elsewhere.
+    assert {row[5] for row in rows if row[:2] == ["tools", "j"]} == {"0"}
     assert "Empty" in run(GROUP_COMMAND, "--describe", "--group", "tools", "--state")
     run(GROUP_COMMAND, "--delete", "--group", "tools")
     assert "tools" not in run(GROUP_COMMAND, "--list").split()
