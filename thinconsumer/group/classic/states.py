@@ -55,7 +55,8 @@ TRANSITIONS: dict[MemberState, dict[MemberEvent, MemberState]] = {
     _S.REVOKING_BEFORE_JOIN: {_E.PREPARED: _S.PREPARING_REBALANCE, **_OUT},
     _S.PREPARING_REBALANCE: {_E.JOINED: _S.COMPLETING_REBALANCE, **_OUT},
     _S.COMPLETING_REBALANCE: {_E.SYNCED: _S.REVOKING_AFTER_SYNC, _E.RETRY: _S.PREPARING_REBALANCE, **_OUT},
-    _S.REVOKING_AFTER_SYNC: {_E.REVOKED: _S.ASSIGNING, **_OUT},
+    # A share that cannot be read is not kept either.
+    _S.REVOKING_AFTER_SYNC: {_E.REVOKED: _S.ASSIGNING, _E.REJOIN: _S.UNJOINED, **_OUT},
     # Users' code may fail for as long as it likes; a rebalance meanwhile has to go on without it.
     _S.ASSIGNING: {_E.ASSIGNED: _S.STABLE, _E.REJOIN: _S.UNJOINED, **_OUT},
     _S.STABLE: {_E.REJOIN: _S.UNJOINED, **_OUT},

@@ -1,0 +1,347 @@
+"""What the tests of membership share: a role that notes what it is called for, and a coordinator that follows a script."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from thinconsumer.errors import KafkaConnectionError, KafkaError
+from thinconsumer.group.classic.member import ClassicMember
+from thinconsumer.group.coordinator import Coordinator
+from thinconsumer.group.identity import Identity
+from thinconsumer.group.role import JoinedMember
+from thinconsumer.link.request import Answer, Request
+from thinconsumer.types import Node
+from thinconsumer.wire import Message
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.find_coordinator import Coordinator as CoordinatorRow
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from thinconsumer.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
+
+GROUP = "g"
+#: What a script may say besides an error code.
+SILENCE = "silence"
+RESET = "reset"
+
+
+@dataclass
+class Settings:
+    """Options with round numbers."""
+
+    group_id: str | None = GROUP
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 10_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 60_000
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+
+
+class Nodes:
+    """As much of the metadata as discovery needs."""
+
+    def __init__(self, *node_ids: int) -> None:
+        self.nodes = {node_id: Node(node_id, f"b{node_id}", 9092, f"r{node_id}") for node_id in node_ids}
+
+    def learn_node(self, node: Node) -> None:
+        """Take a node that is named."""
+        self.nodes[node.node_id] = node
+
+
+class FakeRole:
+    """A role that says yes, unless it is told otherwise."""
+
+    protocol_type = "pool"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.says: dict[str, Any] = {}  #: What a call returns, raises, or runs.
+        self.owns = False
+        self.names = ["a", "b"]
+        self.why: str | None = None  #: Why to join again.
+        self.taken: list[tuple[Identity, str, bytes]] = []
+        self.lost_because: list[str] = []
+        self.members: Sequence[JoinedMember] = ()
+        self.skips: list[bool] = []
+
+    def _do(self, name: str) -> Any:
+        self.calls.append(name)
+        says = self.says.get(name, True)
+        if isinstance(says, deque):
+            says = says.popleft() if says else True
+        if isinstance(says, BaseException):
+            raise says
+        return says() if callable(says) else says
+
+    def take_calls(self) -> list[str]:
+        """Return what was called since the last time."""
+        calls, self.calls = self.calls, []
+        return calls
+
+    def protocols(self) -> Sequence[tuple[str, bytes]]:
+        self._do("protocols")
+        return [(name, name.encode()) for name in self.names]
+
+    def prepare(self, identity: Identity, now: float) -> bool:
+        return bool(self._do("prepare"))
+
+    def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
+        self.members = members
+        return bool(self._do("ready_to_assign"))
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
+    ) -> Mapping[str, bytes]:
+        self._do("perform_assignment")
+        self.skips.append(skip)
+        return {} if skip else {member.member_id: b"share of " + member.member_id.encode() for member in members}
+
+    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float) -> None:
+        self._do("take")
+        self.taken.append((identity, protocol, assignment))
+
+    def revoke(self, identity: Identity, now: float) -> bool:
+        return bool(self._do("revoke"))
+
+    def install(self, identity: Identity, now: float) -> bool:
+        done = bool(self._do("install"))
+        self.owns = self.owns or done
+        return done
+
+    def lose(self, why: str, now: float) -> bool:
+        self.lost_because.append(why)
+        done = bool(self._do("lose"))
+        self.owns = self.owns and not done
+        return done
+
+    def rejoin_reason(self, now: float) -> str | None:
+        return self.why
+
+    def describe(self) -> str:
+        return "something moved"
+
+
+class Script:
+    """The coordinator's side: does what a healthy one would, but for what is written for each API."""
+
+    def __init__(self) -> None:
+        self.lines: dict[type[Message], deque[Any]] = defaultdict(deque)
+        self.always: dict[type[Message], Any] = {}
+        self.node_id = 1
+        self.generation = 0
+        self.named = 0
+        self.leads = False
+        self.skips = False
+        self.requires_id = True
+        self.protocol = "a"
+
+    def answer(self, request: Request, message: Any, version: int) -> Any:
+        """Return a response, an error, or SILENCE."""
+        line = self.lines[request.api]
+        says = line.popleft() if line else self.always.get(request.api)
+        if says == SILENCE or isinstance(says, KafkaError):
+            return says
+        if says == RESET:
+            return KafkaConnectionError("connection reset")
+        if callable(says):
+            return says(message)
+        return _GOOD[request.api](self, message, version, int(says or 0))
+
+    def find(self, message: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
+        node = (-1, "", -1) if code else (self.node_id, f"b{self.node_id}", 9092)
+        if version >= 4:
+            [key] = message.coordinator_keys
+            row = CoordinatorRow(key=key, node_id=node[0], host=node[1], port=node[2], error_code=code)
+            return FindCoordinatorResponse(coordinators=[row])
+        return FindCoordinatorResponse(node_id=node[0], host=node[1], port=node[2], error_code=code)
+
+    def join(self, message: JoinGroupRequest, version: int, code: int) -> JoinGroupResponse:
+        member_id = message.member_id
+        if not member_id:
+            self.named += 1
+            member_id = f"m{self.named}"
+            if not code and self.requires_id and version >= 4 and message.group_instance_id is None:
+                code = Code.MEMBER_ID_REQUIRED
+        if code:
+            named = member_id if code == Code.MEMBER_ID_REQUIRED else ""
+            return JoinGroupResponse(error_code=code, member_id=named, protocol_name="", leader="")
+        self.generation += 1
+        members = [
+            JoinGroupResponseMember(member_id=member_id, metadata=b"x"),
+            JoinGroupResponseMember(member_id="other", metadata=b"y"),
+        ]
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type="pool" if version >= 7 else None,
+            protocol_name=self.protocol,
+            leader=member_id if self.leads else "other",
+            skip_assignment=self.skips and version >= 9,
+            member_id=member_id,
+            members=members if self.leads else [],
+        )
+
+    def sync(self, message: SyncGroupRequest, version: int, code: int) -> SyncGroupResponse:
+        shares = {share.member_id: share.assignment for share in message.assignments}
+        return SyncGroupResponse(
+            error_code=code,
+            protocol_type="pool" if version >= 5 and not code else None,
+            protocol_name=message.protocol_name if version >= 5 and not code else None,
+            assignment=b"" if code else bytes(shares.get(message.member_id, b"a share")),
+        )
+
+    def heartbeat(self, message: HeartbeatRequest, version: int, code: int) -> HeartbeatResponse:
+        return HeartbeatResponse(error_code=code)
+
+    def leave(self, message: LeaveGroupRequest, version: int, code: int) -> LeaveGroupResponse:
+        return LeaveGroupResponse(error_code=code)
+
+
+_GOOD: dict[type[Message], Callable[..., Message]] = {
+    FindCoordinatorRequest: Script.find,
+    JoinGroupRequest: Script.join,
+    SyncGroupRequest: Script.sync,
+    HeartbeatRequest: Script.heartbeat,
+    LeaveGroupRequest: Script.leave,
+}
+
+
+@dataclass
+class World:
+    """A member, its coordinator's keeper, a role, a script, and a clock turned by hand."""
+
+    options: dict[str, Any] = field(default_factory=dict)
+    seed: int = 1
+    now: float = 1000.0
+    version: int | None = None  #: Of every message; None: the highest.
+
+    def __post_init__(self) -> None:
+        self.settings = Settings(**self.options)
+        draws = random.Random(self.seed)
+        self.nodes = Nodes(1, 2, 3)
+        self.coordinator = Coordinator(self.settings, GROUP, self.nodes, draws)
+        self.role = FakeRole()
+        identity = Identity(GROUP, group_instance_id=self.settings.group_instance_id)
+        self.member = ClassicMember(self.settings, identity, self.role, self.coordinator, draws)
+        self.script = Script()
+        self.open: list[Request] = []  #: Given to the links and not answered.
+        self.said: list[tuple[float, Request, Any]] = []  #: Everything written: when, what, as a message.
+        self.working = True  #: Whether the user polls, and does not only drive.
+
+    # -- turning
+
+    def step(self) -> list[Request]:
+        """Let the managers go once; what they ask is open then."""
+        requests = self.coordinator.step(self.now) + self.member.step(self.now)
+        self.open += requests
+        dropped, self.member.drops = self.member.drops, []
+        for request in [request for request in self.open if request.target in dropped]:
+            self.reply(request, KafkaConnectionError("dropped by us"))
+        return requests
+
+    def serve(self) -> bool:
+        """Answer what is open as the script says; return whether anything was."""
+        busy = False
+        for request in list(self.open):
+            if request not in self.open:
+                continue
+            if self.now >= request.deadline:
+                self.reply(request, KafkaConnectionError("no answer in time"))
+                busy = True
+                continue
+            if request.context is SILENCE or getattr(request, "_silenced", False) or request in self.silenced:
+                continue
+            says = self.write(request)
+            if says == SILENCE:
+                self.silenced.append(request)
+                continue
+            self.reply(request, says)
+            busy = True
+        return busy
+
+    silenced: list[Request] = field(default_factory=list)
+
+    def write(self, request: Request) -> Any:
+        """Have the message built, as a link does, and return what the script says to it."""
+        version = request.api.VERSIONS[1] if self.version is None else max(self.version, request.min_version)
+        try:
+            message = request.build(version)
+        except KafkaError as error:
+            return error
+        decoded = request.api.decode(message.encode(version), version)
+        self.said.append((self.now, request, decoded))
+        says = self.script.answer(request, decoded, version)
+        if isinstance(says, Message):
+            response = request.api.RESPONSE  # type: ignore[attr-defined]
+            return Answer(request, request.target.node_id, version, response.decode(says.encode(version), version))
+        return says
+
+    def reply(self, request: Request, says: Any) -> None:
+        """Hand an answer to who asked."""
+        self.open.remove(request)
+        answer = says if isinstance(says, Answer) else Answer(request, request.target.node_id, error=says)
+        manager = self.coordinator if request.asker == self.coordinator.asker else self.member
+        manager.handle(answer, self.now)
+
+    def turn(self, *, every: bool = True) -> None:
+        """Do at this moment what a poll does: steps, answers and work until nothing happens any more."""
+        self.member.attended(self.now)
+        if self.working and every:
+            self.member.polled(self.now)
+        for _ in range(200):
+            busy = bool(self.step())
+            busy = self.serve() or busy
+            if self.working and self.member.has_work(self.now, every=every):
+                busy = self.member.work(self.now, every=every) or busy
+            if not busy:
+                return
+        raise AssertionError("it never comes to rest: something loops without a pause")
+
+    def run(self, seconds: float, *, until: Callable[[], bool] | None = None) -> bool:
+        """Turn the clock, to each moment that somebody has asked for, and at least once a second."""
+        end = self.now + seconds
+        while True:
+            self.turn()
+            if until is not None and until():
+                return True
+            if self.now >= end:
+                return until is None
+            due = min(self.coordinator.wake_at(self.now), self.member.wake_at(self.now))
+            due = min([due, *(request.deadline for request in self.open)])
+            self.now = min(end, max(self.now + 0.001, min(due, self.now + 1.0)))
+
+    # -- looking
+
+    def sent(self, api: type[Message]) -> list[Any]:
+        """Return every message of an API that was written."""
+        return [message for _, request, message in self.said if request.api is api]
+
+    def times(self, api: type[Message]) -> list[float]:
+        """Return when."""
+        return [at for at, request, _ in self.said if request.api is api]
+
+    def join(self) -> World:
+        """Subscribe and become stable."""
+        self.member.subscribe("the test wants it")
+        self.turn()
+        return self
+
+
+@pytest.fixture
+def world() -> World:
+    """Return a world with default options, nothing subscribed."""
+    return World()
+
+
+@pytest.fixture
+def make_world() -> type[World]:
+    """Return what makes worlds."""
+    return World

@@ -1,0 +1,56 @@
+"""One rebalance as a member goes through it: what it said, was told and has done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...timers import NEVER
+from ...wire.join_group import JoinGroupResponse
+from ..role import JoinedMember
+
+#: How long a leader may wait for what its plan depends on, in seconds of somebody calling; then it plans without.
+READY_WITHIN = 5.0
+
+
+@dataclass(slots=True)
+class Round:
+    """From the reason to join until the role has taken its share. A failed join or sync stays in the same round."""
+
+    reason: str  #: In words, for the coordinator's log and ours.
+    started_at: float
+    protocols: Sequence[tuple[str, bytes]] | None = (
+        None  #: What the next JoinGroup says; None: to be asked of the role.
+    )
+    protocol: str = ""  #: Elected by the coordinator.
+    leads: bool = False
+    skips: bool = False  #: KIP-814: the group keeps the plan it has.
+    members: tuple[JoinedMember, ...] = ()
+    ready_by: float = NEVER
+    ready: bool = False
+    plan: Mapping[str, bytes] | None = None  #: What the SyncGroup says; a follower's is empty.
+    share: bytes = b""
+    taken: bool = False
+    tried: bool = False  #: Whether the role has begun to take what is new.
+
+    def again(self) -> None:
+        """Go back to before the join."""
+        self.protocols = None
+        self.protocol = ""
+        self.members = ()
+        self.ready_by = NEVER
+        self.leads = self.skips = self.ready = False
+        self.plan = None
+
+    def joined(self, response: JoinGroupResponse, now: float) -> None:
+        """Take what the coordinator says of the new generation."""
+        self.protocol = response.protocol_name or ""
+        self.leads = response.leader == response.member_id
+        self.skips = response.skip_assignment
+        self.members = tuple(
+            JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata))
+            for member in response.members
+        )
+        self.ready = False
+        self.ready_by = now + READY_WITHIN
+        self.plan = None if self.leads else {}

@@ -1,0 +1,68 @@
+"""What keeps a member out of its group: how long to wait before trying again, what to log, what every poll raises."""
+
+from __future__ import annotations
+
+import logging
+
+from ...errors import KafkaError
+from ...timers import Backoff, Random, Retry
+from ...wire import Message
+from ..settings import GroupSettings
+from .verdicts import EXPULSIONS, Verdict
+
+log = logging.getLogger(__name__)
+
+#: How often in a row something that asks for another join at once gets it. A group that many enter at the same time
+#: moves on under its members now and then; a broken one does so for ever.
+AT_ONCE_MAX = 3
+
+
+class Troubles:
+    """One member's failures in a row."""
+
+    def __init__(self, settings: GroupSettings, group_id: str, random: Random) -> None:
+        self._group_id = group_id
+        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._retry = Retry(self._backoff, random)
+        #: What will not pass by itself; every poll raises it, so that it is not shown once and then forgotten.
+        self.error: KafkaError | None = None
+        self.is_final = False  #: Whether trying again is pointless, too.
+        self._raised_by: type[Message] | None = None
+        self._said: object = None  #: What was logged, so as to log it once.
+
+    @property
+    def not_before(self) -> float:
+        """When the next join may be sent."""
+        return self._retry.not_before
+
+    def pace(self, now: float, *, at_once: bool = False, at_leisure: bool = False) -> None:
+        """Wait before the next join. What asks for another one at once gets it, but not time after time."""
+        self._retry.failed(now)
+        if at_once and self._retry.attempts <= AT_ONCE_MAX:
+            self._retry.not_before = now
+        if at_leisure:
+            self._retry.not_before = now + self._backoff.maximum
+
+    def over(self) -> None:
+        """End the backoff: the coordinator has taken a heartbeat. A join and a sync alone do not prove that much."""
+        self._retry.succeeded()
+
+    def note(self, verdict: Verdict, error: KafkaError, api: type[Message]) -> None:
+        """Keep what only somebody else can cure, and log it; of all else, log each reason once until it is over."""
+        kind = verdict, getattr(error, "code", None)
+        if verdict is Verdict.FATAL:
+            log.error("group %s: out for good: %s", self._group_id, error)
+        elif kind != self._said and verdict not in EXPULSIONS:
+            level = logging.WARNING if verdict is Verdict.REFUSED else logging.INFO
+            log.log(level, "group %s: %s", self._group_id, error)
+            self._said = kind
+        if verdict in (Verdict.FATAL, Verdict.REFUSED):
+            self.error = error
+            self.is_final = verdict is Verdict.FATAL
+            self._raised_by = api
+
+    def cured(self, api: type[Message] | None = None) -> None:
+        """Forget the error; with ``api`` only one that its answers have raised."""
+        if api is None or self._raised_by is api:
+            self.error = self._raised_by = self._said = None
+            self.is_final = False
