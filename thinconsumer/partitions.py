@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from .errors import IllegalStateError, KafkaError
-from .types import TopicPartition
+from .types import OffsetAndMetadata, TopicPartition
 
 
 class PositionState(enum.Enum):
@@ -122,6 +122,7 @@ class Partition:
     __slots__ = (
         "blocked_until",
         "callback_pending",
+        "committed",
         "cursor",
         "error",
         "failures",
@@ -156,6 +157,7 @@ class Partition:
         #: ``on_partitions_assigned`` has not succeeded yet. A flag besides AWAITING_CALLBACK, since that callback may
         #: ask for the position, which has to be looked up then.
         self.callback_pending = False
+        self.committed: OffsetAndMetadata | None = None  #: What the group has committed, as far as we know.
         #: Raised by every poll until it is cured (an ACL, say): shown once and then silence is how errors get lost.
         self.error: KafkaError | None = None
         #: Why the position is not known yet, while that may still pass; said when a call that waits for it times out.

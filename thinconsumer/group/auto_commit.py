@@ -1,0 +1,111 @@
+"""Auto-commit: when positions are committed without being asked to, and which.
+
+Called by ``poll`` before anything is handed out, so that a position covers only what *earlier* polls returned. Commits
+only what has moved since it was last committed, and nothing once the membership is lost: whoever owns the partitions by
+then has gone on from the last commit, and ours would throw it back.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Protocol
+
+from ..calls import Call
+from ..errors import KafkaError, RebalanceInProgressError
+from ..partitions import Partition, Partitions
+from ..timers import NEVER
+from ..types import OffsetAndMetadata, TopicPartition
+from .commits import Commits
+
+log = logging.getLogger(__name__)
+
+#: Seconds after which everything is committed again, moved or not: brokers forget the offsets of a group without
+#: members offsets.retention.minutes after the last commit, and those before 2.1 the offsets of every group.
+REFRESH = 3600.0
+
+
+class AutoCommitSettings(Protocol):
+    """What auto-commit needs."""
+
+    @property
+    def auto_commit_interval_ms(self) -> int: ...
+    @property
+    def default_api_timeout_ms(self) -> int: ...
+
+
+class AutoCommit:
+    """Commits positions every ``auto_commit_interval_ms``, at most one commit at a time."""
+
+    def __init__(self, settings: AutoCommitSettings, partitions: Partitions, commits: Commits) -> None:
+        self._interval = settings.auto_commit_interval_ms / 1000
+        self._patience = settings.default_api_timeout_ms / 1000
+        self._partitions = partitions
+        self._commits = commits
+        self._next_at: float | None = None  #: None before the first poll.
+        self._refresh_at = NEVER
+        self._call: Call[None] | None = None
+        commits.on_written = self._note_written
+        self._failing = False  #: Has been said; until one succeeds there is nothing new to say.
+
+    def poll(self, now: float) -> None:
+        """Commit what earlier polls returned, if it is time to."""
+        if self._next_at is None:
+            self._next_at, self._refresh_at = now + self._interval, now + REFRESH
+            return
+        if self._call is not None:
+            if not self._call.done:
+                return  # it is being retried: what it covers is not due again, and the rest can wait for it
+            self._report(self._call)
+            self._call = None
+        if now < self._next_at:
+            return
+        self._next_at = now + self._interval
+        everything = now >= self._refresh_at
+        if everything:
+            self._refresh_at = now + REFRESH
+        self._call = self._commit(self._partitions, now + self._patience, everything)
+
+    def commit_now(self, partitions: Iterable[Partition], deadline: float, now: float) -> Call[None] | None:
+        """Commit the positions of these before they are given up; None if there is nothing to commit."""
+        return self._commit(partitions, deadline, everything=False)
+
+    def wake_at(self, now: float) -> float:
+        """Return when the next ``poll`` has something to do here. Not once that has passed: only polling helps then."""
+        due = self._next_at
+        return due if due is not None and due > now and self._call is None and len(self._partitions) else NEVER
+
+    def _commit(self, partitions: Iterable[Partition], deadline: float, everything: bool) -> Call[None] | None:
+        offsets = positions(partitions, everything=everything) if self._commits.may_commit else {}
+        return self._commits.add(offsets, deadline, what="auto-commit") if offsets else None
+
+    def _note_written(self, tp: TopicPartition, value: OffsetAndMetadata) -> None:
+        partition = self._partitions.get(tp)
+        if partition is not None:
+            partition.committed = value
+
+    def _report(self, call: Call[None]) -> None:
+        try:
+            call.result()
+            self._failing = False
+        except RebalanceInProgressError as error:
+            log.debug("%s", error)  # what went was committed once more when it went
+        except KafkaError as error:
+            log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", error)
+            self._failing = True
+
+
+def positions(partitions: Iterable[Partition], *, everything: bool) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return what there is to commit: positions that were reached, and by default only those that have moved since.
+
+    The epoch is that of what was handed out last (KIP-320).
+    """
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition in partitions:
+        # Before its callback is through nothing of a partition was handed out.
+        if not partition.has_position or partition.callback_pending:
+            continue
+        cursor, committed = partition.cursor, partition.committed
+        if everything or committed is None or committed.offset != cursor.offset:
+            found[partition.tp] = OffsetAndMetadata(cursor.offset, "", cursor.epoch)
+    return found

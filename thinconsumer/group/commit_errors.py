@@ -1,0 +1,180 @@
+"""What an error code in an answer to OffsetCommit means, as a table; and the one error that a failed commit raises.
+
+The error says what the coordinator said, how long ago the user polled, and what to do. It names a limit only when that
+limit was really exceeded: blaming ``max_poll_interval_ms`` for everything sends people to tune the wrong thing. After
+Java's ``OffsetCommitResponseHandler``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from ..errors import (
+    AuthorizationError,
+    CommitFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    RebalanceInProgressError,
+    TopicAuthorizationFailedError,
+)
+from ..types import TopicPartition
+from ..wire.error_codes import BY_CODE, Code, to_error
+from .settings import GroupSettings
+
+API = "OffsetCommit"
+#: Partitions that a message names before it only counts.
+NAMED_MAX = 5
+
+
+class Verdict(enum.Enum):
+    """What to do about an error code."""
+
+    DONE = "it was written"
+    RETRY = "the coordinator cannot write it now: ask again after a backoff"
+    LOADING = "the coordinator reads its log first: ask the same one again"
+    LOST = "another broker is the coordinator, or this one is cut off: look for it, then ask again"
+    PARTITION = "this partition is not known there yet, others may be: ask again after a backoff"
+    STAMP = "we are not who we said we are: ask membership"
+    REFUSED = "only the user can help"
+
+
+#: Where a commit sees a code differently from its row in the general table.
+EXCEPTIONS: dict[int, Verdict] = {
+    Code.NONE: Verdict.DONE,
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Verdict.LOADING,
+    Code.COORDINATOR_NOT_AVAILABLE: Verdict.LOST,
+    Code.NOT_COORDINATOR: Verdict.LOST,
+    # It could not replicate what it wrote: it may be the one that the others have left behind.
+    Code.REQUEST_TIMED_OUT: Verdict.LOST,
+    # The coordinator learns of new topics a little later than those who create them.
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Verdict.PARTITION,
+    Code.UNKNOWN_TOPIC_ID: Verdict.PARTITION,
+    Code.INCONSISTENT_TOPIC_ID: Verdict.PARTITION,
+    Code.ILLEGAL_GENERATION: Verdict.STAMP,
+    Code.UNKNOWN_MEMBER_ID: Verdict.STAMP,
+    Code.REBALANCE_IN_PROGRESS: Verdict.STAMP,
+    Code.FENCED_INSTANCE_ID: Verdict.STAMP,
+    # From version 9 on: there is no such group at all, so nobody is its member.
+    Code.GROUP_ID_NOT_FOUND: Verdict.STAMP,
+}
+
+#: :attr:`CommitFailedError.reason` of a code; all others are "refused".
+REASONS: dict[int, str] = {
+    Code.UNKNOWN_MEMBER_ID: "unknown_member",
+    Code.GROUP_ID_NOT_FOUND: "unknown_member",
+    Code.ILLEGAL_GENERATION: "illegal_generation",
+    Code.REBALANCE_IN_PROGRESS: "rebalance_in_progress",
+    Code.FENCED_INSTANCE_ID: "fenced",
+    Code.OFFSET_METADATA_TOO_LARGE: "metadata_too_large",
+    Code.INVALID_COMMIT_OFFSET_SIZE: "metadata_too_large",
+}
+
+_LOST = (
+    "its partitions may be somebody else's by now: poll() to join again, and expect records since the last commit to "
+    "be read again"
+)
+#: Every reason, the one that tells a call most about its failure first, with what to do.
+ADVICE: dict[str, str] = {
+    "fenced": "another process uses the same group_instance_id: stop one of them",
+    "unknown_member": _LOST,
+    "illegal_generation": _LOST,
+    "authorization": "ask for an ACL",
+    "metadata_too_large": "commit less metadata beside the offset, or raise the broker's offset.metadata.max.bytes",
+    "refused": "trying again as it is will not help",
+    "rebalance_in_progress": "poll() until the rebalance is over, then commit what is still assigned",
+    "coordinator": "it is looked for again by every poll(); commit again later",
+    "timeout": "commit again, or allow it more time",
+}
+RETRIABLE = frozenset({"rebalance_in_progress", "coordinator", "timeout"})
+
+
+class Failure(NamedTuple):
+    """Why a partition's offset was not written."""
+
+    reason: str
+    why: str  #: Goes on after "offsets were not committed: ".
+    cause: KafkaError | None = None
+    seconds_since_poll: float | None = None
+
+
+def verdict(code: int) -> Verdict:
+    """Return what to do about ``code``; codes nobody has met yet are raised, not looped on."""
+    if code in EXCEPTIONS:
+        return EXCEPTIONS[code]
+    return Verdict.RETRY if BY_CODE[code].retriable else Verdict.REFUSED
+
+
+def reason_of(error: KafkaError) -> str:
+    """Return what an error is called in :attr:`CommitFailedError.reason`."""
+    if isinstance(error, AuthorizationError):
+        return "authorization"
+    return REASONS.get(getattr(error, "code", Code.NONE), "refused")
+
+
+def final_error(
+    settings: GroupSettings, group_id: str, failures: Mapping[TopicPartition, Failure], what: str
+) -> KafkaError:
+    """Return what a call raises that these partitions were not committed in; the gravest of several reasons counts."""
+    if not failures:
+        return CommitFailedError(
+            f"{what} in group {group_id!r}: those before it took too long", reason="timeout", retriable=True
+        )
+    grave = min(failures.values(), key=lambda failure: _RANK[failure.reason])
+    if isinstance(grave.cause, TopicAuthorizationFailedError):
+        return _topics_error(grave.cause, failures)
+    if isinstance(grave.cause, GroupAuthorizationFailedError):
+        grave.cause.group_id = group_id
+    if isinstance(grave.cause, AuthorizationError):
+        return grave.cause
+    cls = RebalanceInProgressError if grave.reason == "rebalance_in_progress" else CommitFailedError
+    error = cls(
+        f"{what} in group {group_id!r}: offsets of {_names(failures)} were not committed: {grave.why}"
+        f"{_measured(settings, grave)}; {ADVICE[grave.reason]}",
+        reason=grave.reason,
+        partitions=failures,
+        retriable=grave.reason in RETRIABLE,
+        seconds_since_poll=grave.seconds_since_poll,
+    )
+    error.__cause__ = grave.cause
+    return error
+
+
+_RANK = {reason: rank for rank, reason in enumerate(ADVICE)}
+#: Reasons that come from having been away; for all others the time since the last poll explains nothing.
+_FROM_ABSENCE = frozenset({"unknown_member", "illegal_generation", "rebalance_in_progress"})
+
+
+def _measured(settings: GroupSettings, failure: Failure) -> str:
+    """Return how long ago the last poll was, with the limits that this exceeds, if any."""
+    seconds = failure.seconds_since_poll
+    if seconds is None or failure.reason not in _FROM_ABSENCE:
+        return ""
+    limits = {
+        "session_timeout_ms": settings.session_timeout_ms,
+        "max_poll_interval_ms": settings.max_poll_interval_ms,
+    }
+    exceeded = [f"{name}={limit}" for name, limit in limits.items() if seconds * 1000 > limit]
+    beyond = f", which exceeds {' and '.join(exceeded)}" if exceeded else ""
+    return f" ({seconds:.1f} s after the last poll{beyond})"
+
+
+def _topics_error(
+    cause: TopicAuthorizationFailedError, failures: Mapping[TopicPartition, Failure]
+) -> TopicAuthorizationFailedError:
+    refused = [tp for tp, failure in failures.items() if isinstance(failure.cause, TopicAuthorizationFailedError)]
+    names = tuple(sorted({tp.topic for tp in refused}))
+    partition = refused[0] if len(refused) == 1 else None
+    error = to_error(
+        cause.code, api=API, node_id=cause.node_id, partition=partition, detail=f"topics {', '.join(names)}"
+    )
+    assert isinstance(error, TopicAuthorizationFailedError)
+    error.topics = names
+    return error
+
+
+def _names(tps: Collection[TopicPartition]) -> str:
+    names = [f"{tp.topic}-{tp.partition}" for tp in sorted(tps)[:NAMED_MAX]]
+    more = len(tps) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

@@ -1,0 +1,427 @@
+"""OffsetCommit: one request in flight, the rest waits and is merged; every request is stamped when it is written.
+
+Owns when a commit may be sent, under which identity, and what its answer means for the calls in it. A commit that goes
+out under an identity we no longer have would be refused at best; one without any would count as that of somebody who
+assigns partitions by hand, and could throw the group back. So what may not be said any more when the request is written
+is left out of it.
+
+Which identity that is, and what a rebalance makes of what waits, ``standing`` says. Membership is told when the
+coordinator does not know us; that a rebalance is on it learns from its heartbeats. Follows Java's
+``ConsumerCoordinator``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from ..calls import Call
+from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
+from ..link.request import Answer, Request
+from ..metadata import Metadata
+from ..timers import NEVER, Backoff, Random, Retry
+from ..types import OffsetAndMetadata, TopicPartition
+from ..wire import ZERO_UUID, Message
+from ..wire.error_codes import Code, to_error
+from ..wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from .commit_errors import API, Failure, Verdict, final_error, reason_of, verdict
+from .commit_queue import Callback, CommitQueue, Entries, Pending
+from .coordinator import Coordinator
+from .identity import Identity
+from .settings import CommitSettings
+from .standing import Membership, Standing
+
+log = logging.getLogger(__name__)
+
+#: The node's general connection: a commit must not wait behind a JoinGroup that the coordinator holds back.
+CHANNEL = ""
+#: Version 1 was the last without any offsets in Kafka; version 10 names topics by id.
+VERSION_MIN, NAMES_UNTIL, IDS_SINCE = 2, 9, 10
+STATIC_MEMBERS_SINCE = 7
+
+
+class Flight:
+    """The request that is out, or about to be written."""
+
+    __slots__ = ("by_hand", "entries", "names", "node_id", "sent", "since", "stamp")
+
+    def __init__(self, entries: Entries, node_id: int, now: float) -> None:
+        self.entries = entries
+        self.node_id = node_id
+        self.since = now
+        self.stamp: Identity | None = None  #: As written.
+        self.sent: set[TopicPartition] = set()  #: As written: without what may not be committed any more.
+        self.names: dict[bytes, str] = {}
+
+
+class Commits:
+    """Commits offsets for one group. A manager."""
+
+    asker = "commits"
+
+    def __init__(
+        self,
+        settings: CommitSettings,
+        coordinator: Coordinator,
+        membership: Membership | None,
+        metadata: Metadata,
+        random: Random,
+        *,
+        seconds_since_poll: Callable[[float], float | None] = lambda now: None,
+    ) -> None:
+        self._settings = settings
+        self._coordinator = coordinator
+        self._standing = Standing(membership, coordinator.group_id)
+        self._metadata = metadata
+        self._group_id = coordinator.group_id
+        self._seconds_since_poll = seconds_since_poll
+        backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._retry = Retry(backoff, random)  #: For the coordinator as a whole.
+        self._stragglers = Retry(backoff, random)  #: For partitions that it refuses for now.
+        self._queue = CommitQueue(partial(final_error, settings, self._group_id))
+        self._flight: Flight | None = None
+        self._judged: Identity | None = None  #: Who we were when all that waits was last found good to be sent.
+        self._stale_error: KafkaError | None = None
+        self._now = 0.0
+        self.finished = self._queue.finished  #: Calls whose callbacks are due; run them outside of steps.
+        #: Told of every offset that was written.
+        self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
+        #: Told of every answer: seconds since it was asked for, and when.
+        self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
+        self.trouble: KafkaError | None = None  #: Why the last request failed; None once one has not.
+
+    def __repr__(self) -> str:
+        flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
+        return f"<Commits of {self._group_id}: {len(self._queue)} calls{flight}>"
+
+    # -- what others ask
+
+    @property
+    def idle(self) -> bool:
+        """Whether every call is settled; their callbacks may still be due, see :attr:`finished`."""
+        return self._queue.idle
+
+    @property
+    def may_commit(self) -> bool:
+        """Whether there is anybody to commit as: not after the membership was lost."""
+        return self._standing.who is not None
+
+    def add(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline: float,
+        callback: Callback | None = None,
+        what: str = "commit",
+    ) -> Call[None]:
+        """Commit these, after everything that was added before. Passing failures are tried again until ``deadline``.
+
+        The call settles when each of its offsets was written, or a later call's for the same partition, or cannot be.
+        What fails is a CommitFailedError that names what was not written, or the AuthorizationError. The callback, if
+        there is one, is queued in :attr:`finished` then.
+        """
+        if self._queue.idle:
+            self._stale_error = self._coordinator.error
+        who = self._standing.who
+        pending = self._queue.add(offsets, who or self._standing.by_hand, deadline, callback, what)
+        if who is None and offsets:
+            # At once: were it kept, an unsubscribe before the next step would make it a commit by hand.
+            self._queue.give_up(pending, self._failure(*self._standing.outside(), self._now))
+        return pending.call
+
+    # -- the manager
+
+    def step(self, now: float) -> list[Request]:
+        """Return the request due now, if any."""
+        self._now = now
+        self._standing.note()
+        self._expire(now)
+        self._fail_without_coordinator(now)
+        if self._queue.idle and self._flight is None:
+            self._coordinator.unwant(self.asker)
+            return []
+        self._coordinator.want(self.asker)
+        self._judge(now)
+        self._watch_flight(now)
+        return self._send(now) if self._may_send(now) else []
+
+    def wake_at(self, now: float) -> float:
+        """Return when :meth:`step` has something to do by itself."""
+        due = NEVER if self._queue.idle else self._queue.due_at()
+        if self._flight is None and not self._standing.held and self._coordinator.target(CHANNEL) is not None:
+            if self._queue.ready:
+                due = min(due, self._retry.wake_at())
+            if self._queue.delayed:
+                due = min(due, max(self._stragglers.wake_at(), self._retry.wake_at()))
+        return max(now, due)
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the answer of a request made by :meth:`step`."""
+        flight = self._flight
+        if flight is None or answer.request.context is not flight:
+            log.debug("group %s: an answer to a commit that was sent elsewhere since", self._group_id)
+            return
+        self._flight = None
+        self._coordinator.waiting(None, now, self.asker)
+        self._judged = None  # what comes back from a flight may be of an older generation
+        if answer.error is not None:
+            self._take_error(flight, answer.error, now)
+            return
+        self.on_answer(now - flight.since, now)
+        self._take_response(flight, answer, now)
+
+    def restart(self, now: float) -> None:
+        """Forget what is in flight, since its answer will never come, and ask for it again."""
+        flight, self._flight = self._flight, None
+        self._queue.rebuild({} if flight is None else flight.entries)
+        self._judged = None
+        self._retry.succeeded()
+        self._stragglers.succeeded()
+
+    # -- who we are
+
+    def _judge(self, now: float) -> None:
+        """Fail what cannot be committed as who we are now, and stamp the rest anew."""
+        who = self._standing.who
+        if who is not None and (who == self._judged or self._standing.held):
+            return  # late in a rebalance nobody knows yet what will be ours
+        for tp, entry in self._queue.waiting():
+            objection = self._standing.objection(tp, entry.identity)
+            if objection is not None:
+                self._queue.drop(tp, self._failure(*objection, now))
+            elif who is not None:
+                entry.identity = who
+        self._judged = who
+
+    def _failure(self, reason: str, why: str, now: float, cause: KafkaError | None = None) -> Failure:
+        return Failure(reason, why, cause, self._seconds_since_poll(now))
+
+    # -- time
+
+    def _expire(self, now: float) -> None:
+        for pending in self._queue.expired(now):
+            self._queue.give_up(pending, self._timeout(pending, now))
+
+    def _timeout(self, pending: Pending, now: float) -> Failure:
+        last = pending.call.last_error
+        if self._standing.held:
+            return self._failure("rebalance_in_progress", "the group was rebalancing all the time", now, last)
+        if self._coordinator.target(CHANNEL) is None:
+            last = self._coordinator.last_error or last
+            return self._failure("coordinator", f"no coordinator in time{_because(last)}", now, last)
+        return self._failure("timeout", f"not within the call's time{_because(last)}", now, last)
+
+    def _fail_without_coordinator(self, now: float) -> None:
+        """Fail at once what waits for a coordinator that nobody may, or can, tell us. Only news count."""
+        error = self._coordinator.error
+        if self._flight is not None or error is None or error is self._stale_error or self._queue.idle:
+            return
+        if self._coordinator.target(CHANNEL) is None:
+            failure = self._failure(reason_of(error), str(error), now, error)
+            for tp, _ in self._queue.waiting():
+                self._queue.drop(tp, failure)
+
+    def _watch_flight(self, now: float) -> None:
+        """Have a silent coordinator doubted, and take the request back once there is another one."""
+        flight = self._flight
+        if flight is None:
+            return
+        target = self._coordinator.target(CHANNEL)
+        if target is None or target.node_id == flight.node_id:
+            self._coordinator.waiting(flight.since, now, self.asker)
+            return
+        # It cannot write behind the new one's back, and if it has written, the same is written again, or what is newer.
+        log.debug("group %s: commits go to node %s, which coordinates now", self._group_id, target.node_id)
+        self._flight = None
+        self._judged = None
+        self._coordinator.waiting(None, now, self.asker)
+        for tp, entry in flight.entries.items():
+            self._queue.put_back(tp, entry)
+        self._judge(now)
+
+    # -- sending
+
+    def _may_send(self, now: float) -> bool:
+        if self._flight is not None or self._standing.held or not self._retry.may_send(now):
+            return False
+        if self._queue.delayed and self._stragglers.may_send(now):
+            self._queue.release()
+        return bool(self._queue.ready) and self._coordinator.target(CHANNEL) is not None
+
+    def _send(self, now: float) -> list[Request]:
+        target = self._coordinator.target(CHANNEL)
+        entries = self._queue.take(self._group_id)
+        if target is None or not entries:
+            return []
+        flight = self._flight = Flight(entries, target.node_id, now)
+        deadline = now + self._settings.request_timeout_ms / 1000
+        topics = {tp.topic for tp in entries}
+        return [
+            Request(
+                self.asker,
+                OffsetCommitRequest,
+                target,
+                partial(self._build, flight),
+                deadline,
+                flight,
+                VERSION_MIN,
+                lambda: IDS_SINCE if all(self._metadata.topic_id(t) != ZERO_UUID for t in topics) else NAMES_UNTIL,
+            )
+        ]
+
+    def _build(self, flight: Flight, version: int) -> Message:
+        who = self._standing.who
+        flight.stamp = who
+        flight.sent = set()
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        entries = {} if who is None or self._standing.held else flight.entries
+        for tp, entry in entries.items():
+            if self._standing.objection(tp, entry.identity) is not None:
+                continue
+            flight.sent.add(tp)
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = OffsetCommitRequestTopic(name=tp.topic)
+                if version >= IDS_SINCE:
+                    topic.topic_id = self._metadata.topic_id(tp.topic)
+                    flight.names[topic.topic_id] = tp.topic
+            value = entry.value
+            topic.partitions.append(
+                OffsetCommitRequestPartition(
+                    partition_index=tp.partition,
+                    committed_offset=value.offset,
+                    committed_leader_epoch=value.leader_epoch,
+                    committed_metadata=value.metadata,
+                )
+            )
+        stamp = who or self._standing.by_hand  # without any offsets it does not matter
+        request = OffsetCommitRequest(
+            group_id=self._group_id,
+            generation_id_or_member_epoch=stamp.generation_id,
+            member_id=stamp.member_id,
+            topics=list(topics.values()),
+        )
+        if version >= STATIC_MEMBERS_SINCE:
+            request.group_instance_id = stamp.group_instance_id
+        return request
+
+    # -- answers
+
+    def _take_error(self, flight: Flight, error: KafkaError, now: float) -> None:
+        """Take that there was no answer: connections come back, a login or a version does not."""
+        if isinstance(error, BrokerResponseError) and not error.retriable:
+            self._fail(flight.entries, error, now)
+            return
+        self._coordinator.lost(flight.node_id, str(error), now)
+        self._again(flight.entries, error, now)
+
+    def _take_response(self, flight: Flight, answer: Answer, now: float) -> None:
+        response: OffsetCommitResponse = answer.response
+        left = {tp: entry for tp, entry in flight.entries.items() if tp in flight.sent}
+        for tp in flight.entries.keys() - left.keys():
+            self._queue.put_back(tp, flight.entries[tp])
+        refused: dict[int, Entries] = {}
+        for topic in response.topics:
+            name = flight.names.get(topic.topic_id) if answer.version >= IDS_SINCE else topic.name
+            for row in topic.partitions:
+                tp = TopicPartition(name or "", row.partition_index)
+                entry = left.pop(tp, None)
+                if entry is None:
+                    continue
+                if row.error_code == Code.NONE:
+                    self._queue.written(tp, entry)
+                    self.on_written(tp, entry.value)
+                else:
+                    refused.setdefault(row.error_code, {})[tp] = entry
+        if not any(verdict(code) in _OF_COORDINATOR for code in refused):
+            self._retry.succeeded()
+            self.trouble = None
+        for code, entries in refused.items():
+            error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))
+            self._take_code(flight, verdict(code), error, entries, now)
+        if left:
+            self._delay(left, KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}"), now)
+
+    def _take_code(
+        self, flight: Flight, what: Verdict, error: BrokerResponseError, entries: Entries, now: float
+    ) -> None:
+        log.debug("group %s: %d offsets not committed: %s", self._group_id, len(entries), error)
+        if what is Verdict.STAMP:
+            self._take_word_on_us(flight, error, entries, now)
+        elif what is Verdict.PARTITION:
+            if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+                self._metadata.request_update(f"committing: {error}")
+            self._delay(entries, error, now)
+        elif what is Verdict.REFUSED:
+            self._fail(entries, error, now)
+        else:
+            if what is Verdict.LOST:
+                self._coordinator.lost(flight.node_id, str(error), now)
+            elif what is Verdict.LOADING:
+                self._coordinator.loading(now)
+            self._again(entries, error, now)
+
+    def _take_word_on_us(self, flight: Flight, error: BrokerResponseError, entries: Entries, now: float) -> None:
+        """Take that the coordinator knows no such member, generation or instance, or no end of a rebalance."""
+        standing, stamp = self._standing, flight.stamp
+        who = standing.who
+        if stamp is None or not stamp.is_member:
+            # Nobody to tell: the group has members, who commit themselves.
+            if error.code == Code.REBALANCE_IN_PROGRESS:
+                self._again(entries, error, now)
+            else:
+                self._fail(entries, error, now)
+        elif error.code == Code.REBALANCE_IN_PROGRESS:
+            standing.refused(stamp)
+            self._again(entries, error, now)
+        elif who is not None and who != stamp and who.member_id == stamp.member_id:
+            # Said of a generation that we have left behind ourselves: stamped anew, if the partitions are still ours.
+            self._again(entries, error, now)
+        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and standing.rebalancing:
+            # All have joined, and our own answer is on its way: what is still ours then is stamped anew.
+            standing.refused(stamp)
+            self._again(entries, error, now)
+        else:
+            self._fail(entries, error, now)
+            if error.code == Code.GROUP_ID_NOT_FOUND:
+                # Its last member is gone, as far as the coordinator knows: membership has one word for that.
+                error = to_error(
+                    Code.UNKNOWN_MEMBER_ID, api=API, node_id=flight.node_id, detail="there is no such group"
+                )
+            standing.expelled(error, stamp, now)
+
+    def _again(self, entries: Entries, error: KafkaError, now: float) -> None:
+        self._retry.failed(now)
+        self.trouble = error
+        self._queue.note(entries.values(), error)
+        for tp, entry in entries.items():
+            self._queue.put_back(tp, entry)
+
+    def _delay(self, entries: Entries, error: KafkaError, now: float) -> None:
+        if not self._queue.delayed:
+            self._stragglers.succeeded()
+        self._stragglers.failed(now)
+        self._queue.note(entries.values(), error)
+        for tp, entry in entries.items():
+            self._queue.put_back(tp, entry, delayed=True)
+
+    def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
+        self.trouble = error
+        if isinstance(error, GroupAuthorizationFailedError):
+            error.group_id = self._group_id
+        failure = self._failure(reason_of(error), str(error), now, error)
+        for tp, entry in entries.items():
+            self._queue.failed(tp, entry, failure)
+
+
+#: What is wrong with the whole coordinator, or us, and not with some partitions.
+_OF_COORDINATOR = frozenset({Verdict.RETRY, Verdict.LOADING, Verdict.LOST, Verdict.STAMP})
+
+
+def _because(error: KafkaError | None) -> str:
+    return f"; last: {error}" if error is not None else ""

@@ -1,0 +1,393 @@
+"""OffsetFetch: where the group left off, for partitions that wait for it, and for the user's ``committed()``.
+
+Owns the asking; what follows from an answer is the partition's business (found: validate the position there; none: go
+by policy). One request is out at a time, and answers count only for the cursor they were asked for. Offsets that an
+open transaction, or a commit that is not replicated yet, is about to change are waited for (KIP-447), as by Java's
+consumer, whatever the isolation level: the older offset would have records read twice. KIP-709.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..calls import Call
+from ..errors import (
+    BrokerResponseError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+)
+from ..link.request import Answer, Request
+from ..metadata import Metadata
+from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
+from ..timers import NEVER, Backoff, Lot, Random, Retry
+from ..types import OffsetAndMetadata, TopicPartition
+from ..wire import ZERO_UUID, Message
+from ..wire.error_codes import BY_CODE, Code, to_error
+from ..wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from .coordinator import Coordinator
+from .settings import CommitSettings
+
+log = logging.getLogger(__name__)
+
+API = "OffsetFetch"
+#: The node's general connection: a question must not wait behind a JoinGroup that the coordinator holds back.
+CHANNEL = ""
+NAMES_UNTIL, IDS_SINCE = 9, 10
+GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE = 2, 7, 8
+#: In one request. An answer holds up to 4 KB of metadata for each (offset.metadata.max.bytes).
+PARTITIONS_MAX = 5000
+
+Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
+
+
+class Question:
+    """One call of the user's."""
+
+    __slots__ = ("call", "found", "left", "retry")
+
+    def __init__(self, tps: Iterable[TopicPartition], retry: Retry) -> None:
+        self.left = set(tps)
+        self.found: Offsets = {}
+        self.call: Call[Offsets] = Call("asking for committed offsets")
+        self.retry = retry
+
+
+class Row(NamedTuple):
+    """What an answer says of one partition, in any version."""
+
+    tp: TopicPartition
+    error_code: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+class Flight:
+    """The request that is out."""
+
+    __slots__ = ("cursors", "names", "node_id", "questions", "since", "tps")
+
+    def __init__(self, node_id: int, now: float) -> None:
+        self.node_id = node_id
+        self.since = now
+        self.tps: dict[TopicPartition, None] = {}
+        self.cursors: dict[Partition, Cursor] = {}  #: Who waited, and where each was when it was asked for.
+        self.questions: list[Question] = []
+        self.names: dict[bytes, str] = {}
+
+
+class Committed:
+    """Fetches a group's committed offsets. A manager."""
+
+    asker = "committed"
+
+    def __init__(
+        self,
+        settings: CommitSettings,
+        coordinator: Coordinator,
+        partitions: Partitions,
+        metadata: Metadata,
+        random: Random,
+    ) -> None:
+        self._settings = settings
+        self._coordinator = coordinator
+        self._partitions = partitions
+        self._metadata = metadata
+        self._group_id = coordinator.group_id
+        self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
+        self._lot = Lot(random)  #: Partitions that are refused together are asked about again together.
+        self._retry = Retry(self._backoff, random)  #: For the coordinator as a whole.
+        self._questions: list[Question] = []
+        self._flight: Flight | None = None
+        #: Why the group's offsets cannot be had, where asking again does not help by itself. Every poll raises it; they
+        #: are asked for again all the same, so that a permission granted meanwhile ends it.
+        self.error: KafkaError | None = None
+
+    def __repr__(self) -> str:
+        flight = f", {len(self._flight.tps)} partitions asked about" if self._flight is not None else ""
+        return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{flight}>"
+
+    def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
+        """Ask what is committed for these; None where nothing is. Passing failures are waited out by whoever waits."""
+        question = Question(tps, Retry(self._backoff, self._lot))
+        if question.left:
+            self._questions.append(question)
+        else:
+            question.call.succeed({})
+        return question.call
+
+    # -- the manager
+
+    def step(self, now: float) -> list[Request]:
+        """Return the request due now, if any."""
+        self._questions = [question for question in self._questions if not question.call.over]
+        waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
+        if not waiting and not self._questions:
+            self.error = None  # nobody asks any more
+            if self._flight is None:
+                self._coordinator.unwant(self.asker)
+                return []
+        self._coordinator.want(self.asker)
+        self._watch_flight(now)
+        target = self._coordinator.target(CHANNEL)
+        if target is None:
+            self._explain_silence(waiting)
+            return []
+        if self._flight is not None or not self._retry.may_send(now):
+            return []
+        flight = self._gather(waiting, target.node_id, now)
+        if not flight.tps:
+            return []
+        self._flight = flight
+        topics = {tp.topic for tp in flight.tps}
+        deadline = now + self._settings.request_timeout_ms / 1000
+        return [
+            Request(
+                self.asker,
+                OffsetFetchRequest,
+                target,
+                partial(self._build, flight),
+                deadline,
+                flight,
+                min_version=1,
+                max_version=lambda: self._version_max(topics),
+            )
+        ]
+
+    def wake_at(self, now: float) -> float:
+        """Return when a backoff ends."""
+        if self._flight is not None or self._coordinator.target(CHANNEL) is None:
+            return NEVER
+        waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
+        due = min(
+            min((partition.blocked_until for partition in waiting), default=NEVER),
+            min((q.retry.wake_at() for q in self._questions if not q.call.over), default=NEVER),
+        )
+        return max(now, due, self._retry.wake_at())
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Take the answer of a request made by :meth:`step`."""
+        flight = self._flight
+        if flight is None or answer.request.context is not flight:
+            log.debug("group %s: an answer about committed offsets, asked elsewhere since", self._group_id)
+            return
+        self._flight = None
+        self._lot.draw()
+        self._coordinator.waiting(None, now, self.asker)
+        if answer.error is not None:
+            final = isinstance(answer.error, BrokerResponseError) and not answer.error.retriable
+            if not final:
+                self._coordinator.lost(flight.node_id, str(answer.error), now)
+            self._put_off(flight, answer.error, final, now)
+            return
+        code, rows = _read(answer.response, answer.version, self._group_id, flight.names)
+        if code != Code.NONE:
+            self._take_code(flight, code, answer.node_id, now)
+            return
+        self.error = None
+        self._retry.succeeded()
+        self._take(flight, rows, answer.node_id, now)
+
+    def restart(self, now: float) -> None:
+        """Forget what is under way, since its answer will never come, and ask again."""
+        self._flight = None
+        self._retry.succeeded()
+
+    # -- asking
+
+    def _gather(self, waiting: list[Partition], node_id: int, now: float) -> Flight:
+        flight = Flight(node_id, now)
+        for partition in waiting:
+            if now >= partition.blocked_until and len(flight.tps) < PARTITIONS_MAX:
+                flight.cursors[partition] = partition.cursor
+                flight.tps[partition.tp] = None
+        for question in self._questions:
+            if question.retry.may_send(now) and len(flight.tps) < PARTITIONS_MAX:
+                flight.questions.append(question)
+                for tp in question.left:
+                    if len(flight.tps) < PARTITIONS_MAX:
+                        flight.tps[tp] = None
+        return flight
+
+    def _version_max(self, topics: Iterable[str]) -> int:
+        return IDS_SINCE if all(self._metadata.topic_id(t) != ZERO_UUID for t in topics) else NAMES_UNTIL
+
+    def _build(self, flight: Flight, version: int) -> Message:
+        topics: dict[str, list[int]] = {}
+        for tp in flight.tps:
+            topics.setdefault(tp.topic, []).append(tp.partition)
+        if version < GROUPS_SINCE:
+            old = [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in topics.items()]
+            return OffsetFetchRequest(group_id=self._group_id, topics=old, require_stable=version >= STABLE_SINCE)
+        asked = [OffsetFetchRequestTopics(name=name, partition_indexes=found) for name, found in topics.items()]
+        if version >= IDS_SINCE:
+            for topic in asked:
+                topic.topic_id = self._metadata.topic_id(topic.name)
+                flight.names[topic.topic_id] = topic.name
+        groups = [OffsetFetchRequestGroup(group_id=self._group_id, topics=asked)]
+        return OffsetFetchRequest(groups=groups, require_stable=True)
+
+    def _watch_flight(self, now: float) -> None:
+        """Have a silent coordinator doubted, and ask the new one once there is one."""
+        flight = self._flight
+        if flight is None:
+            return
+        target = self._coordinator.target(CHANNEL)
+        if target is None or target.node_id == flight.node_id:
+            self._coordinator.waiting(flight.since, now, self.asker)
+        else:
+            self._coordinator.waiting(None, now, self.asker)
+            self._flight = None
+
+    def _explain_silence(self, waiting: list[Partition]) -> None:
+        """Tell those who wait why nobody can be asked."""
+        error = self._coordinator.error or self._coordinator.last_error
+        if error is None:
+            return
+        for partition in waiting:
+            partition.trouble = error
+        for question in self._questions:
+            question.call.last_error = error
+
+    # -- answers
+
+    def _take_code(self, flight: Flight, code: int, node_id: int, now: float) -> None:
+        """Take an error of the whole group."""
+        error = to_error(code, api=API, node_id=node_id)
+        if isinstance(error, GroupAuthorizationFailedError):
+            error.group_id = self._group_id
+        if code == Code.COORDINATOR_LOAD_IN_PROGRESS:
+            self._coordinator.loading(now)
+        elif code in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR):
+            self._coordinator.lost(flight.node_id, str(error), now)
+        self._put_off(flight, error, not error.retriable, now)
+
+    def _put_off(self, flight: Flight, error: KafkaError, final: bool, now: float) -> None:
+        """Ask everything again after a backoff; what will not pass by itself is said besides."""
+        log.debug("group %s: committed offsets not told: %s", self._group_id, error)
+        self._retry.failed(now)
+        if final:
+            self.error = error
+        for partition, _ in self._still_waiting(flight):
+            partition.trouble = error
+        for question in flight.questions:
+            question.call.last_error = error
+            if final:
+                question.call.fail(error)
+
+    def _still_waiting(self, flight: Flight) -> Iterator[tuple[Partition, TopicPartition]]:
+        for partition, cursor in flight.cursors.items():
+            current = self._partitions.get(partition.tp) is partition and partition.cursor is cursor
+            if current and partition.state is PositionState.AWAITING_COMMITTED:
+                yield partition, partition.tp
+
+    def _take(self, flight: Flight, rows: Iterable[Row], node_id: int, now: float) -> None:
+        told = {row.tp: row for row in rows}
+        found = missing = 0
+        for partition, tp in list(self._still_waiting(flight)):
+            row = told.get(tp)
+            if row is None or row.error_code != Code.NONE:
+                self._refuse(partition, self._row_error(tp, row, node_id), now)
+                continue
+            partition.error = partition.trouble = None
+            partition.failures = 0
+            if row.offset >= 0:
+                found += 1
+                partition.committed = OffsetAndMetadata(row.offset, row.metadata, row.leader_epoch)
+                partition.place(PositionEvent.COMMITTED_FOUND, row.offset, row.leader_epoch)
+                log.debug("%s-%s: starting at the committed offset %s", *tp, row.offset)
+            else:
+                missing += 1
+                partition.missing_committed()
+        if found or missing:
+            text = "group %s: %d partitions start at their committed offsets, %d have none"
+            log.info(text, self._group_id, found, missing)
+        for question in flight.questions:
+            self._answer(question, flight, told, node_id, now)
+
+    def _refuse(self, partition: Partition, error: KafkaError, now: float) -> None:
+        partition.trouble = error
+        # An ACL, say: shown by every poll, and asked again, since it may be granted.
+        partition.error = None if _passes(error) else error
+        partition.failures += 1
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._lot)
+
+    def _row_error(self, tp: TopicPartition, row: Row | None, node_id: int) -> KafkaError:
+        if row is None:
+            return KafkaError(f"broker {node_id} left {tp.topic}-{tp.partition} out of its answer to {API}")
+        error = to_error(row.error_code, api=API, node_id=node_id, partition=tp)
+        if isinstance(error, TopicAuthorizationFailedError):
+            error.topics = (tp.topic,)
+        if BY_CODE[row.error_code].refresh_metadata:
+            self._metadata.request_update(f"committed offset of {tp.topic}-{tp.partition}: {error}")
+        return error
+
+    def _answer(
+        self, question: Question, flight: Flight, told: dict[TopicPartition, Row], node_id: int, now: float
+    ) -> None:
+        refused = False
+        for tp in [tp for tp in question.left if tp in flight.tps]:
+            row = told.get(tp)
+            if row is None or row.error_code != Code.NONE:
+                refused = True
+                error = question.call.last_error = self._row_error(tp, row, node_id)
+                if not _passes(error):
+                    question.call.fail(error)
+                continue
+            offset = OffsetAndMetadata(row.offset, row.metadata, row.leader_epoch)
+            question.found[tp] = offset if row.offset >= 0 else None
+            question.left.discard(tp)
+        if not question.left:
+            question.call.succeed(question.found)
+        elif refused:
+            question.retry.failed(now)
+
+
+#: What concerns the whole group; version 1 has no other place for it than the partitions.
+_GROUP_CODES = frozenset(
+    {
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.NOT_COORDINATOR,
+        Code.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def _passes(error: KafkaError) -> bool:
+    return not isinstance(error, BrokerResponseError) or error.retriable
+
+
+def _read(response: OffsetFetchResponse, version: int, group_id: str, names: dict[bytes, str]) -> tuple[int, list[Row]]:
+    """Return the group's error code and the rows, whatever the version calls them."""
+    if version < GROUPS_SINCE:
+        rows = list(_rows(response.topics, {}))
+        code = next((row.error_code for row in rows if row.error_code in _GROUP_CODES), Code.NONE)
+        return (code if version < GROUP_ERRORS_SINCE else response.error_code), rows
+    for group in response.groups:
+        if group.group_id == group_id:
+            return group.error_code, list(_rows(group.topics, names if version >= IDS_SINCE else {}))
+    return int(Code.NONE), []
+
+
+def _rows(topics: Iterable[Any], names: dict[bytes, str]) -> Iterator[Row]:
+    for topic in topics:
+        name = names.get(topic.topic_id, "") if names else topic.name
+        for p in topic.partitions:
+            yield Row(
+                TopicPartition(name, p.partition_index),
+                p.error_code,
+                p.committed_offset,
+                p.committed_leader_epoch,
+                p.metadata or "",
+            )
