@@ -32,7 +32,7 @@ from .link.link import Link, LinkSettings
 from .link.negotiate import Ranges, api_name, common_range
 from .link.options import LinkOptions
 from .link.request import ANY_NODE, Answer, Request, Target
-from .link.route import Route, Shared, Waiting
+from .link.route import HEDGE, Route, Shared, Waiting
 from .link.states import RouteState
 from .timers import NEVER, Backoff, Random
 from .types import Node
@@ -40,8 +40,6 @@ from .wire import Message
 
 log = logging.getLogger(__name__)
 
-#: How long an attempt may go on alone before another node is dialled beside it, in seconds.
-HEDGE = 1.0
 #: A ready node that has left a request unanswered for this long, in seconds, is asked only if there is no other: it may
 #: be stopped, and whatever is asked next would wait for a timeout. Long polls are shorter by default.
 SILENT = 2.0
@@ -121,6 +119,18 @@ class Links:
         """Return the answers there are, and forget them."""
         answers, self._shared.answers = self._shared.answers, []
         return answers
+
+    def take_doubts(self, now: float) -> list[str]:
+        """Return why the cluster may look otherwise by now: nodes whose connection just broke by itself, and those that
+        requests wait for and that cannot be reached. Asking only when an attempt fails would take as long as a dead
+        host's silence: two setup timeouts.
+        """
+        lost, self._shared.lost = self._shared.lost, []
+        return [
+            f"node {route.node_id}: {route.describe(now)}"
+            for route in self._routes.values()
+            if route in lost or (route.queue and not route.ready and (route.failures or route.is_slow(now)))
+        ]
 
     def step(self, now: float) -> None:
         """Let everything happen that can: deadlines, idle limits, dialling, writing."""

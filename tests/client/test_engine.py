@@ -11,6 +11,7 @@ from thinconsumer.metadata import Metadata
 from thinconsumer.testing import ScriptedCluster
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersionsRequest
+from thinconsumer.wire.metadata import MetadataRequest
 
 
 class Asks:
@@ -123,6 +124,22 @@ def test_starting_over_connects_anew_and_tells_the_managers(made):
     run(driver, engine)
     assert len(cluster.network.dials) > before
     assert one.answers[-1].error is None
+
+
+def test_a_broken_connection_has_metadata_asked_for_though_nobody_asked_anything(made):
+    """An idle client learns of the new leader when the old one dies, not when it next has something to send there."""
+    cluster, driver, engine, one, _ = made
+    engine.metadata.want(["t"])
+    one.ask(Target(1), now=driver.now())
+    run(driver, engine, 2.0)
+    one.ask(Target(1), now=driver.now())
+    run(driver, engine, 2.0)
+    assert one.answers[-1].node_id == 1
+    asked = [sum(r.api is MetadataRequest for r in b.requests) for b in cluster.brokers.values()]
+    cluster.kill(1)
+    run(driver, engine, 0.5)
+    again = [sum(r.api is MetadataRequest for r in b.requests) for b in cluster.brokers.values()]
+    assert sum(again) == sum(asked) + 1
 
 
 def test_trouble_is_said_with_its_cause(made):

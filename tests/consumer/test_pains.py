@@ -43,6 +43,23 @@ def test_pain_C1_poll_zero_fails_over(world, offsets):
     assert found == [0, 1, 2, 3]
 
 
+def test_pain_B6_leader_whose_host_vanishes_is_left_when_the_cluster_does(world, offsets):
+    """Terminated hosts say goodbye and then swallow packets: to wait for a dial to fail would take 20 s."""
+    w = world(node_ids=(1, 2))
+    w.append(2)
+    consumer = w.consumer()
+    assert offsets(consumer.poll(1000)) == {0: [0, 1]}
+    consumer.poll(3000)
+    w.cluster.kill(1, noticed=False)
+    w.network.black_hole("kafka1", 9092)
+    consumer.poll(5000)  # whom to ask instead, nobody knows yet
+    w.cluster.notice(1)
+    w.append(2)
+    elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
+    assert offsets(found) == {0: [2, 3]}
+    assert elapsed <= 1.1  # retry_backoff_max_ms, and a round trip or two
+
+
 def test_pain_C2_poll_neither_overruns_nor_returns_early(world):
     """Whatever is wrong with the cluster, an empty poll takes its timeout: in milliseconds, exactly."""
     w = world(node_ids=(1, 2))

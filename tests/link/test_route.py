@@ -9,6 +9,7 @@ import pytest
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 from thinconsumer.link.request import Answer
+from thinconsumer.link.route import HEDGE
 from thinconsumer.link.states import LinkState, RouteState
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
@@ -49,12 +50,36 @@ def test_an_address_that_hangs_is_given_up_after_the_setup_timeout(road):
     road.step()
     road.resolve(V6, V4)
     road.dialled()
+    road.step(HEDGE)
     assert road.route.wake_at() == 10.0
     road.step(10.0)
     commands = road.shared.commands
     assert [type(command) for command in commands] == [Hangup, Dial]
     assert road.dialled() == [V4]
     assert road.unanswered
+
+
+def test_an_attempt_becomes_slow_and_says_when(road):
+    """While somebody waits for it; nobody is woken for an attempt that nothing depends on."""
+    road.send()
+    road.step()
+    assert (road.route.wake_at(), road.route.is_slow(HEDGE - 0.001), road.route.is_slow(HEDGE)) == (HEDGE, False, True)
+    road.resolve(V4)
+    road.reach()
+    assert not road.route.is_slow(50.0)
+
+
+def test_the_driver_is_wanted_until_it_has_looked(road):
+    """What is written holds no write interest yet: until the driver has seen it, nothing but wake_at() can call it."""
+    road.send()
+    road.step()
+    road.resolve(V4)
+    road.reach()
+    assert road.route.has_news  # nobody has noticed yet that requests may go out
+    road.step()
+    assert road.route.link.unsent and road.route.has_news
+    assert road.route.link.data_to_send()
+    assert not road.route.has_news  # though nothing of it has been sent
 
 
 def test_the_setup_timeout_grows_with_failures(road):
@@ -244,6 +269,7 @@ def test_only_as_many_as_allowed_are_in_flight(make_road):
 def test_a_queued_request_that_expires_fails_alone(road):
     short, long = road.send(allowance=3.0), road.send(allowance=30.0)
     road.step()
+    road.step(HEDGE)
     assert road.route.wake_at() == 3.0
     road.resolve(V4)
     road.step(3.0)

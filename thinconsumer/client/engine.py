@@ -60,6 +60,8 @@ class ClientEngine:
         """Let everything that can happen now, happen. Returns whether the driver has something to do at once."""
         self._now = now
         self.links.step(now)
+        for why in self.links.take_doubts(now):
+            self.metadata.request_update(why)
         for _ in range(ROUNDS_MAX):
             for answer in self.links.take_answers():
                 self._handlers[answer.request.asker](answer, now)

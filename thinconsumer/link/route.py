@@ -23,6 +23,10 @@ from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, ne
 
 log = logging.getLogger(__name__)
 
+#: How long an attempt is trusted, in seconds; then another node is dialled beside it, and metadata is asked whether the
+#: cluster still wants us to go there.
+HEDGE = 1.0
+
 
 @dataclass(slots=True)
 class Waiting:
@@ -44,6 +48,7 @@ class Shared:
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    lost: list[Route] = field(default_factory=list)  #: Whose standing connection broke since anybody last looked.
     #: What was asked and is not answered, in order. Who is not in here gets no answer: not a second one, that is.
     unanswered: dict[Request, None] = field(default_factory=dict)
 
@@ -100,6 +105,10 @@ class Route:
     def under_way(self) -> bool:
         """Whether an attempt is going on."""
         return self.state is RouteState.RESOLVING or (self.state is RouteState.LINKED and not self.ready)
+
+    def is_slow(self, now: float) -> bool:
+        """Return whether an attempt has been going on for suspiciously long."""
+        return self.under_way and now >= self.started_at + HEDGE
 
     @property
     def load(self) -> int:
@@ -177,6 +186,8 @@ class Route:
             due = min(due, min(waiting.deadline for waiting in self.queue))
             if self.state is RouteState.BACKING_OFF:
                 due = min(due, self.not_before)
+            elif self.under_way and not self.is_slow(self._stepped_at):
+                due = min(due, self.started_at + HEDGE)
         return due
 
     def leave(self, why: str) -> None:
@@ -309,6 +320,7 @@ class Route:
             return
         self._back_off(self._words(link.error), now)
         self._move(RouteEvent.LOST)
+        self._shared.lost.append(self)
 
     def _failed_address(self, link: Link, now: float) -> None:
         error = link.error or KafkaConnectionError("closed by us")
