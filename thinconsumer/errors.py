@@ -12,6 +12,7 @@
     ├── KafkaConnectionError              a connection failed or ended; retriable
     │   └── NoBrokersAvailable            no bootstrap server could be used; says why for each
     ├── KafkaProtocolError                the peer sent bytes we cannot believe, or is not Kafka
+    ├── InvalidAssignmentError            an assignor's plan cannot be carried out; has assignor
     ├── CommitFailedError                 offsets were not written down; has reason and partitions
     │   └── RebalanceInProgressError      ... since the group is rebalancing: poll(), then decide again
     ├── NoOffsetForPartitionError         no position, and auto_offset_reset="none"
@@ -63,6 +64,7 @@ __all__ = [
     "IllegalArgumentError",
     "IllegalStateError",
     "InconsistentGroupProtocolError",
+    "InvalidAssignmentError",
     "InvalidGroupIdError",
     "InvalidSessionTimeoutError",
     "KafkaConfigurationError",
@@ -155,6 +157,17 @@ class NoBrokersAvailable(KafkaConnectionError):
 
 class KafkaProtocolError(KafkaError):
     """The peer sent something that is not the Kafka protocol as we know it; its connection has been closed."""
+
+
+class InvalidAssignmentError(KafkaError):
+    """The leader's assignor made a plan that cannot be carried out, so it was not sent; the group tries again.
+
+    ``assignor`` is the name of the one to mend.
+    """
+
+    def __init__(self, message: str, assignor: str) -> None:
+        super().__init__(f"assignor {assignor!r} {message}")
+        self.assignor = assignor
 
 
 class CommitFailedError(KafkaError):

@@ -1,0 +1,327 @@
+"""Units flow from pools to members at least cost: the arithmetic under the sticky assignors. Knows nothing of Kafka.
+
+A pool holds units that are all alike; each may go to any of the pool's members. It costs nothing to go to a *near*
+member, ``FAR`` to a *far* one, and one less for as many units as the member *owned* before. Who asks bounds the loads:
+units wait as ``excess`` at a pool or a member until ``route`` takes them to members with ``room``, along the cheapest
+chains there are, taking other units away on the way where that pays.
+
+This is the successive-shortest-path method for minimum-cost flow, with node potentials so that Dijkstra's algorithm
+works, and all paths of one length taken at once (Dinic's layers). Costs take few values, so potentials do, too; who is
+who is kept in bit masks, and a dense pool of a thousand members is swept with a few operations on long integers instead
+of a thousand steps. Every round makes the shortest path longer or, at one length, the layers deeper: it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import pairwise
+
+from .masks import bits
+
+#: More than any chain can cost in single steps.
+FAR = 1 << 40
+
+_POOL, _MEMBER, _NEAR, _FAR, _SINK = range(5)
+
+
+class Flow:
+    """Pools and members by number; members of a pool as bit masks. ``owned``: units by member, for each pool."""
+
+    def __init__(
+        self,
+        supplies: Sequence[int],
+        near: Sequence[int],
+        members: int,
+        far: Sequence[int] | None = None,
+        owned: Sequence[Mapping[int, int]] | None = None,
+    ) -> None:
+        pools = len(supplies)
+        self.near = near
+        self.far = far if far is not None else [0] * pools
+        self.owned = owned if owned is not None else [{}] * pools
+        self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: What each member has, by pool.
+        #: By pool: who has fewer of its units than owned, and how many fewer.
+        self._missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
+        self.pool_excess = list(supplies)
+        self.member_excess = [0] * members
+        self.room = [0] * members
+        #: Potentials: how cheaply each can be reached from where units wait, as far as was looked.
+        self._pool_height = [0] * pools
+        self._member_height = [0] * members
+        self._at_height = {0: (1 << members) - 1}  # Members by potential.
+        self._source_height = 0
+        self._sink_height = 0
+
+    def load(self, member: int) -> int:
+        """Return how many units it has."""
+        return sum(self.units[member].values())
+
+    def put(self, pool: int, member: int, count: int) -> None:
+        """Place units that wait at the pool. Right only where this costs least, or before anything was routed."""
+        self.pool_excess[pool] -= count
+        self.move(pool, member, count)
+
+    def move(self, pool: int, member: int, count: int) -> None:
+        """Give the member so many units more of the pool; fewer, if negative."""
+        has = self.units[member].get(pool, 0) + count
+        if has:
+            self.units[member][pool] = has
+        else:
+            del self.units[member][pool]
+        if (owned := self.owned[pool].get(member)) is not None:
+            if has < owned:
+                self._missing[pool][member] = owned - has
+            else:
+                self._missing[pool].pop(member, None)
+
+    def fill(self, most: Sequence[int]) -> None:
+        """Spread what waits at pools over their near members, always to the least loaded, none above ``most``.
+
+        A start that is nearly balanced; pools with few members first, since they can least evade.
+        """
+        loads = [self.load(member) for member in range(len(self.units))]
+        for pool in sorted(range(len(self.near)), key=lambda pool: self.near[pool].bit_count()):
+            if not self.pool_excess[pool]:
+                continue
+            open_to = [(loads[member], member) for member in bits(self.near[pool]) if loads[member] < most[member]]
+            heapify(open_to)
+            while open_to and self.pool_excess[pool]:
+                _, member = open_to[0]
+                self.put(pool, member, 1)
+                loads[member] += 1
+                if loads[member] < most[member]:
+                    heapreplace(open_to, (loads[member], member))
+                else:
+                    heappop(open_to)
+
+    def route(self) -> None:
+        """Take as many units as possible from where they wait to where there is room, at the least total cost."""
+        open_to = [self._member_height[member] for member, room in enumerate(self.room) if room]
+        self._sink_height = min(open_to, default=0)
+        while self._raise_heights():
+            while (layers := _Layers.of(self)) is not None:
+                layers.drain()
+
+    # -- costs
+
+    def step_cost(self, pool: int, member: int) -> int:
+        """Return what a unit that the member did not own costs there."""
+        return FAR if self.far[pool] >> member & 1 else 0
+
+    def back_cost(self, member: int, pool: int) -> tuple[int, int]:
+        """Return what it costs to take a unit back, and for how many units that holds."""
+        count = self.units[member][pool]
+        owned = self.owned[pool].get(member, 0)
+        cost = self.step_cost(pool, member)
+        return (-cost, count - owned) if count > owned else (1 - cost, count)
+
+    def onward(self, pool: int, among: int) -> int:
+        """Return the mask of those ``among`` members that a unit can go to from the pool on a shortest path."""
+        height = self._pool_height[pool]
+        found = self.near[pool] & self._at_height.get(height, 0) | self.far[pool] & self._at_height.get(height + FAR, 0)
+        found &= among
+        for member in self._missing[pool]:
+            if among >> member & 1 and self._member_height[member] == height + self.step_cost(pool, member) - 1:
+                found |= 1 << member
+        return found
+
+    def onward_room(self, pool: int, member: int) -> int | None:
+        """Return for how many units the shortest path from pool to member holds; None for any number."""
+        is_plain = self._member_height[member] == self._pool_height[pool] + self.step_cost(pool, member)
+        return None if is_plain else self._missing[pool][member]
+
+    def back(self, member: int) -> Iterator[int]:
+        """Yield the pools that a unit can go back to from the member on a shortest path."""
+        height = self._member_height[member]
+        for pool in self.units[member]:
+            if self._pool_height[pool] == height + self.back_cost(member, pool)[0]:
+                yield pool
+
+    def sources(self) -> tuple[list[int], list[int]]:
+        """Return pools and members where units wait and shortest paths begin."""
+        pools = [p for p, count in enumerate(self.pool_excess) if count and self._pool_height[p] == self._source_height]
+        members = [
+            m for m, count in enumerate(self.member_excess) if count and self._member_height[m] == self._source_height
+        ]
+        return pools, members
+
+    def is_goal(self, member: int) -> bool:
+        """Return whether a shortest path may end here."""
+        return self.room[member] > 0 and self._member_height[member] == self._sink_height
+
+    # -- Dijkstra
+
+    def _raise_heights(self) -> bool:
+        """Find the shortest way to room and adjust the potentials to it; False when there is none."""
+        search = _Search(self)
+        reach = search.run()
+        if reach is None:
+            return False
+        self._source_height -= reach
+        for pool, distance in search.pools.items():
+            self._pool_height[pool] += distance - reach
+        for member, distance in search.members.items():
+            if distance < reach:
+                bit = 1 << member
+                before = self._member_height[member]
+                after = self._member_height[member] = before + distance - reach
+                self._at_height[before] ^= bit
+                self._at_height[after] = self._at_height.get(after, 0) | bit
+        self._at_height = {height: mask for height, mask in self._at_height.items() if mask}
+        return True
+
+    def begin(self) -> list[tuple[int, int, int, int]]:
+        """Return where a search starts: distance, kind, number."""
+        top = self._source_height
+        starts = [(top - self._pool_height[p], _POOL, p, 0) for p, count in enumerate(self.pool_excess) if count]
+        starts += [(top - self._member_height[m], _MEMBER, m, 0) for m, count in enumerate(self.member_excess) if count]
+        return starts
+
+    def from_pool(self, pool: int, free: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield where a unit can go from the pool: reduced cost, kind, and who; sweeps of members at one height."""
+        height = self._pool_height[pool]
+        for there, mask in self._at_height.items():
+            if self.near[pool] & mask & free:
+                yield height - there, _NEAR, pool, there
+            if self.far[pool] & mask & free:
+                yield height - there + FAR, _FAR, pool, there
+        for member in self._missing[pool]:
+            if free >> member & 1:
+                yield self.step_cost(pool, member) - 1 + height - self._member_height[member], _MEMBER, member, 0
+
+    def from_member(self, member: int) -> Iterator[tuple[int, int, int, int]]:
+        """Yield where a unit can go from the member."""
+        height = self._member_height[member]
+        if self.room[member]:
+            yield height - self._sink_height, _SINK, 0, 0
+        for pool in self.units[member]:
+            yield self.back_cost(member, pool)[0] + height - self._pool_height[pool], _POOL, pool, 0
+
+    def swept(self, kind: int, pool: int, height: int) -> int:
+        """Return the members that a sweep means."""
+        return (self.near if kind == _NEAR else self.far)[pool] & self._at_height[height]
+
+
+class _Search:
+    """One run of Dijkstra's algorithm, up to the nearest room."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.pools: dict[int, int] = {}  #: Final distances.
+        self.members: dict[int, int] = {}
+        self.free = (1 << len(flow.units)) - 1  #: Members not reached yet.
+        self.heap = flow.begin()
+        heapify(self.heap)
+
+    def run(self) -> int | None:
+        """Return the distance of the nearest room, or None if there is none in reach."""
+        while self.heap:
+            distance, kind, number, height = heappop(self.heap)
+            if kind == _SINK:
+                return distance
+            if kind == _POOL:
+                self.reach_pool(number, distance)
+            elif kind == _MEMBER:
+                self.reach_members(self.free & 1 << number, distance)
+            else:
+                self.reach_members(self.free & self.flow.swept(kind, number, height), distance)
+        return None
+
+    def reach_pool(self, pool: int, distance: int) -> None:
+        if pool in self.pools:
+            return
+        self.pools[pool] = distance
+        for cost, kind, number, height in self.flow.from_pool(pool, self.free):
+            heappush(self.heap, (distance + cost, kind, number, height))
+
+    def reach_members(self, mask: int, distance: int) -> None:
+        self.free ^= mask
+        for member in bits(mask):
+            self.members[member] = distance
+            for cost, kind, number, height in self.flow.from_member(member):
+                if kind != _POOL or number not in self.pools:
+                    heappush(self.heap, (distance + cost, kind, number, height))
+
+
+class _Layers:
+    """Who lies how many steps from waiting units, along shortest paths only; up to the first layer with room."""
+
+    def __init__(self, flow: Flow) -> None:
+        self.flow = flow
+        self.pool_layer: dict[int, int] = {}
+        self.member_layers: list[int] = []  #: Masks, by layer; who turns out to lead nowhere is taken out.
+
+    @classmethod
+    def of(cls, flow: Flow) -> _Layers | None:
+        """Lay them out, or return None if no shortest path is left."""
+        found = cls(flow)
+        pools, members = flow.sources()
+        mask = sum(1 << member for member in members)
+        free = (1 << len(flow.units)) - 1
+        while pools or mask:
+            free &= ~mask
+            found.pool_layer.update(dict.fromkeys(pools, len(found.member_layers)))
+            found.member_layers.append(mask)
+            if any(map(flow.is_goal, bits(mask))):
+                return found
+            back = {pool for member in bits(mask) for pool in flow.back(member)}
+            mask = 0
+            for pool in pools:
+                mask |= flow.onward(pool, free & ~mask)
+            pools = sorted(back - found.pool_layer.keys())
+        return None
+
+    def drain(self) -> None:
+        """Push units along the layers until no path of this length is left."""
+        flow = self.flow
+        pools, members = flow.sources()
+        for excess, starts, kind in ((flow.pool_excess, pools, _POOL), (flow.member_excess, members, _MEMBER)):
+            for start in starts:
+                while excess[start] and (path := self.path(kind, start)) is not None:
+                    excess[start] -= self.push(kind, path, excess[start])
+
+    def path(self, kind: int, start: int) -> list[int] | None:
+        """Return pools and members in turn from ``start`` to one with room; what leads nowhere is struck out."""
+        path = [start]
+        while path:
+            here, depth = path[-1], len(path)
+            if (kind == _MEMBER) == (depth % 2 == 1):
+                if not self.member_layers[depth - 1] >> here & 1:
+                    path.pop()  # Struck out, or a source in a later layer by another way.
+                    continue
+                if depth == len(self.member_layers) and self.flow.is_goal(here):
+                    return path
+                onward = next((p for p in self.flow.back(here) if self.pool_layer.get(p) == depth), None)
+                if onward is None:
+                    self.member_layers[depth - 1] ^= 1 << here
+            else:
+                if self.pool_layer.get(here) != depth - 1:
+                    path.pop()
+                    continue
+                mask = self.flow.onward(here, self.member_layers[depth]) if depth < len(self.member_layers) else 0
+                onward = (mask & -mask).bit_length() - 1 if mask else None
+                if onward is None:
+                    del self.pool_layer[here]
+            if onward is None:
+                path.pop()
+            else:
+                path.append(onward)
+        return None
+
+    def push(self, kind: int, path: list[int], most: int) -> int:
+        """Move units along the path, as many as it takes; return how many."""
+        flow = self.flow
+        amount = min(most, flow.room[path[-1]])
+        steps = list(pairwise(path))
+        onward = kind == _POOL
+        for here, there in steps:
+            limit = flow.onward_room(here, there) if onward else flow.back_cost(here, there)[1]
+            amount = amount if limit is None else min(amount, limit)
+            onward = not onward
+        onward = kind == _POOL
+        for here, there in steps:
+            flow.move(here, there, amount) if onward else flow.move(there, here, -amount)
+            onward = not onward
+        flow.room[path[-1]] -= amount
+        return amount

@@ -1,0 +1,113 @@
+"""Range: topic by topic, each member gets a run of neighbouring partitions; the first members get one more.
+
+Members that read the same topics get the same numbers of each, which is what joins rely on. With racks (KIP-881) a
+member is first given what has a replica where it is, as long as that keeps the counts, and keeps equal numbers together
+in topics with the same readers and as many partitions.
+
+Gives exactly the plans of Java's ``RangeAssignor``, so that any mix of clients agrees whoever leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
+
+from ..types import ClusterView, TopicPartition
+from .base import Assignment, PartitionAssignor, Subscription
+from .masks import bits, readers
+from .plans import known_topics, static_first
+from .racks import member_racks, racks_matter
+
+
+class RangeAssignor(PartitionAssignor):
+    """``"range"``: the same partition numbers of all its topics to one member."""
+
+    name = "range"
+
+    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
+        """Share out each topic among those who subscribe to it."""
+        members = sorted(subscriptions, key=lambda member: static_first(member, subscriptions[member]))
+        racks = member_racks(subscriptions)
+        member_rack = [racks.get(member) for member in members]
+        names = known_topics(cluster, subscriptions.values())
+        masks = readers(names, members, subscriptions)
+        known = {mask: {rack for i in bits(mask) if (rack := member_rack[i])} for mask in set(masks.values()) if racks}
+        topics = [_Topic(t, mask, member_rack, known.get(mask, ()), cluster) for t, mask in masks.items()]
+        if any(topic.racks_matter for topic in topics):
+            _within_racks(topics)
+        shares: list[list[TopicPartition]] = [[] for _ in members]
+        for topic in topics:
+            topic.give_runs(heed_racks=False)
+            for member, partitions in topic.given.items():
+                shares[member] += [TopicPartition(topic.name, partition) for partition in sorted(partitions)]
+        return {member: Assignment(tuple(share)) for member, share in zip(members, shares)}
+
+
+class _Topic:
+    """One topic while it is shared out. Members are numbers, in the order in which they are served."""
+
+    def __init__(
+        self, name: str, members: int, racks: Sequence[str | None], known: Collection[str], cluster: ClusterView
+    ) -> None:
+        self.name = name
+        self.members = members
+        self.racks = racks
+        count = cluster.partition_count(name)
+        self.left = dict.fromkeys(range(count))  # A set that keeps its order.
+        self.given: dict[int, list[int]] = {}
+        self.least, self.extras = divmod(count, members.bit_count())
+        self.replicas = [cluster.racks(partition) for partition in cluster.partitions[name]] if known else []
+        self.racks_matter = racks_matter(known, self.replicas)
+
+    def room(self, member: int) -> int:
+        """Return how many more it may get; whoever comes first may take one of the extra partitions."""
+        return max(0, self.least + (self.extras > 0) - len(self.given.get(member, ())))
+
+    def fits(self, member: int, partition: int) -> bool:
+        """Return whether it would read within its rack, or has none."""
+        rack = self.racks[member]
+        return rack is None or rack in self.replicas[partition]
+
+    def give(self, member: int, partitions: Iterable[int]) -> None:
+        """Hand these over."""
+        given = self.given.setdefault(member, [])
+        for partition in partitions:
+            del self.left[partition]
+            given.append(partition)
+        if len(given) > self.least:
+            self.extras -= 1
+
+    def give_runs(self, *, heed_racks: bool) -> None:
+        """Give each member as much as it has room for, the lowest numbers first."""
+        for member in bits(self.members):
+            if not self.left:
+                break
+            fitting = (p for p in self.left if self.fits(member, p)) if heed_racks else self.left
+            run = list(islice(fitting, self.room(member)))
+            if run:
+                self.give(member, run)
+
+
+def _within_racks(topics: Sequence[_Topic]) -> None:
+    """Give whatever can be read within its reader's rack; topics with equal readers and sizes together."""
+    together: dict[tuple[int, int], list[_Topic]] = {}
+    for topic in topics:
+        together.setdefault((topic.members, len(topic.replicas)), []).append(topic)
+    for group in together.values():
+        if len(group) > 1:
+            _give_in_step(group)
+        elif group[0].racks_matter:
+            group[0].give_runs(heed_racks=True)
+
+
+def _give_in_step(topics: Sequence[_Topic]) -> None:
+    """Give equal numbers of all these topics to one member, if it fits there for all of them."""
+    waiting = list(bits(topics[0].members))
+    for partition in range(len(topics[0].replicas)):
+        for member in waiting:
+            if all(topic.room(member) and topic.fits(member, partition) for topic in topics):
+                for topic in topics:
+                    topic.give(member, [partition])
+                if not any(topic.room(member) for topic in topics):
+                    waiting.remove(member)
+                break

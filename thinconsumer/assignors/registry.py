@@ -1,0 +1,39 @@
+"""The built-in assignors by name, and what becomes of an entry of ``partition_assignment_strategy``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+
+from .base import PartitionAssignor
+from .cooperative_sticky import CooperativeStickyAssignor
+from .range import RangeAssignor
+from .roundrobin import RoundRobinAssignor
+from .sticky import StickyAssignor
+
+_BUILT_IN: tuple[type[PartitionAssignor], ...] = (
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+    CooperativeStickyAssignor,
+)
+#: Classes by the name that members choose them by.
+BUILT_IN = {assignor.name: assignor for assignor in _BUILT_IN}
+
+
+def built_in(name: str) -> PartitionAssignor:
+    """Return a new assignor of this name; KeyError if there is none."""
+    return BUILT_IN[name]()
+
+
+def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
+    """Return the assignors of one consumer: a name or class becomes a new instance, an instance stays itself."""
+    return tuple(_create(entry) for entry in strategy)
+
+
+def _create(entry: object) -> PartitionAssignor:
+    if isinstance(entry, str):
+        return built_in(entry)
+    made = entry() if inspect.isclass(entry) else entry
+    assert isinstance(made, PartitionAssignor)
+    return made
