@@ -33,6 +33,8 @@ MEMBERSHIP = "group"
 #: LeaveGroup, where something on the former is still unanswered.
 FAREWELL = "leave"
 PORT_MAX = 65_535
+#: How long a coordinator has to last, in seconds, for its loss to be a new incident although nobody said it answered.
+LASTING = 60.0
 
 
 class CoordinatorState(enum.Enum):
@@ -126,9 +128,7 @@ class Coordinator:
         """Note that ``node_id`` is not the coordinator any more, or out of reach. Looked for again, with backoff."""
         if self.state is not CoordinatorState.KNOWN or node_id != self.node_id:
             return
-        # A broker that names the wrong node is found out within milliseconds, again and again: only a coordinator that
-        # has lasted ends the backoff.
-        if now - self._known_at > 2 * self._backoff.maximum:
+        if now - self._known_at > LASTING:
             self._retry.succeeded()
         fresh = self._retry.attempts == 0
         log.log(
@@ -138,16 +138,24 @@ class Coordinator:
             node_id,
             why,
         )
-        if fresh:
-            self._announced = None
         self._retry.failed(now)
         if fresh:
+            self._announced = None
             self._retry.not_before = now
         self._asks.clear()
         self._doubts.clear()
         self.version += 1
         self.node_id = None
         self._move(CoordinatorEvent.LOST)
+
+    def answered(self, node_id: int) -> None:
+        """Note that ``node_id`` behaves as the coordinator: that ends the backoff.
+
+        Being found does not: a broker that names the wrong node is found out, and asked again, within milliseconds.
+        """
+        if node_id == self.node_id:
+            self._retry.succeeded()
+            self._announce(node_id)
 
     def loading(self, now: float) -> None:
         """Note that the coordinator is reading its log first: it is the right one, and nobody asks it for a while."""
@@ -270,7 +278,13 @@ class Coordinator:
         self._metadata.learn_node(node)
         self.error = self.last_error = None
         if node.node_id != self.node_id:
-            before = self.node_id
+            if self.node_id is not None:
+                log.info(
+                    "group %s: coordinator node %d does not answer; node %d has taken over",
+                    self.group_id,
+                    self.node_id,
+                    node.node_id,
+                )
             self.node_id = node.node_id
             self.version += 1
             self._known_at = now
@@ -278,22 +292,15 @@ class Coordinator:
             self._is_loading = False
             self._doubts.clear()
             self._asks.clear()
-            self._log_found(node, before)
         self._move(CoordinatorEvent.FOUND)
 
-    def _log_found(self, node: Node, before: int | None) -> None:
-        level = logging.DEBUG if node.node_id == self._announced else logging.INFO
-        self._announced = node.node_id
-        moved = "" if before is None else f", which node {before} was before, and gave no answer"
-        log.log(
-            level,
-            "group %s: the coordinator is node %d (%s:%d)%s",
-            self.group_id,
-            node.node_id,
-            node.host,
-            node.port,
-            moved,
-        )
+    def _announce(self, node_id: int) -> None:
+        """Log who it is, once, however often it is lost and found."""
+        if node_id != self._announced:
+            self._announced = node_id
+            node = self._metadata.nodes.get(node_id)
+            where = "" if node is None else f" ({node.host}:{node.port})"
+            log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
     def _note(self, error: KafkaError | None) -> None:
         """Keep and log what will not pass by itself; of what will, say it once."""

@@ -1,4 +1,4 @@
-"""What the tests of membership share: a role that notes what it is called for, and a coordinator that follows a script."""
+"""What the tests of membership share: a role that notes what it is called for, a coordinator that follows a script."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.errors import KafkaConnectionError, KafkaError
+from thinconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from thinconsumer.group.classic.member import ClassicMember
+from thinconsumer.group.classic.states import MemberState
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember
@@ -234,6 +235,7 @@ class World:
         self.script = Script()
         self.open: list[Request] = []  #: Given to the links and not answered.
         self.said: list[tuple[float, Request, Any]] = []  #: Everything written: when, what, as a message.
+        self.unheard: list[Request] = []  #: Those of them that were written and met with silence.
         self.working = True  #: Whether the user polls, and does not only drive.
 
     # -- turning
@@ -254,20 +256,16 @@ class World:
             if request not in self.open:
                 continue
             if self.now >= request.deadline:
-                self.reply(request, KafkaConnectionError("no answer in time"))
-                busy = True
+                self.reply(request, KafkaTimeoutError("no answer in time"))
+            elif request in self.unheard:
                 continue
-            if request.context is SILENCE or getattr(request, "_silenced", False) or request in self.silenced:
+            elif (says := self.write(request)) == SILENCE:
+                self.unheard.append(request)
                 continue
-            says = self.write(request)
-            if says == SILENCE:
-                self.silenced.append(request)
-                continue
-            self.reply(request, says)
+            else:
+                self.reply(request, says)
             busy = True
         return busy
-
-    silenced: list[Request] = field(default_factory=list)
 
     def write(self, request: Request) -> Any:
         """Have the message built, as a link does, and return what the script says to it."""
@@ -316,7 +314,8 @@ class World:
                 return until is None
             due = min(self.coordinator.wake_at(self.now), self.member.wake_at(self.now))
             due = min([due, *(request.deadline for request in self.open)])
-            self.now = min(end, max(self.now + 0.001, min(due, self.now + 1.0)))
+            # What is due at once and does not happen waits for something else; the clock must not stand still for it.
+            self.now = min(end, self.now + 1.0, due if due > self.now else self.now + 0.001)
 
     # -- looking
 
@@ -333,6 +332,50 @@ class World:
         self.member.subscribe("the test wants it")
         self.turn()
         return self
+
+    def restart(self) -> None:
+        """Lose every connection without an answer, as when an interrupted step is mended."""
+        self.open.clear()
+        self.coordinator.restart(self.now)
+        self.member.restart(self.now)
+
+    def reach(self, state: MemberState) -> World:
+        """Bring the member into a state, and have it stay there."""
+        member, script, role = self.member, self.script, self.role
+        if state is MemberState.UNSUBSCRIBED:
+            return self
+        if state is MemberState.UNJOINED:
+            script.always[FindCoordinatorRequest] = SILENCE
+        elif state is MemberState.REVOKING_BEFORE_JOIN:
+            role.says["prepare"] = False
+        elif state is MemberState.PREPARING_REBALANCE:
+            script.always[JoinGroupRequest] = SILENCE
+        elif state is MemberState.COMPLETING_REBALANCE:
+            script.always[SyncGroupRequest] = SILENCE
+        elif state is MemberState.REVOKING_AFTER_SYNC:
+            role.says["revoke"] = False
+        elif state is MemberState.ASSIGNING:
+            role.says["install"] = False
+        self.join()
+        if state is MemberState.LOSING:
+            role.says["lose"] = False
+            script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
+            self.run(3.0)
+        elif state is MemberState.LEAVING:
+            script.always[LeaveGroupRequest] = SILENCE
+            member.leave("the test leaves", self.now)
+            self.turn()
+        elif state is MemberState.FATAL:
+            script.lines[HeartbeatRequest].append(Code.FENCED_INSTANCE_ID)
+            self.run(3.0)
+        assert member.state is state, member
+        return self
+
+    def heal(self) -> None:
+        """Have everybody behave."""
+        self.script.always.clear()
+        self.script.lines.clear()
+        self.role.says.clear()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ be reached nothing is lost but that time, so the effort is bounded.
 from __future__ import annotations
 
 from ...errors import IllegalStateError
-from ...link.request import Answer, Request, Target
+from ...link.request import Request, Target
 from ...timers import NEVER, Backoff, Random, Retry
 from ...wire import Message
 from ...wire.leave_group import LeaveGroupRequest
@@ -54,12 +54,11 @@ class Farewell:
             return NEVER
         return self._deadline if target is None else min(self._deadline, self._retry.wake_at())
 
-    def answered(self, answer: Answer, now: float, *, again: bool) -> None:
+    def answered(self, now: float, *, again: bool) -> None:
         """Take the answer; ``again`` when it shows that the coordinator has not heard us."""
-        if answer.request is self.out:
-            self.out = None
-            self._retry.failed(now)
-            self.over = not again or now >= self._deadline
+        self.out = None
+        self._retry.failed(now)
+        self.over = not again or now >= self._deadline
 
     def restart(self) -> None:
         """Say it again: who would have answered is gone."""

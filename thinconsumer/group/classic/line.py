@@ -115,12 +115,19 @@ class Line:
 
     # -- hearing
 
-    def report(self, verdict: Verdict, error: KafkaError, answer: Answer, now: float) -> None:
+    def awaits(self, request: Request) -> bool:
+        """Return whether the answer to this still matters."""
+        return request in (self.out, self.beats.out) or (self.farewell is not None and request is self.farewell.out)
+
+    def report(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
         """Tell the coordinator's keeper what an answer, or its absence, says of the coordinator."""
+        node_id = answer.request.target.node_id
         if verdict is Verdict.NOT_THERE:
-            self._coordinator.lost(answer.request.target.node_id, str(error), now)
+            self._coordinator.lost(node_id, str(error), now)
         elif verdict is Verdict.LOADING:
             self._coordinator.loading(now)
+        elif answer.response is not None:
+            self._coordinator.answered(node_id)
 
     # -- leaving
 
@@ -139,10 +146,10 @@ class Line:
             self.farewell = None
         return request
 
-    def goodbye_answered(self, answer: Answer, now: float, *, again: bool) -> None:
-        """Take the answer to a LeaveGroup."""
+    def goodbye_answered(self, now: float, *, again: bool) -> None:
+        """Take the answer to the LeaveGroup that is out; ``again`` when it shows that nobody has heard it."""
         if self.farewell is not None:
-            self.farewell.answered(answer, now, again=again)
+            self.farewell.answered(now, again=again)
             self.farewell = None if self.farewell.over else self.farewell
 
     def goodbye_at(self) -> float:

@@ -18,9 +18,8 @@ from ...link.states import next_state
 from ...timers import NEVER, Random
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
-from ...wire.leave_group import LeaveGroupRequest
 from ...wire.offset_commit import OffsetCommitRequest
-from ...wire.sync_group import SyncGroupResponse
+from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ..coordinator import Coordinator
 from ..identity import Identity
 from ..role import Role
@@ -163,7 +162,7 @@ class ClassicMember:
         self._move(_E.LEAVE)
         self._expulsion = self._rejoin = self.held = None
         self._troubles.cured()
-        self._say_goodbye_or_go(now)
+        self._leave_when_said()
 
     def polled(self, now: float) -> None:
         """Note that the user polls, which is what membership is for (KIP-62)."""
@@ -204,6 +203,8 @@ class ClassicMember:
         """Return what is to be said now."""
         self._settle()
         goodbye = self._line.goodbye(now)  # first: whether one is over decides on how to go on
+        if self.state is _S.LEAVING:
+            self._leave_when_said()
         if not self._working:
             self._advance(now)
         self._doubt(now)
@@ -235,16 +236,20 @@ class ClassicMember:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the coordinator's answer, if it still matters."""
-        request = answer.request
-        if request is self._line.out:
-            self._line.out = None
-            (self._join_answered if request.api is JoinGroupRequest else self._sync_answered)(answer, now)
-        elif request is self._line.beats.out:
-            self._beat_answered(answer, now)
-        elif request.api is LeaveGroupRequest:
-            self._leave_answered(answer, now)
-        else:
+        if not self._line.awaits(answer.request):
             log.debug("group %s: an answer came too late to matter", self.identity.group_id)
+            return
+        verdict, error = judge(answer, self.identity.group_id)
+        self._line.report(verdict, error, answer, now)
+        if answer.request.api is JoinGroupRequest:
+            self._join_answered(verdict, error, answer, now)
+        elif answer.request.api is SyncGroupRequest:
+            self._sync_answered(verdict, error, answer, now)
+        elif answer.request.api is HeartbeatRequest:
+            self._beat_answered(verdict, error, now)
+        else:
+            again = verdict in (Verdict.NOT_THERE, Verdict.LOADING, Verdict.AGAIN)
+            self._line.goodbye_answered(now, again=again)
 
     def restart(self, now: float) -> None:
         """Forget what is under way, since who would have answered is gone, and say it again."""
@@ -272,8 +277,6 @@ class ClassicMember:
         """Make the moves that wait for nothing but the time or somebody else's news."""
         if self.identity.is_member and self._line.out is None and now >= self._attendance.overdue_at():
             self._forget_group(now)
-        if self.state is _S.LEAVING:
-            self._say_goodbye_or_go(now)
         if self._may_rejoin():
             reason = self._rejoin
             if reason is None and self.state is _S.STABLE:
@@ -289,7 +292,7 @@ class ClassicMember:
         done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._round.tried)
         return done and not self._working
 
-    def _say_goodbye_or_go(self, now: float) -> None:
+    def _leave_when_said(self) -> None:
         farewell = self._line.farewell
         said = farewell is None or farewell.over or (self._resubscribe is not None and farewell.out is not None)
         if not said:
@@ -321,7 +324,8 @@ class ClassicMember:
         self._expulsion = self.held = str(error)
         self.stats.expulsions += 1
         if verdict is not Verdict.FATAL:
-            log.log(logging.INFO if said else logging.WARNING, "group %s: expelled: %s", group_id, error)
+            level = logging.INFO if said else logging.WARNING
+            self._troubles.say(level, "group %s: expelled: %s", group_id, error)
         self._settle()
 
     def _settle(self) -> None:
@@ -369,8 +373,8 @@ class ClassicMember:
 
     # -- hearing
 
-    def _join_answered(self, answer: Answer, now: float) -> None:
-        verdict, error = judge(answer, self.identity.group_id)
+    def _join_answered(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
+        self._line.out = None
         response: JoinGroupResponse = answer.response
         if verdict is Verdict.FINE:
             error = unusable_join(answer, self._role.protocol_type, self._offered())
@@ -389,8 +393,8 @@ class ClassicMember:
         else:
             self._failed(Verdict.REFUSED if verdict is Verdict.FINE else verdict, error, answer, now)
 
-    def _sync_answered(self, answer: Answer, now: float) -> None:
-        verdict, error = judge(answer, self.identity.group_id)
+    def _sync_answered(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
+        self._line.out = None
         response: SyncGroupResponse = answer.response
         if verdict is Verdict.FINE:
             error = unusable_sync(answer, self._role.protocol_type, self._round.protocol)
@@ -416,12 +420,10 @@ class ClassicMember:
             self._troubles.pace(now, at_once=True)
             self._expel(verdict, error, now)
             return
-        self._line.report(verdict, error, answer, now)
         self._troubles.pace(now, at_once=verdict is Verdict.REBALANCING, at_leisure=verdict is Verdict.REFUSED)
         self._join_anew()
 
-    def _beat_answered(self, answer: Answer, now: float) -> None:
-        verdict, error = judge(answer, self.identity.group_id)
+    def _beat_answered(self, verdict: Verdict, error: KafkaError | None, now: float) -> None:
         sent_at = self._line.beats.sent_at
         if error is None or verdict is Verdict.REBALANCING:
             self._line.beats.answered()
@@ -434,7 +436,6 @@ class ClassicMember:
                 self._troubles.over()
             return
         self._line.beats.failed(now, at_leisure=verdict is Verdict.REFUSED)
-        self._line.report(verdict, error, answer, now)
         if verdict is Verdict.REFUSED or (verdict in EXPULSIONS and self._line.out is None):
             self._troubles.note(verdict, error, HeartbeatRequest)
         if verdict in EXPULSIONS and self._line.out is None:
@@ -446,13 +447,6 @@ class ClassicMember:
         self.stats.answered_at = now
         if sent_at >= self._away_at:
             self.held = None
-
-    def _leave_answered(self, answer: Answer, now: float) -> None:
-        verdict, error = judge(answer, self.identity.group_id)
-        if error is not None:
-            self._line.report(verdict, error, answer, now)
-        again = verdict in (Verdict.NOT_THERE, Verdict.LOADING, Verdict.AGAIN)
-        self._line.goodbye_answered(answer, now, again=again)
 
     # -- the role's work
 
@@ -578,7 +572,8 @@ class ClassicMember:
         self.stats.rebalances.add(took)
         self.stats.rebalanced_at = now
         describe = getattr(self._role, "describe", None)
-        log.info(
+        self._troubles.say(
+            logging.INFO,
             "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s",
             self.identity.group_id,
             took,

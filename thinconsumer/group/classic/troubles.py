@@ -15,6 +15,8 @@ log = logging.getLogger(__name__)
 #: How often in a row something that asks for another join at once gets it. A group that many enter at the same time
 #: moves on under its members now and then; a broken one does so for ever.
 AT_ONCE_MAX = 3
+#: Lines logged about one incident, which is over when the coordinator has taken a heartbeat.
+LINES_MAX = 3
 
 
 class Troubles:
@@ -29,6 +31,7 @@ class Troubles:
         self.is_final = False  #: Whether trying again is pointless, too.
         self._raised_by: type[Message] | None = None
         self._said: object = None  #: What was logged, so as to log it once.
+        self._lines = 0
 
     @property
     def not_before(self) -> float:
@@ -45,16 +48,24 @@ class Troubles:
 
     def over(self) -> None:
         """End the backoff: the coordinator has taken a heartbeat. A join and a sync alone do not prove that much."""
+        if self._lines > LINES_MAX:
+            log.info("group %s: in order again; %d lines were left out", self._group_id, self._lines - LINES_MAX)
+        self._lines = 0
         self._retry.succeeded()
+
+    def say(self, level: int, text: str, *args: object) -> None:
+        """Log; quietly, when the same incident has filled enough lines already."""
+        self._lines += self._retry.attempts > 0
+        log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
     def note(self, verdict: Verdict, error: KafkaError, api: type[Message]) -> None:
         """Keep what only somebody else can cure, and log it; of all else, log each reason once until it is over."""
         kind = verdict, getattr(error, "code", None)
         if verdict is Verdict.FATAL:
-            log.error("group %s: out for good: %s", self._group_id, error)
+            self.say(logging.ERROR, "group %s: out for good: %s", self._group_id, error)
         elif kind != self._said and verdict not in EXPULSIONS:
             level = logging.WARNING if verdict is Verdict.REFUSED else logging.INFO
-            log.log(level, "group %s: %s", self._group_id, error)
+            self.say(level, "group %s: %s", self._group_id, error)
             self._said = kind
         if verdict in (Verdict.FATAL, Verdict.REFUSED):
             self.error = error
