@@ -308,6 +308,61 @@ def test_second_thread_does_not_disturb_an_iteration(world):
     assert consumer.position(T0) == 4
 
 
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in ("read_to_end",)])
+def test_a_signal_handler_in_the_middle_of_a_call_is_refused_and_the_call_goes_on(world, name):
+    """It would find a step half done and start over with new connections under the interrupted one's feet."""
+    w = world()
+    w.append(3)
+    consumer = w.consumer()
+    refused = []
+
+    def handler():
+        try:
+            CALLS[name](consumer)
+        except ConcurrentAccessError as error:
+            refused.append(error)
+
+    w.network.call_at(w.clock.now() + 0.0001, handler)  # runs inside a step of the driver, as signal handlers do
+    assert [r.offset for r in consumer.poll(1000)[T0]] == [0, 1, 2]
+    assert len(refused) == 1 and "wakeup()" in str(refused[0])
+    assert len(w.network.dials) == 2  # for questions and for fetches, and nothing was dialled anew
+    consumer.assignment()
+
+
+def test_a_signal_handler_cannot_close_the_consumer_in_the_middle_of_a_call(world):
+    w = world()
+    w.append(3)
+    consumer = w.consumer()
+    refused = []
+
+    def handler():
+        with pytest.raises(ConcurrentAccessError) as caught:
+            consumer.close()
+        refused.append(caught.value)
+
+    w.network.call_at(w.clock.now() + 0.0001, handler)
+    assert len(consumer.poll(1000)[T0]) == 3
+    assert refused
+    consumer.close()
+
+
+def test_a_resolver_cannot_use_the_consumer_that_asks_it():
+    """It runs in the middle of a step, too; and is told in words that are about it."""
+    refused = []
+
+    def resolver(host, port):
+        with pytest.raises(IllegalStateError, match="inside a resolver") as caught:
+            consumer.assignment()
+        refused.append(caught.value)
+        return []
+
+    with Consumer(bootstrap_servers="nowhere.invalid:9092", resolver=resolver) as consumer:
+        consumer.assign([T0])
+        while not refused:
+            consumer.poll(0)
+        consumer.assignment()
+
+
 def test_handing_over_to_another_thread_between_calls_is_fine(world):
     """Each call may come from another thread than the one before, as long as they do not overlap."""
     w = world()

@@ -1,5 +1,7 @@
 """One thread at a time: whoever comes second learns it at once. USERS.md J3."""
 
+import signal
+import sys
 import threading
 
 import pytest
@@ -53,19 +55,150 @@ def test_an_exception_inside_lets_go():
     assert in_another_thread(lambda: enter(guard)) == []
 
 
-def test_the_same_thread_may_enter_again():
+def nested(guard):
+    """Make a call from within; a function, since a call is known by its frame."""
+    with guard:
+        assert isinstance(in_another_thread(lambda: enter(guard))[0], ConcurrentAccessError)
+    return True
+
+
+def test_a_call_in_the_middle_of_another_is_refused_and_the_first_goes_on():
     guard = Guard()
-    with guard, guard:
-        pass
+    with guard:
+        with pytest.raises(ConcurrentAccessError, match="signal handler"):
+            enter(guard)
+        assert len(in_another_thread(lambda: enter(guard))) == 1
+    enter(guard)
     assert in_another_thread(lambda: enter(guard)) == []
+
+
+def test_a_signal_handler_is_refused():
+    """The real thing: a handler runs on the main thread, wherever that is."""
+    guard, refused = Guard(), []
+
+    def handler(number, frame):
+        try:
+            enter(guard)
+        except ConcurrentAccessError as error:
+            refused.append(error)
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with guard:
+            signal.raise_signal(signal.SIGINT)
+        assert len(refused) == 1
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(refused) == 1
+
+
+def test_calls_from_a_callback_do_not_let_go_of_the_outer_one():
+    guard = Guard()
+    with guard:
+        with guard.callback():
+            assert nested(guard) and nested(guard)
+            assert len(in_another_thread(lambda: enter(guard))) == 1
+        with pytest.raises(ConcurrentAccessError):
+            enter(guard)
+        assert len(in_another_thread(lambda: enter(guard))) == 1
+    assert in_another_thread(lambda: enter(guard)) == []
+
+
+def test_a_call_from_a_callback_is_a_call_like_any_other():
+    """What it runs may be called back, too; what interrupts it may not call."""
+    guard = Guard()
+
+    def inner():
+        with guard:
+            with pytest.raises(ConcurrentAccessError):
+                enter(guard)
+            with guard.callback("another"):
+                assert nested(guard)
+            with pytest.raises(ConcurrentAccessError):
+                enter(guard)
+
+    with guard, guard.callback():
+        inner()
+        assert nested(guard)
+
+
+def test_an_exception_out_of_a_callback_closes_it():
+    guard = Guard()
+    with guard:
+        with pytest.raises(KeyboardInterrupt), guard.callback():
+            raise KeyboardInterrupt
+        with pytest.raises(ConcurrentAccessError):
+            enter(guard)
+    enter(guard)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+def test_what_ctrl_c_kept_from_leaving_is_not_inside_for_ever(depth):
+    """It can strike between entering and the block: nothing notes the end, and the frame that entered is gone then."""
+    guard = Guard()
+
+    def struck():
+        guard.enter(sys._getframe())
+        raise KeyboardInterrupt
+
+    def outer():
+        with guard, guard.callback():
+            with pytest.raises(KeyboardInterrupt):
+                struck()
+            assert nested(guard)
+
+    if depth:
+        outer()
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            struck()
+    enter(guard)
+    assert in_another_thread(lambda: enter(guard)) == []
+
+
+def test_outside_of_any_call_there_is_nothing_to_run():
+    with pytest.raises(IllegalStateError, match="a callback"), Guard().callback():
+        pass
 
 
 def test_busy_with_what_must_not_be_interrupted_it_lets_nobody_in_and_still_holds():
     guard = Guard()
-    with guard:
-        guard.busy = "a deserializer"
-        with pytest.raises(IllegalStateError, match="inside a deserializer"), guard:
-            pass
-        assert isinstance(in_another_thread(lambda: enter(guard))[0], ConcurrentAccessError)
-        guard.busy = ""
-        enter(guard)
+    with guard, guard.callback():
+        with guard.busy("a deserializer"):
+            with pytest.raises(IllegalStateError, match="inside a deserializer"):
+                enter(guard)
+            assert isinstance(in_another_thread(lambda: enter(guard))[0], ConcurrentAccessError)
+        assert nested(guard)
+
+
+@pytest.mark.parametrize("lines", range(100))
+def test_interrupted_at_any_point_the_guard_is_right_afterwards(lines):
+    """Ctrl-C after so many lines of it, nested calls included: whatever was left behind, who comes next gets in."""
+    guard, left = Guard(), [lines]
+
+    def strike(frame, event, argument):
+        if event == "line" and frame.f_code.co_filename.endswith("guard.py"):
+            left[0] -= 1
+            if left[0] < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return strike
+
+    def work():
+        with guard:
+            with guard.callback():
+                enter(guard)
+            with guard.busy("a deserializer"):
+                pass
+
+    before = sys.gettrace()
+    sys.settrace(strike)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    enter(guard)
+    assert in_another_thread(lambda: enter(guard)) == []

@@ -7,13 +7,14 @@ step. Every decision about brokers, offsets and records is made elsewhere.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 from ..calls import Call
 from ..config import ConsumerConfig
-from ..driver import Driver
+from ..driver import Address, Driver
 from ..engine import Engine
 from ..errors import (
     AuthorizationError,
@@ -26,6 +27,7 @@ from ..errors import (
 )
 from ..fetch.collector import Deserialize, Handover, Records
 from ..net import Guard, SelectorDriver
+from ..net.resolver import Resolver
 from ..partitions import Partition
 from ..records.rows import deserialize
 from ..types import TopicPartition
@@ -52,17 +54,18 @@ class Entry:
         self._begin = begin
 
     def __enter__(self) -> None:
-        self._guard.__enter__()
+        caller = sys._getframe(1)
+        self._guard.enter(caller)
         try:
             self._begin()
         except BaseException:
-            self._guard.__exit__(None, None, None)
+            self._guard.leave(caller)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._guard.__exit__(kind, error, trace)
+        self._guard.leave(sys._getframe(1))
 
 
 class Shell:
@@ -70,7 +73,8 @@ class Shell:
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         self.config = config
-        self.driver = driver if driver is not None else _driver(config)
+        self._guard = Guard()
+        self.driver = driver if driver is not None else _driver(config, self._guard)
         self.engine = Engine(config, self.driver.random, self._deserializer())
         self.partitions = self.engine.partitions
         self.closed = False
@@ -79,7 +83,6 @@ class Shell:
         self.torn = False
         #: What the last call handed over: its positions move when the next call begins, see :meth:`enter`.
         self.handover: Handover | None = None
-        self._guard = Guard()
         self._entry = Entry(self._guard, self._begin)
         self._raised: KafkaError | None = None
 
@@ -214,11 +217,8 @@ class Shell:
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
         key, value = self.config.key_deserializer, self.config.value_deserializer
         # A call from in there would find a step half done, mend it, and so have these records delivered twice.
-        self._guard.busy = "a deserializer"
-        try:
+        with self._guard.busy("a deserializer"):
             return deserialize(records, key.call if key else None, value.call if value else None)
-        finally:
-            self._guard.busy = ""
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is settled, or ``settled`` says so; raise its error, or ``KafkaTimeoutError``."""
@@ -299,11 +299,19 @@ def to_seconds(timeout_ms: object) -> float:
     return timeout_ms / 1000
 
 
-def _driver(config: ConsumerConfig) -> Driver:
+def _driver(config: ConsumerConfig, guard: Guard) -> Driver:
     return SelectorDriver(
         selector=config.selector,
-        resolver=config.resolver,
+        resolver=_guarded(config.resolver, guard) if config.resolver is not None else None,
         receive_buffer_bytes=config.receive_buffer_bytes,
         send_buffer_bytes=config.send_buffer_bytes,
         socket_options=config.socket_options,
     )
+
+
+def _guarded(resolver: Resolver, guard: Guard) -> Resolver:
+    def resolve(host: str, port: int) -> Sequence[Address]:
+        with guard.busy("a resolver"):
+            return resolver(host, port)
+
+    return resolve
