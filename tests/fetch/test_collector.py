@@ -532,3 +532,39 @@ def test_a_collector_without_anything_hands_over_nothing(world):
     world.simple(0)
     handover = Collector(world.config, world.partitions, world.buffer, None).gather(5)
     assert handover == Handover()
+
+
+def take_one_by_one(world, found):
+    """Take record by record, until there is an error. A poll that brings nothing would be silent for ever."""
+    while True:
+        handover = world.collector.gather(1)
+        assert handover.moves
+        world.collector.settle(handover)
+        found += offsets(handover)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("start", [0, 2])
+def test_no_flipped_bit_of_a_header_makes_records_vanish(make, kit, start, at):
+    """Whatever a header says then, what is handed out is what is there, and ends where the broken batch begins.
+
+    Headers are believed before their checksums are compared: what a batch is skipped for must be compared first.
+    """
+    pieces = [
+        kit.batch(0, 4, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True),
+        kit.batch(4, 4, producer_id=2, producer_epoch=0, base_sequence=0, transactional=True),
+        kit.batch(8, 2, producer_id=3, producer_epoch=0, base_sequence=0, transactional=True),
+    ]
+    expected = [n for n in (0, 1, 2, 3, 8, 9) if n >= start]
+    for bit in range(17 * 8, 61 * 8):
+        world = make(isolation_level="read_committed")
+        [a] = world.simple(start)
+        broken = bytearray(pieces[at])
+        broken[bit // 8] ^= 1 << bit % 8
+        log = b"".join([*pieces[:at], broken, *pieces[at + 1 :]])
+        world.receive({a.tp: {"records": log, "aborted": [(2, 4)], "last_stable_offset": 10}})
+        found: list[int] = []
+        with pytest.raises(CorruptRecordError):
+            take_one_by_one(world, found)
+        assert found == expected[: len(found)] and len(found) <= sum(n < at * 4 for n in expected), f"bit {bit}"
+        assert a.cursor.offset <= max(start, at * 4), f"bit {bit}"

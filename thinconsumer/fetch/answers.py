@@ -246,14 +246,16 @@ class Answers:
             self._pause(partition, now)
             return
         # What lies below was received before: a node asked earlier, or the front of a batch we are in the middle of.
+        below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
-        if not _ascending(batches):
-            broken = CorruptRecordError(
-                f"{partition.tp.topic}-{partition.tp.partition}: batches out of order at offset {cursor.fetch_offset}",
-                partition.tp,
-                cursor.fetch_offset,
-                batches[-1].next_offset,
-            )
+        problem, behind = "", cursor.fetch_offset + 1
+        if self._settings.check_crcs and not all(map(_is_whole, below)):
+            problem = "a corrupt batch"  # flipped bits make one look shorter than it is, and its end would be missing
+        elif not _ascending(batches):
+            problem, behind = "batches out of order", batches[-1].next_offset
+        if problem:
+            words = f"{partition.tp.topic}-{partition.tp.partition}: {problem} at offset {cursor.fetch_offset}"
+            broken = CorruptRecordError(words, partition.tp, cursor.fetch_offset, behind)
             batches = []
         if not batches and broken is None:
             return
@@ -267,6 +269,14 @@ class Answers:
         if batches:
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
+
+
+def _is_whole(batch: Batch) -> bool:
+    try:
+        batch.check_crc()
+    except CorruptRecordError:
+        return False
+    return True
 
 
 def _ascending(batches: list[Batch]) -> bool:

@@ -238,6 +238,9 @@ class Collector:
         tp = fetched.partition.tp
         try:
             if fetched.aborted is not None and fetched.aborted.skip(batch, self._check_crcs):
+                if self._check_crcs:
+                    # Nobody decodes it, and flipped bits make another producer's batch look aborted, or longer.
+                    batch.check_crc(tp.topic, tp.partition)
                 return Chunk([], batch.next_offset, epoch)
             # A batch begins where its producer began it, which may be below what was asked for.
             records = batch.decode(tp.topic, tp.partition, self._check_crcs, start=fetched.start)
