@@ -13,6 +13,16 @@ def test_defaults_are_kafkas():
     assert TopicConfig.parse(TOPIC_DEFAULTS) == TopicConfig()
 
 
+@pytest.mark.parametrize("name", ["num_partitions", "max_connections", "fetch_max_bytes", "replication_s"])
+def test_numbers_below_what_makes_sense_are_refused(name):
+    """However it is made; a broker that waits for -1 s, or for nan, hangs where nobody looks."""
+    for make in (lambda value: BrokerConfig(**{name: value}), lambda value: BrokerConfig.of({name: value})):
+        with pytest.raises(IllegalArgumentError, match=name):
+            make(-1)
+    with pytest.raises(IllegalArgumentError, match="replication_s"):
+        BrokerConfig(replication_s=float("nan"))
+
+
 def test_what_a_topic_says_goes_before_what_the_broker_says():
     broker = BrokerConfig(message_max_bytes=5000, min_insync_replicas=2, unclean_leader_election_enable=True)
     config = TopicConfig.parse({"min.insync.replicas": "3"}, broker)

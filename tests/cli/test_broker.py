@@ -84,6 +84,14 @@ def test_a_port_that_is_taken_is_said(cluster, capsys):
         (["--topic", "orders:"], "write TOPIC or TOPIC:PARTITIONS"),
         (["--config", "num.partition=3"], "did you mean 'num.partitions'?"),
         (["--config", "num.partitions=many"], "num.partitions"),
+        (["--config", "num.partitions=0"], "num_partitions: must be at least 1"),
+        (["--config", "replication_s=nan"], "must be at least 0"),
+        (["--topic", "a b"], "characters other than"),
+        (["--topic", ".."], "'..' is not allowed"),
+        (["--topic", "a:20000"], "more than the 10000"),
+        (["--topic", "a:3", "--topic", "a:4"], "a is named more than once"),
+        (["--port", "65535", "--nodes", "2"], "the highest port is 65535"),
+        (["--host", ""], "no address"),
     ],
 )
 def test_wrong_use_is_2(capsys, words, said):
@@ -91,4 +99,15 @@ def test_wrong_use_is_2(capsys, words, said):
     out, err = capsys.readouterr()
     assert out == ""
     assert said in err
+    assert err.startswith("python -m thinconsumer broker: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_folder_that_cannot_be_is_not_taken_for_a_port(capsys, tmp_path, place):
+    (tmp_path / "file").touch()
+    assert main(["broker", "--port", "0", "--directory", str(tmp_path / place)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"error: cannot keep data in {tmp_path / place}: ")
     assert err.count("\n") == 1

@@ -40,6 +40,13 @@ def test_ctrl_c_ends_it_and_its_brokers(commands):
     assert time.monotonic() - started < 5
 
 
+def test_a_crash_that_nobody_could_notice_is_said_too(commands):
+    """Of so few orders none goes where the dead broker led."""
+    code, out, err = commands.run("demo", "--seconds", 0.1, "--rate", 1)
+    assert (code, err) == (0, "")
+    assert re.search(r"the crash: nobody ordered what goes to partitions \d and \d any more\n", out)
+
+
 def test_the_report_says_what_is_wrong():
     show = Show.__new__(Show)
     show.tally, show.seconds, show.paused, show.orphans = Tally(), 2.0, 1.25, (0, 3)

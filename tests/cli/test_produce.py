@@ -100,14 +100,13 @@ def test_records_are_there_before_the_input_ends(commands, cluster, topic):
 @pytest.mark.parametrize(
     ("given", "words", "said"),
     [
-        ("a=1\nb\nc=2\n", ["--key-separator", "="], "line 2: no '=' between key and value (the 1 lines before it"),
+        ("a=1\nb\nc=2\n", ["--key-separator", "="], "line 2: no '=' between key and value (the line before it is"),
+        ("a=1\nb=2\nc\n", ["--key-separator", "="], "line 3: no '=' between key and value (the 2 lines before it are"),
+        ("[" * 100_000, ["--json"], "line 1: JSON that is nested too deeply (no line is written)"),
         ('{"value": "a"}\nnonsense\n', ["--json"], "line 2: no JSON"),
         ('{"valeu": "a"}\n', ["--json"], "line 1: a record has no field 'valeu'"),
-        (
-            '{"value": "a", "partition": 9}\n',
-            ["--json", "--property", "delivery.timeout.ms=500"],
-            "line 1 could not be",
-        ),
+        ('{"value": "a", "partition": 9}\n', ["--json"], "has no partition 9 (no line is written)"),
+        ("x" * 2_000_000, ["--property", "max.request.size=5000000"], "line 1 could not be written (no line is"),
     ],
 )
 def test_a_line_that_cannot_be_written_is_named(write, given, words, said):

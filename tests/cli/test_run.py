@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -106,3 +109,25 @@ def test_a_reader_who_has_seen_enough_is_141_and_silent(commands):
     _, err = child.communicate(timeout=50)
     assert child.returncode == 141
     assert err == ""
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_stream_that_the_shell_has_closed_is_like_one_to_nowhere(commands, closed):
+    """``>&-``: Python has None there; and the number of the closed one would be that of the next socket."""
+    code = (
+        f"import os, sys; os.close({closed}); sys.argv[0] = '-m'; "
+        "os.execv(sys.executable, [sys.executable, '-W', 'error', '-m', 'thinconsumer', *sys.argv[1:]])"
+    )
+    words = ["consume", "orders", "--bootstrap-server", "127.0.0.1:1", "--property", "bootstrap.timeout.ms=50"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])},
+        cwd=commands.folder,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: no broker could be reached") == (closed != 2)

@@ -37,6 +37,16 @@ def test_holes_between_offsets_are_none_between_orders():
     assert tallied(record(order, offset * 3) for offset, order in enumerate(ORDERS)).is_exact
 
 
+def test_waits_from_a_moment_on_count_what_nobody_had_read_before():
+    """A partition without a record before the crash has waited since the crash, not since never."""
+    tally = tallied([record(ORDERS[0], 0), record(ORDERS[1], 1)])
+    tally.count_waits_from(5.0, range(2))
+    tally.add(record(ORDERS[2], 2), 7.0)
+    tally.add(record(ORDERS[3], 0, partition=1), 9.0)
+    assert tally.lanes[0].longest_wait == 6.0  # since the last one, at 1.0
+    assert tally.lanes[1].longest_wait == 4.0
+
+
 @pytest.mark.parametrize(
     ("records", "complaints"),
     [

@@ -16,7 +16,11 @@ from .settings import SETTINGS, words_of
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """What all nodes share. Field names are Kafka's with ``_`` for ``.``."""
+    """What all nodes share. Field names are Kafka's with ``_`` for ``.``.
+
+    Raises:
+        IllegalArgumentError: A number is lower than makes sense.
+    """
 
     num_partitions: int = 1
     default_replication_factor: int = (
@@ -53,6 +57,15 @@ class BrokerConfig:
     replication_s: float = 0.0  #: How long a batch takes to a follower; 0: it is there at once.
     metadata_lag_s: float = 0.0  #: How long news takes from the controller to a node, at most; drawn each time.
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            lowest = 1 if field.name in _POSITIVE else 0
+            if not value >= lowest:
+                raise IllegalArgumentError(
+                    f"Invalid value {value} for configuration {field.name}: must be at least {lowest}"
+                )
+
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> BrokerConfig:
         """Read Kafka's dotted names, or the names above, with numbers as such or as text.
@@ -70,6 +83,20 @@ class BrokerConfig:
                 raise IllegalArgumentError(f"no broker setting is called {name!r}{hint}")
             values[own] = _parsed(name, value, kinds[own])
         return cls(**values)
+
+
+#: Settings of which none at all makes no sense; the others may be 0.
+_POSITIVE = frozenset(
+    {
+        "num_partitions", "min_insync_replicas", "socket_request_max_bytes", "max_connections",
+        "broker_session_timeout_ms", "offsets_topic_num_partitions", "offsets_topic_replication_factor",
+        "offsets_retention_minutes", "group_max_size", "transaction_state_log_num_partitions",
+        "transaction_state_log_replication_factor", "transaction_max_timeout_ms",
+        "transaction_abort_timed_out_transaction_cleanup_interval_ms",
+        "transaction_remove_expired_transaction_cleanup_interval_ms", "transactional_id_expiration_ms",
+        "producer_id_expiration_ms",
+    }
+)  # fmt: skip
 
 
 #: All topic configs with Kafka's defaults as strings, as DescribeConfigs shows them.

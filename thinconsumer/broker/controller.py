@@ -16,6 +16,9 @@ from ..types import TopicPartition
 from ..wire.error_codes import Code
 from .config import TopicConfig
 from .image import BrokerImage, Image, PartitionImage, TopicImage
+from .naming import OFFSETS_TOPIC as OFFSETS_TOPIC
+from .naming import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
+from .naming import why_illegal
 
 if TYPE_CHECKING:
     from .cluster import Cluster
@@ -24,9 +27,6 @@ if TYPE_CHECKING:
 #: Stands for the controller where the network between nodes is cut.
 CONTROLLER = -1
 PARTITIONS_MAX = 10_000  #: In one topic; a request for more is refused before anything is built.
-
-OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTIONS_TOPIC = "__transaction_state"
 
 
 class News(NamedTuple):
@@ -75,10 +75,10 @@ class Controller:
         validate_only: bool = False,
         internal: bool = False,
     ) -> TopicImage:
-        """Create a topic; the name has been checked for its letters.
+        """Create a topic.
 
         Raises:
-            ControllerError: It exists, or counts, assignment or configs make no sense.
+            ControllerError: It exists or cannot be called that, or counts, assignment or configs make no sense.
         """
         self.check_name(name)
         placed = self._placed(partitions, replication_factor, assignment)
@@ -275,11 +275,13 @@ class Controller:
         return self._row(tp)
 
     def check_name(self, name: str) -> None:
-        """Check that no topic is called that, or so much alike that they could not be told apart.
+        """Check that a topic may be called that, and that none is, or so much alike that they could not be told apart.
 
         Raises:
-            ControllerError: There is one.
+            ControllerError: It may not, or there is one.
         """
+        if (illegal := why_illegal(name)) is not None:
+            raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
             raise ControllerError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         # Metrics turn both letters into one, and two topics would share them.
@@ -303,9 +305,13 @@ class Controller:
         factor = replication_factor
         if factor == -1:
             factor = config.default_replication_factor or min(3, len(nodes))
-        if not 0 < count <= PARTITIONS_MAX:
+        if count <= 0:
             raise ControllerError(
                 Code.INVALID_PARTITIONS, f"Number of partitions was set to an invalid non-positive value: {count}"
+            )
+        if count > PARTITIONS_MAX:
+            raise ControllerError(
+                Code.INVALID_PARTITIONS, f"{count} partitions are more than the {PARTITIONS_MAX} that a topic may have"
             )
         if factor <= 0:
             raise ControllerError(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
 NAME_LENGTH_MAX = 249
 #: Where real brokers keep the log of the controllers; nobody may create it.
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"

@@ -22,13 +22,14 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Protocol
 
-from ..errors import IllegalStateError
+from ..errors import IllegalArgumentError, IllegalStateError
 from ..records.builder import NewRecord
 from ..timers import NEVER
 from ..types import TopicPartition
 from .cluster import Cluster
 from .config import BrokerConfig
 from .connection import ServerConnection
+from .controller import ControllerError
 from .faults import Rule
 from .image import TopicImage
 
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 RECEIVE_BYTES = 512 * 1024
 BACKLOG = 1024
+PORT_MAX = 65_535
 ACCEPTS_PER_STEP = 64
 BUFFERS_PER_SEND = 64
 #: A client that leaves more than this lying gets no further request of its answered until it has taken it.
@@ -82,7 +84,8 @@ class EmbeddedBroker:
 
     Raises:
         OSError: A port is taken.
-        IllegalArgumentError: A setting makes no sense.
+        IllegalArgumentError: A setting or a topic makes no sense.
+        IllegalStateError: Somebody else has the directory, or what is in it cannot be read.
     """
 
     def __init__(
@@ -97,6 +100,8 @@ class EmbeddedBroker:
         racks: Sequence[str | None] | None = None,
         seed: int = 0,
     ) -> None:
+        if port + nodes - 1 > PORT_MAX:
+            raise IllegalArgumentError(f"{nodes} brokers from port {port} on: the highest port is {PORT_MAX}")
         self._selector = selectors.DefaultSelector()
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._channels: set[_Channel] = set()
@@ -126,8 +131,10 @@ class EmbeddedBroker:
             )
             for listener in self._listeners.values():
                 listener.open()
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, ControllerError):
+                raise IllegalArgumentError(f"cannot create what topics={topics!r} asks for: {error.message}") from error
             raise
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,17 +24,21 @@ from ..broker.control import Dispatcher
 from ..broker.server import EmbeddedBroker
 from ..errors import IllegalArgumentError
 from ..timers import NEVER
-from .parsing import Failure, Parser, UsageError, name_and_value, positive, topic_and_count
+from .parsing import Failure, Parser, UsageError, distinct, name_and_value, positive, topic_and_count
 
 #: Standard input cannot be waited for together with sockets on Windows: looked at so often, in seconds.
 LOOK_S = 0.02
 READ_BYTES = 256 * 1024
+#: What no port is the reason of; such an error of a write does not name the file.
+DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def describe(parser: Parser) -> None:
     """Add this command's options."""
     parser.add_argument("--port", type=_port, default=9092, help="of the first broker, the others' follow; 0: any free")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen, and what clients are told (%(default)s)")
+    parser.add_argument(
+        "--host", type=_host, default="127.0.0.1", help="where to listen, and what clients are told (%(default)s)"
+    )
     parser.add_argument("--nodes", type=positive, default=1, help="how many brokers (default: %(default)s)")
     parser.add_argument(
         "--topic",
@@ -64,8 +68,9 @@ def run(options: argparse.Namespace) -> int:
     """Serve until told to end; return the exit code."""
     if options.racks and len(options.racks) != options.nodes:
         raise UsageError(f"--rack: {len(options.racks)} given for {options.nodes} brokers; give one for each, or none")
+    topics = dict(distinct(options.topics))
     logging.getLogger("thinconsumer").setLevel(logging.WARNING if not options.debug else logging.DEBUG)
-    with _broker(options) as broker, _told_to_end(ignore_interrupts=options.control) as bell:
+    with _broker(options, topics) as broker, _told_to_end(ignore_interrupts=options.control) as bell:
         _say_ready(broker, options.control)
         loop = _Loop(broker, bell)
         if options.control:
@@ -73,11 +78,11 @@ def run(options: argparse.Namespace) -> int:
         return 128 + signal.SIGINT if loop.run() == signal.SIGINT else 0
 
 
-def _broker(options: argparse.Namespace) -> EmbeddedBroker:
+def _broker(options: argparse.Namespace, topics: Mapping[str, int]) -> EmbeddedBroker:
     try:
         return EmbeddedBroker(
             options.nodes,
-            dict(options.topics),
+            topics,
             port=options.port,
             host=options.host,
             config=dict(options.config),
@@ -88,6 +93,9 @@ def _broker(options: argparse.Namespace) -> EmbeddedBroker:
     except IllegalArgumentError as error:
         raise UsageError(str(error)) from error
     except OSError as error:
+        if options.directory is not None and (error.filename is not None or error.errno in DISK_ERRORS):
+            where = error.filename or options.directory
+            raise Failure(f"cannot keep data in {options.directory}: {error.strerror} ({where})") from error
         if error.errno == errno.EADDRINUSE:
             last = options.port + options.nodes - 1
             ports = f"port {options.port}" if last == options.port else f"one of the ports {options.port} to {last}"
@@ -219,6 +227,12 @@ def _has_input() -> bool:
         return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(0), 0)[0])
     except BrokenPipeError:
         return True  # its end: a read says so
+
+
+def _host(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("an empty one is no address that clients could be told")
+    return text
 
 
 def _port(text: str) -> int:

@@ -183,9 +183,9 @@ class Show:
         leaders = {number: self._brokers.leader((TOPIC, number)) for number in range(PARTITIONS)}
         self.victim = victim = leaders[0]
         self.orphans = tuple(number for number, leader in leaders.items() if leader == victim)
-        for lane in self.tally.lanes.values():
-            lane.longest_wait = 0.0
-        self._epochs = {number: self._epoch(number) for number in self.orphans}
+        self.tally.count_waits_from(time.monotonic(), range(PARTITIONS))
+        # Where nothing was read yet, the first leader's epoch is none of a next one either.
+        self._epochs = {number: max(0, self._epoch(number)) for number in self.orphans}
         self._waiting = set(self.orphans)
         self._brokers.kill(victim)
         self._tell(f"broker {victim} dies, as with kill -9; it led partitions {_listed(self.orphans)}")
@@ -226,7 +226,9 @@ def report(show: Show, again: float) -> list[str]:
         f"{tally.expected:,} orders written, {tally.read:,} read: {verdict}",
         f"{show.seconds:.1f} s, {rate:,.0f} orders a second: producer and consumer take turns on one thread",
     ]
-    if show.paused:
+    if show.orphans and not show.paused:
+        lines.append(f"the crash: nobody ordered what goes to partitions {_listed(show.orphans)} any more")
+    elif show.orphans:
         orphans, others_s = _listed(show.orphans), max(others, default=0.0)
         lines += [
             f"the crash: partitions {orphans} paused for {show.paused:.2f} s; the brokers notice after 1 s,",

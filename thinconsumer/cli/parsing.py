@@ -140,6 +140,19 @@ def topic_and_count(text: str) -> tuple[str, int]:
     return topic, int(count) if colon else 1
 
 
+def distinct(topics: Sequence[tuple[str, int]]) -> Sequence[tuple[str, int]]:
+    """Return them if each is named once.
+
+    Raises:
+        UsageError: One is named again, and nobody knows with which number of partitions it is meant.
+    """
+    names = [name for name, _ in topics]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{name} is named more than once")
+    return topics
+
+
 def name_and_value(text: str) -> tuple[str, str]:
     """Read ``NAME=VALUE``."""
     name, equals, value = text.partition("=")

@@ -13,7 +13,7 @@ import select
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
@@ -69,8 +69,9 @@ def run(options: argparse.Namespace) -> int:
     parse = _parser(options)
     with asking(options) as (_, topics):
         check_topic(topics, options.topic, options.partition)
+        partitions = topics[options.topic].partitions
     with Producer(settings, driver=SelectorDriver()) as producer:
-        writer = Writer(producer, options.topic, options.partition, Progress(options.progress))
+        writer = Writer(producer, options.topic, options.partition, Progress(options.progress), partitions)
         writer.write_all(stdin_lines(writer.keep_going), parse)
     return 0
 
@@ -78,11 +79,19 @@ def run(options: argparse.Namespace) -> int:
 class Writer:
     """Hands lines to the producer, and knows which of them are acknowledged."""
 
-    def __init__(self, producer: Producer, topic: str, partition: int | None, progress: Progress) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        partition: int | None,
+        progress: Progress,
+        partitions: Container[int] | None = None,
+    ) -> None:
         self._producer = producer
         self._topic = topic
         self._partition = partition
         self._progress = progress
+        self._partitions = partitions
         self._unsettled: deque[tuple[int, Receipt]] = deque()
         self._written = 0
         self._started = time.monotonic()
@@ -111,9 +120,7 @@ class Writer:
             try:
                 receipt.result()
             except KafkaError as error:
-                raise Failure(
-                    f"line {number} could not be written ({self._written:,} before it were): {error}"
-                ) from error
+                raise Failure(f"line {number} could not be written ({self._before()}): {error}") from error
             self._written += 1
         self._progress.update(self._how_far)
         return bool(self._unsettled)
@@ -121,6 +128,9 @@ class Writer:
     def _write(self, number: int, data: bytes, parse: Callable[[bytes], Line]) -> None:
         try:
             line = parse(data)
+            if self._partitions is not None and line.partition is not None and line.partition not in self._partitions:
+                # The producer would wait for it until its time is over: it may be about to be created.
+                raise ValueError(f"{self._topic} has no partition {line.partition}")
             receipt = self._producer.send(
                 self._topic,
                 line.value,
@@ -133,8 +143,14 @@ class Writer:
             # What came before it is written, so that whoever corrects it can go on from there.
             while self._unsettled:
                 self.keep_going(1000)
-            raise Failure(f"line {number}: {error} (the {self._written:,} lines before it are written)") from error
+            raise Failure(f"line {number}: {error} ({self._before()})") from error
         self._unsettled.append((number, receipt))
+
+    def _before(self) -> str:
+        return {
+            0: "no line is written",
+            1: "the line before it is written",
+        }.get(self._written, f"the {self._written:,} lines before it are written")
 
     def _how_far(self) -> str:
         seconds = max(time.monotonic() - self._started, 0.001)
@@ -166,6 +182,8 @@ def parse_json(data: bytes) -> Line:
         said = json.loads(data)
     except ValueError as error:
         raise ValueError(f"no JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
     if not isinstance(said, dict):
         raise ValueError('a record is an object such as {"key": "a", "value": "b"}')
     unknown = set(said) - {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}

@@ -60,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     is_debugging = "--debug" in words
+    _replace_closed_streams()
     _set_up_logging(is_debugging)
     try:
         try:
@@ -80,6 +81,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         code = UNHEARD
     return code
+
+
+def _replace_closed_streams() -> None:
+    """Let nothing be read or written where the shell has closed a stream (``>&-``): Python has None there then.
+
+    Without that the first socket would get the number of the closed one, and what is printed would be sent to a broker.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as we are here
 
 
 def _drop_output() -> None:
@@ -110,9 +121,10 @@ def _run(words: list[str]) -> int:
     command: ModuleType = importlib.import_module(f".{name}", __package__)
     parser = Parser(prog=f"{PROGRAM} {name}", description=command.__doc__)
     command.describe(parser)
+    options = parser.parse(words[1:])
     try:
-        return int(command.run(parser.parse(words[1:])))
-    except KafkaConfigurationError as error:
+        return int(command.run(options))
+    except (KafkaConfigurationError, UsageError) as error:
         raise UsageError(f"{parser.prog}: {error}") from error
 
 

@@ -6,6 +6,7 @@ Owns the demo's verdict. It believes neither side: it looks at records alone.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .orders import Order, read_order
@@ -53,6 +54,13 @@ class Tally:
         """Whether every order was read once, in order, and says what was written."""
         wrong = self.missing or self.doubled or self.out_of_order or self.unexpected
         return not wrong and self.read_cents == self.written_cents
+
+    def count_waits_from(self, now: float, partitions: Iterable[int]) -> None:
+        """Forget how long waits were so far, and let those of the future begin now where none has begun."""
+        for number in partitions:
+            lane = self.lanes.setdefault(number, Lane())
+            lane.longest_wait = 0.0
+            lane.last_at = now if lane.last_at is None else lane.last_at
 
     def expect(self, order: Order) -> None:
         """This order is going to be written; they come in the order of their numbers."""

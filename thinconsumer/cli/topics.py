@@ -13,10 +13,10 @@ from .cluster import asking, exit_code, tell, well
 from .output import print_rows
 from .parsing import (
     Parser,
-    UsageError,
     actions,
     add_cluster,
     client_config,
+    distinct,
     name_and_value,
     positive,
     topic_and_count,
@@ -111,7 +111,10 @@ def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) 
 
 
 def _create(options: argparse.Namespace) -> int:
-    new = {name: NewTopic(count, options.replicas, configs=dict(options.config)) for name, count in _distinct(options)}
+    new = {
+        name: NewTopic(count, options.replicas, configs=dict(options.config))
+        for name, count in distinct(options.topics)
+    }
     with asking(options) as (admin, _):
         results = admin.create_topics(new)
     for name, topic in well(results).items():
@@ -128,20 +131,12 @@ def _delete(options: argparse.Namespace) -> int:
 
 
 def _expand(options: argparse.Namespace) -> int:
-    totals = dict(_distinct(options))
+    totals = dict(distinct(options.topics))
     with asking(options) as (admin, topics):
         results = admin.create_partitions(totals)
         for name in well(results, topics):
             tell(f"{name} has {_count(totals[name], 'partition')} now")
     return exit_code(results)
-
-
-def _distinct(options: argparse.Namespace) -> list[tuple[str, int]]:
-    names = [name for name, _ in options.topics]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"{name} is named more than once")
-    return list(options.topics)
 
 
 def _count(number: int, what: str) -> str:

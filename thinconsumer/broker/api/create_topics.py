@@ -22,7 +22,7 @@ from ...wire.error_codes import BY_CODE, Code
 from ..call import Api, Call
 from ..controller import ControllerError
 from ..forwarding import to_controller
-from ..naming import CLUSTER_METADATA_TOPIC, why_illegal
+from ..naming import CLUSTER_METADATA_TOPIC
 from ..settings import check, shown
 
 #: What one request may write to the cluster's log: partitions, topics and settings together.
@@ -36,7 +36,8 @@ def handle(call: Call) -> Message:
     times = Counter(topic.name for topic in request.topics)
     wanted = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
     if sum(_records(topic) for topic in wanted) > RECORDS_MAX:
-        return refuse(request, call.version, int(Code.POLICY_VIOLATION))
+        excess = ControllerError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        return CreateTopicsResponse(topics=[_failed(topic.name, excess) for topic in request.topics])
     errors = {topic.name: error for topic in wanted if (error := _look(call, topic)) is not None}
     results = [
         _failed(topic.name, errors[topic.name]) if topic.name in errors else _create(call, topic) for topic in wanted
@@ -65,9 +66,6 @@ def _records(topic: CreatableTopic) -> int:
 
 def _look(call: Call, topic: CreatableTopic) -> ControllerError | None:
     """Return what is wrong with a topic before anybody asks where to put it."""
-    illegal = why_illegal(topic.name)
-    if illegal is not None:
-        return ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
     try:
         call.node.cluster.controller.check_name(topic.name)
         configs = {config.name: config.value for config in topic.configs}
