@@ -52,7 +52,7 @@ _BEATING = frozenset(
         _S.STABLE,
     }
 )
-#: Where a plan is being made or waited for: of these, the join or the sync itself will tell what has become of us.
+#: Where a join or a sync is due or out: it will tell what has become of us, whatever others say.
 _JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
 
 
@@ -82,6 +82,7 @@ class ClassicMember:
         self._away_at = -NEVER  #: Only what was asked after this moment shows that we are members still.
         self._expulsion: str | None = None  #: Identity is changed already; the state follows when no work is running.
         self._working = False
+        self._worked = False  #: Whether users' code has run since the last step.
         self._moved = 0  #: Counts moves, so that work notices that the world has changed under it.
         self._again_at = -NEVER  #: When to ask the role again that was not ready.
         #: What users' code is waited for in; the rest of the group does not wait for any of it.
@@ -104,9 +105,8 @@ class ClassicMember:
 
     @property
     def rebalancing(self) -> bool:
-        """Whether it is open what will be ours: a join or a sync is due or out, or its answer not looked at yet."""
-        pending = self.state is _S.REVOKING_AFTER_SYNC and not self._round.taken
-        return pending or self.state in _JOINING
+        """Whether a join or a sync is due or out, so that what is said of the old generation may not be taken."""
+        return self.state in _JOINING
 
     @property
     def leads(self) -> bool:
@@ -208,7 +208,7 @@ class ClassicMember:
         if not self._working:
             self._advance(now)
         self._doubt(now)
-        found = (goodbye, self._join_or_sync(now), self._beat(now))
+        found = (goodbye or self._line.goodbye(now), self._join_or_sync(now), self._beat(now))
         return [request for request in found if request is not None]
 
     def wake_at(self, now: float) -> float:
@@ -275,6 +275,9 @@ class ClassicMember:
 
     def _advance(self, now: float) -> None:
         """Make the moves that wait for nothing but the time or somebody else's news."""
+        if self._worked:
+            self._worked = False
+            self._attendance.polled(now)  # users' code was called by poll, however long it took
         if self.identity.is_member and self._line.out is None and now >= self._attendance.overdue_at():
             self._forget_group(now)
         if self._may_rejoin():
@@ -466,6 +469,7 @@ class ClassicMember:
         if task is None or self._working:
             return False
         before = self._moved
+        self._worked = every
         failure: Exception | None = None
         event: MemberEvent | None = None
         self._working = True

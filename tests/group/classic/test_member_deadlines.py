@@ -1,0 +1,341 @@
+"""Time: heartbeats, a user who stays away, a coordinator that does not answer, and clocks that jump."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.coordinator import MEMBERSHIP
+from thinconsumer.group.identity import Identity
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest
+from thinconsumer.wire.leave_group import LeaveGroupRequest
+from thinconsumer.wire.sync_group import SyncGroupRequest
+
+S = MemberState
+WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
+SILENCE = "silence"
+
+
+def warnings(caplog):
+    """Return the warnings and worse."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+# -- heartbeats
+
+
+def test_one_heartbeat_per_interval(world):
+    world.join().run(30.0)
+    assert world.times(HeartbeatRequest) == [1003.0 + 3 * n for n in range(10)]
+    assert world.member.wake_at(world.now) == 1033.0
+    [beat] = {(m.member_id, m.generation_id) for m in world.sent(HeartbeatRequest)}
+    assert beat == ("m1", 1)
+
+
+@pytest.mark.parametrize(("options", "deadline"), [({}, 10.0), ({"request_timeout_ms": 4000}, 4.0)])
+def test_a_heartbeat_is_given_up_when_the_session_is_over_at_the_latest(make_world, options, deadline):
+    world = make_world(options).join()
+    world.run(3.0)
+    [request] = [r for _, r, _ in world.said if r.api is HeartbeatRequest]
+    assert request.deadline == 1003.0 + deadline and request.target == (1, MEMBERSHIP)
+
+
+def test_one_heartbeat_at_a_time(world):
+    world.script.always[HeartbeatRequest] = SILENCE
+    world.join().run(9.0)
+    assert len(world.sent(HeartbeatRequest)) == 1
+
+
+def test_no_heartbeat_while_a_join_or_a_sync_is_out(world):
+    """The coordinator would not see it, and keeps the session meanwhile."""
+    for api in (JoinGroupRequest, SyncGroupRequest):
+        world.script.always[api] = SILENCE
+        world.join().run(20.0)
+        assert world.sent(HeartbeatRequest) == []
+        world.heal()
+        [parked] = [request for request in world.open if request.asker == "member"]
+        world.unheard.clear()
+        world.turn()
+        assert parked not in world.open
+
+
+def test_a_heartbeat_that_waits_for_its_connection_is_not_written_by_who_is_no_member_any_more(world):
+    """It is stamped when it is written; by then we may be nobody."""
+    world.join()
+    world.now += 3.0
+    world.member.attended(world.now)
+    [beat] = world.step()
+    world.member.leave("x", world.now)
+    error = world.write(beat)
+    assert "abandoned" in str(error) and world.sent(HeartbeatRequest) == []
+
+
+def test_pain_A2_driving_keeps_us_in_the_group(world):
+    """A minute of work, with a call every three seconds, and the poll interval not over."""
+    world.join()
+    identity = world.member.identity
+    for _ in range(19):
+        world.now += 3.0
+        world.turn()
+        assert world.member.held is None
+    assert world.member.state is S.STABLE and world.member.identity == identity
+    assert len(world.sent(HeartbeatRequest)) == 19
+
+
+# -- the user stays away
+
+
+def test_pain_A1_who_was_away_too_long_asks_first_is_lost_and_joins_as_somebody_new(world, caplog):
+    world.join()
+    world.role.take_calls()
+    world.script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
+    world.now += 12.0
+    world.member.attended(world.now)
+    assert "12.0 s between polls, session_timeout_ms=10000" in world.member.held
+    world.turn()
+    assert world.role.calls == ["lose", *WHOLE]
+    assert world.member.held is None and world.member.identity == Identity("g", 2, "m2")
+    assert world.sent(JoinGroupRequest)[2].member_id == ""
+    [warning] = warnings(caplog)
+    assert "12.0 s between polls, session_timeout_ms=10000" in warning
+
+
+def test_who_was_away_and_is_a_member_still_goes_on(world):
+    world.join()
+    world.now += 12.0
+    world.member.attended(world.now)
+    world.step()
+    assert world.member.held is not None, "until the coordinator has said so"
+    world.serve()
+    assert world.member.held is None and world.member.state is S.STABLE
+
+
+def test_an_answer_from_before_the_absence_proves_nothing(world):
+    """It lay in the socket all the time; the session may have ended since."""
+    world.script.lines[HeartbeatRequest].append(SILENCE)
+    world.join()
+    world.run(3.0)
+    [old] = world.open
+    world.now += 11.0
+    world.member.attended(world.now)
+    world.open.clear()
+    world.open.append(old)
+    world.reply(old, world.write(old))
+    assert world.member.held is not None
+    world.step()
+    world.serve()
+    assert world.member.held is None
+
+
+def test_a_sync_from_after_the_absence_proves_it_too(world):
+    world.join()
+    world.member.request_rejoin("x")
+    world.script.always[JoinGroupRequest] = SILENCE
+    world.turn()
+    [parked] = world.open
+    world.heal()
+    world.now += 11.0
+    world.member.attended(world.now)
+    world.reply(parked, world.write(parked))
+    assert world.member.held is not None, "the join was sent before"
+    world.turn()
+    assert world.member.held is None and world.member.state is S.STABLE
+
+
+def test_an_absence_within_the_session_is_none(world, caplog):
+    world.join()
+    world.now += 9.9
+    world.turn()
+    assert world.member.held is None and warnings(caplog) == []
+
+
+def test_who_is_no_member_cannot_be_away(world, caplog):
+    world.member.subscribe("x")
+    world.member.attended(world.now)
+    world.member.attended(world.now + 100.0)
+    assert world.member.held is None and warnings(caplog) == []
+
+
+def test_while_the_coordinator_cannot_be_asked_nothing_is_handed_out(world):
+    world.join()
+    world.script.always[HeartbeatRequest] = SILENCE
+    world.now += 12.0
+    world.turn()
+    assert world.member.held is not None
+    world.run(9.0)
+    assert world.member.held is not None
+    world.heal()
+    world.run(5.0)
+    assert world.member.held is None
+
+
+# -- the user drives, but does not poll (KIP-62)
+
+
+def test_who_does_not_poll_leaves_and_joins_again_with_the_next_poll(world, caplog):
+    world.join()
+    world.role.take_calls()
+    world.working = False
+    world.run(70.0)
+    assert world.member.state is S.LOSING and world.member.identity == Identity("g") and world.member.held
+    [goodbye] = world.sent(LeaveGroupRequest)
+    assert world.times(LeaveGroupRequest) == [1060.0]
+    assert goodbye.members[0].member_id == "m1"
+    assert "60.0 s between polls, max_poll_interval_ms=60000" in goodbye.members[0].reason
+    [warning] = warnings(caplog)
+    assert "60.0 s between polls, max_poll_interval_ms=60000" in warning
+    assert max(world.times(HeartbeatRequest)) < 1060.0
+    assert world.role.calls == []
+    world.working = True
+    world.turn()
+    assert world.role.calls == ["lose", *WHOLE] and world.member.identity.member_id == "m2"
+
+
+def test_it_does_not_join_again_before_the_next_poll(world):
+    """A blocking call may run the role's work, too: the group must not wait for a member that does not come."""
+    world.join()
+    world.working = False
+    world.run(61.0)
+    assert world.member.work(world.now)
+    world.run(10.0)
+    assert world.member.state is S.UNJOINED and world.member.wake_at(world.now) > world.now
+    world.working = True
+    world.turn()
+    assert world.member.state is S.STABLE
+
+
+def test_a_static_member_just_stops_beating(make_world):
+    """KIP-345: its partitions are kept for it until its session is over."""
+    world = make_world({"group_instance_id": "i"}).join()
+    world.working = False
+    world.run(70.0)
+    assert world.sent(LeaveGroupRequest) == [] and world.member.identity == Identity("g", -1, "", "i")
+    assert max(world.times(HeartbeatRequest)) < 1060.0
+
+
+def test_a_poll_that_comes_late_without_anybody_driving_is_in_time(world):
+    """Nobody was told anything meanwhile, and the session has not ended."""
+    world.settings.session_timeout_ms = 10_000
+    world.join()
+    for _ in range(3):
+        world.now += 9.0
+        world.turn()
+    assert world.member.state is S.STABLE and world.sent(LeaveGroupRequest) == []
+
+
+def test_time_within_users_code_does_not_count(world):
+    """The poll that called it is not over."""
+
+    def slow():
+        for _ in range(13):
+            world.now += 5.0
+            world.member.attended(world.now)
+            world.step()
+            world.serve()
+        return True
+
+    world.join()
+    world.role.says["prepare"] = slow
+    world.member.request_rejoin("x")
+    world.turn()
+    assert world.sent(LeaveGroupRequest) == [] and world.member.state is S.STABLE
+
+
+def test_a_join_that_is_parked_is_not_left_for_the_poll_interval(world):
+    world.join()
+    world.member.request_rejoin("x")
+    world.script.always[JoinGroupRequest] = SILENCE
+    world.turn()
+    world.working = False
+    world.run(64.0)
+    assert world.sent(LeaveGroupRequest) == [] and world.member.wake_at(world.now) > world.now
+
+
+# -- the coordinator does not answer
+
+
+@pytest.mark.parametrize("api", [JoinGroupRequest, SyncGroupRequest])
+def test_a_stopped_coordinator_is_found_out_by_asking_others(world, api):
+    """A parked join looks the same; the others know that the group has moved."""
+    world.join()
+    world.member.request_rejoin("x")
+    world.script.always[api] = SILENCE
+    world.turn()
+    asked = len(world.said)
+    world.run(8.5)
+    probes = [r for _, r, _ in world.said[asked:] if r.api is FindCoordinatorRequest]
+    assert [p.target.node_id in (2, 3) for p in probes] == [True, True], "one per heartbeat interval, not the suspect"
+    assert world.member.state in (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
+    parked = next(request for request in world.open if request.api is api)
+    world.heal()
+    world.script.node_id = 2
+    world.now += 1.0
+    world.member.attended(world.now)
+    world.step()
+    world.serve()
+    requests = world.coordinator.step(world.now) + world.member.step(world.now)
+    assert world.member.drops == [parked.target] == [(1, MEMBERSHIP)]
+    world.open += requests
+    world.turn()
+    assert world.member.state is S.STABLE
+    assert world.member.identity.member_id == "m1"
+    assert world.sent(JoinGroupRequest)[-1].member_id == "m1"
+    [last] = [r for _, r, _ in world.said if r.api is SyncGroupRequest][-1:]
+    assert last.target == (2, MEMBERSHIP)
+
+
+def test_a_stopped_coordinator_is_found_out_by_its_silence_on_a_heartbeat(world):
+    world.join()
+    world.script.always[HeartbeatRequest] = SILENCE
+    world.run(5.0)
+    world.heal()
+    world.script.node_id = 3
+    world.run(3.0)
+    assert world.coordinator.node_id == 3 and world.member.state is S.STABLE
+    assert [r.target.node_id for _, r, _ in world.said if r.api is HeartbeatRequest] == [1, 3]
+    assert world.member.identity == Identity("g", 1, "m1"), "the new one knows us from the log"
+
+
+def test_a_coordinator_that_others_confirm_is_waited_for(world):
+    world.join()
+    world.member.request_rejoin("x")
+    world.script.always[JoinGroupRequest] = SILENCE
+    world.run(40.0)
+    assert len([r for r in world.open if r.api is JoinGroupRequest]) == 1 and world.member.drops == []
+
+
+def test_a_coordinator_lost_by_others_and_found_again_is_waited_for(world):
+    """A commit's connection broke; the join is parked on another one, which is fine."""
+    world.join()
+    world.member.request_rejoin("x")
+    world.script.always[JoinGroupRequest] = SILENCE
+    world.turn()
+    [parked] = world.open
+    world.coordinator.lost(1, "the commit's connection broke", world.now)
+    world.run(1.0)
+    assert world.coordinator.node_id == 1 and world.open == [parked]
+
+
+# -- clocks that jump
+
+
+@pytest.mark.parametrize("state", S)
+@pytest.mark.parametrize("jump", [15.0, 100.0, 1e6])
+def test_after_any_jump_of_the_clock_it_recovers(make_world, state, jump):
+    """A laptop that slept. The coordinator has forgotten us, and what was out has timed out."""
+    world = make_world().reach(state)
+    world.heal()
+    world.unheard.clear()
+    world.now += jump
+    if state is S.STABLE:
+        world.script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
+    world.run(10.0)
+    expected = {S.UNSUBSCRIBED: S.UNSUBSCRIBED, S.LEAVING: S.UNSUBSCRIBED, S.FATAL: S.FATAL}
+    assert world.member.state is expected.get(state, S.STABLE)
+    assert world.member.held is None
+    assert len(world.said) < 40

@@ -1,0 +1,115 @@
+"""Leaving a group: who says goodbye, over which connection, and how long anybody waits for the answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.coordinator import FAREWELL, MEMBERSHIP
+from thinconsumer.group.identity import Identity
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest
+from thinconsumer.wire.leave_group import LeaveGroupRequest
+
+S = MemberState
+WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
+SILENCE = "silence"
+
+
+# -- leaving
+
+
+def test_leaving_says_goodbye_with_a_reason(world):
+    world.join()
+    world.member.leave("the test is over", world.now)
+    assert world.member.state is S.LEAVING and not world.member.has_left
+    assert world.member.identity == Identity("g")
+    world.turn()
+    assert world.member.has_left
+    [goodbye] = world.sent(LeaveGroupRequest)
+    assert [(m.member_id, m.reason) for m in goodbye.members] == [("m1", "the test is over")]
+    world.run(20.0)
+    assert world.times(HeartbeatRequest) == []
+
+
+@pytest.mark.parametrize(
+    ("instance", "leave_group", "said"),
+    [(None, None, True), (None, True, True), (None, False, False), ("i", None, False), ("i", True, True)],
+)
+def test_who_says_goodbye(make_world, instance, leave_group, said):
+    """E8: a static member comes back; KIP-1092 lets the user decide."""
+    world = make_world({"group_instance_id": instance}).join()
+    world.member.leave("x", world.now, leave_group=leave_group)
+    world.turn()
+    assert world.member.has_left and bool(world.sent(LeaveGroupRequest)) is said
+    if said:
+        assert world.sent(LeaveGroupRequest)[0].members[0].group_instance_id == instance
+
+
+def test_who_has_no_id_has_nobody_to_take_leave_of(world):
+    world.script.always[FindCoordinatorRequest] = SILENCE
+    world.join()
+    world.member.leave("x", world.now)
+    assert world.member.has_left
+
+
+def test_a_goodbye_does_not_wait_behind_a_parked_join(world):
+    """It dials anew, and what nobody waits for any more is hung up."""
+    world.join()
+    world.member.request_rejoin("again")
+    world.script.always[JoinGroupRequest] = SILENCE
+    world.turn()
+    [parked] = world.open
+    world.member.leave("closing", world.now)
+    assert world.member.drops == [parked.target] == [(1, MEMBERSHIP)]
+    world.turn()
+    assert world.member.has_left
+    [goodbye] = [r for _, r, _ in world.said if r.api is LeaveGroupRequest]
+    assert goodbye.target == (1, FAREWELL)
+
+
+def test_who_was_only_named_takes_leave_too(world):
+    """The coordinator waits for it."""
+    world.script.lines[JoinGroupRequest] += [0, SILENCE]
+    world.join()
+    assert world.member.state is S.PREPARING_REBALANCE
+    world.member.leave("closing", world.now)
+    world.turn()
+    assert world.sent(LeaveGroupRequest)[0].members[0].member_id == "m1"
+
+
+def test_leaving_and_subscribing_again_does_not_wait_for_the_answer(world):
+    world.script.always[LeaveGroupRequest] = SILENCE
+    world.join()
+    world.member.leave("unsubscribed", world.now)
+    world.member.subscribe("subscribed again")
+    world.turn()
+    assert world.member.state is S.STABLE and world.member.identity == Identity("g", 2, "m2")
+    apis = [request.api for _, request, _ in world.said]
+    assert apis.index(LeaveGroupRequest) < len(apis) - apis[::-1].index(JoinGroupRequest)
+    world.run(20.0)
+    assert world.member.state is S.STABLE
+
+
+def test_leaving_twice_and_changing_ones_mind(world):
+    world.script.always[LeaveGroupRequest] = SILENCE
+    world.join()
+    world.member.leave("x", world.now)
+    world.member.subscribe("y")
+    world.member.leave("z", world.now)
+    world.run(10.0)
+    assert world.member.state is S.UNSUBSCRIBED
+    world.member.leave("nothing to leave", world.now)
+    assert world.member.state is S.UNSUBSCRIBED
+
+
+def test_after_leaving_nothing_is_looked_for(world):
+    world.join()
+    world.member.leave("x", world.now)
+    world.turn()
+    world.coordinator.lost(1, "gone", world.now)
+    world.run(10.0)
+    assert len(world.sent(FindCoordinatorRequest)) == 1
+    assert world.member.wake_at(world.now) == NEVER
