@@ -35,6 +35,8 @@ FAREWELL = "leave"
 PORT_MAX = 65_535
 #: How long a coordinator has to last, in seconds, for its loss to be a new incident although nobody said it answered.
 LASTING = 60.0
+#: How long no coordinator has to be lost, in seconds, for the next loss to be worth a line in the log.
+QUIET = 30.0
 
 
 class CoordinatorState(enum.Enum):
@@ -101,6 +103,7 @@ class Coordinator:
         self._asks: list[Request] = []  #: Unanswered, those that still matter.
         self._asked_at = -NEVER
         self._known_at = -NEVER
+        self._lost_at = -NEVER
         self._doubts: dict[str, float] = {}  #: By who waits, since when the coordinator owes an answer.
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
@@ -131,16 +134,14 @@ class Coordinator:
         if now - self._known_at > LASTING:
             self._retry.succeeded()
         fresh = self._retry.attempts == 0
-        log.log(
-            logging.INFO if fresh else logging.DEBUG,
-            "group %s: lost its coordinator, node %s: %s",
-            self.group_id,
-            node_id,
-            why,
-        )
+        # It may answer some things well and others never: no more than a line or two about it now and then.
+        level = logging.INFO if now - self._lost_at > QUIET else logging.DEBUG
+        log.log(level, "group %s: lost its coordinator, node %s: %s", self.group_id, node_id, why)
+        if level == logging.INFO:
+            self._announced = None
+        self._lost_at = now
         self._retry.failed(now)
         if fresh:
-            self._announced = None
             self._retry.not_before = now
         self._asks.clear()
         self._doubts.clear()

@@ -54,6 +54,8 @@ _BEATING = frozenset(
 )
 #: Where a join or a sync is due or out: it will tell what has become of us, whatever others say.
 _JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
+#: Where a heartbeat that is answered well shows that the generation holds, and not only its predecessor.
+_PROVEN = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
@@ -433,10 +435,13 @@ class ClassicMember:
             self.stats.heartbeat.add(now - sent_at)
             self._heard(sent_at, now)
             self._troubles.cured(HeartbeatRequest)
-            if error is not None and self.state not in _JOINING:
-                self._rejoin = self._rejoin or "the group is rebalancing"
-            elif error is None:
+            if error is None and self.state in _PROVEN:
+                self._round.proven = True
                 self._troubles.over()
+            elif error is not None and self.state not in _JOINING:
+                if self.state in _PROVEN and not self._round.proven:
+                    self._troubles.pace(now, at_once=True)  # a generation that did not last for one heartbeat
+                self._rejoin = self._rejoin or "the group is rebalancing"
             return
         self._line.beats.failed(now, at_leisure=verdict is Verdict.REFUSED)
         if verdict is Verdict.REFUSED or (verdict in EXPULSIONS and self._line.out is None):

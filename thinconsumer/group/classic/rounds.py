@@ -31,6 +31,7 @@ class Round:
     plan: Mapping[str, bytes] | None = None  #: What the SyncGroup says; a follower's is empty.
     share: bytes = b""
     taken: bool = False
+    proven: bool = False  #: Whether the coordinator has taken a heartbeat of the new generation.
     tried: bool = False  #: Whether the role has begun to take what is new.
 
     def again(self) -> None:

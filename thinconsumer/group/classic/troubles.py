@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 AT_ONCE_MAX = 3
 #: Lines logged about one incident, which is over when the coordinator has taken a heartbeat.
 LINES_MAX = 3
+#: The member logs that it was expelled, and the coordinator's keeper that it is gone.
+_SAID_ELSEWHERE = EXPULSIONS | {Verdict.NOT_THERE}
 
 
 class Troubles:
@@ -63,7 +65,7 @@ class Troubles:
         kind = verdict, getattr(error, "code", None)
         if verdict is Verdict.FATAL:
             self.say(logging.ERROR, "group %s: out for good: %s", self._group_id, error)
-        elif kind != self._said and verdict not in EXPULSIONS:
+        elif kind != self._said and verdict not in _SAID_ELSEWHERE:
             level = logging.WARNING if verdict is Verdict.REFUSED else logging.INFO
             self.say(level, "group %s: %s", self._group_id, error)
             self._said = kind
