@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from thinconsumer.errors import IllegalStateError
 from thinconsumer.group.classic.states import TRANSITIONS, MemberEvent, MemberState
 
 
@@ -38,3 +39,20 @@ def test_from_everywhere_there_is_a_way_back_to_the_start():
         if b in reach[a]:
             reach[a] |= reach[b]
     assert all(MemberState.UNSUBSCRIBED in reach[state] for state in MemberState)
+
+
+@pytest.mark.parametrize("state", MemberState)
+@pytest.mark.parametrize("event", MemberEvent)
+def test_every_pair_is_a_move_or_a_bug(make_world, state, event):
+    """An illegal move names both, and leaves the member where it is."""
+    member = make_world().member
+    member.state = state
+    after = TRANSITIONS[state].get(event)
+    if after is None:
+        with pytest.raises(IllegalStateError) as caught:
+            member._move(event)
+        assert state.value in str(caught.value) and event.value in str(caught.value)
+        assert member.state is state
+    else:
+        member._move(event)
+        assert member.state is after

@@ -1,0 +1,70 @@
+"""What a member says, as messages that every version of a broker understands."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.group.classic import requests
+from thinconsumer.group.identity import Identity
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.join_group import JoinGroupRequest
+from thinconsumer.wire.leave_group import LeaveGroupRequest
+from thinconsumer.wire.sync_group import SyncGroupRequest
+
+DYNAMIC = Identity("g", 7, "m")
+STATIC = Identity("g", 7, "m", "i")
+
+
+class Settings:
+    """The two that a join carries."""
+
+    session_timeout_ms = 10_000
+    max_poll_interval_ms = 300_000
+
+
+def through(message, version):
+    """Return the message as the broker reads it."""
+    return type(message).decode(message.encode(version), version)
+
+
+@pytest.mark.parametrize("who", [DYNAMIC, STATIC])
+@pytest.mark.parametrize("version", range(10))
+def test_every_version_from_the_lowest_on_can_be_written(who, version):
+    def lowest(api):
+        return max(version, requests.lowest_version(api, who))
+
+    join = through(requests.join(Settings(), who, "pool", [("a", b"x")], "why"), lowest(JoinGroupRequest))
+    assert (join.group_id, join.member_id, join.protocol_type) == ("g", "m", "pool")
+    assert join.group_instance_id == who.group_instance_id
+    assert join.rebalance_timeout_ms == (300_000 if lowest(JoinGroupRequest) >= 1 else -1)
+    if version <= 5:
+        sync = through(requests.sync(who, "pool", "a", {"m": b"1", "n": b"2"}), lowest(SyncGroupRequest))
+        assert [(s.member_id, bytes(s.assignment)) for s in sync.assignments] == [("m", b"1"), ("n", b"2")]
+        assert (sync.generation_id, sync.group_instance_id) == (7, who.group_instance_id)
+        at = lowest(LeaveGroupRequest)
+        goodbye = through(requests.leave(who, "why", at), at)
+        if at >= 3:
+            [member] = goodbye.members
+            assert (member.member_id, member.group_instance_id) == ("m", who.group_instance_id)
+            assert member.reason == ("why" if at >= 5 else None)
+        else:
+            assert goodbye.member_id == "m"
+    if version <= 4:
+        beat = through(requests.heartbeat(who), lowest(HeartbeatRequest))
+        assert (beat.generation_id, beat.member_id, beat.group_instance_id) == (7, "m", who.group_instance_id)
+
+
+def test_who_is_static_is_not_spoken_for_in_versions_that_would_hide_it():
+    """The broker would take us for another, dynamic member."""
+    assert requests.lowest_version(JoinGroupRequest, DYNAMIC) == 0
+    for api, lowest in requests.STATIC_SINCE.items():
+        assert requests.lowest_version(api, STATIC) == lowest
+    with pytest.raises(ValueError):
+        requests.join(Settings(), STATIC, "pool", [], "").encode(4)
+
+
+def test_reasons_are_cut_at_javas_limit():
+    assert requests.reason_of("x" * 1000) == "x" * 255
+    join = requests.join(Settings(), DYNAMIC, "pool", [], "ü" * 1000)
+    assert through(join, 9).reason == "ü" * 255
+    assert through(requests.leave(DYNAMIC, "y" * 256, 5), 5).members[0].reason == "y" * 255

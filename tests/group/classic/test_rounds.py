@@ -1,0 +1,36 @@
+"""What one rebalance remembers, and what it forgets when it has to begin again."""
+
+from __future__ import annotations
+
+from thinconsumer.group.classic.rounds import READY_WITHIN, Round
+from thinconsumer.group.role import JoinedMember
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.join_group import JoinGroupResponse, JoinGroupResponseMember
+
+
+def response(**more):
+    members = [JoinGroupResponseMember(member_id="m", group_instance_id="i", metadata=memoryview(b"x"))]
+    fields = {"protocol_name": "a", "leader": "m", "member_id": "m", "generation_id": 1, "members": members}
+    return JoinGroupResponse(**(fields | more))
+
+
+def test_a_leader_has_its_plan_still_to_make():
+    attempt = Round("why", 0.0)
+    attempt.joined(response(skip_assignment=True), 5.0)
+    assert attempt.leads and attempt.skips and attempt.plan is None and not attempt.ready
+    assert attempt.ready_by == 5.0 + READY_WITHIN
+    assert attempt.members == (JoinedMember("m", "i", b"x"),) and isinstance(attempt.members[0].metadata, bytes)
+
+
+def test_a_follower_hands_in_nothing():
+    attempt = Round("why", 0.0)
+    attempt.joined(response(leader="other", members=[]), 5.0)
+    assert not attempt.leads and attempt.plan == {} and attempt.protocol == "a"
+
+
+def test_beginning_again_keeps_the_reason_and_the_beginning():
+    attempt = Round("why", 3.0, protocols=[("a", b"")])
+    attempt.joined(response(), 5.0)
+    attempt.ready, attempt.plan = True, {"m": b""}
+    attempt.again()
+    assert attempt == Round("why", 3.0) and attempt.ready_by == NEVER
