@@ -505,9 +505,9 @@ def test_black_hole_is_left_within_the_request_timeout(reader, seed):
 # -- promises about what is never done
 
 
-def test_group_id_is_refused_clearly():
+def test_topics_without_a_group_are_refused_clearly():
     with pytest.raises(KafkaConfigurationError, match="group_id"):
-        Consumer(group_id="g")
+        Consumer("t")
 
 
 def test_only_what_reading_needs_is_ever_asked(reader):

@@ -51,6 +51,7 @@ from .errors import (
     UnsupportedVersionError,
     WakeupError,
 )
+from .group import RebalanceListener
 from .types import (
     ClusterView,
     ConsumerRecord,
@@ -100,6 +101,7 @@ __all__ = [
     "PartitionAssignor",
     "PartitionInfo",
     "RebalanceInProgressError",
+    "RebalanceListener",
     "RebalanceProtocol",
     "RecordError",
     "SaslAuthenticationFailedError",

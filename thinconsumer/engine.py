@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .assignors import PartitionAssignor
 from .calls import Call
 from .driver import Address, Command
 from .errors import KafkaError, KafkaTimeoutError, NoBrokersAvailable
@@ -20,7 +21,8 @@ from .fetch.lookups import Found, Lookup, Lookups
 from .fetch.planner import Planner
 from .fetch.resets import Resets
 from .fetch.validation import Validation
-from .link.request import Answer
+from .group.group import Group
+from .link.request import Answer, Request
 from .links import Links
 from .metadata import ASKER as METADATA
 from .metadata import Metadata
@@ -44,6 +46,7 @@ class Engine:
         random: Random,
         deserialize: Deserialize | None = None,
         *,
+        assignors: Sequence[PartitionAssignor] = (),
         predecessor: Engine | None = None,
     ) -> None:
         self.config = config
@@ -67,13 +70,23 @@ class Engine:
             validation.ASKER: self.validation.handle,
             planner.ASKER: self.answers.handle,
         }
+        self.group: Group | None = None
+        if predecessor is not None:
+            self.group = predecessor.group
+        elif config.group_id is not None:
+            self.group = Group(config, assignors, self.partitions, self.metadata, random)
+        if self.group is not None:
+            self._handlers.update(self.group.handlers())
         self._now = 0.0
+        self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
         self._goodbyes = 0
         self._closing = False
         self._metadata_seen = -1
         if predecessor is not None:
             self.metadata.restart()
+            if self.group is not None:
+                self.group.restart(predecessor._now)
             self.answers.completed = predecessor.answers.completed
             for partition in self.partitions:
                 partition.rewind()
@@ -106,6 +119,7 @@ class Engine:
             self.validation.wake_at(now),
             self.planner.wake_at(now),
             self._outage_due(now),
+            NEVER if self.group is None else self.group.wake_at(now),
         )
 
     def _outage_due(self, now: float) -> float:
@@ -126,6 +140,8 @@ class Engine:
         self._note_changes()
         self.resets.step(now, wall_time)
         requests = self.metadata.step(now)
+        if self.group is not None:
+            requests += self._step_group(self.group, now)
         requests += self.lookups.step(now)
         requests += self.validation.step(now)
         requests += self.planner.step(now)
@@ -135,12 +151,23 @@ class Engine:
             self.links.step(now)
         return bool(requests)
 
+    def _step_group(self, group: Group, now: float) -> list[Request]:
+        requests = group.step(now)
+        for target in group.take_drops():
+            self.links.drop(target, "what it waits for is not wanted any more")
+        return requests
+
     def _note_changes(self) -> None:
         generation = self.partitions.generation, self.lookups.version
+        topics: frozenset[str] = frozenset() if self.group is None else self.group.topics()
+        everything = self.group is not None and self.group.wants_all_topics
         if self._generation != generation:
             self._generation = generation
             self.buffer.sweep(set(self.partitions))
-            self.metadata.want(self.partitions.topics() | self.lookups.topics())
+            self._wanted = ()
+        if self._wanted != (topics, everything):
+            self._wanted = (topics, everything)
+            self.metadata.want(self.partitions.topics() | self.lookups.topics() | topics, everything=everything)
         if self.metadata.rebootstrap_reason is not None:
             self.metadata.rebootstrap_reason = None
             self.links.rebootstrap(self._now)
@@ -178,6 +205,8 @@ class Engine:
             if partition.error is not None and not partition.paused:
                 yield partition.error
         yield from self.metadata.final_errors()
+        if self.group is not None:
+            yield from self.group.errors()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
         """Return the error to raise when nothing could be reached for ``bootstrap_timeout_ms``."""

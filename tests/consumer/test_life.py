@@ -72,7 +72,7 @@ def test_constructor_does_no_io(world):
 
 
 @pytest.mark.parametrize(
-    "options", [{"group_id": "g"}, {"fetch_min_byte": 1}, {"auto_offset_reset": "oldest"}, {"max_poll_records": 0}]
+    "options", [{"group_id": ""}, {"fetch_min_byte": 1}, {"auto_offset_reset": "oldest"}, {"max_poll_records": 0}]
 )
 def test_wrong_options_are_refused_before_anything_exists(world, options):
     """What a consumer cannot honour is refused, in words that name it; nothing is left behind to be closed."""

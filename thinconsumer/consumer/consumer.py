@@ -11,10 +11,12 @@ from ..calls import Call
 from ..config import ConsumerConfig
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaConfigurationError, RecordError
-from ..partitions import PositionEvent, Reset
+from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from .arguments import is_whole, to_seconds, topic_partition
+from .group_calls import GroupCalls
 from .iteration import Iteration
-from .shell import Shell, to_seconds
+from .shell import Shell
 
 __all__ = ["Consumer"]
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
 
 
-class Consumer(Generic[K, V]):
+class Consumer(GroupCalls, Generic[K, V]):
     """Reads records from Kafka, without a thread: everything happens inside the calls you make.
 
     Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.
@@ -71,13 +73,15 @@ class Consumer(Generic[K, V]):
         return consumer
 
     def _set_up(self, config: ConsumerConfig, driver: Driver | None, topics: tuple[str, ...]) -> None:
-        if topics or config.group_id is not None:
+        if topics and config.group_id is None:
             raise KafkaConfigurationError(
-                "subscriptions and group_id are not supported yet: leave both out and assign() partitions"
+                "topics without group_id: pass group_id, since a group shares topics out, or assign() partitions"
             )
         self._shell = Shell(config, driver)
         self._iteration = Iteration(self._shell)
         self._partitions = self._shell.partitions
+        if topics:
+            self.subscribe(topics)
 
     @property
     def config(self) -> ConsumerConfig:
@@ -87,10 +91,19 @@ class Consumer(Generic[K, V]):
     # -- choose
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions from now on. Positions of those that were assigned before are kept."""
-        tps = list(dict.fromkeys(_topic_partition(tp) for tp in partitions))
+        """Read exactly these partitions from now on. Positions of those that were assigned before are kept.
+
+        With a ``group_id`` they begin where the group has committed, and :meth:`commit` works; nobody else is told.
+
+        Raises:
+            IllegalStateError: topics were subscribed to.
+        """
+        tps = list(dict.fromkeys(topic_partition(tp) for tp in partitions))
         with self._shell.change():
-            self._partitions.assign(tps)
+            if self._shell.engine.group is None:
+                self._partitions.assign(tps)
+            else:
+                self._shell.engine.group.assign_by_hand(tps)
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions assigned now."""
@@ -189,11 +202,11 @@ class Consumer(Generic[K, V]):
         """
         epoch = offset.leader_epoch if isinstance(offset, OffsetAndMetadata) else -1
         target = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-        if not _is_whole(target, 0):
+        if not is_whole(target, 0):
             raise IllegalArgumentError(f"an offset is a whole number from 0 on, not {target!r}")
         with self._shell.change():
             event = PositionEvent.SEEK if epoch < 0 else PositionEvent.SEEK_VALIDATED
-            self._partitions.require(_topic_partition(partition)).place(event, target, epoch)
+            self._partitions.require(topic_partition(partition)).place(event, target, epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go to the first offset there is; all assigned partitions when none are named. Looked up by the next poll."""
@@ -209,7 +222,9 @@ class Consumer(Generic[K, V]):
         Raises what :meth:`poll` raises for this partition, and ``KafkaTimeoutError``.
         """
         with self._shell.enter():
-            found = self._partitions.require(_topic_partition(partition))
+            found = self._partitions.require(topic_partition(partition))
+            if found.state is PositionState.AWAITING_CALLBACK:
+                found.move(PositionEvent.CALLBACK_DONE)  # asked from within it: the offset is wanted now
             call: Call[None] = Call(f"position of {found.tp.topic}-{found.tp.partition}")
 
             def settled() -> bool:
@@ -268,9 +283,9 @@ class Consumer(Generic[K, V]):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Return the first record at or after each time (ms since the epoch); None where no record is that young."""
         for tp, timestamp in timestamps.items():
-            if not _is_whole(timestamp, 0):
+            if not is_whole(timestamp, 0):
                 raise IllegalArgumentError(f"{tp}: a time is milliseconds since 1970, 0 or more, not {timestamp!r}")
-        wanted = {_topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
+        wanted = {topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
         with self._shell.enter():
             found = self._shell.wait(self._shell.engine.look_up(wanted, "offsets_for_times"), timeout_ms)
         return {
@@ -281,7 +296,7 @@ class Consumer(Generic[K, V]):
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark as of the last fetch; None before one. No I/O."""
         with self._shell.enter():
-            return self._partitions.require(_topic_partition(partition)).high_watermark
+            return self._partitions.require(topic_partition(partition)).high_watermark
 
     def lag(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Return how many offsets each partition (default: all assigned) is behind, as of its last fetch. No I/O.
@@ -290,7 +305,7 @@ class Consumer(Generic[K, V]):
         offset, since nothing past it can be read.
         """
         with self._shell.enter():
-            tps = self._partitions.tps() if partitions is None else [_topic_partition(tp) for tp in partitions]
+            tps = self._partitions.tps() if partitions is None else [topic_partition(tp) for tp in partitions]
             return {tp: self._lag(tp) for tp in tps}
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
@@ -309,11 +324,18 @@ class Consumer(Generic[K, V]):
 
     # -- life
 
-    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """Close every connection; brokers are told to forget this consumer's fetch sessions if that takes no longer
-        than ``timeout_ms`` (and at most 0.2 s). Closing again does nothing."""
+    def close(
+        self, autocommit: bool = True, timeout_ms: float | None = None, *, leave_group: bool | None = None
+    ) -> None:
+        """Commit what was processed, give up all partitions, leave the group, and close every connection.
+
+        Returns within ``timeout_ms`` (default 30 s) plus the time of the listener's callbacks; waits at most 0.2 s for
+        brokers to forget fetch sessions. ``autocommit=False`` commits nothing by itself. ``leave_group`` (KIP-1092):
+        whether the group is told; by default it is, but for a static member, which may come back. Closing again does
+        nothing.
+        """
         if not self._shell.closed:
-            self._shell.close(timeout_ms)
+            self._shell.close(timeout_ms, commit=autocommit, leave_group=leave_group)
 
     def __enter__(self) -> Consumer[K, V]:
         return self
@@ -339,25 +361,25 @@ class Consumer(Generic[K, V]):
     def _limit(self, max_records: int | None) -> int:
         if max_records is None:
             return self.config.max_poll_records
-        if not _is_whole(max_records, 1):
+        if not is_whole(max_records, 1):
             raise IllegalArgumentError(f"max_records must be a whole number from 1 on, not {max_records!r}")
         return max_records
 
     def _seek_to(self, partitions: tuple[TopicPartition, ...], mark: int, reason: str) -> None:
         with self._shell.change():
-            tps = [_topic_partition(tp) for tp in partitions] or list(self._partitions.tps())
+            tps = [topic_partition(tp) for tp in partitions] or list(self._partitions.tps())
             for found in [self._partitions.require(tp) for tp in tps]:
                 found.ask_reset(Reset(mark, reason))
 
     def _set_paused(self, partitions: tuple[TopicPartition, ...], paused: bool) -> None:
         with self._shell.change():
-            for found in [self._partitions.require(_topic_partition(tp)) for tp in partitions]:
+            for found in [self._partitions.require(topic_partition(tp)) for tp in partitions]:
                 found.paused = paused
 
     def _ends(
         self, partitions: Iterable[TopicPartition], mark: int, what: str, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
-        wanted = dict.fromkeys((_topic_partition(tp) for tp in partitions), mark)
+        wanted = dict.fromkeys((topic_partition(tp) for tp in partitions), mark)
         with self._shell.enter():
             found = self._shell.wait(self._shell.engine.look_up(wanted, what), timeout_ms)
         return {tp: found[tp].offset for tp in wanted}
@@ -369,15 +391,3 @@ class Consumer(Generic[K, V]):
         if end is None or not partition.has_position:
             return None
         return max(0, end - partition.cursor.offset)
-
-
-def _topic_partition(tp: object) -> TopicPartition:
-    """Return a TopicPartition from anything of its shape, kafka-python's own class too."""
-    if isinstance(tp, tuple) and len(tp) == 2 and isinstance(tp[0], str) and isinstance(tp[1], int):
-        return tp if isinstance(tp, TopicPartition) else TopicPartition(tp[0], tp[1])
-    raise IllegalArgumentError(f"expected a TopicPartition(topic, partition), not {tp!r}")
-
-
-def _is_whole(value: object, least: int) -> bool:
-    """Return whether it is an int of Kafka's INT64, and not one of Python's bools."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63

@@ -40,10 +40,9 @@ class Iteration:
         handover = self.handover
         # Another call has settled what was taken, and perhaps moved: what is left here is no longer ours to give.
         shell = self._shell
-        if handover is not shell.handover or shell.torn or handover.taken is None or handover.taken >= handover.count:
+        over = handover is not shell.handover or shell.torn or handover.taken is None or handover.taken >= handover.count
+        if over or (shell.driver.now() >= self._drive_at and self._drive()):
             handover = self._refill()
-        elif shell.driver.now() >= self._drive_at:
-            self._drive()
         taken = handover.taken or 0
         self.after = taken + 1
         return self._records[taken]
@@ -100,7 +99,11 @@ class Iteration:
             if not counting and answers.completed:
                 counting, began = True, now()
 
-    def _drive(self) -> None:
-        with self._shell.stay():
-            self._shell.turn(self._shell.driver.now())
-        self._drive_at = self._shell.driver.now() + DRIVE_EVERY
+    def _drive(self) -> bool:
+        """Keep alive; return whether a callback is due, before which nothing more may be handed out."""
+        shell = self._shell
+        with shell.stay():
+            now = shell.turn(shell.driver.now())
+        self._drive_at = shell.driver.now() + DRIVE_EVERY
+        group = shell.engine.group
+        return group is not None and (group.has_work(now) or group.held is not None)

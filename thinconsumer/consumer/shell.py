@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 
@@ -19,7 +20,6 @@ from ..engine import Engine
 from ..errors import (
     AuthorizationError,
     ConcurrentAccessError,
-    IllegalArgumentError,
     IllegalStateError,
     KafkaError,
     RecordError,
@@ -31,6 +31,8 @@ from ..net.resolver import Resolver
 from ..partitions import Partition
 from ..records.rows import deserialize
 from ..types import TopicPartition
+from .arguments import to_seconds
+from .membership import CLOSING, Membership, make_assignors
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +77,11 @@ class Shell:
         self.config = config
         self._guard = Guard()
         self.driver = driver if driver is not None else _driver(config, self._guard)
-        self.engine = Engine(config, self.driver.random, self._deserializer())
+        self.engine = Engine(config, self.driver.random, self._deserializer(), assignors=make_assignors(config))
         self.partitions = self.engine.partitions
+        self.membership = Membership(self)
+        #: Users' code that runs inside a call of theirs may make further calls; those run none of it.
+        self.in_callback = False
         self.closed = False
         self._changed = False  #: The user has changed what is wanted, and nothing has been asked yet.
         #: An exception has left a step half done: only positions can be trusted. See :meth:`_mend`.
@@ -145,8 +150,9 @@ class Shell:
 
     def wake_at(self) -> float:
         """Return when to poll next at the latest."""
-        if self._changed or self.engine.buffer.has_ready():
-            return self.driver.now()
+        now, group = self.driver.now(), self.engine.group
+        if self._changed or self.engine.buffer.has_ready() or (group is not None and group.has_work(now)):
+            return now
         return self.engine.wake_at()
 
     def turn(self, deadline: float) -> float:
@@ -173,15 +179,23 @@ class Shell:
 
         A log may end in what is never handed out, such as the end of a transaction.
         """
-        if not self.partitions:
-            raise IllegalStateError("nothing to read: assign() partitions first")
+        if self.in_callback:
+            raise IllegalStateError("poll() inside a callback: it is already running")
+        group = self.engine.group
+        if not self.partitions and (group is None or not group.subscription.is_subscribed):
+            raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         deadline = self.driver.now() + seconds
+        if group is not None:
+            self.membership.begin_poll(self.driver.now())
         now = self.turn(self.driver.now())
         while True:
+            if group is not None:
+                # Before anything is handed out: what a callback is due for may not be ours any more.
+                now = self.membership.attend(now)
             if self._must_raise(may_wait=now < deadline):
                 now = self.turn(deadline)
                 continue
-            handover = self._gather(limit, ends)
+            handover = Handover() if group is not None and group.held else self._gather(limit, ends)
             if handover.count:
                 return handover
             if handover.moves:
@@ -194,6 +208,27 @@ class Shell:
             if now >= deadline or (ends is not None and not self.behind(ends)):
                 return handover
             now = self.turn(deadline)
+
+    def step_once(self, deadline: float) -> float:
+        """Step as :meth:`turn` does, in calls that end something: a wakeup is for whoever calls next."""
+        driver, engine = self.driver, self.engine
+        self.torn = True
+        driver.step(engine, deadline)
+        now = driver.now()
+        if engine.step(now, driver.wall_time()):
+            driver.step(engine, now)
+        self.torn = False
+        return now
+
+    @contextmanager
+    def callback(self) -> Iterator[None]:
+        """Run users' code that may call the consumer."""
+        before, self.in_callback = self.in_callback, True
+        try:
+            with self._guard.callback():
+                yield
+        finally:
+            self.in_callback = before
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> list[Partition]:
         """Return the partitions that are not at these ends yet, without those that nobody reads on."""
@@ -228,6 +263,8 @@ class Shell:
         try:
             now = self.turn(self.driver.now())
             while not done():
+                if self.engine.group is not None:
+                    now = self.membership.serve(now)
                 self._raise_outage(now)
                 if now >= deadline:
                     raise self.engine.timeout_error(call, seconds)
@@ -260,23 +297,35 @@ class Shell:
 
     # -- ending
 
-    def close(self, timeout_ms: float | None) -> None:
-        """End everything; returns within ``timeout_ms``, and soon anyway."""
-        limit = GOODBYE if timeout_ms is None else min(to_seconds(timeout_ms), GOODBYE)
+    def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
+        """End everything; returns within ``timeout_ms``, and soon anyway. Without ``commit`` nothing is by itself."""
+        seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
         with self._guard:
-            self.closed = True
-            self.handover = None  # an iteration ends here, too
             try:
                 self.driver.check_process()
-                if not self.torn:
-                    self._say_goodbye(self.driver.now() + limit)
+                self._part(self.driver.now() + seconds, commit=commit, leave_group=leave_group)
             except ConcurrentAccessError:
                 pass  # a forked child: the connections are the parent's to end
             finally:
+                self.closed = True
                 self.driver.close()
             for deserializer in (self.config.key_deserializer, self.config.value_deserializer):
                 if deserializer is not None:
                     deserializer.close()
+
+    def _part(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
+        if self.handover is not None and commit and self.handover.taken is None:
+            self._settle()  # poll has returned it and the user is through; of an iteration, the last one may not be
+        self.handover = None  # an iteration ends here, too
+        try:
+            if self.engine.group is not None:
+                if self.torn:
+                    self._mend()
+                self.membership.close(deadline, commit=commit, leave_group=leave_group)
+        finally:
+            if not self.torn:
+                now = self.driver.now()
+                self._say_goodbye(min(deadline, now + GOODBYE))
 
     def _say_goodbye(self, deadline: float) -> None:
         engine, driver = self.engine, self.driver
@@ -286,17 +335,6 @@ class Shell:
             waiting = engine.closing(driver.now())
         engine.links.close(driver.now())
         driver.step(engine, driver.now())
-
-
-def to_seconds(timeout_ms: object) -> float:
-    """Return a user's timeout in seconds.
-
-    Raises:
-        IllegalArgumentError: it is not a number of milliseconds from 0 on.
-    """
-    if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)) or not timeout_ms >= 0:
-        raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {timeout_ms!r}")
-    return timeout_ms / 1000
 
 
 def _driver(config: ConsumerConfig, guard: Guard) -> Driver:

@@ -6,4 +6,6 @@ Sans-IO, like ``fetch``, which it never meets: both read and move :mod:`thincons
 can stand beside it and share the rest.
 """
 
-__all__: list[str] = []
+from .listener import RebalanceListener
+
+__all__ = ["RebalanceListener"]

@@ -30,7 +30,7 @@ from .asking import Asker
 NUMBERS = itertools.count(1)
 #: Newer ones name topics by id, or let transactions begin by themselves; every world speaks these.
 PRODUCE_VERSION, END_TXN_VERSION, ADD_VERSION = 11, 4, 3
-TRANSACTION = 1
+GROUP, TRANSACTION = 0, 1
 NOT_YET = {
     Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR,
     Code.CONCURRENT_TRANSACTIONS, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION,
@@ -235,6 +235,22 @@ class World:
 
         self.asker.until(moved, f"another leader than {leader}")
         return leader
+
+    def coordinator(self, group: str) -> int:
+        """Return the id of a group's coordinator."""
+
+        def found() -> Any:
+            self.asker.metadata()
+            answer = self.asker.ask(FindCoordinatorRequest(key=group, key_type=GROUP), version_max=3)
+            return None if self._not_yet(answer.error_code) else (answer.node_id,)
+
+        return int(self.asker.until(found, f"the coordinator of {group}")[0])
+
+    def kill_coordinator(self, group: str) -> int:
+        """Kill a group's coordinator; the dead node's id."""
+        node = self.coordinator(group)
+        self.kill(node)
+        return node
 
     # -- inside
 

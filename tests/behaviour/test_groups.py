@@ -1,0 +1,363 @@
+"""Groups: who gets what, what users hear of it and in which order, and where reading goes on afterwards.
+
+Members are consumers polled in turn: one thread has them all, as a program may.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from thinconsumer import TopicPartition
+from thinconsumer.errors import CommitFailedError, IllegalStateError
+
+EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
+#: As short as brokers allow by default.
+SHORT = {"session_timeout_ms": 6000, "max_poll_interval_ms": 6000}
+STYLES = pytest.mark.parametrize("style", [EAGER, COOPERATIVE], ids=["eager", "cooperative"])
+
+
+class Member:
+    """A consumer, what it heard and what it read."""
+
+    def __init__(self, world, topics, group, style, *, pattern=None, listener=None, **options):
+        self.world = world
+        self.heard = []
+        self.records = []
+        options = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 300, **options}
+        self.consumer = world.consumer(group_id=group, partition_assignment_strategy=list(style), **options)
+        self.consumer.subscribe(topics, pattern=pattern, listener=listener or self)
+
+    def on_partitions_assigned(self, assigned):
+        self.heard.append(("assigned", assigned))
+
+    def on_partitions_revoked(self, revoked):
+        self.heard.append(("revoked", revoked))
+
+    def on_partitions_lost(self, lost):
+        self.heard.append(("lost", lost))
+
+    def poll(self, ms=0):
+        for records in self.consumer.poll(ms).values():
+            self.records += records
+
+    def owned(self):
+        return self.consumer.assignment()
+
+    def values(self):
+        return [record.value for record in self.records]
+
+
+def together(world, *members, until, seconds=60, ms=20):
+    """Poll all members in turn until it is so."""
+    deadline = world.now() + seconds
+    while not until():
+        assert world.now() < deadline, [(m.heard, m.consumer) for m in members]
+        for member in members:
+            member.poll(ms)
+
+
+def settled(*members, partitions):
+    """Everything is owned, by one each."""
+
+    def so():
+        owned = [member.owned() for member in members]
+        return sum(map(len, owned)) == partitions == len(set().union(*owned)) and all(owned)
+
+    return so
+
+
+@pytest.fixture
+def member(world3):
+    made = []
+
+    def make(*args, **kwargs):
+        made.append(Member(world3, *args, **kwargs))
+        return made[-1]
+
+    yield make
+    for found in made:
+        found.consumer.close(timeout_ms=5000)
+
+
+@pytest.fixture
+def group(world3):
+    return world3.name()
+
+
+def test_one_member_gets_everything_and_its_commits_are_found_by_the_next(world3, member, group):
+    topic = world3.topic(2, 3)
+    for partition in range(2):
+        world3.write(topic, [b"%d" % n for n in range(5)], partition)
+    first = member([topic], group, EAGER, enable_auto_commit=False)
+    together(world3, first, until=lambda: len(first.records) == 10)
+    assert first.heard == [("assigned", {TopicPartition(topic, 0), TopicPartition(topic, 1)})]
+    first.consumer.commit({TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 5})
+    assert first.consumer.committed(TopicPartition(topic, 0)) == 3
+    first.consumer.close()
+    assert first.heard[-1][0] == "revoked"
+    second = member([topic], group, EAGER)
+    together(world3, second, until=lambda: len(second.records) == 2)
+    assert [(r.partition, r.offset) for r in second.records] == [(0, 3), (0, 4)]
+
+
+@STYLES
+def test_two_share_and_hear_deltas_that_match_what_they_own(world3, member, group, style):
+    """Pain E1: revoked is a subset of what is owned, assigned has nothing of it."""
+    topic = world3.topic(4, 3)
+    first = member([topic], group, style)
+    together(world3, first, until=lambda: len(first.owned()) == 4)
+    second = member([topic], group, style)
+    together(world3, first, second, until=settled(first, second, partitions=4))
+    assert len(first.owned()) == len(second.owned()) == 2
+    second.consumer.close()
+    together(world3, first, until=lambda: len(first.owned()) == 4)
+    for found in (first, second):
+        owned = set()
+        for what, tps in found.heard:
+            if what == "assigned":
+                assert not owned & tps
+                owned |= tps
+            else:
+                assert what == "revoked" and tps <= owned
+                owned -= tps
+    if style is COOPERATIVE:
+        revoked = [tps for what, tps in first.heard if what == "revoked"]
+        assert [len(tps) for tps in revoked] == [2], "only what moves is revoked"
+    else:
+        assert [what for what, _ in first.heard][:4] == ["assigned", "revoked", "assigned", "revoked"]
+
+
+@STYLES
+def test_nothing_is_lost_or_doubled_while_members_come_and_go(world3, member, group, style):
+    """Pain D4: what was delivered is committed before it goes elsewhere."""
+    topic = world3.topic(3, 3)
+    numbers = itertools.count()
+    written = []
+
+    def write():
+        for partition in range(3):
+            values = [b"%d" % next(numbers) for _ in range(7)]
+            world3.write(topic, values, partition)
+            written.extend(values)
+
+    members = [member([topic], group, style)]
+    for _ in range(3):
+        write()
+        together(world3, *members, until=settled(*members, partitions=3))
+        if len(members) < 3:
+            members.append(member([topic], group, style))
+    write()
+    together(world3, *members, until=settled(*members, partitions=3))
+    gone = members.pop(0)
+    gone.consumer.close()
+    write()
+    everyone = [gone, *members]
+    together(world3, *members, until=lambda: sum(len(m.records) for m in everyone) >= len(written))
+    assert sorted(v for m in everyone for v in m.values()) == sorted(written)
+
+
+def test_retained_partitions_deliver_during_a_cooperative_rebalance(world3, member, group):
+    """Pain E6. The newcomer does not answer for a while, and the group waits for it."""
+    topic = world3.topic(2, 3)
+    first = member([topic], group, COOPERATIVE)
+    together(world3, first, until=lambda: len(first.owned()) == 2)
+    second = member([topic], group, COOPERATIVE)
+    third = member([topic], group, COOPERATIVE)
+    together(
+        world3, first, second, third, until=lambda: len(first.owned()) == 1 and len(second.owned() | third.owned())
+    )
+    kept = first.owned()
+    (tp,) = kept
+    fourth = member([topic], group, COOPERATIVE)
+    fourth.poll(100)
+    world3.write(topic, [b"during"], tp.partition)
+    together(world3, first, until=lambda: b"during" in first.values(), seconds=20)
+    together(world3, first, second, third, fourth, until=lambda: True)
+
+
+def test_a_listener_may_ask_seek_pause_and_commit(world3, member, group):
+    topic = world3.topic(1, 3)
+    tp = TopicPartition(topic, 0)
+    world3.write(topic, [b"%d" % n for n in range(10)])
+    seen = []
+
+    class Listener:
+        def on_partitions_assigned(self, assigned):
+            seen.append(found.consumer.position(tp))
+            seen.append(found.consumer.committed(tp))
+            found.consumer.seek(tp, 4)
+            found.consumer.pause(tp)
+
+        def on_partitions_revoked(self, revoked):
+            seen.append(found.consumer.position(tp))
+            found.consumer.commit({tp: 6})
+
+    found = member([topic], group, EAGER, listener=Listener(), enable_auto_commit=False)
+    together(world3, found, until=lambda: found.owned() == {tp})
+    assert seen == [0, None] and found.consumer.paused() == {tp}
+    found.consumer.resume(tp)
+    together(world3, found, until=lambda: len(found.records) == 6)
+    assert [record.offset for record in found.records] == [4, 5, 6, 7, 8, 9]
+    found.consumer.unsubscribe()
+    assert seen == [0, None, 10]
+    assert found.consumer.committed(tp) == 6
+
+
+def test_an_assigned_callback_that_raises_is_called_again_and_nothing_comes_before(world3, member, group):
+    topic = world3.topic(1, 3)
+    world3.write(topic, [b"x"])
+    raised = []
+
+    class Listener:
+        def on_partitions_assigned(self, assigned):
+            raised.append(len(found.records))
+            if len(raised) < 3:
+                raise LookupError("not yet")
+
+        def on_partitions_revoked(self, revoked):
+            pass
+
+    found = member([topic], group, EAGER, listener=Listener())
+    errors = 0
+    deadline = world3.now() + 60
+    while not found.records:
+        assert world3.now() < deadline
+        try:
+            found.poll(20)
+        except LookupError:
+            errors += 1
+    assert (errors, raised) == (2, [0, 0, 0])
+
+
+def test_topics_may_come_later_grow_and_match_a_pattern(world3, member, group):
+    base = world3.name()
+    found = member([], group, COOPERATIVE, pattern=f"{base}-.*", metadata_max_age_ms=500, auto_offset_reset="latest")
+    for _ in range(5):
+        found.poll(50)
+    first = world3.topic(1, 3, f"{base}-first")
+    together(world3, found, until=lambda: found.owned() == {TopicPartition(first, 0)})
+    second = world3.topic(1, 3, f"{base}-second")
+    world3.topic(1, 3, f"other-{base}")
+    world3.expand(first, 2)
+    wanted = {TopicPartition(first, 0), TopicPartition(first, 1), TopicPartition(second, 0)}
+    together(world3, found, until=lambda: found.owned() == wanted)
+    assert found.consumer.subscription() == {first, second}
+
+
+def test_auto_commit_covers_what_earlier_polls_returned_and_nothing_more(world3, member, group):
+    """Pain D2."""
+    topic = world3.topic(1, 3)
+    tp = TopicPartition(topic, 0)
+    world3.write(topic, [b"%d" % n for n in range(10)])
+    found = member([topic], group, EAGER, max_poll_records=4, auto_commit_interval_ms=0)
+    together(world3, found, until=lambda: len(found.records) >= 8)
+    assert found.consumer.committed(tp) in (None, 4)
+    found.poll(100)
+    with pytest.raises(ZeroDivisionError), found.consumer:
+        raise ZeroDivisionError
+    heir = member([topic], group, EAGER)
+    together(world3, heir, until=lambda: heir.records)
+    assert heir.records[0].offset in (4, 8), "what the last poll returned may not have been processed"
+
+
+def test_without_auto_commit_offsets_do_not_move(world3, member, group):
+    """Pain D5."""
+    topic = world3.topic(1, 3)
+    world3.write(topic, [b"a"])
+    found = member([topic], group, EAGER, enable_auto_commit=False)
+    together(world3, found, until=lambda: found.records)
+    found.consumer.close()
+    asking = world3.consumer(group_id=group)
+    assert asking.committed(TopicPartition(topic, 0)) is None
+    asking.close()
+
+
+def test_commits_in_the_background_come_in_order_and_tell(world3, member, group):
+    topic = world3.topic(1, 3)
+    tp = TopicPartition(topic, 0)
+    world3.write(topic, [b"%d" % n for n in range(10)])
+    told = []
+    found = member([topic], group, EAGER, enable_auto_commit=False)
+    together(world3, found, until=lambda: len(found.records) == 10)
+    for offset in (5, 9, 7):
+        found.consumer.commit_async({tp: offset}, lambda offsets, error: told.append((offsets[tp].offset, error)))
+    found.consumer.commit({})
+    assert told == [(5, None), (9, None), (7, None)]
+    assert found.consumer.committed(tp) == 7, "a rewind is legal"
+
+
+def test_partitions_by_hand_commit_without_being_a_member(world3, group):
+    topic = world3.topic(1, 3)
+    tp = TopicPartition(topic, 0)
+    world3.write(topic, [b"%d" % n for n in range(10)])
+    with world3.consumer(group_id=group, auto_offset_reset="earliest", enable_auto_commit=False) as consumer:
+        consumer.assign([tp])
+        assert consumer.position(tp) == 0
+        consumer.seek(tp, 6)
+        consumer.commit()
+        with pytest.raises(IllegalStateError, match="unsubscribe"):
+            consumer.subscribe([topic])
+    with world3.consumer(group_id=group) as consumer:
+        consumer.assign([tp])
+        assert consumer.position(tp) == 6
+        assert consumer.group_metadata().generation_id == -1
+
+
+def test_by_hand_a_group_with_members_takes_no_commit(world3, member, group):
+    topic = world3.topic(1, 3)
+    tp = TopicPartition(topic, 0)
+    found = member([topic], group, EAGER)
+    together(world3, found, until=lambda: found.owned())
+    with world3.consumer(group_id=group, enable_auto_commit=False) as consumer:
+        consumer.assign([tp])
+        with pytest.raises(CommitFailedError) as caught:
+            consumer.commit({tp: 1})
+        assert caught.value.reason == "unknown_member"
+
+
+def test_a_member_that_was_away_for_too_long_loses_everything_and_comes_back(world3, member, group):
+    """Pains A1, B5."""
+    topic = world3.topic(1, 3)
+    tp = TopicPartition(topic, 0)
+    slow = member([topic], group, EAGER, **SHORT, enable_auto_commit=False)
+    together(world3, slow, until=lambda: slow.owned())
+    heir = member([topic], group, EAGER, enable_auto_commit=False)
+    together(world3, heir, until=lambda: heir.owned())
+    world3.write(topic, [b"x"])
+    together(world3, heir, until=lambda: heir.records)
+    assert slow.heard == [("assigned", {tp})]
+    heir.consumer.close()
+    together(world3, slow, until=lambda: len(slow.heard) >= 3)
+    assert slow.heard[1:] == [("lost", {tp}), ("assigned", {tp})]
+
+
+def test_the_coordinator_dies_and_reading_goes_on(world3, member, group):
+    """Pain B1."""
+    topic = world3.topic(3, 3)
+    found = [member([topic], group, COOPERATIVE, **SHORT) for _ in range(2)]
+    together(world3, *found, until=settled(*found, partitions=3))
+    dead = world3.kill_coordinator(group)
+    for partition in range(3):
+        world3.write(topic, [b"after"], partition)
+    together(world3, *found, until=lambda: sum(len(m.records) for m in found) >= 3)
+    world3.start(dead)
+    together(world3, *found, until=settled(*found, partitions=3))
+    found[0].consumer.commit(timeout_ms=30_000)
+
+
+def test_a_static_member_comes_back_without_a_rebalance(world3, member, group):
+    """Pain E8."""
+    topic = world3.topic(2, 3)
+    static = SHORT
+    first = member([topic], group, EAGER, group_instance_id="one", **static)
+    second = member([topic], group, EAGER, group_instance_id="two", **static)
+    together(world3, first, second, until=settled(first, second, partitions=2))
+    before, generation = first.owned(), second.consumer.group_metadata().generation_id
+    first.consumer.close()
+    again = member([topic], group, EAGER, group_instance_id="one", **static)
+    together(world3, again, second, until=lambda: again.owned())
+    assert again.owned() == before
+    assert second.consumer.group_metadata().generation_id == generation
+    assert second.heard[-1][0] == "assigned" and len([w for w, _ in second.heard if w == "revoked"]) <= 1

@@ -1,0 +1,149 @@
+"""The part of the public Consumer that is about groups: subscribing, committing, and asking about both."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..assignors import GroupMetadata
+from ..errors import IllegalArgumentError, IllegalStateError
+from ..types import OffsetAndMetadata, TopicPartition
+from .arguments import is_whole, topic_partition
+
+if TYPE_CHECKING:
+    from .shell import Shell
+
+#: Called with the offsets and None, or the error, when a commit in the background is through.
+CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
+
+
+class GroupCalls:
+    """What :class:`Consumer` inherits."""
+
+    _shell: Shell
+
+    # -- choose
+
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
+    ) -> None:
+        """Read these topics together with the group's other members; replaces the subscription before.
+
+        ``pattern`` is matched against whole names of topics, those that appear later, too. ``listener`` is a
+        :class:`RebalanceListener`, or any object with its methods. Nothing happens before the next ``poll``.
+
+        Raises:
+            IllegalArgumentError: neither topics nor pattern, or both, or an illegal name. To end a subscription, call
+                :meth:`unsubscribe`.
+            IllegalStateError: there is no ``group_id``, or partitions were assigned by hand.
+        """
+        with self._shell.change():
+            group = self._shell.membership.group
+            group.subscription.subscribe(topics, pattern, listener)
+            group.subscribed()
+
+    def unsubscribe(self) -> None:
+        """Give up all partitions, those assigned by hand as well, and leave the group.
+
+        Commits what was processed (``enable_auto_commit``) and calls ``on_partitions_revoked`` first.
+        """
+        with self._shell.change():
+            if self._shell.engine.group is not None:
+                self._shell.membership.unsubscribe()
+            self._shell.partitions.assign(())
+
+    def subscription(self) -> set[str]:
+        """Return the topics subscribed to; under a pattern those that match it as far as is known."""
+        with self._shell.enter():
+            group = self._shell.engine.group
+            return set(group.role.own_topics()) if group is not None and group.subscription.is_subscribed else set()
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Have this member join again with the next ``poll``, and so the group plan anew (KIP-568).
+
+        For assignors that heed something the group cannot see. ``reason`` is for the coordinator's log (KIP-800).
+        """
+        with self._shell.change():
+            group = self._shell.membership.group
+            if not group.subscription.is_subscribed:
+                raise IllegalStateError("there is nothing to rebalance: subscribe() first")
+            group.member.request_rejoin(reason or "enforce_rebalance() was called")
+
+    # -- commit
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, timeout_ms: float | None = None
+    ) -> None:
+        """Write down how far this group has read, and wait until that is done.
+
+        ``offsets``: the *next* offset to read, by partition; default: how far earlier calls have handed out, of every
+        assigned partition. Within ``timeout_ms`` (default ``default_api_timeout_ms``) passing failures are tried again.
+
+        Raises:
+            CommitFailedError: with the reason; after ``unknown_member`` and ``illegal_generation`` the partitions are
+                lost, and the next poll says so.
+            RebalanceInProgressError: what was to be committed may not be ours after the rebalance under way.
+            AuthorizationError: an ACL is missing.
+            IllegalStateError: there is no ``group_id``.
+        """
+        with self._shell.enter():
+            self._shell.membership.commit(_offsets(offsets), timeout_ms)
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Have offsets written down by the calls that follow, without waiting.
+
+        Commits happen in the order of the calls, one at a time; those that wait are merged, so that an offset never
+        goes back behind a later call's. ``callback(offsets, error_or_None)`` runs inside a later ``poll``, ``commit``
+        or ``close``. What is still waiting when the consumer closes is committed then.
+        """
+        with self._shell.change():
+            self._shell.membership.commit_async(_offsets(offsets), callback)
+
+    def committed(
+        self,
+        partition: TopicPartition | Iterable[TopicPartition],
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """Return the offset the group has committed for a partition, or None; for several, a dict.
+
+        With ``metadata`` an :class:`OffsetAndMetadata`. Always asks the coordinator.
+        """
+        one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
+        tps = [topic_partition(tp) for tp in ([partition] if one else partition)]
+        with self._shell.enter():
+            group = self._shell.membership.group
+            found = self._shell.wait(group.ask_committed(tps), timeout_ms)
+        answers = {tp: _as_asked(found.get(tp), metadata) for tp in tps}
+        return answers[tps[0]] if one else answers
+
+    def group_metadata(self) -> GroupMetadata:
+        """Return who this member is, for ``send_offsets_to_transaction`` of a producer (KIP-447). No I/O."""
+        with self._shell.enter():
+            return self._shell.membership.group.metadata()
+
+
+def _as_asked(found: OffsetAndMetadata | None, metadata: bool) -> OffsetAndMetadata | int | None:
+    return found if metadata or found is None else found.offset
+
+
+def _offsets(
+    offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
+) -> dict[TopicPartition, OffsetAndMetadata] | None:
+    """Return what to commit; other clients' classes with the same attributes will do."""
+    return None if offsets is None else {topic_partition(tp): _offset(tp, value) for tp, value in offsets.items()}
+
+
+def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
+    offset = getattr(value, "offset", value)
+    note, epoch = getattr(value, "metadata", ""), getattr(value, "leader_epoch", -1)
+    if not is_whole(offset, 0):
+        raise IllegalArgumentError(f"{tp}: an offset is a whole number from 0 on, not {offset!r}")
+    if not isinstance(note, (str, type(None))):
+        raise IllegalArgumentError(f"{tp}: metadata beside an offset is text, not {note!r}")
+    return OffsetAndMetadata(offset, note or "", -1 if epoch is None else epoch)

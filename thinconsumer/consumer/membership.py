@@ -1,0 +1,164 @@
+"""What calls of a consumer do for its group: run listeners and assignors when they are due, wait for commits, leave.
+
+Owns the order: users' code runs between steps, never inside one, and before records are handed out. Decides nothing
+about groups; that is the ``group`` room's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..assignors import PartitionAssignor
+from ..assignors.registry import create
+from ..config import ConsumerConfig
+from ..errors import IllegalStateError, KafkaError
+from ..types import OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from ..group.group import Group
+    from .shell import Shell
+
+log = logging.getLogger(__name__)
+
+#: How long close() may take for a group's sake when no timeout is given, in seconds; Java's default.
+CLOSING = 30.0
+
+
+def make_assignors(config: ConsumerConfig) -> tuple[PartitionAssignor, ...]:
+    """Return one assignor for each entry of ``partition_assignment_strategy``."""
+    return () if config.group_id is None else create(config.partition_assignment_strategy)
+
+
+class Membership:
+    """The group's side of a consumer's calls. Without a group there is none of these."""
+
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+        self._raised: Exception | None = None
+
+    @property
+    def group(self) -> Group:
+        """The group, as the engine of now has it."""
+        group = self._shell.engine.group
+        if group is None:
+            raise IllegalStateError("this consumer is in no group: pass group_id to Consumer()")
+        return group
+
+    # -- poll
+
+    def begin_poll(self, now: float) -> None:
+        """Note that the user polls, before anything else happens."""
+        self.group.polled(now)
+
+    def attend(self, now: float) -> float:
+        """Run what is due of users' code, with a step after each piece; return the time.
+
+        Raises:
+            Exception: what a listener or an assignor raised.
+        """
+        now = self._work(now, every=True)
+        error = self.group.take_error()
+        if error is not None:
+            raise error
+        return now
+
+    def serve(self, now: float) -> float:
+        """Run only what the rest of the group waits for, in calls that wait for something else."""
+        return self._work(now, every=False)
+
+    def _work(self, now: float, *, every: bool) -> float:
+        shell = self._shell
+        while not shell.in_callback and self.group.has_work(now):
+            with shell.callback():
+                if not self.group.work(now, every=every):
+                    return now
+            now = shell.turn(shell.driver.now())
+        return now
+
+    # -- commits
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: float | None) -> None:
+        """Commit and wait; what was committed in the background before is through first."""
+        shell, group = self._shell, self.group
+        now = shell.driver.now()
+        deadline = now + shell.patience(timeout_ms)
+        call = group.commit(group.positions() if offsets is None else offsets, deadline)
+        try:
+            shell.wait(call, timeout_ms)
+        finally:
+            self.tell_committed()
+
+    def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: Any) -> None:
+        """Have offsets committed by later calls, and the callback called by one of them."""
+        shell, group = self._shell, self.group
+        if callback is None:
+            callback = shell.config.default_offset_commit_callback
+        deadline = shell.driver.now() + shell.patience(None)
+        group.commit(group.positions() if offsets is None else offsets, deadline, callback)
+
+    def tell_committed(self) -> None:
+        """Call the callbacks of commits that are through, in their order."""
+        shell, finished = self._shell, self.group.commits.finished
+        while finished and not shell.in_callback:
+            done = finished.popleft()
+            with shell.callback():
+                done.tell()
+
+    # -- ends
+
+    def give_up_all(self, deadline: float, *, commit: bool) -> None:
+        """Commit, tell the listener, let go of everything. Waits no longer than until ``deadline``."""
+        shell, group = self._shell, self.group
+        now = shell.driver.now()
+        group.handover.commits_by_itself = commit and group.auto_commit is not None
+        while not self._gave_up(now, deadline):
+            now = shell.step_once(deadline)
+        group.handover.commits_by_itself = group.auto_commit is not None
+        self._drain(deadline)
+
+    def _gave_up(self, now: float, deadline: float) -> bool:
+        group, partitions = self.group, self._shell.partitions
+        with self._shell.callback():
+            if group.is_member and not group.identity.is_member:
+                return group.handover.lose(now)
+            # Something may have been on its way out already, without the rest.
+            return group.handover.give_up(partitions.tps(), now, by=deadline) and not partitions
+
+    def _drain(self, deadline: float) -> None:
+        shell, group = self._shell, self.group
+        now = shell.driver.now()
+        while not group.commits.idle and now < deadline:
+            now = shell.step_once(deadline)
+        self.tell_committed()
+
+    def unsubscribe(self) -> None:
+        """Give up everything and leave; the coordinator hears of it with the next step."""
+        shell, group = self._shell, self.group
+        now = shell.driver.now()
+        self.give_up_all(now + shell.patience(None), commit=True)
+        group.leave("the consumer unsubscribed", shell.driver.now())
+        group.subscription.clear()
+        self._raise_error()
+
+    def close(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
+        """Give up everything, leave, and wait for the coordinator to have heard."""
+        shell, group = self._shell, self.group
+        try:
+            self.give_up_all(deadline, commit=commit)
+        finally:
+            group.leave("the consumer is closing", shell.driver.now(), leave_group=leave_group)
+            now = shell.driver.now()
+            while not group.member.has_left and now < deadline:
+                now = shell.step_once(deadline)
+        self._raise_error()
+
+    def _raise_error(self) -> None:
+        error = self.group.take_error()
+        if error is not None:
+            raise error
+
+    def errors(self) -> list[KafkaError]:
+        """Return what every poll has to raise."""
+        return list(self.group.errors())

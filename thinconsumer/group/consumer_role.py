@@ -1,0 +1,228 @@
+"""The consumer as a member of its group: what it subscribes to, owns and plans, around the protocol's opaque bytes.
+
+Follows KIP-429 and Java's ``ConsumerCoordinator``. Which protocol is spoken, eager or cooperative, is fixed by the list
+of assignors, never by an election: it is the highest that all of them support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
+from ..assignors.plans import checked
+from ..errors import KafkaProtocolError
+from ..metadata import Metadata
+from ..partitions import Partitions
+from ..types import ClusterView, TopicPartition
+from ..wire.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from .handover import Handover
+from .identity import NO_GENERATION, Identity
+from .role import JoinedMember
+from .subscription import UserSubscription
+from .watch import TopicShape, shapes, shapes_changed, topics_changed
+
+if TYPE_CHECKING:
+    from ..config import ConsumerConfig
+
+
+class ConsumerRole:
+    """A :class:`~thinconsumer.group.role.Role`: turns subscriptions and assignments into partitions."""
+
+    protocol_type = "consumer"
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        assignors: Sequence[PartitionAssignor],
+        subscription: UserSubscription,
+        partitions: Partitions,
+        metadata: Metadata,
+        handover: Handover,
+    ) -> None:
+        self._config = config
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self._subscription = subscription
+        self._partitions = partitions
+        self._metadata = metadata
+        self.handover = handover
+        self.is_cooperative = all(RebalanceProtocol.COOPERATIVE in a.supported_protocols for a in assignors)
+        self._generation = NO_GENERATION  #: In which what we own was given to us (KIP-792).
+        self._joined_with: frozenset[str] = frozenset()
+        self._matched: frozenset[str] = frozenset()
+        self._matched_with: tuple[int, int] | None = None
+        self._seen: tuple[int, int] | None = None  #: What of metadata and subscription was looked at last.
+        self._group_topics: frozenset[str] = frozenset()  #: Of all members, while we lead.
+        self._planned_with: dict[str, TopicShape] | None = None  #: While we lead.
+        self._share = Assignment()
+        self._share_of: PartitionAssignor | None = None
+        self._identity = Identity(config.group_id or "")
+        self._due: str | None = None  #: Why to join again as soon as this rebalance is over.
+        self._installed = True
+        self.words = ""  #: What the last rebalance moved.
+
+    # -- what we want
+
+    def topics(self) -> frozenset[str]:
+        """Return what metadata is needed for: our topics, and those of the whole group while we lead it."""
+        return self._wanted() | self._group_topics
+
+    def own_topics(self) -> frozenset[str]:
+        """Return the topics we subscribe to, under a pattern those that match it."""
+        return self._wanted()
+
+    def _wanted(self) -> frozenset[str]:
+        # Every step asks; matching thousands of names against a pattern each time would be most of its work.
+        seen = self._metadata.version, self._subscription.version
+        if seen != self._matched_with:
+            self._matched_with = seen
+            internal = not self._config.exclude_internal_topics
+            self._matched = self._subscription.wanted(self._metadata.topics, internal=internal)
+        return self._matched
+
+    def protocols(self) -> list[tuple[str, bytes]]:
+        """Return our subscription, with what we own, once per assignor: each may add bytes of its own."""
+        self._joined_with = self._wanted()
+        self._due = None
+        topics = tuple(sorted(self._joined_with))
+        owned = tuple(sorted(self._partitions.tps())) if self.is_cooperative else ()
+        return [
+            (
+                name,
+                encode_subscription(
+                    topics,
+                    assignor.subscription_user_data(list(topics)),
+                    owned,
+                    self._generation if owned else NO_GENERATION,
+                    self._config.client_rack or None,
+                ),
+            )
+            for name, assignor in self._assignors.items()
+        ]
+
+    # -- before the join
+
+    def prepare(self, identity: Identity, now: float) -> bool:
+        """Give up everything (eager), or what is not subscribed to any more (cooperative)."""
+        self._forget_leading()
+        owned = self._partitions.tps()
+        if not self.is_cooperative:
+            return self.handover.give_up(owned, now, always_tell=identity.is_member)
+        wanted = self._wanted()
+        return self.handover.give_up([tp for tp in owned if tp.topic not in wanted], now)
+
+    # -- the leader's work
+
+    def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
+        """Have the topics of all members looked up: a topic that only they know would get no plan."""
+        self._group_topics = frozenset(topic for s in self._subscriptions(members).values() for topic in s.topics)
+        return all(self._metadata.has_looked_up(topic) for topic in self._group_topics)
+
+    def perform_assignment(
+        self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
+    ) -> Mapping[str, bytes]:
+        """Plan for all members, and keep what the plan was made from."""
+        subscriptions = self._subscriptions(members)
+        self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
+        view = self._metadata.view(self._group_topics)
+        self._planned_with = self._shapes(view)
+        if skip:
+            return {}
+        assignor = self._assignor(protocol)
+        plan = checked(
+            assignor.name, assignor.assign(view, subscriptions), view, subscriptions, cooperative=self.is_cooperative
+        )
+        return {member: encode_assignment(share.partitions, share.user_data) for member, share in plan.items()}
+
+    def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
+        found = {}
+        for member in members:
+            raw = decode_subscription(member.metadata)
+            found[member.member_id] = Subscription(
+                tuple(raw.topics),
+                raw.user_data,
+                tuple(TopicPartition(t.topic, p) for t in raw.owned_partitions for p in t.partitions),
+                raw.generation_id,
+                raw.rack_id,
+                member.group_instance_id,
+            )
+        return found
+
+    def _shapes(self, view: ClusterView) -> dict[str, TopicShape]:
+        return shapes(view, self._group_topics, racks=bool(self._config.client_rack))
+
+    def _forget_leading(self) -> None:
+        self._group_topics = frozenset()
+        self._planned_with = None
+
+    # -- after the sync
+
+    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float) -> None:
+        """Note our share; hold back at once what it lacks."""
+        raw = decode_assignment(assignment)
+        self._share = Assignment(
+            tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions), raw.user_data
+        )
+        self._share_of = self._assignor(protocol)
+        self._identity = identity
+        self._generation = identity.generation_id
+        self._installed = False
+        owned, share = self._partitions.tps(), set(self._share.partitions)
+        for tp in owned - share:
+            self._partitions.require(tp).pending_revocation = True
+        strangers = {tp.topic for tp in share} - self._joined_with
+        self._due = None
+        if owned - share:
+            self._due = "partitions were given up, so that others can take them"
+        elif strangers:
+            self._due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
+        self.words = f"{len(share - owned)} new, {len(owned - share)} given up, {len(share)} in all"
+
+    def revoke(self, identity: Identity, now: float) -> bool:
+        """Give up what the new share lacks."""
+        going = self._partitions.tps() - set(self._share.partitions)
+        return self.handover.give_up(going, now)
+
+    def install(self, identity: Identity, now: float) -> bool:
+        """Take what is new; the assignor hears first, then the listener."""
+        if not self._installed:
+            self.handover.take_over(sorted(set(self._share.partitions)))
+            self._installed = True
+            if self._share_of is not None:
+                self._share_of.on_assignment(self._share, GroupMetadata(*identity))
+        self.handover.tell_assigned()
+        return True
+
+    def lose(self, why: str, now: float) -> bool:
+        """Let go of everything."""
+        self._generation = NO_GENERATION
+        self._due = None
+        self._forget_leading()
+        return self.handover.lose(now)
+
+    def rejoin_reason(self, now: float) -> str | None:
+        """Compare what we joined with, and as the leader what we planned with, with how things are now."""
+        if self._due is not None:
+            return self._due
+        seen = self._metadata.version, self._subscription.version
+        if seen == self._seen:
+            return None
+        reason = topics_changed(self._joined_with, self._wanted())
+        if reason is None and self._planned_with is not None:
+            reason = shapes_changed(self._planned_with, self._shapes(self._metadata.view(self._group_topics)))
+        if reason is None:
+            self._seen = seen
+        return reason
+
+    def _assignor(self, protocol: str) -> PartitionAssignor:
+        try:
+            return self._assignors[protocol]
+        except KeyError:
+            raise KafkaProtocolError(
+                f"the coordinator chose assignor {protocol!r}, which is none of ours: {', '.join(self._assignors)}"
+            ) from None

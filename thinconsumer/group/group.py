@@ -1,0 +1,201 @@
+"""Everything of one consumer's group under one roof: what the engine steps, and what the consumer's calls ask.
+
+Owns no decision: discovery, membership, commits and the consumer's role each decide for themselves, and meet here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..assignors import GroupMetadata, PartitionAssignor
+from ..calls import Call
+from ..errors import KafkaError
+from ..link.request import Answer, Request, Target
+from ..metadata import Metadata
+from ..partitions import Partition, Partitions, PositionState
+from ..timers import NEVER, Random
+from ..types import OffsetAndMetadata, TopicPartition
+from .auto_commit import AutoCommit
+from .classic.member import ClassicMember
+from .classic.states import MemberState
+from .commits import Commits
+from .committed import Committed
+from .consumer_role import ConsumerRole
+from .coordinator import Coordinator
+from .handover import Handover
+from .identity import Identity
+from .subscription import Mode, UserSubscription
+
+if TYPE_CHECKING:
+    from ..config import ConsumerConfig
+
+
+class Group:
+    """One consumer's group: coordinator, member, commits, and the consumer's role in it."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        assignors: Sequence[PartitionAssignor],
+        partitions: Partitions,
+        metadata: Metadata,
+        random: Random,
+    ) -> None:
+        group_id = config.group_id or ""
+        self._config = config
+        self._partitions = partitions
+        self._metadata = metadata
+        self.subscription = UserSubscription()
+        self.coordinator = Coordinator(config, group_id, metadata, random)
+        self.commits = Commits(
+            config, self.coordinator, self, metadata, random, seconds_since_poll=self.seconds_since_poll
+        )
+        self.committed = Committed(config, self.coordinator, partitions, metadata, random)
+        self.auto_commit = AutoCommit(config, partitions, self.commits) if config.enable_auto_commit else None
+        self.handover = Handover(partitions, self.commits, self.auto_commit, lambda: self.subscription.listener)
+        self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.handover)
+        identity = Identity(group_id, group_instance_id=config.group_instance_id)
+        self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
+        self._managers = (self.coordinator, self.member, self.commits, self.committed)
+        self._now = 0.0
+        self._polled_at: float | None = None
+
+    # -- for the engine
+
+    def handlers(self) -> dict[str, Callable[[Answer, float], None]]:
+        """Return who takes which answers."""
+        return {manager.asker: manager.handle for manager in self._managers}
+
+    def topics(self) -> frozenset[str]:
+        """Return the topics that metadata is needed for."""
+        return self.role.topics() if self.subscription.is_subscribed else frozenset()
+
+    @property
+    def wants_all_topics(self) -> bool:
+        """Whether topics are chosen by pattern."""
+        return self.subscription.mode is Mode.PATTERN
+
+    def step(self, now: float) -> list[Request]:
+        """Let everything that can happen without users' code, happen."""
+        self._now = now
+        self.member.attended(now)
+        return [request for manager in self._managers for request in manager.step(now)]
+
+    def take_drops(self) -> list[Target]:
+        """Return connections to give up, since something that nobody waits for any more is parked on them."""
+        drops, self.member.drops = self.member.drops, []
+        return drops
+
+    def wake_at(self, now: float) -> float:
+        """Return when to step again even if nothing arrives; users' code that is due is another matter."""
+        return min(self.handover.waiting_until(), *(manager.wake_at(now) for manager in self._managers))
+
+    def restart(self, now: float) -> None:
+        """Start over with new connections; who we are and what we own stays."""
+        for manager in self._managers:
+            manager.restart(now)
+
+    # -- for the shell
+
+    def polled(self, now: float) -> None:
+        """Note that the user polls: what earlier polls returned counts as processed."""
+        self._polled_at = now
+        self.member.polled(now)
+        if self.auto_commit is not None:
+            self.auto_commit.poll(now)
+
+    def has_work(self, now: float) -> bool:
+        """Return whether users' code is due."""
+        return self.member.has_work(now) and self.handover.waiting_until() == NEVER
+
+    def work(self, now: float, *, every: bool) -> bool:
+        """Run one piece of users' code, and return whether that got us any further. What it raises comes out.
+
+        Without ``every`` only what the rest of the group waits for: the leader's plan, not listeners.
+        """
+        return self.member.has_work(now, every=every) and self.member.work(now, every=every)
+
+    def take_error(self) -> Exception | None:
+        """Return what a listener has raised in a rebalance that went on nevertheless."""
+        error, self.handover.error = self.handover.error, None
+        return error
+
+    def errors(self) -> Iterable[KafkaError]:
+        """Return what every poll has to raise until it is cured."""
+        for error in (self.member.error, self.coordinator.error, self.committed.error):
+            if error is not None:
+                yield error
+
+    @property
+    def held(self) -> str | None:
+        """Why no records may be handed out now: we were away for so long that they may be somebody else's."""
+        return self.member.held
+
+    # -- for commits
+
+    @property
+    def identity(self) -> Identity:
+        """Who we are to the coordinator now."""
+        return self.member.identity
+
+    @property
+    def is_member(self) -> bool:
+        """Whether commits are those of a member; by hand, nobody is."""
+        return self.subscription.is_subscribed
+
+    @property
+    def rebalancing(self) -> bool:
+        """Whether a join or a sync is due or out: what is said of the old generation may not be taken."""
+        return self.member.rebalancing
+
+    def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
+        """Take what the coordinator said to a commit: we are not who we thought we are."""
+        self.member.expelled(error, identity, now)
+
+    def seconds_since_poll(self, now: float) -> float | None:
+        """Return how long ago ``poll`` was called; None if it never was."""
+        return None if self._polled_at is None else now - self._polled_at
+
+    def owns(self, tp: TopicPartition) -> bool:
+        """Return whether the partition is ours still."""
+        return tp in self._partitions
+
+    # -- for the consumer
+
+    def metadata(self) -> GroupMetadata:
+        """Return who we are, for transactional producers."""
+        return GroupMetadata(*self.member.identity)
+
+    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what a commit of everything commits: how far earlier calls have handed out."""
+        return {p.tp: position_of(p) for p in self._partitions if p.has_position}
+
+    def ask_committed(self, tps: Iterable[TopicPartition]) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
+        """Ask what is committed for these."""
+        return self.committed.ask(tps)
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float, callback: Any = None
+    ) -> Call[None]:
+        """Have offsets committed; the call settles when they are, or cannot be."""
+        return self.commits.add(offsets, deadline, callback)
+
+    def subscribed(self) -> None:
+        """Take part in the group from now on, if we do not already."""
+        if self.member.state is MemberState.UNSUBSCRIBED:
+            self.member.subscribe("the consumer subscribed")
+
+    def assign_by_hand(self, tps: Iterable[TopicPartition]) -> None:
+        """Read these, from where the group has committed."""
+        self.subscription.assign()
+        self._partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
+
+    def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
+        """Leave the group; what is owned has been given up before."""
+        self.member.leave(why, now, leave_group=leave_group)
+
+
+def position_of(partition: Partition) -> OffsetAndMetadata:
+    """Return a partition's position as it is committed, with the epoch of what was handed out last (KIP-320)."""
+    return OffsetAndMetadata(partition.cursor.offset, "", partition.cursor.epoch)
