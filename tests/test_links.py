@@ -442,73 +442,6 @@ def test_kip_1102_rebootstrap_forgets_everything():
     assert desk.cluster.brokers[1].connections == []
 
 
-# -- doubts: where somebody else may lead by now
-
-
-def doubts(desk, seconds=0.1):
-    """Step for so long; return how often each doubt came up."""
-    found, end = [], desk.now + seconds
-    while desk.now < end:
-        found += desk.links.take_doubts(desk.now)
-        desk.turn(end)
-    return found
-
-
-def test_a_connection_that_breaks_is_a_doubt_once_though_nothing_was_in_flight():
-    desk = Desk().connect(1)
-    desk.network.kill("kafka1", 9092)
-    (doubt,) = doubts(desk, 5.0)
-    assert doubt.startswith("node 1: backing off") and "connection reset" in doubt
-
-
-@pytest.mark.parametrize("fault", ["kill", "black_hole"])
-def test_a_node_that_somebody_waits_for_and_cannot_be_reached_is_a_doubt_all_the_time(fault):
-    """A host that is gone swallows packets: attempts fail every 20 s only, and nobody may wait that long to ask."""
-    desk = Desk().connect(1)
-    desk.network.reset("kafka1", 9092)
-    getattr(desk.network, fault)("kafka1", 9092)
-    assert len(doubts(desk)) == 1
-    desk.send(1, allowance=100.0)
-    assert desk.links.take_doubts(desk.now)
-    desk.run(1.0)
-    if fault == "black_hole":
-        assert desk.links.take_doubts(desk.now)
-
-
-def test_a_first_attempt_is_a_doubt_only_once_it_is_slow():
-    desk = Desk()
-    desk.network.black_hole("kafka2", 9092)
-    desk.know()
-    desk.send(2, allowance=100.0)
-    assert doubts(desk, HEDGE - 0.1) == []
-    assert doubts(desk, 0.2)
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        lambda desk: desk.cluster.clock.advance(700.0),
-        lambda desk: desk.links.update_nodes([]),
-        lambda desk: desk.links.rebootstrap(desk.now),
-        lambda desk: desk.links.update_nodes([Node(1, "elsewhere", 9092)]),
-    ],
-    ids=["idle", "gone", "rebootstrap", "moved"],
-)
-def test_what_we_close_ourselves_is_no_doubt(end):
-    desk = Desk().connect(1)
-    end(desk)
-    assert doubts(desk, 1.0) == []
-
-
-def test_bootstrap_servers_are_never_doubted():
-    """Whoever they are, nothing is known of them that could have changed."""
-    desk = Desk(node_ids=(1,))
-    desk.answer_to(desk.send())
-    desk.network.kill("kafka1", 9092)
-    desk.send()
-    assert doubts(desk, 3.0) == []
-
-
 # -- outages
 
 
@@ -599,20 +532,6 @@ def test_an_outage_counts_only_time_that_somebody_attended():
     assert desk.now - desk.links.outage(desk.now).since < 3.0
     desk.run(30.0)
     assert 29.0 < desk.now - desk.links.outage(desk.now).since < 34.0
-
-
-def test_an_absence_in_the_middle_of_connecting_counts_only_up_to_when_we_wanted_to_be_called():
-    """What comes in at the end of the absence gives the connection new time; that must not be counted backwards."""
-    desk = Desk(node_ids=(1,))
-    request = desk.send(allowance=100_000.0)
-    desk.turn(desk.now)
-    due = desk.links.wake_at()
-    assert due <= desk.now + 12.0  # the setup timeout, with its jitter
-    desk.cluster.clock.advance(700.0)
-    desk.turn(desk.now)  # connected, long ago; what versions the broker speaks is asked now
-    assert not desk.links.any_ready()
-    assert desk.now - desk.links.outage(desk.now).since == pytest.approx(due - desk.began)
-    assert desk.answer_to(request).response
 
 
 def test_an_outage_is_forgotten_when_nothing_was_wanted_for_a_while():
