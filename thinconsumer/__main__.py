@@ -2,7 +2,11 @@
 
 import sys
 
-from .cli import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from .cli import main
+
+        code = main()
+    except KeyboardInterrupt:  # before it was there to take it
+        code = 130
+    sys.exit(code)

@@ -77,6 +77,15 @@ def test_a_topic_grows_but_does_not_shrink(new_cluster):
     assert raised.value.code == Code.INVALID_PARTITIONS
 
 
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "a" * 250])
+def test_a_name_that_is_not_legal_is_refused_whoever_asks(new_cluster, name):
+    cluster = new_cluster()
+    with pytest.raises(ControllerError, match="name is invalid") as error:
+        cluster.create_topic(name)
+    assert error.value.code == Code.INVALID_TOPIC_EXCEPTION
+    assert cluster.controller.image.topics == {}
+
+
 def test_a_deleted_topic_is_gone_and_its_name_is_free(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     cluster.produce("t", [b"old"])

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,19 @@ def test_ctrl_c_is_130_at_once_and_silent(commands):
     assert child.returncode == 130
     assert time.monotonic() - started < 4  # bootstrap_timeout_ms is 5000
     assert (out, err) == ("", "")
+
+
+def test_ctrl_c_that_came_up_as_something_else_is_130_too(capsys, monkeypatch):
+    """In the middle of an import it may: RuntimeError, for one, when a class is being made."""
+
+    def run(options):
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    command = types.ModuleType("thinconsumer.cli.topics")
+    command.describe, command.run = lambda parser: None, run
+    monkeypatch.setitem(sys.modules, command.__name__, command)
+    assert main(["topics"]) == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_reader_who_has_seen_enough_is_141_and_silent(commands):

@@ -67,6 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = _run(words)
             sys.stdout.flush()
         except Exception as error:
+            if _is_of_an_interrupt(error):
+                raise KeyboardInterrupt from error
             if is_debugging or isinstance(error, (UsageError, BrokenPipeError)):
                 raise
             code = _failed(error)
@@ -81,6 +83,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _drop_output()
         code = UNHEARD
     return code
+
+
+def _is_of_an_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C is behind it: Python wraps what comes up while it makes a class, in an import for one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _replace_closed_streams() -> None:

@@ -12,7 +12,7 @@ from thinconsumer.wire.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.error_codes import BY_CODE, Code
 
 
 def topic(name="t", partitions=1, replicas=1, assignment=(), configs=()):
@@ -94,6 +94,7 @@ def test_refusals_say_why(new_cluster, client_of, wanted, code):
     (told,) = client_of(cluster, 1).ask(create(wanted)).topics
     assert told.error_code == code
     assert told.error_message
+    assert told.error_message != BY_CODE[code].text  # which clients know, and say themselves
     assert (told.num_partitions, told.configs, told.topic_id) == (-1, [], bytes(16))
     assert sorted(cluster.controller.image.topics) == ["a.b", "there"]
 
