@@ -389,6 +389,16 @@ def test_what_may_not_be_committed_any_more_when_it_is_written_is_left_out(world
     assert not call.done
 
 
+def test_nothing_is_written_between_join_and_sync(world):
+    """What will be ours is not known yet, and the coordinator would refuse it."""
+    world.add((A, 7))
+    (request,) = world.commits.step(world.now)
+    world.membership.rebalancing = True
+    assert request.build(9).topics != []
+    world.membership.identity = Identity("g", 6, "me")
+    assert request.build(9).topics == []
+
+
 def test_lost_membership_writes_nothing_and_fails_at_once(world):
     """Not even what is about to be written, and never as somebody without a generation."""
     call = world.add((A, 7))

@@ -152,6 +152,8 @@ class CommitQueue:
 
     def give_up(self, pending: Pending, failure: Failure) -> None:
         """Settle a call now; what of it is on its way may be written all the same."""
+        if pending.number not in self._calls:
+            return  # one without offsets, which was waiting for the one before it to be given up
         for tp in pending.left:
             pending.failed[tp] = failure
         pending.left.clear()
@@ -181,6 +183,11 @@ class CommitQueue:
         where[tp] = entry
         if newer is not None:
             self._merge(where, tp, newer)
+
+    def clear(self) -> None:
+        """Forget entries that nobody waits for any more; for when every call is settled."""
+        self.ready.clear()
+        self.delayed.clear()
 
     def release(self) -> None:
         """Have what was delayed sent again."""

@@ -142,7 +142,8 @@ class Commits:
         self._standing.note()
         self._expire(now)
         self._fail_without_coordinator(now)
-        if self._queue.idle and self._flight is None:
+        if self._queue.idle:
+            self._queue.clear()
             self._coordinator.unwant(self.asker)
             return []
         self._coordinator.want(self.asker)
@@ -152,7 +153,9 @@ class Commits:
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` has something to do by itself."""
-        due = NEVER if self._queue.idle else self._queue.due_at()
+        if self._queue.idle:
+            return NEVER
+        due = self._queue.due_at()
         if self._flight is None and not self._standing.held and self._coordinator.target(CHANNEL) is not None:
             if self._queue.ready:
                 due = min(due, self._retry.wake_at())

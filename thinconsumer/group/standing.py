@@ -101,6 +101,9 @@ class Standing:
             return Objection("refused", "it was committed by hand, and since then the group assigns partitions")
         if who is None or before.member_id != who.member_id:
             return Objection(self._loss(before), f"{_described(before)} is not in the group any more")
+        if who.generation_id > before.generation_id + 1:
+            # In a generation whose sync we missed it may have been another's, who went on from an older commit.
+            return Objection("rebalance_in_progress", f"{_described(before)} missed a generation since")
         if self._membership is not None and self._membership.owns(tp):
             return None
         return Objection("rebalance_in_progress", f"it was {_described(before)}'s, and went to another member since")

@@ -1,0 +1,151 @@
+"""What each code means to a commit, and what the error says: the reason, the partitions, and no limit that was kept."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.errors import (
+    CommitFailedError,
+    GroupAuthorizationFailedError,
+    RebalanceInProgressError,
+    SaslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+)
+from thinconsumer.group.commit_errors import ADVICE, RETRIABLE, Failure, Verdict, final_error, reason_of, verdict
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+SETTINGS = SimpleNamespace(session_timeout_ms=10_000, max_poll_interval_ms=300_000)
+LIMITS = ("session_timeout_ms", "max_poll_interval_ms")
+
+
+def error_of(failures, what="commit"):
+    """Return what a call raises."""
+    return final_error(SETTINGS, "g", failures, what)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (Code.NONE, Verdict.DONE),
+        (Code.COORDINATOR_LOAD_IN_PROGRESS, Verdict.LOADING),
+        (Code.COORDINATOR_NOT_AVAILABLE, Verdict.LOST),
+        (Code.NOT_COORDINATOR, Verdict.LOST),
+        (Code.REQUEST_TIMED_OUT, Verdict.LOST),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, Verdict.PARTITION),
+        (Code.UNKNOWN_TOPIC_ID, Verdict.PARTITION),
+        (Code.INCONSISTENT_TOPIC_ID, Verdict.PARTITION),
+        (Code.ILLEGAL_GENERATION, Verdict.STAMP),
+        (Code.UNKNOWN_MEMBER_ID, Verdict.STAMP),
+        (Code.GROUP_ID_NOT_FOUND, Verdict.STAMP),
+        (Code.REBALANCE_IN_PROGRESS, Verdict.STAMP),
+        (Code.FENCED_INSTANCE_ID, Verdict.STAMP),
+        (Code.OFFSET_METADATA_TOO_LARGE, Verdict.REFUSED),
+        (Code.INVALID_COMMIT_OFFSET_SIZE, Verdict.REFUSED),
+        (Code.TOPIC_AUTHORIZATION_FAILED, Verdict.REFUSED),
+        (Code.GROUP_AUTHORIZATION_FAILED, Verdict.REFUSED),
+        (Code.INVALID_GROUP_ID, Verdict.REFUSED),
+        (Code.UNKNOWN_SERVER_ERROR, Verdict.REFUSED),
+        (Code.NETWORK_EXCEPTION, Verdict.RETRY),
+        (12_345, Verdict.REFUSED),
+    ],
+)
+def test_verdict_on_a_code(code, expected):
+    """The general table says the rest: what is retriable is asked again, anything else is the user's."""
+    assert verdict(code) is expected
+
+
+def test_every_code_has_a_verdict_and_none_that_may_pass_is_final():
+    """A code that somebody adds to the table gets one by its columns."""
+    for code, row in BY_CODE.items():
+        assert verdict(code) is not Verdict.REFUSED or not row.retriable
+
+
+#: Every code by which a commit can end, and what it is called.
+ENDS = [
+    (Code.UNKNOWN_MEMBER_ID, "unknown_member"),
+    (Code.GROUP_ID_NOT_FOUND, "unknown_member"),
+    (Code.ILLEGAL_GENERATION, "illegal_generation"),
+    (Code.REBALANCE_IN_PROGRESS, "rebalance_in_progress"),
+    (Code.FENCED_INSTANCE_ID, "fenced"),
+    (Code.OFFSET_METADATA_TOO_LARGE, "metadata_too_large"),
+    (Code.INVALID_COMMIT_OFFSET_SIZE, "metadata_too_large"),
+    (Code.UNKNOWN_SERVER_ERROR, "refused"),
+]
+
+
+@pytest.mark.parametrize("seconds", [None, 0.4, 12.0, 400.0])
+@pytest.mark.parametrize(("code", "reason"), ENDS)
+def test_pain_D3_error_has_reason_partitions_and_names_only_limits_that_were_exceeded(code, reason, seconds):
+    """A commit that failed half a second after a poll has nothing to do with max_poll_interval_ms."""
+    cause = to_error(code, api="OffsetCommit", node_id=1)
+    error = error_of({A: Failure(reason_of(cause), str(cause), cause, seconds)})
+    assert isinstance(error, CommitFailedError)
+    assert (error.reason, error.partitions, error.seconds_since_poll) == (reason, (A,), seconds)
+    assert error.retriable == (reason == "rebalance_in_progress")
+    assert isinstance(error, RebalanceInProgressError) == (reason == "rebalance_in_progress")
+    assert error.__cause__ is cause
+    for text in ("t-0", "'g'", BY_CODE[code].name, ADVICE[reason]):
+        assert text in str(error)
+    limits = [name for name in LIMITS if f"{name}=" in str(error)]
+    from_absence = reason in ("unknown_member", "illegal_generation", "rebalance_in_progress")
+    expected = {12.0: ["session_timeout_ms"], 400.0: list(LIMITS)}.get(seconds or 0, [])
+    assert limits == (expected if from_absence else [])
+    if limits:
+        assert f"{seconds:.1f} s after the last poll" in str(error)
+
+
+@pytest.mark.parametrize("reason", sorted(ADVICE))
+def test_errors_survive_pickling(reason):
+    """Spark's and multiprocessing's workers send them on."""
+    error = error_of({A: Failure(reason, "why", None, 1.0)})
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.reason, again.partitions, again.retriable) == (reason, (A,), reason in RETRIABLE)
+    assert str(again) == str(error)
+
+
+def test_gravest_reason_counts_and_all_partitions_are_named():
+    """What membership was lost for explains more than what merely took too long."""
+    error = error_of({A: Failure("timeout", "slow"), B: Failure("unknown_member", "gone")})
+    assert isinstance(error, CommitFailedError)
+    assert (error.reason, error.partitions) == ("unknown_member", (A, B))
+    assert "gone" in str(error)
+
+
+def test_many_partitions_are_counted():
+    """A thousand names are no help in a log."""
+    error = error_of({TopicPartition("t", n): Failure("timeout", "slow") for n in range(1000)})
+    assert "and 995 more" in str(error)
+    assert len(str(error)) < 400
+
+
+def test_authorization_errors_are_raised_as_they_are():
+    """All topics in one."""
+    topic = to_error(Code.TOPIC_AUTHORIZATION_FAILED, api="OffsetCommit", node_id=1, partition=A)
+    u = TopicPartition("u", 3)
+    failure = Failure(reason_of(topic), str(topic), topic)
+    error = error_of({A: failure, u: failure, B: Failure("timeout", "slow")})
+    assert isinstance(error, TopicAuthorizationFailedError)
+    assert error.topics == ("t", "u")
+    assert error.partition is None
+    alone = error_of({u: failure})
+    assert isinstance(alone, TopicAuthorizationFailedError)
+    assert (alone.topics, alone.partition) == (("u",), u)
+    group = to_error(Code.GROUP_AUTHORIZATION_FAILED)
+    found = error_of({A: Failure(reason_of(group), "", group)})
+    assert found is group
+    assert isinstance(found, GroupAuthorizationFailedError)
+    assert found.group_id == "g"
+    login = to_error(Code.SASL_AUTHENTICATION_FAILED)
+    assert isinstance(error_of({A: Failure(reason_of(login), "", login)}), SaslAuthenticationFailedError)
+
+
+def test_call_without_partitions_that_waited_for_others_in_vain():
+    """There is nothing to name."""
+    error = error_of({})
+    assert isinstance(error, CommitFailedError)
+    assert (error.reason, error.partitions, error.retriable) == ("timeout", (), True)

@@ -1,0 +1,235 @@
+"""The queue of commits: merging, settling, deadlines, and starting over after an interrupt at any line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from thinconsumer.errors import CommitFailedError, KafkaError
+from thinconsumer.group.commit_errors import Failure
+from thinconsumer.group.commit_queue import BYTES_MAX, CommitQueue
+from thinconsumer.group.identity import Identity
+from thinconsumer.types import OffsetAndMetadata, TopicPartition
+
+A, B, C = (TopicPartition("t", n) for n in range(3))
+WHO = Identity("g", 5, "me")
+LATE = Failure("timeout", "late")
+
+
+def explain(failures: Any, what: str) -> KafkaError:
+    """Name what failed."""
+    return CommitFailedError(what, reason="timeout", partitions=failures)
+
+
+@pytest.fixture
+def queue() -> CommitQueue:
+    return CommitQueue(explain)
+
+
+def add(queue: CommitQueue, *pairs: tuple[TopicPartition, int], deadline: float = 60.0, callback: Any = None) -> Any:
+    """Queue a call."""
+    return queue.add({tp: OffsetAndMetadata(offset) for tp, offset in pairs}, WHO, deadline, callback)
+
+
+def taken(queue: CommitQueue) -> dict[TopicPartition, int]:
+    """Return what the next request would hold."""
+    return {tp: entry.value.offset for tp, entry in queue.take("g").items()}
+
+
+def test_calls_are_merged_and_settled_together(queue):
+    """The last value wins; whoever was overtaken succeeds with it."""
+    first, second = add(queue, (A, 5), (B, 5)), add(queue, (A, 2))
+    entries = queue.take("g")
+    assert {tp: entry.value.offset for tp, entry in entries.items()} == {A: 2, B: 5}
+    queue.written(A, entries[A])
+    assert second.call.done
+    assert not first.call.done
+    queue.written(B, entries[B])
+    assert first.call.done
+    assert queue.idle
+
+
+def test_what_is_put_back_goes_under_what_came_since(queue):
+    """And both calls wait for it."""
+    first = add(queue, (A, 5))
+    entries = queue.take("g")
+    second = add(queue, (A, 2))
+    queue.put_back(A, entries[A])
+    entries = queue.take("g")
+    assert entries[A].value.offset == 2
+    queue.written(A, entries[A])
+    assert first.call.done
+    assert second.call.done
+
+
+def test_delayed_partition_keeps_newer_commits_with_it(queue):
+    """Until it is released."""
+    add(queue, (A, 5))
+    entries = queue.take("g")
+    add(queue, (A, 6))
+    queue.put_back(A, entries[A], delayed=True)
+    add(queue, (A, 7), (B, 1))
+    assert taken(queue) == {B: 1}
+    queue.release()
+    assert taken(queue) == {A: 7}
+
+
+def test_failed_partitions_are_named_when_the_call_is_through(queue):
+    """Not before: what is not named was written."""
+    call = add(queue, (A, 1), (B, 1), (C, 1)).call
+    entries = queue.take("g")
+    queue.failed(A, entries[A], LATE)
+    queue.written(B, entries[B])
+    assert not call.done
+    queue.failed(C, entries[C], LATE)
+    with pytest.raises(CommitFailedError) as caught:
+        call.result()
+    assert caught.value.partitions == (A, C)
+
+
+def test_deadlines_pass_in_their_own_order(queue):
+    """Not in that of the calls."""
+    slow, quick = add(queue, (A, 1), deadline=60), add(queue, (A, 2), deadline=5)
+    assert queue.due_at() == 5
+    assert queue.expired(4.9) == []
+    assert queue.expired(5) == [quick]
+    queue.give_up(quick, LATE)
+    assert quick.call.done
+    assert not slow.call.done
+    assert queue.due_at() == 60
+    # The later call's value wins all the same: it may have been written already, and must not be undone.
+    assert taken(queue) == {A: 2}
+
+
+def test_deadlines_of_settled_calls_do_not_pile_up(queue):
+    """Most commits take milliseconds and have a minute."""
+    for number in range(1000):
+        add(queue, (A, number), deadline=60.0 + number)
+        entries = queue.take("g")
+        queue.written(A, entries[A])
+        queue.expired(1.0)
+    assert len(queue._deadlines) < 100
+    assert queue.due_at() == float("inf") or queue.expired(5000.0) == []
+
+
+def test_what_nobody_waits_for_is_not_taken(queue):
+    """Its call has failed, or was abandoned."""
+    late, gone = add(queue, (A, 1), deadline=5), add(queue, (B, 1))
+    queue.give_up(late, LATE)
+    gone.call.abandoned = True
+    assert taken(queue) == {}
+    assert queue.expired(1.0) == [gone]
+
+
+def test_calls_without_offsets_wait_for_those_before_them_only(queue):
+    """Any number of them, and none settles twice."""
+    heard: list[int] = []
+    add(queue, (A, 1), deadline=5)
+    for number in range(3000):
+        add(queue, deadline=5, callback=lambda offsets, error, n=number: heard.append(n))
+    add(queue, (B, 1), deadline=9)
+    expired = queue.expired(5)
+    for pending in expired:
+        queue.give_up(pending, LATE)
+    while queue.finished:
+        queue.finished.popleft().tell()
+    assert heard == list(range(3000))
+    assert len(queue) == 1
+
+
+def test_call_without_offsets_can_time_out_before_the_others(queue):
+    """It says that others took too long."""
+    add(queue, (A, 1), deadline=60)
+    waits = add(queue, deadline=5)
+    (expired,) = queue.expired(5)
+    assert expired is waits
+    queue.give_up(waits, LATE)
+    with pytest.raises(CommitFailedError):
+        waits.call.result()
+    assert len(queue) == 1
+
+
+def test_request_is_limited_in_bytes_but_never_empty(queue):
+    """A single note larger than the limit still goes out, for the broker to judge."""
+    note = "x" * BYTES_MAX
+    for tp in (A, B):
+        queue.add({tp: OffsetAndMetadata(1, note)}, WHO, 60.0)
+    assert list(queue.take("g")) == [A]
+    assert list(queue.take("g")) == [B]
+
+
+class _Interrupt(BaseException):
+    """Stands in for KeyboardInterrupt."""
+
+
+def _interrupted(after: int, run: Any) -> bool:
+    """Run with an interrupt at the ``after``th event in this room; return whether it struck."""
+    left = [after]
+
+    def trace(frame: Any, event: str, arg: Any) -> Any:
+        if "commit_queue" not in frame.f_code.co_filename:
+            return None
+        left[0] -= 1
+        if left[0] == 0:
+            raise _Interrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    except _Interrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_interrupt_at_any_line_loses_no_call_and_tells_none_twice():
+    """After it everything is rebuilt from the calls, as when connections are made anew."""
+    after = 0
+    while True:
+        after += 1
+        queue = CommitQueue(explain)
+        heard: list[tuple[int, str]] = []
+
+        def add_one(number: int, *pairs: Any, queue: CommitQueue = queue, heard: Any = heard, **more: Any) -> Any:
+            callback = lambda offsets, error: heard.append((number, "bad" if error else "good"))  # noqa: E731
+            return add(queue, *pairs, callback=callback, **more)
+
+        calls = [add_one(0, (A, 0), (B, 0)), add_one(1, (A, 1)), add_one(2)]
+        entries = queue.take("g")
+        calls += [add_one(3, (A, 3), (C, 3)), add_one(4, (C, 4))]
+
+        def work(queue: CommitQueue = queue, entries: Any = entries, add_one: Any = add_one) -> None:
+            queue.written(B, entries.pop(B))
+            queue.put_back(A, entries.pop(A), delayed=True)
+            queue.failed(C, queue.take("g")[C], LATE)
+            add_one(5, (B, 5))
+            queue.release()
+
+        struck = _interrupted(after, work)
+        queue.rebuild(entries)
+        while queue.ready:
+            for tp, entry in queue.take("g").items():
+                queue.written(tp, entry)
+        assert queue.idle
+        while queue.finished:
+            queue.finished.popleft().tell()
+        assert [number for number, _ in sorted(heard)] in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5])
+        assert all(pending.call.done for pending in calls)
+        if not struck:
+            break
+    assert after > 50
+
+
+def test_rebuilding_keeps_the_newest_value_even_of_a_call_that_timed_out(queue):
+    """It may have been written before the interrupt."""
+    add(queue, (A, 1))
+    late = add(queue, (A, 2), deadline=5)
+    entries = queue.take("g")
+    queue.give_up(late, LATE)
+    queue.rebuild(entries)
+    assert taken(queue) == {A: 2}

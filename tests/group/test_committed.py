@@ -1,0 +1,407 @@
+"""Committed offsets: asked in every version, placed only where the cursor still waits, every error a way of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thinconsumer.errors import (
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    TopicAuthorizationFailedError,
+)
+from thinconsumer.group.committed import PARTITIONS_MAX
+from thinconsumer.partitions import PositionEvent, PositionState
+from thinconsumer.types import OffsetAndMetadata, TopicPartition
+from thinconsumer.wire.error_codes import Code, to_error
+from thinconsumer.wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+A, B, C = (TopicPartition("t", n) for n in range(3))
+U = TopicPartition("u", 0)
+IDS = {"t": b"t" * 16, "u": b"u" * 16}
+S = PositionState
+
+
+class Asked:
+    """A question as the coordinator reads it."""
+
+    def __init__(self, request: Any, version: int) -> None:
+        version = min(version, request.max_version())
+        self.request, self.version = request, version
+        built = request.build(version)
+        self.message = OffsetFetchRequest.decode(built.encode(version), version)
+        self.topics = self.message.topics if version < 8 else self.message.groups[0].topics
+
+    @property
+    def tps(self) -> set[TopicPartition]:
+        names = {topic_id: name for name, topic_id in IDS.items()}
+        return {
+            TopicPartition(names[topic.topic_id] if self.version >= 10 else topic.name, index)
+            for topic in self.topics
+            for index in topic.partition_indexes
+        }
+
+
+def ask(world, version: int = 9) -> Asked | None:
+    """Step, and return what the coordinator reads, if anything."""
+    found = [Asked(request, version) for request in world.committed.step(world.now)]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def later(world, version: int = 9) -> Asked:
+    """Let time pass until something is asked."""
+    for _ in range(50):
+        found = ask(world, version)
+        if found is not None:
+            return found
+        if world.coordinator.node_id is None:
+            world.find(1)
+        world.now = max(
+            min(world.committed.wake_at(world.now), world.coordinator.wake_at(world.now)), world.now + 0.001
+        )
+        world.coordinator.step(world.now)
+    raise AssertionError("nothing was ever asked")
+
+
+def tell(world, asked: Asked, offsets: dict[TopicPartition, Any], *, group_code: int = 0) -> None:
+    """Answer: (offset, epoch, metadata), or an error code, by partition; those not named have none committed."""
+    version = asked.version
+    row_cls = OffsetFetchResponsePartition if version < 8 else OffsetFetchResponsePartitions
+    topic_cls = OffsetFetchResponseTopic if version < 8 else OffsetFetchResponseTopics
+    topics: dict[str, Any] = {}
+    for tp in sorted(asked.tps):
+        said = offsets.get(tp, (-1, -1, ""))
+        if said == "left out":
+            continue
+        topic = topics.setdefault(tp.topic, topic_cls(name=tp.topic))
+        if version >= 8:
+            topic.topic_id = IDS.get(tp.topic, bytes(16))
+        row = row_cls(partition_index=tp.partition, committed_offset=-1, metadata="")
+        if isinstance(said, int):
+            row.error_code = said
+        else:
+            row.committed_offset, row.committed_leader_epoch, row.metadata = said
+        topic.partitions.append(row)
+    if version < 8:
+        response = OffsetFetchResponse(topics=list(topics.values()), error_code=group_code)
+    else:
+        group = OffsetFetchResponseGroup(group_id="g", topics=list(topics.values()), error_code=group_code)
+        response = OffsetFetchResponse(groups=[group])
+    world.respond(asked.request, response, version, world.committed)
+
+
+@pytest.fixture
+def waiting(world):
+    """Two partitions that start from what the group has committed."""
+    world.topics(IDS)
+    world.partitions.assign([A, B], start=S.AWAITING_COMMITTED)
+    return list(world.partitions)
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_partitions_start_where_the_group_left_off_or_by_policy(world, waiting, version):
+    """In every version: with an epoch from 5 on, stable only from 7 on, by groups from 8 on, by topic ids in 10."""
+    asked = ask(world, version)
+    assert asked.version == version
+    assert asked.tps == {A, B}
+    assert asked.message.require_stable == (version >= 7)
+    tell(world, asked, {A: (42, 3, "note")})
+    found, none = waiting
+    assert (found.state, found.cursor.offset) == (S.VALIDATING, 42)
+    epoch = 3 if version >= 5 else -1
+    assert found.cursor.epoch == epoch
+    assert found.committed == OffsetAndMetadata(42, "note", epoch)
+    assert none.state is S.AWAITING_RESET
+    assert none.committed is None
+    assert ask(world) is None
+
+
+def test_names_are_used_while_an_id_is_unknown(world):
+    """One request cannot mix names and ids."""
+    world.topics({"t": IDS["t"]})
+    world.partitions.assign([A, U], start=S.AWAITING_COMMITTED)
+    asked = ask(world, 10)
+    assert asked.version == 9
+    assert asked.tps == {A, U}
+
+
+def test_one_request_is_out_and_what_comes_later_is_asked_after_it(world, waiting):
+    """Nobody is asked about twice."""
+    first = ask(world)
+    world.partitions.assign([A, B, C], start=S.AWAITING_COMMITTED)
+    assert ask(world) is None
+    tell(world, first, {A: (1, -1, ""), B: (2, -1, "")})
+    assert ask(world).tps == {C}
+
+
+def test_answer_for_a_cursor_that_was_replaced_is_dropped(world, waiting):
+    """A seek meanwhile wins, and so does a partition that was lost and has come back."""
+    sought, returned = waiting
+    asked = ask(world)
+    sought.place(PositionEvent.SEEK, 7)
+    world.partitions.assign([A])
+    world.partitions.assign([A, B], start=S.AWAITING_COMMITTED)
+    tell(world, asked, {A: (42, -1, ""), B: (43, -1, "")})
+    assert sought.cursor.offset == 7
+    assert returned.cursor.offset == -1
+    back = world.partitions.get(B)
+    assert back.state is S.AWAITING_COMMITTED
+    assert ask(world).tps == {B}
+
+
+def test_many_partitions_are_asked_about_in_several_requests(world):
+    """Each answer may hold 4 KB of metadata for each of them."""
+    tps = [TopicPartition("t", n) for n in range(PARTITIONS_MAX + 10)]
+    world.partitions.assign(tps, start=S.AWAITING_COMMITTED)
+    sizes = []
+    while (asked := ask(world)) is not None:
+        sizes.append(len(asked.tps))
+        tell(world, asked, {})
+    assert sizes == [PARTITIONS_MAX, 10]
+    call = world.committed.ask(tps)
+    sizes.clear()
+    while not call.done:
+        asked = ask(world)
+        sizes.append(len(asked.tps))
+        tell(world, asked, {})
+    assert sizes == [PARTITIONS_MAX, 10]
+
+
+# -- users' questions
+
+
+def test_question_gets_offsets_and_none_where_there_is_none(world):
+    """With note and epoch."""
+    call = world.committed.ask([A, B])
+    tell(world, ask(world), {A: (42, 3, "note")})
+    assert call.result() == {A: OffsetAndMetadata(42, "note", 3), B: None}
+    assert world.committed.ask([]).result() == {}
+    assert ask(world) is None
+
+
+def test_question_asked_while_a_request_is_out_gets_an_answer_of_its_own(world):
+    """What was committed in between has to be in it."""
+    first = world.committed.ask([A])
+    asked = ask(world)
+    second = world.committed.ask([A])
+    tell(world, asked, {A: (1, -1, "")})
+    assert first.result() == {A: OffsetAndMetadata(1)}
+    assert not second.done
+    tell(world, ask(world), {A: (2, -1, "")})
+    assert second.result() == {A: OffsetAndMetadata(2)}
+
+
+def test_abandoned_question_is_not_asked(world):
+    """Nor is the coordinator wanted for it."""
+    call = world.committed.ask([A])
+    call.abandoned = True
+    assert ask(world) is None
+    assert world.committed.wake_at(world.now) == float("inf")
+
+
+def test_question_about_what_may_not_be_read_fails(world):
+    """With the topic."""
+    call = world.committed.ask([A, U])
+    tell(world, ask(world), {U: int(Code.TOPIC_AUTHORIZATION_FAILED)})
+    with pytest.raises(TopicAuthorizationFailedError) as caught:
+        call.result()
+    assert caught.value.topics == ("u",)
+
+
+def test_question_waits_for_what_passes_and_keeps_what_it_has(world):
+    """Only the rest is asked again, after a pause, with the reason for a timeout's message."""
+    call = world.committed.ask([A, B])
+    tell(world, ask(world), {A: (1, -1, ""), B: int(Code.UNSTABLE_OFFSET_COMMIT)})
+    assert ask(world) is None
+    assert call.last_error.name == "UNSTABLE_OFFSET_COMMIT"
+    asked = later(world)
+    assert asked.tps == {B}
+    tell(world, asked, {B: (2, -1, "")})
+    assert call.result() == {A: OffsetAndMetadata(1), B: OffsetAndMetadata(2)}
+
+
+# -- errors
+
+
+@pytest.mark.parametrize("version", [1, 2, 7, 8, 10])
+@pytest.mark.parametrize(
+    ("code", "node"),
+    [
+        (Code.COORDINATOR_LOAD_IN_PROGRESS, 1),
+        (Code.COORDINATOR_NOT_AVAILABLE, None),
+        (Code.NOT_COORDINATOR, None),
+    ],
+    ids=lambda x: getattr(x, "name", str(x)),
+)
+def test_coordinator_that_is_none_or_not_ready_is_asked_again_or_replaced(world, waiting, version, code, node):
+    """In version 1 partitions carry the group's errors."""
+    call = world.committed.ask([A])
+    asked = ask(world, version)
+    rows = {A: int(code), B: int(code)} if version == 1 else {}
+    tell(world, asked, rows, group_code=0 if version == 1 else int(code))
+    assert world.coordinator.node_id == node
+    assert waiting[0].trouble.code == code
+    assert waiting[0].error is None
+    assert world.committed.error is None
+    assert ask(world) is None
+    tell(world, later(world, version), {A: (1, -1, ""), B: (1, -1, "")})
+    assert waiting[0].cursor.offset == 1
+    assert call.result() == {A: OffsetAndMetadata(1)}
+
+
+def test_connection_that_ends_is_a_lost_coordinator(world, waiting):
+    """And says so to whoever waits."""
+    call = world.committed.ask([A])
+    world.break_off(ask(world).request)
+    assert world.coordinator.node_id is None
+    assert isinstance(waiting[0].trouble, KafkaConnectionError)
+    assert isinstance(call.last_error, KafkaConnectionError)
+    tell(world, later(world), {A: (1, -1, ""), B: (1, -1, "")})
+    assert waiting[0].cursor.offset == 1
+
+
+@pytest.mark.parametrize("version", [1, 5, 9])
+def test_group_that_may_not_be_seen_is_raised_by_every_poll_until_it_is_granted(world, waiting, version):
+    """Asked again with pauses meanwhile; a user's own question fails at once."""
+    call = world.committed.ask([A])
+    for _ in range(3):
+        asked = later(world, version)
+        code = int(Code.GROUP_AUTHORIZATION_FAILED)
+        tell(world, asked, dict.fromkeys((A, B), code) if version == 1 else {}, group_code=0 if version == 1 else code)
+        assert isinstance(world.committed.error, GroupAuthorizationFailedError)
+        assert world.committed.error.group_id == "g"
+    with pytest.raises(GroupAuthorizationFailedError):
+        call.result()
+    tell(world, later(world, version), {A: (1, -1, "")})
+    assert world.committed.error is None
+    assert waiting[0].cursor.offset == 1
+
+
+def test_refusal_that_nobody_waits_for_any_more_is_forgotten(world):
+    """Else every poll would raise what one committed() was refused."""
+    call = world.committed.ask([A])
+    tell(world, ask(world), {}, group_code=int(Code.GROUP_AUTHORIZATION_FAILED))
+    assert call.done
+    assert ask(world) is None
+    assert world.committed.error is None
+
+
+def test_topic_that_may_not_be_read_stops_its_partitions_only(world, waiting):
+    """Raised by every poll, asked about with growing pauses, cured by an ACL."""
+    started = world.now
+    tell(world, ask(world), {A: int(Code.TOPIC_AUTHORIZATION_FAILED), B: (2, -1, "")})
+    assert isinstance(waiting[0].error, TopicAuthorizationFailedError)
+    assert waiting[1].cursor.offset == 2
+    for _ in range(4):
+        asked = later(world)
+        assert asked.tps == {A}
+        tell(world, asked, {A: int(Code.TOPIC_AUTHORIZATION_FAILED)})
+    assert world.now - started > 1.0
+    tell(world, later(world), {})
+    assert waiting[0].error is None
+    assert waiting[0].state is S.AWAITING_RESET
+
+
+@pytest.mark.parametrize(
+    "said",
+    [int(Code.UNSTABLE_OFFSET_COMMIT), int(Code.UNKNOWN_TOPIC_OR_PARTITION), int(Code.UNKNOWN_TOPIC_ID), "left out"],
+)
+def test_partition_whose_offset_is_not_known_for_now_waits_and_says_why(world, waiting, said):
+    """A transaction is about to change it, metadata is behind, or the broker has overlooked it."""
+    tell(world, ask(world), {A: said, B: (2, -1, "")})
+    assert waiting[0].state is S.AWAITING_COMMITTED
+    assert waiting[0].trouble is not None
+    assert waiting[0].error is None
+    assert ask(world) is None
+    assert world.now < world.committed.wake_at(world.now) < world.now + 1
+    tell(world, later(world), {A: (1, -1, "")})
+    assert waiting[0].cursor.offset == 1
+    assert waiting[0].trouble is None
+
+
+def test_unknown_topics_have_metadata_refreshed(world, waiting):
+    """The topic may have been made anew."""
+    tell(world, ask(world), {A: int(Code.UNKNOWN_TOPIC_ID)})
+    assert world.metadata._reason is not None
+
+
+def test_broker_without_a_common_version_is_raised(world, waiting):
+    """It will not have one tomorrow."""
+    call = world.committed.ask([A])
+    error = to_error(Code.UNSUPPORTED_VERSION, api="OffsetFetch")
+    world.break_off(ask(world).request, error)
+    assert world.committed.error is error
+    assert world.coordinator.node_id == 1
+    assert call.done
+
+
+# -- the coordinator
+
+
+def test_coordinator_is_wanted_only_while_somebody_waits(world):
+    """A consumer that has its positions needs none, unless it commits."""
+    world.coordinator.unwant("test")
+    world.coordinator.lost(1, "gone", world.now)
+    ask(world)
+    assert world.coordinator.step(world.now) == []
+    world.partitions.assign([A], start=S.AWAITING_COMMITTED)
+    ask(world)
+    assert world.coordinator.step(world.now)
+
+
+def test_reason_for_having_no_coordinator_reaches_those_who_wait(world, waiting):
+    """A timeout of position() or committed() then says more than that time has passed."""
+    call = world.committed.ask([A])
+    world.coordinator.lost(1, "gone", world.now)
+    world.find(1, Code.COORDINATOR_NOT_AVAILABLE)
+    assert ask(world) is None
+    assert waiting[0].trouble.name == "COORDINATOR_NOT_AVAILABLE"
+    assert call.last_error.name == "COORDINATOR_NOT_AVAILABLE"
+    assert world.committed.wake_at(world.now) == float("inf")
+
+
+def test_question_goes_to_the_new_coordinator_when_it_moves(world, waiting):
+    """A stopped broker answers nothing for as long as its connection stands; what it says later is dropped."""
+    stopped = ask(world)
+    world.now += 4
+    assert ask(world) is None
+    assert world.coordinator.step(world.now)  # somebody else is asked
+    world.coordinator.lost(1, "no heartbeat", world.now)
+    world.find(2)
+    asked = ask(world)
+    assert asked.request.target.node_id == 2
+    tell(world, stopped, {A: (1, -1, "")})
+    assert waiting[0].state is S.AWAITING_COMMITTED
+    tell(world, asked, {A: (2, -1, "")})
+    assert waiting[0].cursor.offset == 2
+
+
+def test_restart_asks_again(world, waiting):
+    """The answer went with the connection."""
+    call = world.committed.ask([A])
+    lost = ask(world)
+    world.committed.restart(world.now)
+    asked = ask(world)
+    assert asked.tps == {A, B}
+    tell(world, lost, {A: (1, -1, "")})
+    assert not call.done
+    tell(world, asked, {A: (2, -1, "")})
+    assert call.result() == {A: OffsetAndMetadata(2)}
+
+
+def test_one_line_says_where_partitions_start(world, waiting, caplog):
+    """Whatever their number."""
+    caplog.set_level("INFO", "thinconsumer")
+    tell(world, ask(world), {A: (42, 3, "")})
+    (line,) = [r.getMessage() for r in caplog.records if r.name.endswith("committed")]
+    assert "1 partitions start at their committed offsets, 1 have none" in line
