@@ -32,3 +32,23 @@ def test_the_example_of_a_users_test_passes(tmp_path):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
+
+
+def test_the_pool_of_workers_settles_four_times(tmp_path):
+    """Twelve shards, each with one worker after each change; the last one waits for a session to end."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "worker_pool.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line.split("  ")[0] for line in done.stdout.splitlines()] == [
+        "two workers",
+        "a strong third one",
+        "bob leaves",
+        "cid is not heard of again",
+    ]

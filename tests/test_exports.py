@@ -15,7 +15,7 @@ import pytest
 import thinconsumer
 
 #: Modules whose ``__all__`` users import from the top level. They join the list by existing.
-PUBLIC = ("consumer", "errors", "types", "assignors", "group")
+PUBLIC = ("consumer", "errors", "types", "assignors", "group", "member")
 #: Public places of their own: what they hold is imported from there.
 PLACES = ("testing", "spark", "config", "broker")
 #: Rooms hand over single names that belong at the top although the rest of them does not.

@@ -34,7 +34,7 @@ LADDER = (
     {"group", "fetch", "produce", "admin"},
     {"engine"},
     {"net"},
-    {"consumer"},
+    {"consumer", "member"},
     {"testing", "cli", "spark"},
 )
 MAY_IMPORT = {room: set(chain(*LADDER[:rung])) for rung, rooms in enumerate(LADDER) for room in rooms}

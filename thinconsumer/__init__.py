@@ -52,6 +52,7 @@ from .errors import (
     WakeupError,
 )
 from .group import RebalanceListener
+from .member import GroupMember
 from .types import (
     ClusterView,
     ConsumerRecord,
@@ -79,6 +80,7 @@ __all__ = [
     "GroupAuthorizationFailedError",
     "GroupError",
     "GroupMaxSizeReachedError",
+    "GroupMember",
     "GroupMetadata",
     "IllegalArgumentError",
     "IllegalStateError",

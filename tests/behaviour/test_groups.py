@@ -253,7 +253,7 @@ def test_auto_commit_covers_what_earlier_polls_returned_and_nothing_more(world3,
     world3.write(topic, [b"%d" % n for n in range(10)])
     found = member([topic], group, EAGER, max_poll_records=4, auto_commit_interval_ms=0)
     together(world3, found, until=lambda: len(found.records) >= 8)
-    assert found.consumer.committed(tp) in (None, 4)
+    assert found.consumer.committed(tp) in (None, 0, 4)
     found.poll(100)
     with pytest.raises(ZeroDivisionError), found.consumer:
         raise ZeroDivisionError

@@ -6,7 +6,7 @@ engine and a shell of its own: what it promises about positions and interruption
 """
 
 from .engine import ClientEngine, Manager
-from .options import ClientOptions
+from .options import ClientOptions, shared
 from .shell import ClientShell, to_seconds
 
-__all__ = ["ClientEngine", "ClientOptions", "ClientShell", "Manager", "to_seconds"]
+__all__ = ["ClientEngine", "ClientOptions", "ClientShell", "Manager", "shared", "to_seconds"]

@@ -21,7 +21,8 @@ LEAST_PAUSE = 0.01
 C = TypeVar("C", bound="ClientOptions")
 
 
-def _shared(name: str) -> Any:
+def shared(name: str) -> Any:
+    """Declare a field as the consumer's option of this name."""
     declared = OPTIONS[name]
     return dataclasses.field(default=declared.default, metadata={"option": declared})
 
@@ -39,24 +40,24 @@ def section(title: str) -> Callable[..., Any]:
 class ClientOptions:
     """What every client has to know. Build it with :meth:`from_options`: the constructor checks nothing."""
 
-    bootstrap_servers: tuple[HostPort, ...] = _shared("bootstrap_servers")
-    client_id: str = _shared("client_id")
-    default_api_timeout_ms: int = _shared("default_api_timeout_ms")
-    metadata_max_age_ms: int = _shared("metadata_max_age_ms")
-    metadata_recovery_strategy: str = _shared("metadata_recovery_strategy")
-    metadata_recovery_rebootstrap_trigger_ms: int = _shared("metadata_recovery_rebootstrap_trigger_ms")
-    allow_auto_create_topics: bool = _shared("allow_auto_create_topics")
-    request_timeout_ms: int = _shared("request_timeout_ms")
-    retry_backoff_ms: int = _shared("retry_backoff_ms")
-    retry_backoff_max_ms: int = _shared("retry_backoff_max_ms")
-    reconnect_backoff_ms: int = _shared("reconnect_backoff_ms")
-    reconnect_backoff_max_ms: int = _shared("reconnect_backoff_max_ms")
-    socket_connection_setup_timeout_ms: int = _shared("socket_connection_setup_timeout_ms")
-    socket_connection_setup_timeout_max_ms: int = _shared("socket_connection_setup_timeout_max_ms")
-    connections_max_idle_ms: float = _shared("connections_max_idle_ms")
-    max_in_flight_requests_per_connection: int = _shared("max_in_flight_requests_per_connection")
-    receive_message_max_bytes: int = _shared("receive_message_max_bytes")
-    security_protocol: str = _shared("security_protocol")
+    bootstrap_servers: tuple[HostPort, ...] = shared("bootstrap_servers")
+    client_id: str = shared("client_id")
+    default_api_timeout_ms: int = shared("default_api_timeout_ms")
+    metadata_max_age_ms: int = shared("metadata_max_age_ms")
+    metadata_recovery_strategy: str = shared("metadata_recovery_strategy")
+    metadata_recovery_rebootstrap_trigger_ms: int = shared("metadata_recovery_rebootstrap_trigger_ms")
+    allow_auto_create_topics: bool = shared("allow_auto_create_topics")
+    request_timeout_ms: int = shared("request_timeout_ms")
+    retry_backoff_ms: int = shared("retry_backoff_ms")
+    retry_backoff_max_ms: int = shared("retry_backoff_max_ms")
+    reconnect_backoff_ms: int = shared("reconnect_backoff_ms")
+    reconnect_backoff_max_ms: int = shared("reconnect_backoff_max_ms")
+    socket_connection_setup_timeout_ms: int = shared("socket_connection_setup_timeout_ms")
+    socket_connection_setup_timeout_max_ms: int = shared("socket_connection_setup_timeout_max_ms")
+    connections_max_idle_ms: float = shared("connections_max_idle_ms")
+    max_in_flight_requests_per_connection: int = shared("max_in_flight_requests_per_connection")
+    receive_message_max_bytes: int = shared("receive_message_max_bytes")
+    security_protocol: str = shared("security_protocol")
 
     @property
     def retry_backoff(self) -> Backoff:

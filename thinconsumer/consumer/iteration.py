@@ -40,7 +40,8 @@ class Iteration:
         handover = self.handover
         # Another call has settled what was taken, and perhaps moved: what is left here is no longer ours to give.
         shell = self._shell
-        over = handover is not shell.handover or shell.torn or handover.taken is None or handover.taken >= handover.count
+        taken = handover.taken
+        over = handover is not shell.handover or shell.torn or taken is None or taken >= handover.count
         if over or (shell.driver.now() >= self._drive_at and self._drive()):
             handover = self._refill()
         taken = handover.taken or 0

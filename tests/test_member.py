@@ -1,0 +1,205 @@
+"""Groups of one's own kind: who is told what in which order, who leads, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from thinconsumer import GroupMember
+from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, WakeupError
+from thinconsumer.testing import Simulation
+
+TASKS = [b"%d" % n for n in range(6)]
+
+
+class Worker(GroupMember):
+    """Notes what it is told; as the leader deals the tasks out in turn."""
+
+    def __init__(self, sim, name="w", kind="tasks", **options):
+        self.name, self.share, self.heard, self.fails, self.reason = name, [], [], {}, None
+        options = {"group_id": "g", "heartbeat_interval_ms": 300, **options}
+        protocols = options.pop("protocols", ["deal"])
+        super().__init__(kind, protocols, driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options)
+
+    def hear(self, what):
+        self.heard.append(what)
+        error = self.fails.pop(what, None)
+        if error is not None:
+            raise error
+
+    def metadata(self, protocol):
+        return f"{self.name} by {protocol}".encode()
+
+    def perform_assignment(self, leader_id, protocol, members):
+        assert leader_id == self.group_metadata().member_id
+        self.hear("perform")
+        self.seen = {metadata.decode() for metadata in members.values()}
+        turns = itertools.cycle(sorted(members))
+        shares = {member: [] for member in members}
+        for task in TASKS:
+            shares[next(turns)].append(task)
+        return {member: b",".join(tasks) for member, tasks in shares.items()}
+
+    def on_join_prepare(self):
+        self.hear("prepare")
+        self.share = []
+
+    def on_join_complete(self, protocol, share):
+        self.hear("complete")
+        self.share = share.split(b",") if share else []
+
+    def rejoin_reason(self):
+        reason, self.reason = self.reason, None
+        return reason
+
+
+@pytest.fixture
+def sim():
+    return Simulation(seed=1, brokers=3)
+
+
+@pytest.fixture
+def worker(sim):
+    made = []
+
+    def make(*args, **options):
+        made.append(Worker(sim, *args, **options))
+        return made[-1]
+
+    yield make
+    for found in made:
+        found.close()
+
+
+def settle(sim, *workers, seconds=60):
+    """Poll in turn until every task has one worker and each worker has some."""
+    deadline = sim.now() + seconds
+    while sorted(task for w in workers for task in w.share) != TASKS or not all(
+        w.is_stable and w.share for w in workers
+    ):
+        assert sim.now() < deadline, [(w, w.heard) for w in workers]
+        for found in workers:
+            found.poll(20)
+
+
+def test_work_is_shared_by_who_is_there(sim, worker):
+    ann = worker("ann")
+    settle(sim, ann)
+    assert ann.heard == ["perform", "complete"]
+    bob = worker("bob")
+    settle(sim, ann, bob)
+    assert ann.heard[2:] == ["prepare", "perform", "complete"] and bob.heard == ["complete"]
+    assert ann.seen == {"ann by deal", "bob by deal"}
+    assert len(ann.share) == len(bob.share) == 3
+    assert ann.group_metadata().generation_id == bob.group_metadata().generation_id == 2
+    bob.close()
+    assert bob.heard == ["complete", "prepare"] and bob.share == []
+    settle(sim, ann)
+
+
+def test_the_coordinator_elects_a_protocol_that_all_know(sim, worker):
+    ann, bob = worker("ann", protocols=["new", "old"]), worker("bob", protocols=["old"])
+    settle(sim, ann, bob)
+    leader = next(w for w in (ann, bob) if "perform" in w.heard)
+    assert leader.seen == {"ann by old", "bob by old"}
+
+
+def test_a_member_that_was_away_has_lost_its_share(sim, worker):
+    short = {"session_timeout_ms": 6000, "max_poll_interval_ms": 6000}
+    ann, bob = worker("ann", **short), worker("bob", **short)
+    settle(sim, ann, bob)
+    kept = list(bob.share)
+    deadline = sim.now() + 20
+    while sorted(ann.share) != TASKS:
+        assert sim.now() < deadline
+        ann.poll(100)
+    assert bob.share == kept, "nobody has told it"
+    settle(sim, ann, bob)
+    assert bob.heard[-2:] == ["prepare", "complete"], "lost counts as prepare unless it is told apart"
+
+
+def test_new_work_makes_the_group_plan_anew(sim, worker):
+    ann = worker("ann")
+    settle(sim, ann)
+    for ask in (lambda: setattr(ann, "reason", "new work"), lambda: ann.request_rejoin("new work")):
+        del ann.heard[:]
+        ask()
+        while ann.heard != ["prepare", "perform", "complete"]:
+            ann.poll(20)
+            assert len(ann.heard) <= 3
+
+
+@pytest.mark.parametrize(
+    ("what", "calls"),
+    [("perform", ["perform", "perform", "complete"]), ("complete", ["perform", "complete", "complete"])],
+)
+def test_what_is_raised_comes_out_of_poll_and_is_tried_again(sim, worker, what, calls):
+    ann = worker("ann")
+    ann.fails = {what: LookupError()}
+    with pytest.raises(LookupError):
+        settle(sim, ann)
+    settle(sim, ann)
+    assert ann.heard == calls
+
+
+def test_what_prepare_raises_comes_out_and_the_group_goes_on(sim, worker):
+    ann = worker("ann")
+    settle(sim, ann)
+    ann.fails = {"prepare": LookupError()}
+    ann.request_rejoin("why not")
+    with pytest.raises(LookupError):
+        ann.poll(5000)
+    ann.share = []
+    settle(sim, ann)
+    assert ann.heard == ["perform", "complete", "prepare", "perform", "complete"]
+
+
+def test_shares_for_strangers_are_refused(sim, worker):
+    ann = worker("ann")
+    ann.perform_assignment = lambda leader_id, protocol, members: {"stranger": b""}
+    with pytest.raises(IllegalStateError, match="stranger"):
+        settle(sim, ann)
+
+
+def test_driving_keeps_alive_and_calls_nothing_back(sim, worker):
+    short = {"session_timeout_ms": 6000}
+    ann = worker("ann", **short)
+    settle(sim, ann)
+    heard = list(ann.heard)
+    for _ in range(100):
+        ann.drive()
+        sim.run_for(0.2)
+    assert ann.heard == heard and ann.is_stable
+    ann.poll(0)
+    assert ann.is_stable and ann.heard == heard
+
+
+def test_a_wakeup_ends_the_poll_that_waits(sim, worker):
+    ann = worker("ann")
+    ann.wakeup()
+    with pytest.raises(WakeupError):
+        ann.poll(1000)
+    settle(sim, ann)
+
+
+@pytest.mark.filterwarnings("ignore:without group_id")
+def test_what_cannot_be_is_refused_at_once(sim):
+    with pytest.raises(IllegalArgumentError, match="consumer"):
+        Worker(sim, kind="consumer")
+    for protocols in ([], ["a", "a"], "deal"):
+        with pytest.raises(IllegalArgumentError, match="protocols"):
+            Worker(sim, protocols=protocols)
+    with pytest.raises(KafkaConfigurationError, match="group_id"):
+        Worker(sim, group_id=None, heartbeat_interval_ms=3000)
+    with pytest.raises(KafkaConfigurationError, match="session_timeout_ms"):
+        Worker(sim, session_timeout=5)
+
+
+def test_after_closing_nothing_works_but_closing_again(sim, worker):
+    ann = worker("ann")
+    settle(sim, ann)
+    ann.close()
+    ann.close()
+    with pytest.raises(IllegalStateError, match="closed"):
+        ann.poll(0)
