@@ -129,7 +129,7 @@ class Links:
         return [
             f"node {route.node_id}: {route.describe(now)}"
             for route in self._routes.values()
-            if route in lost or (route.queue and not route.ready and (route.failures or route.is_slow(now)))
+            if (route.queue and not route.ready and (route.failures or route.is_slow(now))) or (lost and route in lost)
         ]
 
     def step(self, now: float) -> None:
@@ -153,18 +153,21 @@ class Links:
         self._stepped_at = now
         self._dirty = False
         if self.outage_since is not None:
-            self._due_at = self._due()
+            self._due_at = self._due(self._all_routes())
 
     def wake_at(self) -> float:
         """Return when :meth:`step`, or the driver, has something to do even if nothing comes."""
         if self._dirty or self._shared.answers or self._has_commands():
             return self._stepped_at
-        # What has come, and nobody has looked at, would else wait for a deadline.
-        return self._stepped_at if any(route.has_news for route in self._all_routes()) else self._due()
+        routes = self._all_routes()
+        for route in routes:
+            if route.has_news:
+                return self._stepped_at  # what has come, and nobody has looked at, would else wait for a deadline
+        return self._due(routes)
 
-    def _due(self) -> float:
+    def _due(self, routes: Iterable[Route]) -> float:
         due = self._any_wake
-        for route in self._all_routes():
+        for route in routes:
             # An idle link's moment is hours away, but every step asks every route: the loop is written out.
             if (moment := route.wake_at()) < due:
                 due = moment
@@ -201,7 +204,7 @@ class Links:
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
-        self._due_at = min(self._due_at, self._due())
+        self._due_at = min(self._due_at, self._due(self._all_routes()))
         self._inside = False
 
     # -- what the cluster looks like

@@ -143,7 +143,7 @@ class Route:
     def has_news(self) -> bool:
         """Whether the driver has called the link so that :meth:`step` has something to do, or has to send for it."""
         link = self.link
-        return link is not None and (link.over or link.unsent or (link.ready and not self._ready_noted))
+        return link is not None and (link.unsent or link.over or (not self._ready_noted and link.ready))
 
     # -- from the owner
 
