@@ -144,7 +144,6 @@ class Coordinator:
         if fresh:
             self._retry.not_before = now
         self._asks.clear()
-        self._doubts.clear()
         self.version += 1
         self.node_id = None
         self._move(CoordinatorEvent.LOST)

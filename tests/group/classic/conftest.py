@@ -384,7 +384,7 @@ def world() -> World:
     return World()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_world() -> type[World]:
     """Return what makes worlds."""
     return World

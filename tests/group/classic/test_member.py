@@ -331,6 +331,26 @@ def test_it_counts(world):
     assert stats.rebalanced_at == 1000.0 and stats.answered_at == stats.heartbeat_at == 1006.0
 
 
+def test_a_sync_that_fails_asks_the_role_anew(world):
+    """What it owns is part of the join, and so is whether it leads."""
+    world.script.leads = True
+    world.script.lines[SyncGroupRequest] += [Code.REBALANCE_IN_PROGRESS, SILENCE]
+    world.join()
+    assert world.role.calls.count("protocols") == 2 and world.role.calls.count("prepare") == 1
+    world.member.leave("x", world.now)
+    assert not world.member.leads
+
+
+def test_trouble_that_is_over_is_forgotten(world):
+    """Expelled now and then for an hour: each time it is back at once."""
+    world.join()
+    for number in range(2, 12):
+        world.run(7.0)
+        world.script.lines[HeartbeatRequest].append(Code.UNKNOWN_MEMBER_ID)
+        world.run(3.0, until=lambda: not world.script.lines[HeartbeatRequest])
+        assert world.member.state is S.STABLE and world.member.identity == Identity("g", number, f"m{number}")
+
+
 # -- what can only be wrong
 
 

@@ -103,6 +103,18 @@ def test_an_interrupt_leaves_everything_to_be_done_again(world, call):
     assert world.role.calls.count(call) == 2 and sorted(set(world.role.calls)) == sorted(WHOLE)
 
 
+def test_an_interrupt_that_left_work_begun_is_mended_by_a_restart(world):
+    """It can strike between any two statements, the last ones of a call included."""
+    world.reach(S.ASSIGNING)
+    world.heal()
+    world.member._working = True
+    world.run(1.0)
+    assert world.member.state is S.ASSIGNING
+    world.restart()
+    world.turn()
+    assert world.member.state is S.STABLE
+
+
 # -- users' code that calls us
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from thinconsumer.group.classic.rounds import READY_WITHIN, Round
 from thinconsumer.group.role import JoinedMember
-from thinconsumer.timers import NEVER
 from thinconsumer.wire.join_group import JoinGroupResponse, JoinGroupResponseMember
 
 
@@ -28,9 +27,12 @@ def test_a_follower_hands_in_nothing():
     assert not attempt.leads and attempt.plan == {} and attempt.protocol == "a"
 
 
-def test_beginning_again_keeps_the_reason_and_the_beginning():
+def test_beginning_again_asks_the_role_anew():
     attempt = Round("why", 3.0, protocols=[("a", b"")])
     attempt.joined(response(), 5.0)
     attempt.ready, attempt.plan = True, {"m": b""}
     attempt.again()
-    assert attempt == Round("why", 3.0) and attempt.ready_by == NEVER
+    assert attempt.protocols is None and not attempt.leads
+    assert (attempt.reason, attempt.started_at) == ("why", 3.0), "it is the same rebalance for its user"
+    attempt.joined(response(), 6.0)
+    assert attempt.plan is None and not attempt.ready

@@ -145,7 +145,7 @@ class ClassicMember:
         """Join again as soon as the rebalance that may be going on is over (KIP-568); ``reason`` as in KIP-800."""
         self._rejoin = reason
         if self.state is _S.PREPARING_REBALANCE and self._line.out is None:
-            self._round.protocols = None  # what it says may have changed
+            self._round.again()  # what it says may have changed
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
         """Leave the group. What is owned has to be given up before: no callbacks are called.
@@ -258,7 +258,7 @@ class ClassicMember:
         self._working = False
         self._line.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
-            self._round.protocols = None
+            self._round.again()
 
     # -- moves
 
@@ -325,7 +325,6 @@ class ClassicMember:
         said = said or self.held is not None or not self.identity.is_member
         self.identity = self.identity.behind() if verdict is Verdict.BEHIND else self.identity.lost()
         self._line.beats.forget()
-        self._rejoin = None
         self._expulsion = self.held = str(error)
         self.stats.expulsions += 1
         if verdict is not Verdict.FATAL:
@@ -370,11 +369,9 @@ class ClassicMember:
 
     def _join_anew(self) -> None:
         """Go back to where the join begins."""
+        self._round.again()
         if self.state is _S.COMPLETING_REBALANCE:
-            self._round.again()
             self._move(_E.RETRY)
-        else:
-            self._round.protocols = None
 
     # -- hearing
 
@@ -406,7 +403,6 @@ class ClassicMember:
         if error is None:
             self.stats.syncs.add(now - self._line.out_at)
             self._round.share = bytes(response.assignment)
-            self._round.taken = self._round.tried = False
             self._line.beats.heard(now)
             self._troubles.cured()
             self._move(_E.SYNCED)

@@ -35,13 +35,9 @@ class Round:
     tried: bool = False  #: Whether the role has begun to take what is new.
 
     def again(self) -> None:
-        """Go back to before the join."""
+        """Go back to before the join, of which the role is asked anew: what it owns may have changed."""
         self.protocols = None
-        self.protocol = ""
-        self.members = ()
-        self.ready_by = NEVER
-        self.leads = self.skips = self.ready = False
-        self.plan = None
+        self.leads = False
 
     def joined(self, response: JoinGroupResponse, now: float) -> None:
         """Take what the coordinator says of the new generation."""
