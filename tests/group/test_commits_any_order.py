@@ -238,5 +238,5 @@ class AnyOrder(RuleBasedStateMachine):
                 assert set(error.partitions) <= tps
 
 
-AnyOrder.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+AnyOrder.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestAnyOrder = AnyOrder.TestCase

@@ -165,15 +165,18 @@ class CommitQueue:
     def take(self, group_id: str) -> Entries:
         """Take out what goes into the next request. What nobody waits for any more is dropped."""
         taken: Entries = {}
+        left: Entries = {}
         size = 0
-        for tp, entry in list(self.ready.items()):
+        for tp, entry in self.ready.items():
             entry.calls = [pending for pending in entry.calls if not pending.call.over]
-            if entry.calls:
-                size += ROW_BYTES + len(group_id) + len(tp.topic) + 3 * len(entry.value.metadata)
-                if taken and size > BYTES_MAX:
-                    break
+            if not entry.calls:
+                continue
+            size += ROW_BYTES + len(group_id) + len(tp.topic) + 3 * len(entry.value.metadata)
+            if taken and size > BYTES_MAX:
+                left[tp] = entry
+            else:
                 taken[tp] = entry
-            del self.ready[tp]
+        self.ready = left
         return taken
 
     def put_back(self, tp: TopicPartition, entry: Entry, *, delayed: bool = False) -> None:

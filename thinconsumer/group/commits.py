@@ -194,6 +194,8 @@ class Commits:
         if who is not None and (who == self._judged or self._standing.held):
             return  # late in a rebalance nobody knows yet what will be ours
         for tp, entry in self._queue.waiting():
+            if entry.identity == who:
+                continue
             objection = self._standing.objection(tp, entry.identity)
             if objection is not None:
                 self._queue.drop(tp, self._failure(*objection, now))
@@ -284,7 +286,7 @@ class Commits:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         entries = {} if who is None or self._standing.held else flight.entries
         for tp, entry in entries.items():
-            if self._standing.objection(tp, entry.identity) is not None:
+            if entry.identity != who and self._standing.objection(tp, entry.identity) is not None:
                 continue
             flight.sent.add(tp)
             topic = topics.get(tp.topic)
