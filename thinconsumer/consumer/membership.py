@@ -56,8 +56,9 @@ class Membership:
         """Run what is due of users' code, with a step after each piece; return the time.
 
         Raises:
-            Exception: what a listener or an assignor raised.
+            Exception: what a listener, an assignor or a commit's callback raised.
         """
+        self.tell_committed()
         now = self._work(now, every=True)
         error = self.group.take_error()
         if error is not None:
@@ -136,6 +137,7 @@ class Membership:
     def unsubscribe(self) -> None:
         """Give up everything and leave; the coordinator hears of it with the next step."""
         shell, group = self._shell, self.group
+        shell.refuse_in_callback("unsubscribe()")
         now = shell.driver.now()
         self.give_up_all(now + shell.patience(None), commit=True)
         group.leave("the consumer unsubscribed", shell.driver.now())

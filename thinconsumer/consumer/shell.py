@@ -174,13 +174,17 @@ class Shell:
             raise WakeupError("wakeup() was called")
         return now
 
+    def refuse_in_callback(self, call: str) -> None:
+        """Raise if users' code that runs inside another call asks for what only that call's end allows."""
+        if self.in_callback:
+            raise IllegalStateError(f"{call} inside a callback: note that you want it, and call it when poll() is back")
+
     def poll(self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
         """Return up to ``limit`` records as soon as there are any; none after ``seconds``, or once at ``ends``.
 
         A log may end in what is never handed out, such as the end of a transaction.
         """
-        if self.in_callback:
-            raise IllegalStateError("poll() inside a callback: it is already running")
+        self.refuse_in_callback("reading")
         group = self.engine.group
         if not self.partitions and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
@@ -299,6 +303,7 @@ class Shell:
 
     def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
         """End everything; returns within ``timeout_ms``, and soon anyway. Without ``commit`` nothing is by itself."""
+        self.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
         with self._guard:
             try:
@@ -314,9 +319,12 @@ class Shell:
                     deserializer.close()
 
     def _part(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
-        if self.handover is not None and commit and self.handover.taken is None:
-            self._settle()  # poll has returned it and the user is through; of an iteration, the last one may not be
-        self.handover = None  # an iteration ends here, too
+        handover = self.handover
+        if handover is not None and commit and not self.torn:
+            if handover.taken:
+                handover.taken -= 1  # an iteration ends here, too, and what it has handed out last may not be processed
+            self._settle()
+        self.handover = None
         try:
             if self.engine.group is not None:
                 if self.torn:

@@ -1,0 +1,245 @@
+"""The group's part of the public Consumer: kafka-python's names and shapes, Java's behaviour, clear refusals."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+from kafka import KafkaConsumer
+from kafka import TopicPartition as TheirTopicPartition
+from kafka.structs import OffsetAndMetadata as TheirOffsetAndMetadata
+
+from thinconsumer import (
+    Consumer,
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaConfigurationError,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from thinconsumer.testing import Simulation
+
+TP = TopicPartition("t", 0)
+#: Not here yet.
+MISSING = {"metrics"}
+
+
+@pytest.fixture
+def sim():
+    return Simulation(seed=1, brokers=1, topics={"t": 2, "u": 1})
+
+
+@pytest.fixture
+def consumer(sim):
+    made = []
+
+    def make(*topics, **options):
+        options = {"group_id": "g", "auto_offset_reset": "earliest", **options}
+        made.append(Consumer(*topics, driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options))
+        return made[-1]
+
+    yield make
+    for found in made:
+        found.close()
+
+
+def join(consumer):
+    """Poll until there is an assignment."""
+    for _ in range(1000):
+        if consumer.assignment():
+            return
+        consumer.poll(50)
+    raise AssertionError(consumer)
+
+
+METHODS = [name for name, _ in inspect.getmembers(KafkaConsumer, inspect.isfunction) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", sorted(set(METHODS) - MISSING))
+def test_every_method_takes_what_kafka_pythons_takes(name):
+    theirs = list(inspect.signature(getattr(KafkaConsumer, name)).parameters.values())
+    ours = list(inspect.signature(getattr(Consumer, name)).parameters.values())
+    for mine, their in zip(ours, theirs):
+        assert (mine.name, mine.kind, mine.default) == (their.name, their.kind, their.default)
+    for more in ours[len(theirs) :]:
+        assert more.default is not more.empty, f"{name}({more}) needs what kafka-python does not pass"
+
+
+def test_topics_may_be_given_when_constructing(consumer):
+    found = consumer("t", "u")
+    assert found.subscription() == {"t", "u"}
+    join(found)
+    assert found.assignment() == {TP, TopicPartition("t", 1), TopicPartition("u", 0)}
+
+
+def test_topics_without_a_group_are_refused(sim):
+    with pytest.raises(KafkaConfigurationError, match="group_id"):
+        Consumer("t", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: c.subscribe(["t"]),
+        lambda c: c.commit(),
+        lambda c: c.commit_async(),
+        lambda c: c.committed(TP),
+        lambda c: c.group_metadata(),
+        lambda c: c.enforce_rebalance(),
+    ],
+)
+def test_without_a_group_what_needs_one_says_so(sim, call):
+    with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers) as consumer:
+        with pytest.raises(IllegalStateError, match="group_id"):
+            call(consumer)
+        assert consumer.subscription() == set()
+        consumer.unsubscribe()
+
+
+def test_polling_with_nothing_chosen_is_refused(consumer):
+    found = consumer()
+    for _ in range(2):
+        with pytest.raises(IllegalStateError, match="subscribe"):
+            found.poll(0)
+        found.subscribe(["t"])
+        found.poll(0)
+        found.unsubscribe()
+
+
+def test_a_new_subscription_replaces_the_old_one(consumer):
+    found = consumer("t")
+    join(found)
+    found.subscribe(["u"])
+    assert TP in found.assignment(), "until the next poll"
+    for _ in range(100):
+        found.poll(50)
+        if found.assignment() == {TopicPartition("u", 0)}:
+            break
+    assert found.assignment() == {TopicPartition("u", 0)}
+
+
+def test_offsets_come_in_any_clients_shape(consumer):
+    found = consumer("t", enable_auto_commit=False)
+    join(found)
+    found.commit({TP: 3})
+    assert (found.committed(TP), found.committed(("t", 0))) == (3, 3)
+    found.commit({TheirTopicPartition("t", 0): TheirOffsetAndMetadata(4, "note", -1)})
+    assert found.committed(TP, metadata=True) == OffsetAndMetadata(4, "note", -1)
+    found.commit({TP: OffsetAndMetadata(5, leader_epoch=0)})
+    other = TopicPartition("t", 1)
+    assert found.committed([TP, other]) == {TP: 5, other: None}
+    assert found.committed([]) == {}
+
+
+@pytest.mark.parametrize("offsets", [{TP: -1}, {TP: "1"}, {TP: None}, {"t": 1}, {TP: OffsetAndMetadata(1, 7)}])
+def test_offsets_that_cannot_be_are_refused_before_anything_is_sent(consumer, offsets):
+    found = consumer("t")
+    for call in (found.commit, found.commit_async):
+        with pytest.raises(IllegalArgumentError):
+            call(offsets)
+
+
+def test_committing_everything_is_what_earlier_calls_have_handed_out(sim, consumer):
+    found = consumer("t", enable_auto_commit=False)
+    join(found)
+    sim.produce("t", 0, [b"a", b"b", b"c"])
+    first = []
+    while len(first) < 2:
+        first += [record for records in found.poll(1000, max_records=2 - len(first)).values() for record in records]
+    found.commit()
+    assert found.committed(TP) == 2
+
+
+def test_iterating_commits_what_was_advanced_past(sim, consumer):
+    """Pain D2: the record in hand may not be processed."""
+    sim.produce("t", 0, [b"a", b"b", b"c"])
+    found = consumer("t", auto_commit_interval_ms=0)
+    for record in found:
+        if record.value == b"b":
+            break
+    found.close()
+    heir = consumer("t")
+    assert next(heir).value == b"b"
+
+
+def test_enforcing_a_rebalance_begins_a_new_generation(consumer):
+    found = consumer("t")
+    with pytest.raises(IllegalStateError, match="subscribe"):
+        consumer().enforce_rebalance()
+    join(found)
+    generation = found.group_metadata().generation_id
+    found.enforce_rebalance("because")
+    for _ in range(100):
+        found.poll(50)
+    assert found.group_metadata().generation_id == generation + 1
+    assert found.group_metadata().member_id
+
+
+def test_closing_leaves_the_group_unless_told_otherwise(sim, consumer):
+    first = consumer("t", session_timeout_ms=30000, max_poll_interval_ms=30000)
+    join(first)
+    first.close(leave_group=False)
+    began = sim.now()
+    second = consumer("t")
+    join(second)
+    assert sim.now() - began > 20, "the group waited for the end of the first one's session"
+    second.close()
+    began = sim.now()
+    third = consumer("t")
+    join(third)
+    assert sim.now() - began < 5
+
+
+def test_the_default_callback_hears_of_commits_that_have_none(consumer):
+    heard = []
+    found = consumer("t", default_offset_commit_callback=lambda offsets, error: heard.append((offsets, error)))
+    join(found)
+    found.commit_async({TP: 1})
+    for _ in range(20):
+        found.poll(50)
+    assert heard == [({TP: OffsetAndMetadata(1)}, None)]
+
+
+def test_what_is_under_way_is_committed_when_closing(consumer):
+    heard = []
+    found = consumer("t", enable_auto_commit=False)
+    join(found)
+    found.commit_async({TP: 2}, lambda offsets, error: heard.append(error))
+    found.close()
+    assert heard == [None]
+    assert consumer().committed(TP) == 2
+
+
+@pytest.mark.parametrize("call", ["poll", "close", "unsubscribe"])
+def test_inside_a_callback_what_would_pull_the_rug_is_refused(consumer, call):
+    raised = []
+
+    class Listener:
+        def on_partitions_assigned(self, assigned):
+            try:
+                getattr(found, call)()
+            except IllegalStateError as error:
+                raised.append(str(error))
+
+        def on_partitions_revoked(self, revoked):
+            pass
+
+    found = consumer()
+    found.subscribe(["t"], listener=Listener())
+    join(found)
+    assert len(raised) == 1 and "inside a callback" in raised[0]
+
+
+def test_a_commit_callback_may_call_and_what_it_raises_comes_out_of_poll(consumer):
+    found = consumer("t", enable_auto_commit=False)
+    join(found)
+
+    def told(offsets, error):
+        assert found.committed(TP) == 1
+        raise LookupError("told")
+
+    found.commit_async({TP: 1}, told)
+    with pytest.raises(LookupError, match="told"):
+        for _ in range(20):
+            found.poll(50)
+    found.poll(0)
