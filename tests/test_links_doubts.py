@@ -129,3 +129,21 @@ def test_an_absence_in_the_middle_of_connecting_counts_only_up_to_when_we_wanted
     assert watcher.now - watcher.links.outage(watcher.now).since <= HEDGE
     watcher.run(1.0)
     assert watcher.links.any_ready()
+
+
+def test_a_connection_that_is_dropped_answers_what_was_parked_on_it_and_is_no_doubt(watcher):
+    """A JoinGroup that nobody waits for any more would hold up everything behind it."""
+    target = Target(1, "group")
+    watcher.ask(target)
+    assert watcher.run(1.0) == [] and watcher.links.ready(1, "group")
+    watcher.network.pause("kafka1", 9092)
+    watcher.ask(target)
+    watcher.links.step(watcher.now)
+    watcher.links.drop(target, "the coordinator is elsewhere")
+    (answer,) = watcher.links.take_answers()
+    assert "elsewhere" in str(answer.error) and answer.request.target == target
+    assert watcher.run(1.0) == [] and not watcher.links.ready(1, "group")
+    assert watcher.links.ready(1), "the node's other connections stay"
+    watcher.links.drop(target, "twice")
+    watcher.links.drop(Target(7), "never there")
+    assert watcher.links.take_answers() == []

@@ -281,5 +281,8 @@ class _Role:
             self._user.on_lost()
         return True
 
+    def describe(self) -> str:
+        return f"a share of {len(self._share[1])} bytes"
+
     def rejoin_reason(self, now: float) -> str | None:
         return self._user.rejoin_reason()

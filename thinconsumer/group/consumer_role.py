@@ -6,7 +6,7 @@ of assignors, never by an election: it is the highest that all of them support.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
@@ -64,7 +64,8 @@ class ConsumerRole:
         self._identity = Identity(config.group_id or "")
         self._due: str | None = None  #: Why to join again as soon as this rebalance is over.
         self._installed = True
-        self.words = ""  #: What the last rebalance moved.
+        self._had: frozenset[TopicPartition] = frozenset()  #: As of the last rebalance that was over.
+        self._words = ""
 
     # -- what we want
 
@@ -181,7 +182,8 @@ class ConsumerRole:
             self._due = "partitions were given up, so that others can take them"
         elif strangers:
             self._due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
-        self.words = f"{len(share - owned)} new, {len(owned - share)} given up, {len(share)} in all"
+        came, went = share - self._had, self._had - share
+        self._words = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
     def revoke(self, identity: Identity, now: float) -> bool:
         """Give up what the new share lacks."""
@@ -196,14 +198,20 @@ class ConsumerRole:
             if self._share_of is not None:
                 self._share_of.on_assignment(self._share, GroupMetadata(*identity))
         self.handover.tell_assigned()
+        self._had = frozenset(self._share.partitions)
         return True
 
     def lose(self, why: str, now: float) -> bool:
         """Let go of everything."""
         self._generation = NO_GENERATION
         self._due = None
+        self._had = frozenset()
         self._forget_leading()
         return self.handover.lose(now)
+
+    def describe(self) -> str:
+        """Return what the last rebalance brought and took, in words."""
+        return self._words
 
     def rejoin_reason(self, now: float) -> str | None:
         """Compare what we joined with, and as the leader what we planned with, with how things are now."""
@@ -226,3 +234,11 @@ class ConsumerRole:
             raise KafkaProtocolError(
                 f"the coordinator chose assignor {protocol!r}, which is none of ours: {', '.join(self._assignors)}"
             ) from None
+
+
+def _listed(what: str, tps: Collection[TopicPartition]) -> str:
+    """Return how many, and the first few: one log line has to do."""
+    if not tps:
+        return f"none {what}"
+    names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(tps)[:5])
+    return f"{len(tps)} {what} ({names}{', ...' if len(tps) > 5 else ''})"

@@ -57,7 +57,8 @@ class Group:
         self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.handover)
         identity = Identity(group_id, group_instance_id=config.group_instance_id)
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
-        self._managers = (self.coordinator, self.member, self.commits, self.committed)
+        # Discovery comes last: the others say in their steps whether they need it.
+        self._managers = (self.member, self.commits, self.committed, self.coordinator)
         self._now = 0.0
         self._polled_at: float | None = None
 

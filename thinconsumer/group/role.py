@@ -73,6 +73,10 @@ class Role(Protocol):
         """The coordinator has expelled us: what was ours may be somebody else's already. ``seeds/004``: lost."""
         ...
 
+    def describe(self) -> str:
+        """Return what the rebalance that is just over has changed, for the one line that is logged about it."""
+        ...
+
     def rejoin_reason(self, now: float) -> str | None:
         """Return why a stable member should join again (its subscription or the cluster changed), if it should.
 

@@ -1,0 +1,293 @@
+"""The consumer's role: which protocol its list of assignors means, what it says of itself, and why it joins again."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+import pytest
+
+from thinconsumer.assignors import Assignment, PartitionAssignor, RebalanceProtocol
+from thinconsumer.assignors.registry import create
+from thinconsumer.config import ConsumerConfig
+from thinconsumer.errors import KafkaProtocolError
+from thinconsumer.group.consumer_role import ConsumerRole
+from thinconsumer.group.handover import Handover
+from thinconsumer.group.identity import Identity
+from thinconsumer.group.role import JoinedMember
+from thinconsumer.group.subscription import UserSubscription
+from thinconsumer.metadata import Metadata, Topic
+from thinconsumer.partitions import Partitions
+from thinconsumer.types import Node, PartitionInfo, TopicPartition
+from thinconsumer.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
+
+ME = Identity("g").joined(3, "me")
+
+
+class Commits:
+    """Always through."""
+
+    idle = True
+
+
+class Mine(PartitionAssignor):
+    """A plug-in that adds bytes, and notes what it is told."""
+
+    name = "mine"
+    supported_protocols = (RebalanceProtocol.EAGER, RebalanceProtocol.COOPERATIVE)
+
+    def __init__(self):
+        self.told = []
+
+    def subscription_user_data(self, topics):
+        return ",".join(topics).encode()
+
+    def assign(self, cluster, subscriptions):
+        self.seen = cluster, subscriptions
+        first = max(subscriptions)
+        every = [TopicPartition(t, p.partition) for t, ps in cluster.partitions.items() for p in ps]
+        return {first: Assignment(tuple(every), b"yours")}
+
+    def on_assignment(self, assignment, metadata):
+        self.told.append((assignment, metadata))
+
+
+class World:
+    """A role, without a group around it."""
+
+    def __init__(self, *strategy, topics=("t",), **options):
+        self.config = ConsumerConfig.from_options(group_id="g", **options)
+        self.metadata = Metadata(self.config, random.Random(1))
+        self.partitions = Partitions()
+        self.subscription = UserSubscription()
+        self.heard = []
+        self.subscription.subscribe(topics, None, self)
+        self.assignors = create(strategy)
+        handover = Handover(self.partitions, Commits(), None, lambda: self.subscription.listener)
+        self.role = ConsumerRole(
+            self.config, self.assignors, self.subscription, self.partitions, self.metadata, handover
+        )
+        self.metadata.nodes = {1: Node(1, "h", 9092, "r1"), 2: Node(2, "h", 9093, "r2")}
+        self.topic("t", 2)
+
+    def topic(self, name, partitions, leader=1):
+        found = Topic(name)
+        found.partitions = {n: PartitionInfo(name, n, leader, 0, (leader,), (leader,), ()) for n in range(partitions)}
+        self.metadata.topics[name] = found
+        self.metadata.version += 1
+
+    def on_partitions_assigned(self, assigned):
+        self.heard.append(("assigned", sorted(assigned)))
+
+    def on_partitions_revoked(self, revoked):
+        self.heard.append(("revoked", sorted(revoked)))
+
+    def on_partitions_lost(self, lost):
+        self.heard.append(("lost", sorted(lost)))
+
+    def says(self):
+        return {name: decode_subscription(data) for name, data in self.role.protocols()}
+
+    def do(self, call, *args):
+        for _ in range(5):
+            if call(*args):
+                return
+        raise AssertionError("not done")
+
+    def rebalance(self, *tps, protocol=None, identity=ME):
+        """One whole round, as the member would have it."""
+        del self.heard[:]
+        self.do(self.role.prepare, identity, 0.0)
+        self.role.protocols()
+        self.role.take(identity, protocol or self.assignors[0].name, encode_assignment(tps), 0.0)
+        self.do(self.role.revoke, identity, 0.0)
+        self.do(self.role.install, identity, 0.0)
+        return self.heard
+
+
+A, B, C = (TopicPartition("t", n) for n in range(3))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "cooperative"),
+    [
+        (["range"], False),
+        (["range", "cooperative-sticky"], False),
+        (["cooperative-sticky", "range"], False),
+        (["cooperative-sticky"], True),
+        ([Mine], True),
+        ([Mine(), "cooperative-sticky"], True),
+        (["sticky"], False),
+    ],
+)
+def test_the_list_means_what_all_of_it_can_do(strategy, cooperative):
+    """Pain E7: an election never changes it."""
+    assert World(*strategy).role.is_cooperative is cooperative
+
+
+def test_eager_revokes_all_then_assigns_all():
+    world = World("range")
+    assert world.rebalance(A, B, identity=Identity("g")) == [("assigned", [A, B])], "nothing to revoke at first"
+    assert world.rebalance(B) == [("revoked", [A, B]), ("assigned", [B])]
+    assert world.rebalance() == [("revoked", [B]), ("assigned", [])]
+    assert world.rebalance(A) == [("revoked", []), ("assigned", [A])]
+
+
+def test_cooperative_tells_only_what_changes():
+    world = World("cooperative-sticky")
+    assert world.rebalance(A, B) == [("assigned", [A, B])]
+    kept = world.partitions.require(B)
+    assert world.rebalance(B, C) == [("revoked", [A]), ("assigned", [C])]
+    assert world.partitions.require(B) is kept, "its position and what is buffered stay"
+    assert "others can take them" in world.role.rejoin_reason(0.0)
+    assert world.rebalance(B, C) == [("assigned", [])]
+    assert world.role.rejoin_reason(0.0) is None
+
+
+def test_cooperative_gives_up_first_what_it_does_not_subscribe_to_any_more():
+    world = World("cooperative-sticky", topics=("t", "u"))
+    U = TopicPartition("u", 0)
+    world.rebalance(A, U)
+    world.subscription.subscribe(["t"], None, world)
+    del world.heard[:]
+    world.do(world.role.prepare, ME, 0.0)
+    assert world.heard == [("revoked", [U])] and world.partitions.tps() == {A}
+
+
+def test_what_the_new_share_lacks_is_held_back_as_soon_as_it_is_known():
+    world = World("cooperative-sticky")
+    world.rebalance(A, B)
+    world.role.take(ME, "cooperative-sticky", encode_assignment([B]), 0.0)
+    assert [p.pending_revocation for p in world.partitions] == [True, False]
+
+
+def test_a_cooperative_member_says_what_it_owns_and_since_when():
+    """KIP-792."""
+    world = World("cooperative-sticky", client_rack="r1")
+    said = world.says()["cooperative-sticky"]
+    assert (said.topics, said.owned_partitions, said.generation_id, said.rack_id) == (["t"], [], -1, "r1")
+    world.rebalance(A, B)
+    said = world.says()["cooperative-sticky"]
+    assert [(t.topic, t.partitions) for t in said.owned_partitions] == [("t", [0, 1])] and said.generation_id == 3
+    world.role.lose("gone", 0.0)
+    said = world.says()["cooperative-sticky"]
+    assert (said.owned_partitions, said.generation_id) == ([], -1)
+
+
+def test_an_eager_member_owns_nothing_when_it_joins():
+    world = World("range")
+    world.rebalance(A)
+    world.do(world.role.prepare, ME, 0.0)
+    assert world.says()["range"].owned_partitions == []
+
+
+def test_each_assignor_adds_bytes_of_its_own_and_hears_of_its_share():
+    mine = Mine()
+    world = World("range", mine)
+    assert world.says()["mine"].user_data == b"t"
+    assert world.says()["range"].user_data is None
+    world.rebalance(A, protocol="mine")
+    assert mine.told == [(Assignment((A,)), tuple(ME))]
+
+
+def joined(world, **members):
+    return [JoinedMember(name, None, dict(member.role.protocols())[world]) for name, member in members.items()]
+
+
+def test_the_leader_plans_with_the_topics_of_all_members():
+    mine = Mine()
+    world, other = World(mine), World(Mine(), topics=("t", "u"))
+    members = joined("mine", a=world, b=other)
+    assert not world.role.ready_to_assign("mine", members, 0.0), "nobody has looked u up yet"
+    assert world.role.topics() == {"t", "u"}
+    world.topic("u", 1)
+    assert world.role.ready_to_assign("mine", members, 0.0)
+    plan = world.role.perform_assignment("a", "mine", members, skip=False)
+    assert set(plan) == {"a", "b"}, "who gets nothing is told so"
+    share = decode_assignment(plan["b"])
+    assert {t.topic: t.partitions for t in share.assigned_partitions} == {"t": [0, 1], "u": [0]}
+    assert share.user_data == b"yours"
+    cluster, subscriptions = mine.seen
+    assert set(cluster.partitions) == {"t", "u"} and subscriptions["b"].topics == ("t", "u")
+
+
+@pytest.mark.parametrize("skip", [False, True])
+def test_pain_E5_the_leader_joins_again_for_what_its_plan_depends_on_and_nothing_else(skip):
+    world = World("range")
+    members = joined("range", a=world)
+    world.role.perform_assignment("a", "range", members, skip=skip)
+    world.role.take(ME, "range", encode_assignment([A, B]), 0.0)
+    assert world.role.rejoin_reason(0.0) is None
+    world.topic("t", 2, leader=2)
+    world.topic("other", 5)
+    assert world.role.rejoin_reason(0.0) is None, "a leader moved, and a topic of no concern came"
+    world.topic("t", 3)
+    assert "3 partitions" in world.role.rejoin_reason(0.0)
+
+
+def test_a_follower_leaves_partition_counts_to_the_leader():
+    world = World("range")
+    world.rebalance(A)
+    world.topic("t", 9)
+    assert world.role.rejoin_reason(0.0) is None
+
+
+def test_racks_count_for_the_leader_only_if_it_has_one():
+    for rack, expected in (("", None), ("r1", "racks")):
+        world = World("range", client_rack=rack)
+        world.role.perform_assignment("a", "range", joined("range", a=world), skip=False)
+        world.role.take(ME, "range", encode_assignment([A, B]), 0.0)
+        world.topic("t", 2, leader=2)
+        reason = world.role.rejoin_reason(0.0)
+        assert reason is None if expected is None else expected in reason
+
+
+def test_every_member_joins_again_when_its_own_topics_change():
+    world = World("range")
+    world.rebalance(A)
+    world.subscription.subscribe(["t", "u"], None, world)
+    assert "new u" in world.role.rejoin_reason(0.0)
+    world.rebalance(A)
+    assert world.role.rejoin_reason(0.0) is None
+    world.subscription.subscribe((), "t|v", world)
+    assert "gone u" in world.role.rejoin_reason(0.0)
+    world.rebalance(A)
+    world.topic("v", 1)
+    assert "new v" in world.role.rejoin_reason(0.0)
+
+
+def test_a_share_of_what_is_not_subscribed_to_is_a_reason_to_join_again():
+    world = World("range")
+    world.rebalance(A, TopicPartition("stranger", 0))
+    assert "stranger" in world.role.rejoin_reason(0.0)
+
+
+def test_lost_is_told_once_and_everything_is_gone():
+    world = World("cooperative-sticky")
+    world.rebalance(A, B)
+    del world.heard[:]
+    world.do(world.role.lose, "why", 0.0)
+    world.do(world.role.lose, "why", 0.0)
+    assert world.heard == [("lost", [A, B])] and not world.partitions
+
+
+@pytest.mark.parametrize("share", [b"\x00", b"\x00\x01\xff\xff\xff\xfe"])
+def test_a_share_that_is_none_is_a_protocol_error(share):
+    with pytest.raises(KafkaProtocolError):
+        World("range").role.take(ME, "range", share, 0.0)
+
+
+def test_an_assignor_that_is_not_ours_cannot_have_been_elected():
+    with pytest.raises(KafkaProtocolError, match="sticky"):
+        World("range").role.take(ME, "sticky", encode_assignment([A]), 0.0)
+
+
+def test_one_line_says_what_moved(caplog):
+    world = World("range", topics=("t",))
+    world.rebalance(A, B)
+    assert world.role.describe() == "2 partitions, 2 new (t-0, t-1), none gone"
+    world.rebalance(B, C)
+    assert world.role.describe() == "2 partitions, 1 new (t-2), 1 gone (t-0)"
+    world.rebalance(*(TopicPartition("t", n) for n in range(100)))
+    assert world.role.describe() == "100 partitions, 98 new (t-0, t-3, t-4, t-5, t-6, ...), none gone"
+    assert not [r for r in caplog.records if r.levelno >= logging.INFO]

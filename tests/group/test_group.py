@@ -1,0 +1,92 @@
+"""The group under one roof: who is asked what, and what survives an interruption."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from thinconsumer.assignors.registry import create
+from thinconsumer.config import ConsumerConfig
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.group.classic.states import MemberState
+from thinconsumer.group.group import Group
+from thinconsumer.metadata import Metadata
+from thinconsumer.partitions import Partitions, PositionEvent, PositionState
+from thinconsumer.timers import NEVER
+from thinconsumer.types import OffsetAndMetadata, TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def make():
+    def make(**options):
+        config = ConsumerConfig.from_options(group_id="g", **options)
+        lot = random.Random(1)
+        return Group(config, create(["range"]), Partitions(), Metadata(config, lot), lot)
+
+    return make
+
+
+def partitions(group):
+    return group._partitions
+
+
+def test_a_group_that_nobody_uses_asks_for_nothing(make):
+    group = make()
+    assert group.step(1.0) == [] and group.wake_at(1.0) == NEVER
+    assert group.topics() == frozenset() and not group.wants_all_topics and not group.has_work(1.0)
+    assert list(group.errors()) == [] and group.held is None
+
+
+def test_subscribing_looks_for_the_coordinator(make):
+    group = make()
+    group.subscription.subscribe(["t"], None, None)
+    group.subscribed()
+    (request,) = group.step(1.0)
+    assert request.asker in group.handlers() and request.api.__name__ == "FindCoordinatorRequest"
+    assert group.topics() == {"t"} and group.member.state is MemberState.UNJOINED
+    group.subscription.subscribe((), "t.*", None)
+    group.subscribed()
+    assert group.wants_all_topics
+
+
+def test_partitions_by_hand_begin_at_what_is_committed_and_need_no_member(make):
+    group = make()
+    group.assign_by_hand([A, B])
+    assert [p.state for p in partitions(group)] == [PositionState.AWAITING_COMMITTED] * 2
+    (request,) = group.step(1.0)
+    assert request.api.__name__ == "FindCoordinatorRequest"
+    assert not group.is_member and group.member.state is MemberState.UNSUBSCRIBED
+    with pytest.raises(IllegalStateError):
+        group.subscription.subscribe(["t"], None, None)
+
+
+def test_positions_are_those_that_are_known_with_their_epochs(make):
+    group = make()
+    group.assign_by_hand([A, B])
+    partitions(group).require(A).place(PositionEvent.SEEK_VALIDATED, 7, 3)
+    assert group.positions() == {A: OffsetAndMetadata(7, "", 3)}
+    assert group.owns(A) and not group.owns(TopicPartition("t", 9))
+
+
+def test_time_since_the_last_poll_is_a_fact(make):
+    group = make()
+    assert group.seconds_since_poll(5.0) is None
+    group.polled(6.0)
+    assert group.seconds_since_poll(18.0) == 12.0
+
+
+def test_everything_is_asked_again_after_an_interruption(make):
+    group = make()
+    group.subscription.subscribe(["t"], None, None)
+    group.subscribed()
+    assert len(group.step(1.0)) == 1 and group.step(1.1) == []
+    group.restart(1.2)
+    assert len(group.step(1.2)) == 1
+
+
+def test_who_we_are_is_told_in_kafka_pythons_names(make):
+    found = make(group_instance_id="i").metadata()
+    assert (found.group_id, found.generation_id, found.member_id, found.group_instance_id) == ("g", -1, "", "i")
