@@ -298,3 +298,60 @@ def test_answers_for_what_was_not_asked_are_ignored(in_doubt, kit):
     world, a = in_doubt()
     world.validations()[0].epoch_ends({kit.tp(9): (1, 1), kit.tp(0, "other"): (1, 1), a.tp: (5, 200)})
     assert a.state is PositionState.FETCHING
+
+
+# -- records that were under way while the leader changed
+
+
+@pytest.mark.parametrize("epoch", [-1, 5])
+def test_records_of_a_leader_of_before_that_come_late_are_asked_about(world, kit, epoch):
+    """The new leader was asked about what there was before them, or about nothing after a seek by number."""
+    world.cluster({kit.tp(0): (1, 5)})
+    [a] = world.assign({kit.tp(0): 100}, epoch=epoch)
+    late = world.fetch()
+    world.cluster({a.tp: (2, 6)})
+    for sent in world.validations():
+        sent.epoch_ends({a.tp: (5, 100)})
+    assert a.state is PositionState.FETCHING
+    late.answer({a.tp: kit.batch(100, 10)})
+    assert a.state is PositionState.VALIDATING and world.collector.gather(99).count == 0
+    [sent] = world.validations()
+    assert sent.epochs() == {a.tp: (6, 5)}
+    sent.epoch_ends({a.tp: (5, 100)})
+    assert (a.state, a.cursor.offset, a.cursor.fetch_offset) == (PositionState.FETCHING, 100, 100)
+    assert world.collector.gather(99).count == 0, "the new leader has others in their place"
+
+
+def test_records_of_the_present_leader_are_not_asked_about_whatever_their_epoch(world, kit):
+    world.cluster({kit.tp(0): (1, 9)})
+    [a] = world.assign({kit.tp(0): 100})
+    world.receive({a.tp: kit.batch(100, 10, epoch=5)})
+    assert a.state is PositionState.FETCHING and world.validations() == []
+
+
+def test_an_answer_about_an_epoch_that_is_not_the_last_one_any_more_does_not_count(world, kit):
+    """While it was asked about, records of a newer epoch came from the old leader."""
+    [a] = world.simple(100, leader=1, epoch=3)
+    world.cluster({a.tp: (1, 5)})
+    world.validations()[0].epoch_ends({a.tp: (3, 100)})
+    late = world.fetch()
+    world.cluster({a.tp: (2, 8)})
+    [sent] = world.validations()
+    late.answer({a.tp: kit.batch(100, 10, epoch=5)})
+    sent.epoch_ends({a.tp: (3, 150)})
+    assert a.state is PositionState.VALIDATING
+    [sent] = world.validations()
+    assert sent.epochs() == {a.tp: (8, 5)}
+
+
+@pytest.mark.parametrize("answer", [(5, 90), (5, 105), (-1, -1)])
+def test_where_the_user_said_to_begin_stays_when_only_what_was_buffered_is_lost(make, kit, answer):
+    """Nothing was handed out since: there is nothing to go back for, and no truncation to tell of."""
+    world = make(auto_offset_reset="none")
+    world.cluster({kit.tp(0): (1, 5)})
+    [a] = world.assign({kit.tp(0): 100})
+    world.receive({a.tp: kit.batch(100, 10)})
+    world.cluster({a.tp: (2, 6)})
+    world.validations()[0].epoch_ends({a.tp: answer})
+    assert (a.state, a.cursor.offset, a.cursor.fetch_offset, a.error) == (PositionState.FETCHING, 100, 100, None)
+    assert world.collector.gather(99).count == 0 and world.buffer.pinned == 0

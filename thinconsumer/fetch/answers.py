@@ -13,7 +13,7 @@ from itertools import pairwise
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
 from ..link.request import Answer
 from ..metadata import Metadata
-from ..partitions import Partition, Partitions
+from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX, Batch, split
 from ..timers import Backoff, Lot, Random
@@ -212,7 +212,7 @@ class Answers:
         if data.preferred_read_replica >= 0 and data.preferred_read_replica != asked.node_id:
             self._prefer(partition, data.preferred_read_replica, now)
         if data.records:
-            self._take_records(partition, data, memoryview(data.records), frame, now)
+            self._take_records(asked, partition, data, memoryview(data.records), frame, now)
 
     def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
@@ -229,7 +229,7 @@ class Answers:
             self._metadata.request_update(f"node {node_id} is preferred for {partition.tp}, but not known")
 
     def _take_records(
-        self, partition: Partition, data: PartitionData, records: memoryview, frame: Frame, now: float
+        self, asked: Asked, partition: Partition, data: PartitionData, records: memoryview, frame: Frame, now: float
     ) -> None:
         cursor = partition.cursor
         end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
@@ -269,6 +269,11 @@ class Answers:
         if batches:
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
+            sent = asked.leader_epochs.get(partition.tp, -1)
+            if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
+                # A leader of before had written them, and its answer came late. The new one was asked about what there
+                # was until then, if about anything, and has not said that it has these.
+                partition.move(PositionEvent.LEADER_CHANGED)
 
 
 def _is_whole(batch: Batch) -> bool:

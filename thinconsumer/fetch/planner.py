@@ -46,6 +46,7 @@ class Asked:
     node_id: int
     session: Session
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
+    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)  #: As sent.
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: Of the session, as sent.
     at: float = 0.0  #: When it was written; monotonic seconds.
@@ -202,7 +203,8 @@ class Planner:
         asked.cursors.clear()
         session = asked.session
         for partition in _rotated(self.wanted(asked.node_id, self._now), session.turn):
-            wanted[partition.tp] = self._want(partition)
+            wanted[partition.tp] = want = self._want(partition)
+            asked.leader_epochs[partition.tp] = want.leader_epoch
             asked.cursors[partition.tp] = (partition, partition.cursor)
         session.turn += 1
         plan = session.plan(wanted, sessions=version >= SESSIONS_SINCE, uses_ids=version > NAMES_UNTIL)

@@ -42,6 +42,7 @@ class Question(NamedTuple):
     partition: Partition
     cursor: Cursor
     leader_epoch: int
+    fetch_epoch: int  #: The one that is asked about.
 
     @property
     def fresh(self) -> bool:
@@ -50,6 +51,7 @@ class Question(NamedTuple):
         return (
             partition.cursor is self.cursor
             and partition.leader_epoch == self.leader_epoch
+            and partition.cursor.fetch_epoch == self.fetch_epoch  # what was under way may come meanwhile
             and partition.state is PositionState.VALIDATING
         )
 
@@ -91,7 +93,7 @@ class Validation:
             elif partition.cursor.fetch_epoch < 0 or info.leader_epoch < 0:
                 partition.move(PositionEvent.VALIDATED)  # nothing to compare: brokers before epochs
             else:
-                asked = Question(partition, partition.cursor, partition.leader_epoch)
+                asked = Question(partition, partition.cursor, partition.leader_epoch, partition.cursor.fetch_epoch)
                 groups.setdefault(info.leader, {})[partition.tp] = self._asked[partition] = asked
         return [self._request(node, group, now) for node, group in groups.items()]
 
@@ -165,7 +167,7 @@ class Validation:
                     OffsetForLeaderPartition(
                         partition=tp.partition,
                         current_leader_epoch=asked.leader_epoch,
-                        leader_epoch=asked.cursor.fetch_epoch,
+                        leader_epoch=asked.fetch_epoch,
                     )
                 )
             return OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
@@ -197,14 +199,13 @@ class Validation:
         partition.failures = 0
         partition.error = None
         position, received = partition.cursor.offset, partition.cursor.fetch_offset
-        if data.end_offset < 0 or data.leader_epoch < 0:
-            self._truncated(partition, None)
-        elif data.end_offset >= received:
+        epoch, is_known = partition.cursor.epoch, data.end_offset >= 0 and data.leader_epoch >= 0
+        if is_known and data.end_offset >= received:
             partition.move(PositionEvent.VALIDATED)
-        elif data.end_offset >= position:
-            # Handed over: all still there. Buffered: partly gone, so the buffer goes and is fetched again.
-            log.info("%s-%s: log truncated at %s, above position %s", *partition.tp, data.end_offset, position)
-            epoch = partition.cursor.epoch
+        elif epoch < 0 or (is_known and data.end_offset >= position):
+            # Handed over: all still there, or nothing since the user said where to begin. Buffered: partly gone, so the
+            # buffer goes and is fetched again.
+            log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
             if 0 <= epoch < data.leader_epoch:
                 # That epoch lies between what was handed out and what was received, and may have begun below the
                 # position: only the question about the position's own epoch can tell.
@@ -212,7 +213,7 @@ class Validation:
             else:
                 partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:
-            self._truncated(partition, data)
+            self._truncated(partition, data if is_known else None)
 
     def _truncated(self, partition: Partition, data: EpochEndOffset | None) -> None:
         position = partition.cursor.offset
