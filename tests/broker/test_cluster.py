@@ -145,3 +145,29 @@ def test_logs_of_topics_that_went_meanwhile_go(new_cluster):
     cluster.delete_topic("t")
     cluster.start(3)
     assert [key for key in cluster._logs if key[1].topic == "t"] == []
+
+
+def test_a_leader_that_has_not_heard_of_another_one_still_takes_writes(new_cluster):
+    cluster = new_cluster(2, {"t": 1})
+    tp = TopicPartition("t", 0)
+    old = cluster.leader(tp).node.node_id
+    cluster.cut(old)
+    cluster.cut(1, 2)
+    cluster.controller.elect_unclean(tp, 3 - old)
+    assert (cluster.produce("t", [b"new"]), cluster.produce("t", [b"old", b"too"], node=old)) == (0, 0)
+    assert cluster.leader(tp, old).log.end_offset == 2
+    with pytest.raises(LookupError):
+        cluster.leader(tp, 7)
+    cluster.heal()
+    with pytest.raises(LookupError):
+        cluster.produce("t", [b"late"], node=old)
+    assert cluster.leader(tp).log.end_offset == 1
+
+
+def test_healing_may_leave_some_cuts(new_cluster):
+    cluster = new_cluster(3)
+    cluster.cut(1, 2)
+    cluster.cut(2, 3)
+    cluster.cut(3)
+    cluster.heal([(2, 1), (1, 3)])
+    assert [cluster.reachable(*pair) for pair in ((1, 2), (2, 3), (3, -1), (1, 3))] == [False, True, True, True]

@@ -156,8 +156,18 @@ class Cluster:
         """Let a topic have so many partitions from now on. Raises: ControllerError."""
         self.controller.create_partitions(topic, partitions)
 
-    def produce(self, topic: str, records: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
+    def produce(
+        self,
+        topic: str,
+        records: Iterable[bytes | NewRecord | None],
+        partition: int = 0,
+        *,
+        node: int | None = None,
+        **batch: Any,
+    ) -> int:
         """Append one batch as if a producer had sent it with acks=1; return its first offset.
+
+        ``node``: to that one, as a producer does that has not heard of another leader; the node must not have either.
 
         ``batch`` goes to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
 
@@ -168,7 +178,7 @@ class Cluster:
         now_ms = self.schedule.wall_ms()
         news = [r if isinstance(r, NewRecord) else NewRecord(r) for r in records]
         dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in news]
-        leader = self.leader(TopicPartition(topic, partition))
+        leader = self.leader(TopicPartition(topic, partition), node)
         found: list[tuple[int, int]] = []
         leader.append(
             build_batch(dated, **batch), 1, lambda code, a: found.append((code, -1 if a is None else a.base_offset))
@@ -178,10 +188,15 @@ class Cluster:
             raise ValueError(f"the leader of {topic}-{partition} refused the batch with error {code}")
         return offset
 
-    def leader(self, tp: TopicPartition) -> Partition:
-        """Return the replica that leads, by the controller's word. Raises: LookupError when there is none."""
+    def leader(self, tp: TopicPartition, node_id: int | None = None) -> Partition:
+        """Return the replica that leads, by the controller's word; ``node_id``: that node's, if it thinks it leads.
+
+        Raises:
+            LookupError: There is none.
+        """
         row = self.controller.image.partition(*tp)
-        node = self.nodes.get(row.leader) if row is not None else None
+        leads = row.leader if row is not None and node_id is None else node_id
+        node = self.nodes.get(leads) if leads is not None else None
         partition = node.partitions.get(tp) if node is not None and node.is_alive else None
         if partition is None or not partition.is_leader:
             raise LookupError(f"nobody leads {tp.topic}-{tp.partition}")
@@ -229,9 +244,9 @@ class Cluster:
             if CONTROLLER in (one, other) and node_id != CONTROLLER and self.nodes[node_id].is_alive:
                 self._listen(self.nodes[node_id])
 
-    def heal(self) -> None:
-        """End all cuts."""
-        self._cuts.clear()
+    def heal(self, but: Iterable[tuple[int, int]] = ()) -> None:
+        """End all cuts, ``but`` those between these pairs of nodes."""
+        self._cuts.intersection_update(map(frozenset, but))
         for node in self.nodes.values():
             if node.is_running:
                 node.take_news()

@@ -16,7 +16,7 @@ from thinconsumer.types import TopicPartition
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 #: How often a minute, where a test wants faults of that kind to come by themselves.
 OFTEN = 20.0
-PER_REQUEST = ("error_rate", "delay_rate", "silence_rate", "disconnect_rate")
+PER_REQUEST = ("error_rate", "delay_rate", "silence_rate", "disconnect_rate", "corruptions")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def make():
         for name in (*FAULTS, *PER_REQUEST):
             setattr(knobs, name, 0.0)
         knobs.silent_share = knobs.one_way_share = 0.0
-        knobs.unclean = True
+        knobs.unclean, knobs.min_insync_replicas = True, 1
         for name, rate in rates.items():
             assert hasattr(knobs, name)
             setattr(knobs, name, rate)
@@ -154,6 +154,48 @@ def test_slow_brokers_become_fast_again(make):
     assert node in (1, 2, 3) and 0.05 <= seconds <= 1.5
     made.sim.run_for(11)
     assert not made.sim.network.slow
+
+
+def test_of_overlapping_slowness_the_worst_counts_until_the_last_has_ended(make):
+    made = make(readers=0)
+    made.slow(1, 0.5, 2.0)
+    made.slow(1, 1.0, 4.0)
+    made.slow(1, 0.2, 6.0)
+    made.slow(2, 0.3, 1.0)
+    slow = made.sim.network.slow
+    seen = [dict(slow)]
+    for _ in range(3):
+        made.sim.run_for(2.1)
+        seen.append(dict(slow))
+    assert seen == [{1: 1.0, 2: 0.3}, {1: 1.0}, {1: 0.2}, {}]
+
+
+def test_a_takeover_needs_somebody_else_in_sync_for_what_is_committed(make):
+    made = make(min_insync_replicas=3)
+    assert not chaos.take_over(made, Random(1))
+    made.knobs.min_insync_replicas = 1
+    assert chaos.take_over(made, Random(1))
+
+
+def test_a_cut_that_heals_does_not_let_anything_through_the_others(make):
+    """Else a broker that is to know nothing would learn everything in that very moment."""
+    made = make()
+    made.cut([1], [2, 3, -1], 10.0)
+    healed = []
+    made.sim.cluster.nodes[1].take_news = lambda: bool(healed.append(made.sim.cluster.reachable(1, -1)))
+    made.cut([2], [3], 1.0)
+    made.sim.run_for(2)
+    assert not any(healed) and not made.sim.cluster.reachable(1, 2) and made.sim.cluster.reachable(2, 3)
+    made.sim.run_for(10)
+    assert made.sim.cluster.reachable(1, -1)
+
+
+def test_bits_flip_only_for_those_who_compare_checksums(make):
+    made = make(corruptions=1.0)
+    assert made.sim.brokers.spoil is made.corruption
+    assert made.corruption._clients == {consumer.name for consumer in made.consumers}
+    made.over()
+    assert made.corruption.rate == 0.0
 
 
 def test_another_replica_leads(make):

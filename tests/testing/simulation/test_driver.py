@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.errors import IllegalStateError
+from thinconsumer.testing.simulation import Violation, driver
 from thinconsumer.testing.simulation.driver import Crashed
 
 
@@ -155,3 +156,19 @@ def test_drivers_draw_from_streams_of_their_own_names(make_town):
 
     assert draws("ann") == draws("ann")
     assert draws("ann") != draws("bob") and draws("ann") != draws("ann", 2)
+
+
+def test_a_client_that_goes_round_in_circles_is_accused_rather_than_waited_for(town, monkeypatch):
+    """A loop that never lets time pass would hang the run, and nobody would learn its seed."""
+    monkeypatch.setattr(driver, "STEPS_MAX", 5)
+    ann = town.client()
+    town.connect(ann)
+    now = town.world.now()
+    for _ in range(4):
+        ann.driver.step(ann.orders, now)
+    town.pass_time(1.0)
+    for _ in range(5):
+        ann.driver.step(ann.orders, now)
+    with pytest.raises(Violation, match="ann goes round in circles"):
+        ann.driver.step(ann.orders, now)
+    assert town.world.violations

@@ -339,6 +339,14 @@ def test_cuts_hold_one_direction_back_and_heal_delivers_it_in_order(town):
     assert town.network.mishaps == Mishaps(held=1)
 
 
+def test_healing_may_leave_some_cuts(town):
+    network = town.network
+    network.cut(["ann"], [1, 2])
+    network.cut([2], ["ann"])
+    network.heal([("ann", 2), ("bob", 1)])
+    assert network.cuts == {("ann", 2)}
+
+
 def test_messages_that_a_second_cut_meets_wait_again_and_come_once(town):
     ann = town.client()
     stream, connection = town.connect(ann)

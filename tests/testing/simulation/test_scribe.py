@@ -16,6 +16,20 @@ SECONDS = 5.0
 PLAIN = {"writes": 20, "records_max": 5, "record_size_max": 10, "transactional": 0.0, "compression": False}
 
 
+def test_a_batch_can_be_written_to_who_led_before():
+    """As a producer does that has not heard of another leader."""
+    desk = Desk(brokers=2)
+    sim, tp = desk.sim, TPS[0]
+    old = sim.cluster.leader(tp).node.node_id
+    sim.partition([old], [-1, 3 - old])
+    sim.cluster.controller.elect_unclean(tp, 3 - old)
+    assert desk.scribe.write(tp, count=2) and desk.scribe.write(tp, node=old, count=3)
+    ends = {n: sim.cluster.leader(tp, n).log.end_offset for n in (old, 3 - old)}
+    assert ends == {old: 3, 3 - old: 2}
+    sim.heal()
+    assert not desk.scribe.write(tp, node=old, count=3)
+
+
 class Desk:
     """A small cluster, and a scribe who writes to it."""
 

@@ -284,9 +284,77 @@ def test_where_an_epoch_was_left_and_for_which(partition):
     new.log.begin_epoch(3)
     new.write(b"c", epoch=3)
     truth = partition.truth
-    assert [truth.parted_at(epoch) for epoch in (0, 1, 2, 3, 4)] == [(2, 3), (2, 3), (2, 3), None, None]
     assert [truth.successor(offset, 0) for offset in (1, 2, 3)] == [None, 3, 3]
     assert truth.successor(9, 3) is None
+    assert [truth.successor(1, epoch) for epoch in (1, 2)] == [3, 3]  # nobody led in 1 and 2
+
+
+def brought_back(partition):
+    """Epoch 0 commits a, b, c; epoch 1 loses b and c, and commits B; then the leader of epoch 0 leads again."""
+    old = partition.leader
+    for value in (b"a", b"b", b"c"):
+        old.write(value)
+    new = partition.copy(1)
+    new.log.begin_epoch(1)
+    new.write(b"B", epoch=1)
+    old.log.begin_epoch(2)
+    return old
+
+
+def test_an_older_leader_brings_back_what_it_had_committed(partition):
+    """A reader that starts now finds it; a checker that did not know would not ask for it."""
+    brought_back(partition)
+    truth = partition.truth
+    assert partition.losses == [(1, 1), (1, 2)]
+    assert (partition.counting(), truth.end, truth.epochs) == ([0, 1, 2], 3, [(0, 0), (2, 3)])
+    assert truth.counts(1, 0) and not truth.counts(1, 1)
+    assert (truth.records, truth.rows[1, 1].value) == (4, b"B")
+
+
+def test_what_was_brought_back_can_be_lost_again(partition):
+    brought_back(partition)
+    partition.copy(1).log.begin_epoch(3)
+    assert (partition.losses[-1], partition.counting()) == ((1, 3), [0])
+
+
+def test_who_brings_it_back_need_not_have_known_that_it_was_committed(partition):
+    partition.leader.write(b"a")
+    partition.leader.write(b"b")
+    old, new = partition.copy(2), partition.copy(1)
+    new.log.begin_epoch(1)
+    assert partition.counting() == [0]
+    old.log.begin_epoch(2)
+    assert partition.counting() == [0]
+    old.commit()
+    assert partition.counting() == [0, 1]
+
+
+def test_a_transaction_that_was_brought_back_is_decided_as_it_was(partition):
+    old = partition.leader
+    old.write(b"a")
+    old.transact(4, b"b")
+    old.end(4, True)
+    partition.copy(1).log.begin_epoch(1)
+    assert partition.counting(committed=True) == [0]
+    old.log.begin_epoch(2)
+    assert partition.counting(committed=True) == [0, 1]
+
+
+def test_records_of_an_epoch_that_was_lost_as_a_whole_do_not_count_anywhere(partition):
+    """Not even where the one before it goes on in what counts: whoever has read them has to go back."""
+    brought_back(partition)
+    truth = partition.truth
+    assert [truth.successor(offset, 1) for offset in (0, 1, 2, 9)] == [2, 2, 2, 2]
+    assert [truth.successor(offset, 0) for offset in (0, 1, 2, 3)] == [None, None, None, 2]
+
+
+def test_who_is_told_of_a_loss_can_still_see_what_there_was():
+    partition = Partition()
+    found = []
+    partition.truth._lost = lambda truth, offset, epoch: found.append(partition.counting())
+    partition.leader.write(b"a")
+    partition.replica().log.begin_epoch(1)
+    assert (found, partition.counting()) == ([[0]], [])
 
 
 def test_a_transaction_whose_marker_was_lost_is_open_again(partition):
@@ -371,3 +439,20 @@ def test_an_observed_log_is_a_log(partition):
     assert (log.high_watermark, log.end_offset, log.epochs) == (2, 2, [(0, 0)])
     log.delete_before(1)
     assert log.start_offset == 1
+
+
+def test_offsets_of_which_one_has_that_very_record_may_be_left_out(partition):
+    partition.leader.write(b"a", b"b")
+    first = partition.truth.first_from
+    assert first(0, 9, committed=False, but={0: 0}) == 1
+    assert first(0, 9, committed=False, but={0: 3}) == 0
+    assert first(0, 9, committed=False, but={0: 0, 1: 0}) is None
+
+
+def test_transactions_are_open_until_they_are_decided(partition):
+    truth = partition.truth
+    assert not truth.has_open_transactions()
+    partition.leader.transact(4, b"a")
+    assert truth.has_open_transactions()
+    partition.leader.end(4, False)
+    assert not truth.has_open_transactions()

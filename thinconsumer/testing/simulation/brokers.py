@@ -66,6 +66,8 @@ class Brokers:
         self.network = network
         self.jury = jury
         self.truths: dict[tuple[TopicPartition, bytes], Truth] = {}
+        #: Told of every answer before it leaves, with the client's name; may change it.
+        self.spoil: Callable[[str, Message], object] = lambda client, message: None
         self._armed = NEVER
         self.cluster = ObservedCluster(
             nodes,
@@ -180,6 +182,8 @@ class Brokers:
             def answered(message: Message | None) -> None:
                 if message is not None:
                     jury.tell("answered", call.client_id, node, call.request, message, world.now())
+                    if self.spoil(call.client_id, message):
+                        world.trace.add(actor, "up", "corrupted", "what goes to %s", call.client_id)
                 done(message)
 
             call._done = answered

@@ -13,36 +13,56 @@ from typing import TYPE_CHECKING
 from ...broker.controller import CONTROLLER, ControllerError
 from ...types import TopicPartition
 from .actors import ConsumerActor
+from .corruption import Corruption
 from .knobs import Knobs
 from .mishandling import Mishandling
 from .network import Who
+from .takeover import Takeover, Witness
 
 if TYPE_CHECKING:
     from .simulation import Simulation
 
 #: Lets one fault happen; returns whether it could.
 Fault = Callable[["Chaos", Random], bool]
+#: Writes a batch of so many records to a partition's leader, or to the node named, which may have led it.
+Write = Callable[[TopicPartition, int | None, int], object]
+#: From whom nothing gets to whom.
+Cut = tuple[list[Who], list[Who]]
+#: Faults that lose what was committed.
+UNCLEAN = ("unclean_elections", "takeovers")
 
 
 class Chaos:
     """See the module."""
 
     def __init__(
-        self, sim: Simulation, knobs: Knobs, consumers: list[ConsumerActor], tps: list[TopicPartition]
+        self,
+        sim: Simulation,
+        knobs: Knobs,
+        consumers: list[ConsumerActor],
+        tps: list[TopicPartition],
+        write: Write = lambda tp, node, count: None,
     ) -> None:
         self.sim = sim
         self.knobs = knobs
         self.consumers = consumers
         self.tps = tps
+        self.write = write
         self.counts: dict[str, int] = {}
         self.is_over = False
-        self._cuts: list[tuple[list[Who], list[Who]]] = []
+        self.witness = Witness(sim.world.accuse, sim.brokers.truth)
+        sim.jury.add(self.witness)
+        self._cuts: list[Cut] = []
+        self._slowed: dict[int, list[float]] = {}  #: What each broker is slowed by; faults of a kind overlap.
         self.mishandling = Mishandling(sim.world, knobs)
         if self.mishandling.is_needed:
             sim.cluster.on(None, self.mishandling)
+        careful = {consumer.name for consumer in consumers if consumer.options.get("check_crcs", True)}
+        self.corruption = Corruption(sim.world.streams("chaos/corruptions"), knobs.corruptions, careful)
+        sim.brokers.spoil = self.corruption
         for name, fault in FAULTS.items():
             rate = getattr(knobs, name)
-            if rate and (name != "unclean_elections" or knobs.unclean):
+            if rate and (name not in UNCLEAN or knobs.unclean):
                 self._arm(name, fault, rate / 60.0)
 
     def over(self) -> None:
@@ -51,6 +71,8 @@ class Chaos:
         sim = self.sim
         sim.network.weather.calm()
         sim.network.slow.clear()
+        self._slowed.clear()
+        self.corruption.rate = 0.0
         sim.cluster.rules.clear()
         self._cuts.clear()
         sim.heal()
@@ -83,23 +105,43 @@ class Chaos:
 
         self.sim.world.call_later(random.expovariate(rate), strike)
 
-    def _later(self, seconds: float, callback: Callable[[], None]) -> None:
-        self.sim.world.call_later(seconds, lambda: None if self.is_over else callback())
+    def later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Call back after a while, unless all is over by then."""
 
-    def heal_one(self, cut: tuple[list[Who], list[Who]]) -> None:
+        def call() -> None:
+            if not self.is_over:
+                callback()
+
+        self.sim.world.call_later(seconds, call)
+
+    def heal_one(self, cut: Cut) -> None:
         """End one cut; the others stay."""
-        if cut in self._cuts:
-            self._cuts.remove(cut)
-            self.sim.heal()
-            for ones, others in self._cuts:
-                self.sim.partition(ones, others, one_way=True)
+        if any(other is cut for other in self._cuts):
+            self._cuts = [other for other in self._cuts if other is not cut]
+            self.sim.heal(self._cuts)
 
-    def cut(self, ones: list[Who], others: list[Who], seconds: float) -> None:
-        """Cut from ones to others for a while."""
+    def cut(self, ones: list[Who], others: list[Who], seconds: float) -> Cut:
+        """Cut from ones to others for a while, or until :meth:`heal_one` of what is returned."""
         cut = ones, others
         self._cuts.append(cut)
         self.sim.partition(ones, others, one_way=True)
-        self._later(seconds, lambda: self.heal_one(cut))
+        self.later(seconds, lambda: self.heal_one(cut))
+        return cut
+
+    def slow(self, node: int, by_s: float, seconds: float) -> None:
+        """Slow a broker down for a while; of several at a time the slowest counts."""
+        slowed = self._slowed.setdefault(node, [])
+        slowed.append(by_s)
+        self.sim.network.slow[node] = max(slowed)
+        self.later(seconds, lambda: self._forget(node, by_s))
+
+    def _forget(self, node: int, by_s: float) -> None:
+        slowed = self._slowed[node]
+        slowed.remove(by_s)
+        if slowed:
+            self.sim.network.slow[node] = max(slowed)
+        else:
+            self.sim.network.slow.pop(node, None)
 
 
 def kill(chaos: Chaos, random: Random) -> bool:
@@ -110,7 +152,7 @@ def kill(chaos: Chaos, random: Random) -> bool:
     if not node.is_alive:
         return False
     sim.kill(node.node_id, silently=silently)
-    chaos._later(seconds, lambda: sim.start(node.node_id))
+    chaos.later(seconds, lambda: sim.start(node.node_id))
     return True
 
 
@@ -122,7 +164,7 @@ def pause(chaos: Chaos, random: Random) -> bool:
     if not node.is_running:
         return False
     sim.pause(node.node_id)
-    chaos._later(seconds, lambda: sim.resume(node.node_id) if node.is_paused else None)
+    chaos.later(seconds, lambda: sim.resume(node.node_id) if node.is_paused else None)
     return True
 
 
@@ -152,14 +194,8 @@ def reset(chaos: Chaos, random: Random) -> bool:
 def slow(chaos: Chaos, random: Random) -> bool:
     """Everything to and from a broker takes longer."""
     node = random.choice([*chaos.sim.cluster.nodes])
-    chaos.sim.network.slow[node] = random.uniform(0.05, 1.5)
-    chaos._later(random.uniform(0.5, 10), lambda: forget(chaos, node))
+    chaos.slow(node, random.uniform(0.05, 1.5), random.uniform(0.5, 10))
     return True
-
-
-def forget(chaos: Chaos, node: int) -> None:
-    """A broker is as fast as before."""
-    chaos.sim.network.slow.pop(node, None)
 
 
 def move_leader(chaos: Chaos, random: Random) -> bool:
@@ -183,7 +219,7 @@ def elect_unclean(chaos: Chaos, random: Random) -> bool:
         return False
     victim = random.choice(others)
     chaos.cut([row.leader], [victim], seconds + 0.1)
-    chaos._later(seconds, lambda: _elect(chaos, tp, victim))
+    chaos.later(seconds, lambda: _elect(chaos, tp, victim))
     return True
 
 
@@ -200,6 +236,17 @@ def _is_behind(chaos: Chaos, tp: TopicPartition, node_id: int) -> bool:
     truth = chaos.sim.brokers.truth(tp)
     partition = chaos.sim.cluster.nodes[node_id].partitions.get(tp)
     return truth is not None and partition is not None and partition.log.end_offset < truth.end
+
+
+def take_over(chaos: Chaos, random: Random) -> bool:
+    """A follower that was cut off leads, after readers have read what it never got: see :mod:`.takeover`."""
+    tp = random.choice(chaos.tps)
+    row = chaos.sim.cluster.controller.image.partition(*tp)
+    alive = chaos.sim.cluster.controller.image.brokers
+    others = [n for n in row.replicas if n != row.leader and n in alive] if row is not None else []
+    if row is None or row.leader < 0 or len(others) < max(1, chaos.knobs.min_insync_replicas):
+        return False  # nothing is committed without the one that is to fall behind
+    return Takeover(chaos, random, tp, row.leader, random.choice(others)).begin()
 
 
 def delete_records(chaos: Chaos, random: Random) -> bool:
@@ -264,7 +311,7 @@ def crash(chaos: Chaos, random: Random) -> bool:
     if not consumer.is_running:
         return False
     consumer.crash(silently=silently)
-    chaos._later(seconds, lambda: None if consumer.is_running else consumer.start())
+    chaos.later(seconds, lambda: None if consumer.is_running else consumer.start())
     return True
 
 
@@ -277,6 +324,7 @@ FAULTS: dict[str, Fault] = {
     "slow": slow,
     "leader_moves": move_leader,
     "unclean_elections": elect_unclean,
+    "takeovers": take_over,
     "deletions": delete_records,
     "compactions": compact,
     "expansions": expand,

@@ -13,7 +13,10 @@ from ...driver import Endpoint
 from ...errors import IllegalStateError
 from ..driver import MemoryDriver
 from .network import SimConnection, SimNetwork
-from .world import World
+from .world import Violation, World
+
+#: Steps of one client in a row in which nothing else happens in the world and no time passes: it goes round in circles.
+STEPS_MAX = 2000
 
 
 class Crashed(BaseException):
@@ -35,6 +38,8 @@ class SimDriver(MemoryDriver):
         self.on_mail: Callable[[], None] | None = None
         self._world = world
         self._sim_network = network
+        self._idle_steps = 0
+        self._moment = (-1, 0.0)  #: Events of the world so far and its time, at the last step.
         self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
 
     @property
@@ -53,6 +58,7 @@ class SimDriver(MemoryDriver):
         if self.closed:
             raise IllegalStateError("this driver is closed")
         self.steps += 1
+        self._bound_circles()
         self._endpoint = endpoint
         self._told = self._obeying = False
         self._give_up_left_in_work()
@@ -94,6 +100,17 @@ class SimDriver(MemoryDriver):
             self.on_mail()
 
     # -- inside
+
+    def _bound_circles(self) -> None:
+        """Let a client that never stops fail the run, rather than hang it. Raises: Violation."""
+        moment = self._world.happened, self.clock.now()
+        if self._moment != moment:
+            self._idle_steps, self._moment = 0, moment
+        self._idle_steps += 1
+        if self._idle_steps > STEPS_MAX:
+            words = f"{self.name} goes round in circles: {STEPS_MAX} steps in which nothing else happened"
+            self._world.accuse(words)
+            raise Violation(words)
 
     def _take_mail(self) -> None:
         mail, self._mail = self._mail, []

@@ -118,7 +118,7 @@ class Knobs:
     replication: int = whole(1, 3)
     min_insync_replicas: int = whole(1, 2)
     racks: int = whole(1, 3)
-    unclean: bool = yes(0.4)
+    unclean: bool = yes(0.5)
     metadata_lag_s: float = sometimes(0.6, 0.01, 3.0)
     replication_s: float = sometimes(0.6, 0.001, 0.5)
     broker_session_timeout_ms: int = whole(200, 4000)
@@ -153,6 +153,7 @@ class Knobs:
     slow: float = sometimes(0.4, 0.5, 3)
     leader_moves: float = sometimes(0.7, 1, 12)
     unclean_elections: float = sometimes(0.8, 1, 8)  #: Only where they are allowed.
+    takeovers: float = sometimes(0.8, 2, 8)  #: These, too.
     deletions: float = sometimes(0.5, 0.5, 6)
     compactions: float = sometimes(0.7, 1, 6)
     expansions: float = sometimes(0.3, 0.5, 2)
@@ -164,6 +165,7 @@ class Knobs:
     delay_rate: float = sometimes(0.3, 0.002, 0.05)
     silence_rate: float = sometimes(0.3, 0.001, 0.01)
     disconnect_rate: float = sometimes(0.3, 0.001, 0.02)
+    corruptions: float = sometimes(0.3, 0.005, 0.1)  #: Per answer with records.
 
     clients: list[ClientKnobs] = field(default_factory=list)
 

@@ -142,9 +142,9 @@ class SimNetwork(Network):
         targets = list(targets)
         self.cuts.update((source, target) for source in sources for target in targets)
 
-    def heal(self) -> None:
-        """End all cuts; what was under way arrives."""
-        self.cuts.clear()
+    def heal(self, but: Iterable[tuple[Who, Who]] = ()) -> None:
+        """End all cuts, ``but`` those from whom to whom; what was under way arrives."""
+        self.cuts.intersection_update(but)
         held, self._held_lanes = self._held_lanes, []
         for lane in held:
             lane.release()

@@ -79,6 +79,12 @@ class Scribe(Actor):
         self._touched()
         return not hanging
 
+    def write(self, tp: TopicPartition, node: int | None = None, count: int | None = None) -> bool:
+        """Write a batch of so many records; ``node``: there, whoever leads by now. Return whether it was taken."""
+        done = self._write(tp, node=node, count=count)
+        self._touched()
+        return done
+
     def sign(self, tp: TopicPartition) -> bool:
         """Write one last record; return whether a leader took it."""
         done = self._write(tp, count=1)
@@ -87,7 +93,14 @@ class Scribe(Actor):
 
     # -- inside
 
-    def _write(self, tp: TopicPartition, transaction: _Transaction | None = None, *, count: int | None = None) -> bool:
+    def _write(
+        self,
+        tp: TopicPartition,
+        transaction: _Transaction | None = None,
+        *,
+        count: int | None = None,
+        node: int | None = None,
+    ) -> bool:
         random, knobs = self.random, self._knobs
         count = count or 1 + random.randrange(knobs.records_max)
         size = random.randrange(knobs.record_size_max)
@@ -102,8 +115,8 @@ class Scribe(Actor):
                 "transactional": True,
             }
         try:
-            self._check_runs(tp)
-            offset = self._cluster().produce(tp.topic, records, tp.partition, **batch)
+            self._check_runs(tp, node)
+            offset = self._cluster().produce(tp.topic, records, tp.partition, node=node, **batch)
         except (LookupError, ValueError) as error:
             self.world.trace.add(self.name, "", "not written", "%s-%d: %s", *tp, str(error))
             return False
@@ -121,9 +134,9 @@ class Scribe(Actor):
         headers = (("n", value),) if self._numbers % 7 == 0 else ()
         return NewRecord(None if self._numbers % 23 == 0 else value + b"." * size, key, headers)
 
-    def _check_runs(self, tp: TopicPartition) -> None:
+    def _check_runs(self, tp: TopicPartition, node: int | None = None) -> None:
         """A stopped process writes nothing. Raises: LookupError."""
-        if not self._cluster().leader(tp).node.is_running:
+        if not self._cluster().leader(tp, node).node.is_running:
             raise LookupError("the leader is paused")
 
     def _go_on_with_transactions(self, tp: TopicPartition) -> None:

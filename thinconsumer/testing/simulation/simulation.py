@@ -235,10 +235,11 @@ class Simulation:
         self.trace.add("network", "", "cut", "%s from %s%s", _words(these), _words(those), ", one way" * one_way)
         self.touched()
 
-    def heal(self) -> None:
-        """End all cuts."""
-        self.network.heal()
-        self.cluster.heal()
+    def heal(self, but: Iterable[tuple[Iterable[Party], Iterable[Party]]] = ()) -> None:
+        """End all cuts, ``but`` those from ones to others."""
+        kept = {(_who(one), _who(other)) for ones, others in but for one in ones for other in others}
+        self.network.heal(kept)
+        self.cluster.heal((one, other) for one, other in kept if isinstance(one, int) and isinstance(other, int))
         self.trace.add("network", "", "healed")
         self.touched()
 

@@ -45,7 +45,7 @@ class Swarm:
         self.scribe = Scribe(sim.world, lambda: sim.cluster, sim.touched, lambda: self.tps, knobs, FAULTS_S)
         self.consumers = [self._consumer(number) for number in range(knobs.consumers)]
         self.producers = [self._producer() for _ in range(knobs.producers)]
-        self.chaos = Chaos(sim, knobs, self.consumers, self.tps)
+        self.chaos = Chaos(sim, knobs, self.consumers, self.tps, self.scribe.write)
 
     def run(self) -> Counter[str]:
         """Run both phases. Raises: Violation, with knobs, seed and trace."""
@@ -111,6 +111,7 @@ class Swarm:
         counts["half_open"] = mishaps.half_open
         counts["refused"] = mishaps.refused
         counts["held"] = mishaps.held
+        counts["corrupted"] = self.chaos.corruption.count
         counts["mishandled"] = self.chaos.mishandling.count
         counts["errors"] = sum(len(consumer.errors) for consumer in self.consumers)
         counts["events"] = sim.world.happened

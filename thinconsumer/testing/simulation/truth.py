@@ -10,7 +10,8 @@ compaction: what *counts* is what an ideal reader would still find.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ...broker.config import TopicConfig
@@ -27,7 +28,10 @@ class Truth:
     """One partition of one topic id."""
 
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
-        """``lost(truth, offset, epoch)`` is called when what is committed from there on is lost, by a new leader."""
+        """``lost(truth, offset, epoch)`` is called when what is committed from there on will be lost, by a new leader.
+
+        At that moment it still counts.
+        """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
         self.start = 0
@@ -60,25 +64,45 @@ class Truth:
         key = offset, epoch
         return key in self._hidden and key not in self._revealed
 
-    def first_from(self, low: int, high: int, *, committed: bool) -> int | None:
-        """Return the first offset from ``low`` up to ``high`` that counts; of read_committed if ``committed``."""
+    def first_from(
+        self, low: int, high: int, *, committed: bool, but: Mapping[int, int] = MappingProxyType({})
+    ) -> int | None:
+        """Return the first offset from ``low`` up to ``high`` that counts; of read_committed if ``committed``.
+
+        ``but`` are offsets that do not, where the record there is of the epoch given.
+        """
         offsets = self._offsets
         for index in range(bisect_left(offsets, max(low, self.start)), len(offsets)):
             offset = offsets[index]
             if offset >= high:
                 return None
-            if not committed or (offset, self._epoch_of[offset]) not in self._hidden:
+            epoch = self._epoch_of[offset]
+            if (not committed or (offset, epoch) not in self._hidden) and but.get(offset) != epoch:
                 return offset
         return None
 
-    def parted_at(self, epoch: int) -> tuple[int, int] | None:
-        """Return where what counts left a leader epoch, and for which one; None where it is the newest."""
-        return next(((start, newer) for newer, start in self.epochs if newer > epoch), None)
+    def has_open_transactions(self) -> bool:
+        """Return whether records wait for a marker, so that readers of committed ones must not pass them."""
+        return any(self._open.values())
 
     def successor(self, offset: int, epoch: int) -> int | None:
-        """Return the epoch that has taken the place of this record's before it was written; None: it has not."""
-        parted = self.parted_at(epoch)
-        return parted[1] if parted is not None and offset >= parted[0] else None
+        """Return the next epoch that counts, if a record's own does not count at its offset; None: it does.
+
+        Such a record is of a leader that was deposed before it wrote it, or of one whose whole epoch was lost.
+        """
+        end: int | None = None
+        for own, start in reversed(self.epochs):
+            if own < epoch:
+                break
+            if own == epoch:
+                if start <= offset and (end is None or offset < end):
+                    return None
+                break
+            end = start
+        else:
+            if end is None or offset < end:
+                return None  # older than all that is known: it has expired
+        return next((newer for newer, _ in self.epochs if newer > epoch), self.latest_epoch)
 
     def answer_for(self, epoch: int) -> int | None:
         """Return where an epoch ended, as the newest leader answers (KIP-320); None: it goes on, or is unknown.
@@ -99,25 +123,29 @@ class Truth:
         self._leader = [*log.epochs, (epoch, log.end_offset)]
         if lost_from < self.end:
             self._forget_from(lost_from, epoch)
-        while self.epochs and self.epochs[-1][1] >= log.end_offset:
-            self.epochs.pop()
-        # One that the new leader knows nothing of is no more, even if nothing was written in it: what an older leader
-        # wrote alone, there or behind it, counts from now on.
-        known = {own for own, _ in log.epochs}
-        self.epochs = [(own, start) for own, start in self.epochs if own in known or start < log.start_offset]
-        self.epochs.append((epoch, log.end_offset))
+        # Its history is the one that counts. An epoch that it knows nothing of is no more, even if nothing was written
+        # in it: what an older leader wrote alone, there or behind it, counts from now on.
+        starts = dict(self.epochs)
+        known = [(own, min(start, starts.get(own, start))) for own, start in log.epochs if start < log.end_offset]
+        first = known[0][0] if known else epoch
+        expired = [(own, start) for own, start in self.epochs if own < first and start < log.start_offset]
+        self.epochs = [*expired, *known, (epoch, log.end_offset)]
+        # An older leader that is elected again brings back what was lost while another one led.
+        self.commit(log, self.end, log.high_watermark)
 
     def commit(self, log: Log, low: int, high: int) -> None:
         """A replica takes its batches between two offsets for committed."""
         for batch in log.read_batches(low, high):
             key = batch.base_offset, batch.leader_epoch
-            if key in self._seen or batch.next_offset > high:
+            is_new, is_next = key not in self._seen, batch.base_offset >= self.end and not self._is_of_zombie(batch)
+            if batch.next_offset > high or not (is_new or is_next):
                 continue
-            self._seen.add(key)
             rows = batch.decode(self.tp.topic, self.tp.partition, False)
-            self.records += len(rows)
-            self.rows.update(((row.offset, row.leader_epoch), row) for row in rows)
-            if batch.base_offset >= self.end and not self._is_of_zombie(batch):
+            if is_new:
+                self._seen.add(key)
+                self.records += len(rows)
+                self.rows.update(((row.offset, row.leader_epoch), row) for row in rows)
+            if is_next:
                 self._take(batch, rows)
             elif batch.control_type() is ControlType.COMMIT:
                 # Who reads from a leader that was deposed sees what it has committed.
@@ -179,6 +207,7 @@ class Truth:
         return min(self.end, log.end_offset)
 
     def _forget_from(self, offset: int, epoch: int) -> None:
+        self._lost(self, offset, epoch)  # first, since whoever is told may want to know how far readers could be
         at = bisect_left(self._offsets, offset)
         for gone in self._offsets[at:]:
             key = gone, self._epoch_of.pop(gone)
@@ -193,7 +222,6 @@ class Truth:
         for producer_id, keys in list(self._open.items()):
             self._open[producer_id] = [key for key in keys if key[0] < offset]
         self.end = offset
-        self._lost(self, offset, epoch)
 
 
 class ObservedLog(Log):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.errors import (
+    CorruptRecordError,
     KafkaError,
     KafkaTimeoutError,
     LogTruncationError,
@@ -14,6 +15,7 @@ from thinconsumer.errors import (
 from thinconsumer.testing.simulation import Behaviour, Simulation, Violation
 from thinconsumer.testing.simulation.actors.consumer import ODD, SPINS_MAX
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.fetch import FetchResponse
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -119,6 +121,39 @@ def test_what_is_to_be_done_soon_is_done_in_the_next_turn_once(sim):
     assert done == []
     sim.run_for(5)
     assert len(done) == 1
+
+
+def test_what_is_to_be_done_soon_dies_with_the_process(sim):
+    ann = reader(sim)
+    sim.run_for(1)
+    done = []
+    ann.stall(5)
+    ann.soon(lambda: done.append("by whom?"))
+    ann.crash()
+    ann.start()
+    sim.run_for(10)
+    assert done == []
+
+
+def test_corrupt_records_are_asked_for_again_from_what_was_processed(sim):
+    """A bit that flips on the way is not flipped on the broker."""
+    spoilt = []
+
+    def spoil(client, message):
+        if isinstance(message, FetchResponse) and len(spoilt) < 3:
+            for topic in message.responses:
+                for data in topic.partitions:
+                    if data.records:
+                        spoilt.append(len(data.records))
+                        data.records = bytes(data.records[:-1]) + bytes([data.records[-1] ^ 1])
+        return False
+
+    sim.brokers.spoil = spoil
+    ann = reader(sim, max_poll_records=3)
+    sim.run_until(lambda: len(ann.records) == 10)
+    assert len(spoilt) == 3 and [type(error) for error in ann.errors] == [CorruptRecordError] * 3
+    assert offsets(ann) == [*range(10)]
+    sim.check()
 
 
 def test_seeks_forget_what_was_not_processed(sim):

@@ -8,6 +8,14 @@ from thinconsumer.broker.config import TopicConfig
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.testing.simulation.checkers import CoverageChecker
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
 
 NOW = 1_700_000_000_000
 
@@ -290,3 +298,78 @@ def test_who_reads_a_deposed_leaders_record_need_not_know_what_is_there_now(cour
     court.deliver(4, 5)  # 5 of epoch 0
     court.position(7)
     assert court.verdict() == ""
+
+
+def zombies(court):
+    """Let epoch 1 commit 4 and 5 of its own, in place of those of epoch 0; return the log of who led then."""
+    old = court.log
+    court.elect_short(4, 1)
+    court.write(b"n4", epoch=1)
+    court.write(b"n5", epoch=1)
+    return old
+
+
+def test_who_reads_a_deposed_leaders_records_owes_the_others_from_where_the_logs_parted(court):
+    """Without a question to the new leader it would go on behind what the deposed one had written alone."""
+    zombies(court)
+    court.deliver(0, 1, 2, 3, 4, 5)  # the last two of epoch 0, which were lost
+    court.write(b"n6", epoch=1)
+    court.deliver(6, epoch=1)
+    assert "ann skipped t-0 offset 4: it read offset 6" in court.verdict()
+
+
+def test_who_read_what_an_older_leader_brought_back_owes_it_no_second_time(court):
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.log = zombies(court)
+    court.log.begin_epoch(2)
+    court.write(b"p6", epoch=2)
+    court.deliver(6, epoch=2)
+    assert court.verdict() == ""
+
+
+def test_who_did_not_read_what_an_older_leader_brought_back_owes_it(court):
+    court.deliver(0, 1, 2, 3)
+    court.log = zombies(court)
+    court.log.begin_epoch(2)
+    court.write(b"p6", epoch=2)
+    court.deliver(6, epoch=2)
+    assert "offset 4" in court.verdict()
+
+
+def test_what_the_user_jumped_over_is_not_owed_when_it_is_brought_back(court):
+    court.checker.sought(court.reader, court.tp, 5)
+    old = zombies(court)
+    court.deliver(5)  # of the deposed leader
+    court.log = old
+    court.log.begin_epoch(2)
+    court.write(b"p6", epoch=2)
+    court.deliver(6, epoch=2)
+    assert court.verdict() == ""
+
+
+@pytest.mark.parametrize(("client", "answer", "error", "is_owed"), [
+    ("ann", 0, 0, False), ("ann", 1, 0, True), ("ann", 0, 6, True), ("ann", -1, 0, True), ("bob", 0, 0, True),
+])  # fmt: skip
+def test_a_leader_that_never_had_the_epoch_cannot_tell_who_is_below_its_answer(court, client, answer, error, is_owed):
+    """The reader has passed markers of an epoch that was lost: its position, 4, is beyond what it was given."""
+    court.deliver(0, 1, 2)
+    request = OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=1)])]
+    )
+    end = EpochEndOffset(partition=0, error_code=error, leader_epoch=answer, end_offset=5)
+    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
+    court.checker.answered(client, 1, request, response, 0.0)
+    court.deliver(4)
+    assert ("offset 3" in court.verdict()) is is_owed
+    court.deliver(5)
+    assert court.verdict() == "" or is_owed
+
+
+def test_a_position_may_have_passed_markers_of_a_history_that_does_not_count(court):
+    """Until something of the newest leader was read, only the next record tells."""
+    court.deliver(0, 1, 2)
+    court.log.begin_epoch(1)
+    court.position(4)
+    assert court.verdict() == ""
+    court.deliver(4)
+    assert "offset 3" in court.verdict()

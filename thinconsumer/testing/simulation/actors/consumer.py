@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....errors import (
+    CorruptRecordError,
     KafkaError,
     KafkaTimeoutError,
     LogTruncationError,
@@ -108,12 +109,12 @@ class ConsumerActor(Actor):
         self.lives += 1
         self.consumer = ObservedConsumer(reader, consumer, self.jury, self.world.trace)
         self._unprocessed, self._paused, self._spins, self._sleeps = [], [], 0, False
+        self._to_do.clear()  # what the one before was about to do died with it
         if self.assigned:
             self.consumer.assign(self.assigned)
             for tp in self.assigned:
                 if tp in self.checkpoint:
-                    offset, epoch = self.checkpoint[tp]
-                    self.consumer.seek(tp, OffsetAndMetadata(offset, "", epoch))
+                    self._read_again(tp)
         self.wake()
 
     def crash(self, *, silently: bool = False) -> None:
@@ -248,11 +249,21 @@ class ConsumerActor(Actor):
                 self._forget(error.partition)
             else:
                 self.seek(error.partition, at)
+        elif isinstance(error, CorruptRecordError):
+            self._read_again(error.partition)
         elif isinstance(error, NoOffsetForPartitionError):
             for tp in error.partitions:
                 self.consumer.seek_to_beginning(tp)
         elif not isinstance(error, (KafkaTimeoutError, NoBrokersAvailable)):
             self.world.accuse(f"{self.name}: an unexpected error: {error!r}")
+
+    def _read_again(self, tp: TopicPartition) -> None:
+        """What has been processed is known; the rest is asked for once more."""
+        if tp in self.checkpoint:
+            offset, epoch = self.checkpoint[tp]
+            self.consumer.seek(tp, OffsetAndMetadata(offset, "", epoch))
+        else:
+            self.consumer.seek(tp, self.consumer.raw.position(tp, 0))
 
     # -- odd things
 
@@ -302,8 +313,7 @@ class ConsumerActor(Actor):
                 self.consumer.poll(self.random.randrange(50))
             self.assign(tps)
             if tp in self.checkpoint:
-                offset, epoch = self.checkpoint[tp]
-                self.consumer.seek(tp, OffsetAndMetadata(offset, "", epoch))
+                self._read_again(tp)
 
     def _patience(self) -> float:
         return self.random.randrange(500) if self.world.depth == 0 else 0

@@ -88,7 +88,10 @@ class Checker:
     # -- in the logs
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """What was committed from an offset on was lost, by an unclean election that began this epoch."""
+        """What was committed from an offset on is being lost, by an unclean election that begins this epoch.
+
+        The truth still has it.
+        """
 
     # -- the end
 

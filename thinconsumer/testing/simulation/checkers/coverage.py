@@ -3,14 +3,21 @@
 For each partition of a reader there is an offset up to which it has seen everything that counts. When it goes beyond,
 by a record or by its position, nothing that counts may lie in between. What does not count any more (expired,
 compacted, lost) may be missing, and so may be what the user jumped over.
+
+After an unclean election a reader may have records that are of no history that counts. What it then owes is what the
+protocol can tell it (KIP-320), judged when it reads something that does count: from where the newest leader says that
+the epoch of its last record ended. Where that leader never had the epoch it tells where the one before ended, and a
+reader that is not so far goes on from where it is: nobody could know better, and Java's consumer does not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ....types import TopicPartition
+from ....wire import Message
+from ....wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ..truth import Truth
 from .base import Checker, Reader, Records
 
@@ -20,8 +27,7 @@ class _Covered:
     """How far one partition has been read without a hole."""
 
     up_to: int | None  #: None: wherever it starts is right.
-    epoch: int = -1  #: Of the record before, as far as the reader knows: what it can ask a new leader about.
-    doubt: int | None = None  #: The epoch that a loss began: until it has read of it, a reader need not know.
+    last: tuple[int, int] | None = None  #: Offset and epoch of the record before, as far as the reader knows.
 
 
 class CoverageChecker(Checker):
@@ -47,22 +53,19 @@ class CoverageChecker(Checker):
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """From there on everything is owed."""
-        covered = self._covered[reader][tp] = _Covered(offset, epoch)
-        truth = self.truth(tp)
-        back = truth.answer_for(epoch) if truth is not None else None
-        if truth is not None and back is not None and back < offset:
-            self._send_back(reader, covered, truth, truth.latest_epoch)
+        self._covered[reader][tp] = _Covered(offset, (offset - 1, epoch) if epoch >= 0 else None)
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """From the beginning on everything is owed; where the end is, is not known."""
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Whoever has read beyond owes itself what is written there now."""
+        """Who was beyond and has no epoch to ask about goes by policy; "latest" leaves out what "earliest" does not."""
         for reader, by_tp in self._covered.items():
             covered = by_tp.get(truth.tp)
-            if covered is not None and (covered.up_to is None or covered.up_to > offset):
-                self._send_back(reader, covered, truth, epoch)
+            beyond = covered is not None and (covered.up_to is None or covered.up_to > offset)
+            if covered is not None and beyond and reader.policy != "earliest":
+                covered.up_to = None
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
         """Look for holes before each record."""
@@ -72,57 +75,61 @@ class CoverageChecker(Checker):
                 continue
             self._forgive(reader, covered, truth)
             for record in found:
-                if not self._cover(reader, tp, covered, truth, record.offset, record.leader_epoch):
+                if not self._cover(reader, covered, truth, record.offset, record.leader_epoch):
                     return
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """A leader never had an epoch: those below what it answers have no way to know where the logs parted."""
+        for tp, end in _epochs_unknown(request, response):
+            for reader, by_tp in self._covered.items():
+                covered = by_tp.get(tp)
+                if reader.name == client and covered is not None and covered.up_to is not None:
+                    covered.up_to = max(covered.up_to, end)
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """Look for holes before the position."""
         truth, covered = self.truth(tp), self._covered[reader].get(tp)
-        if truth is None or covered is None or covered.doubt is not None:
+        if truth is None or covered is None:
             return
         self._forgive(reader, covered, truth)
         if covered.up_to is None:
             covered.up_to = offset
-        elif covered.up_to < offset <= truth.end:
+        elif covered.up_to < offset <= truth.end and covered.last is not None and covered.last[1] >= truth.latest_epoch:
+            # Else it may have passed markers of a history that does not count.
             missing = truth.first_from(covered.up_to, offset, committed=reader.read_committed)
             if missing is not None:
                 self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)
 
     # -- inside
 
-    def _cover(
-        self, reader: Reader, tp: TopicPartition, covered: _Covered, truth: Truth, offset: int, epoch: int
-    ) -> bool:
+    def _cover(self, reader: Reader, covered: _Covered, truth: Truth, offset: int, epoch: int) -> bool:
         """Note that a record was read; return whether all was well."""
+        if truth.successor(offset, epoch) is not None:
+            covered.last = offset, epoch  # of a leader that was deposed: others have written there, too
+            if covered.up_to is not None:
+                covered.up_to = offset + 1
+            return True
+        self._send_back(reader, covered, truth)
         up_to = covered.up_to
         missing = None
         if up_to is not None and offset > up_to:
             missing = truth.first_from(up_to, offset, committed=reader.read_committed)
-        if missing is not None:
-            if truth.counts(offset, epoch):
-                self._accuse(reader, tp, missing, f"read offset {offset}", up_to)
-                return False
-        elif up_to is None or offset >= up_to:
+        if missing is not None and truth.counts(offset, epoch):
+            self._accuse(reader, truth.tp, missing, f"read offset {offset}", up_to)
+            return False
+        if missing is None and (up_to is None or offset >= up_to):
             covered.up_to = offset + 1
-        covered.epoch = epoch
-        successor = truth.successor(offset, epoch)
-        if successor is not None:
-            covered.doubt = successor
-        elif covered.doubt is not None and epoch >= covered.doubt:
-            covered.doubt = None
+        covered.last = offset, epoch
         return True
 
     @staticmethod
-    def _send_back(reader: Reader, covered: _Covered, truth: Truth, epoch: int) -> None:
-        """What was read is not there any more: a reader goes back to where the new leader says its epoch ended.
-
-        Without an epoch to ask about it stays where it is, or goes by policy; "latest" leaves out what "earliest" does
-        not.
-        """
-        covered.doubt = epoch
-        back = truth.answer_for(covered.epoch)
-        if covered.up_to is None or reader.policy != "earliest":
-            covered.up_to = None
+    def _send_back(reader: Reader, covered: _Covered, truth: Truth) -> None:
+        """If what was read last does not count, owe everything from where its epoch has ended."""
+        if covered.last is None or covered.up_to is None or truth.successor(*covered.last) is None:
+            return
+        back = truth.answer_for(covered.last[1])
+        if reader.policy != "earliest":
+            covered.up_to = None  # it may have found itself out of range first
         elif back is not None:
             covered.up_to = min(covered.up_to, back)
 
@@ -135,3 +142,14 @@ class CoverageChecker(Checker):
     def _accuse(self, reader: Reader, tp: TopicPartition, missing: int, what: str, up_to: int | None) -> None:
         name = f"{tp.topic}-{tp.partition}"
         self.accuse(f"{reader} skipped {name} offset {missing}: it {what}, having seen everything below {up_to}")
+
+
+def _epochs_unknown(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
+    """Yield partitions of whose epoch the leader has no record, and where the one before ended there."""
+    if isinstance(request, OffsetForLeaderEpochRequest) and isinstance(response, OffsetForLeaderEpochResponse):
+        asked = {(t.topic, p.partition): p.leader_epoch for t in request.topics for p in t.partitions}
+        for topic in response.topics:
+            for data in topic.partitions:
+                tp = TopicPartition(topic.topic, data.partition)
+                if data.error_code == 0 and 0 <= data.leader_epoch < asked.get(tp, -1):
+                    yield tp, data.end_offset

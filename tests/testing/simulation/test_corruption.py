@@ -1,0 +1,82 @@
+"""Flipped bits: one at a time, where a checksum covers it, and only on the way to those who look."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from thinconsumer.errors import CorruptRecordError
+from thinconsumer.records.batch import split
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.testing.simulation.corruption import CRC_AT, Corruption, spoiled
+from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from thinconsumer.wire.metadata import MetadataResponse
+
+BATCHES = [build_batch([NewRecord(b"v" * 20)] * 3, base_offset=n * 3, leader_epoch=1) for n in range(3)]
+RECORDS = b"".join(BATCHES)
+
+
+def answer(*records):
+    rows = [PartitionData(partition_index=n, records=data) for n, data in enumerate(records)]
+    return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=rows)])
+
+
+def read(data):
+    """Read batches. Raises: CorruptRecordError, for one's header or one's checksum."""
+    batches, broken = split(memoryview(data))
+    for batch in batches:
+        batch.check_crc()
+    if broken is not None:
+        raise broken
+
+
+def differing(data):
+    """Return the positions of bytes that are not what they were."""
+    return [n for n, (new, old) in enumerate(zip(data, RECORDS)) if new != old]
+
+
+def test_one_bit_of_one_batch_is_flipped_where_its_checksum_tells():
+    touched = set()
+    for seed in range(300):
+        data = spoiled(RECORDS, Random(seed))
+        assert len(data) == len(RECORDS)
+        (at,) = differing(data)
+        assert (data[at] ^ RECORDS[at]).bit_count() == 1
+        which, within = divmod(at, len(BATCHES[0]))
+        assert within >= CRC_AT
+        touched.add((which, within < 61))
+        with pytest.raises(CorruptRecordError):
+            read(data)
+    assert touched == {(which, in_header) for which in range(3) for in_header in (True, False)}
+
+
+@pytest.mark.parametrize("records", [b"", RECORDS[:10], RECORDS[:CRC_AT]])
+def test_what_holds_no_checksum_is_left_alone(records):
+    assert spoiled(records, Random(1)) == records
+
+
+def test_a_batch_that_was_cut_off_may_be_hit_in_what_is_left_of_it():
+    cut = RECORDS[: len(BATCHES[0]) + 30]
+    hit = {differing(spoiled(cut, Random(seed)))[0] for seed in range(200)}
+    assert max(hit) >= len(BATCHES[0]) + CRC_AT and max(hit) < len(cut)
+
+
+def test_only_fetch_answers_with_records_to_those_who_look_are_spoiled():
+    corruption = Corruption(Random(1), 1.0, {"ann"})
+    assert not corruption("bob", answer(RECORDS))
+    assert not corruption("ann", answer(b"", None))
+    assert not corruption("ann", MetadataResponse())
+    assert corruption.count == 0
+    spoilt = answer(b"", RECORDS)
+    assert corruption("ann", spoilt)
+    assert corruption.count == 1
+    rows = spoilt.responses[0].partitions
+    assert rows[0].records == b"" and len(differing(rows[1].records)) == 1
+
+
+def test_the_rate_says_how_often():
+    corruption = Corruption(Random(1), 0.25, {"ann"})
+    assert 60 < sum(corruption("ann", answer(RECORDS)) for _ in range(400)) < 140
+    corruption.rate = 0.0
+    assert not any(corruption("ann", answer(RECORDS)) for _ in range(400))

@@ -1,0 +1,182 @@
+"""The story of a follower that leads uncleanly, step by step: each happens, and nothing is left behind."""
+
+from __future__ import annotations
+
+from random import Random
+
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.broker.controller import CONTROLLER
+from thinconsumer.testing.simulation import Simulation
+from thinconsumer.testing.simulation.chaos import Chaos
+from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer.testing.simulation.takeover import Takeover
+from thinconsumer.types import TopicPartition
+
+TP = TopicPartition("a", 0)
+#: What is drawn, as a test wants it.
+CALM = {
+    "_batches": 1, "_holds_all": False, "_holds_rest": False, "_seeker": 9, "_blind_s": 0.0, "_back_after_s": 0.0,
+    "_writes_at_old": False, "_breaks": False, "_pauses_s": 3.0, "_records": 4,
+}  # fmt: skip
+
+
+class Stage:
+    """Two brokers, one partition that the first leads, one reader, and a story that begins."""
+
+    def __init__(self, readers=1, **drawn):
+        config = BrokerConfig(
+            default_replication_factor=2, unclean_leader_election_enable=True, replica_lag_time_max_ms=500,
+            broker_session_timeout_ms=5000,
+        )  # fmt: skip
+        self.sim = sim = Simulation(1, 2, {"a": 1}, config=config)
+        knobs = Knobs.draw(1)
+        for name in [name for name, value in vars(knobs).items() if isinstance(value, float)]:
+            setattr(knobs, name, 0.0)
+        options = {
+            "auto_offset_reset": "earliest",
+            "max_poll_records": 2,
+            "metadata_max_age_ms": 300,
+            "fetch_max_wait_ms": 700,
+        }
+        self.readers = [sim.consumer([TP], **options) for _ in range(readers)]
+        self.written = []
+        self.chaos = Chaos(sim, knobs, self.readers, [TP], self.write)
+        sim.produce(*TP, [b"1", b"2"])
+        sim.run_for(1.0)
+        self.old = sim.cluster.leader(TP).node.node_id
+        self.new = 3 - self.old
+        self.story = Takeover(self.chaos, Random(1), TP, self.old, self.new)
+        for name, value in {**CALM, **drawn}.items():
+            assert hasattr(self.story, name)
+            setattr(self.story, name, value)
+
+    def write(self, tp, node, count):
+        self.sim.cluster.produce(tp.topic, [b"x"] * count, tp.partition, node=node)
+        self.sim.touched()
+        self.written.append((node, count))
+
+    @property
+    def row(self):
+        return self.sim.cluster.controller.image.partition(*TP)
+
+    def events(self, name):
+        return [line for line in self.sim.trace if line.event == name]
+
+
+def test_the_follower_is_cut_off_until_it_is_out_of_sync_and_leads_once_somebody_has_read_on():
+    stage = Stage()
+    assert stage.sim.network.cuts == {(stage.old, stage.new)} and stage.story.begin()
+    assert stage.row.isr == (stage.old,)
+    stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
+    reader = stage.readers[0]
+    assert [r.leader_epoch for r in reader.records[2:]] == [0] * len(reader.records[2:]) and len(reader.records) > 2
+    assert stage.written[0] == (None, 4)
+    assert not stage.sim.network.cuts
+    stage.sim.run_for(10)
+    assert len(stage.events("unclean")) == len(stage.events("lost")) == 1
+    assert set(stage.row.isr) == {1, 2}
+    stage.sim.check()
+
+
+def test_without_a_reader_it_leads_after_a_while():
+    stage = Stage(readers=0)
+    assert stage.story.begin()
+    stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
+
+
+def test_it_is_given_up_where_the_leader_cannot_count_the_follower_out():
+    stage = Stage()
+    stage.sim.partition([stage.old], [CONTROLLER])
+    assert not stage.story.begin()
+    assert stage.written == [] and not stage.chaos._cuts
+    stage = Stage()
+    stage.sim.move_leader(TP, stage.new)
+    assert not stage.story.begin()
+    assert stage.written == [] and not stage.sim.network.cuts
+
+
+def test_who_led_before_may_not_learn_of_it_and_takes_writes():
+    stage = Stage(_blind_s=4.0, _writes_at_old=True)
+    assert stage.story.begin()
+    stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
+    old = stage.sim.cluster.nodes[stage.old].partitions[TP]
+    assert old.is_leader and old.leader_epoch == 0
+    assert stage.written[-1] == (stage.old, 1)
+    stage.sim.run_for(3.5)
+    assert old.is_leader and stage.sim.cluster.leader(TP).node.node_id == stage.new
+    stage.sim.run_for(1.0)
+    assert not old.is_leader and not stage.sim.network.cuts
+    stage.sim.check()
+
+
+def test_who_led_before_may_lead_again_before_it_has_heard_anything():
+    stage = Stage(_blind_s=4.0, _back_after_s=1.0)
+    assert stage.story.begin()
+    stage.sim.run_until(lambda: len(stage.events("unclean")) == 2, 15)
+    old = stage.sim.cluster.nodes[stage.old].partitions[TP]
+    assert (stage.row.leader, stage.row.leader_epoch) == (stage.old, 2)
+    assert (old.is_leader, old.leader_epoch) == (True, 0)
+    stage.sim.run_for(10)
+    assert (old.is_leader, old.leader_epoch) == (True, 2)
+    stage.sim.check()
+
+
+def test_a_reader_may_keep_what_it_has_fetched_until_all_is_over():
+    stage = Stage(_holds_all=True, _records=20)
+    (reader,) = stage.readers
+    engine = reader.consumer.raw._shell.engine
+    held = []
+    stage.sim.world.call_later(0.5, lambda: held.append(engine.buffer.held(engine.partitions.get(TP))))
+    assert stage.story.begin()
+    stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
+    count = len(reader.records)
+    assert count == 2 and reader._paused == [TP] and held[0] > 0
+    stage.sim.run_for(CALM["_pauses_s"] + 5)
+    assert reader._paused == [] and len(reader.records) > count
+    # What was buffered is lost, and must not be handed out.
+    assert {r.leader_epoch for r in reader.records[count:]} == {1}
+    stage.sim.check()
+
+
+def test_a_reader_may_stop_in_the_middle():
+    stage = Stage(_holds_rest=True, _records=20)
+    assert stage.story.begin()
+    (reader,) = stage.readers
+    stage.sim.run_until(lambda: reader._paused, 10)
+    count = len(reader.records)
+    assert 2 < count < 22
+    stage.sim.run_for(1.5)
+    assert len(reader.records) == count
+    stage.sim.run_for(10)
+    assert len(reader.records) > count
+    stage.sim.check()
+
+
+def test_a_reader_may_seek_back_by_number():
+    stage = Stage(_seeker=0)
+    assert stage.story.begin()
+    stage.sim.run_for(15)
+    assert [line for line in stage.events("seek") if line.actor == stage.readers[0].name]
+    stage.sim.check()
+
+
+def test_connections_break_so_that_the_blind_one_is_asked():
+    stage = Stage(_blind_s=6.0, _breaks=True)
+    assert stage.story.begin()
+    broken = []
+    stage.sim.network.break_off = lambda connection: broken.append((stage.sim.now(), connection.node == stage.old))
+    stage.sim.run_for(20)
+    first = broken[0][0]
+    rounds = {round(moment - first, 3): is_old for moment, is_old in broken}
+    assert rounds == {0.0: True, 1.2: False, 2.6: True}
+
+
+def test_nothing_of_it_goes_on_in_peace():
+    stage = Stage(_blind_s=5.0, _back_after_s=1.0)
+    assert stage.story.begin()
+    stage.sim.run_for(1.0)
+    stage.chaos.over()
+    leader, written = stage.row.leader, len(stage.written)
+    stage.sim.run_for(20)
+    assert (stage.row.leader, len(stage.written)) == (leader, written) and not stage.sim.network.cuts
+    stage.sim.check()

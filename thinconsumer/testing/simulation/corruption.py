@@ -1,0 +1,61 @@
+"""Bits that flip on their way to a client, in the record batches of Fetch answers.
+
+Owns which bits: those that the batch's checksum covers, and the checksum itself. TCP's own checksum, and what stands
+before the covered part (offset, length, leader epoch, magic), is nobody's business here, as it is nobody's in Kafka.
+Only clients that check checksums get such answers: the others were told that they may read anything.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from ...records.batch import LOG_OVERHEAD
+from ...wire import Message
+from ...wire.fetch import FetchResponse
+
+#: Where a batch's checksum stands, right before what it covers.
+CRC_AT = 17
+
+
+class Corruption:
+    """Spoils answers. ``clients`` are the names of those that notice; ``rate`` is per answer with records."""
+
+    def __init__(self, random: Random, rate: float, clients: set[str]) -> None:
+        self.rate = rate
+        self.count = 0
+        self._random = random
+        self._clients = clients
+
+    def __call__(self, client: str, response: Message) -> bool:
+        """Perhaps flip a bit of an answer to a client; return whether it was."""
+        if not self.rate or client not in self._clients or not isinstance(response, FetchResponse):
+            return False
+        rows = [data for topic in response.responses for data in topic.partitions if data.records]
+        if not rows or self._random.random() >= self.rate:
+            return False
+        row = self._random.choice(rows)
+        row.records = spoiled(bytes(row.records or b""), self._random)
+        self.count += 1
+        return True
+
+
+def spoiled(records: bytes, random: Random) -> bytes:
+    """Return batches with one bit flipped in one of them, in its header as often as behind it."""
+    starts = [at for at in _starts(records) if at + CRC_AT < len(records)]
+    if not starts:
+        return records
+    begin = random.choice(starts)
+    end = min(len(records), begin + LOG_OVERHEAD + int.from_bytes(records[begin + 8 : begin + 12], "big"))
+    header_end = min(end, begin + 61)
+    span = (begin + CRC_AT, header_end) if random.random() < 0.5 or header_end == end else (header_end, end)
+    data = bytearray(records)
+    data[random.randrange(*span)] ^= 1 << random.randrange(8)
+    return bytes(data)
+
+
+def _starts(records: bytes) -> list[int]:
+    starts, at = [], 0
+    while at + LOG_OVERHEAD <= len(records):
+        starts.append(at)
+        at += LOG_OVERHEAD + int.from_bytes(records[at + 8 : at + 12], "big")
+    return starts

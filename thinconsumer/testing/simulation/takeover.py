@@ -1,0 +1,180 @@
+"""The fault that loses most: a replica that was cut off leads, after readers have read what it never got.
+
+Owns one such story, step by step. A follower is cut off and counted out; what is then written is committed without it;
+once some reader has got beyond its end, it is elected uncleanly (KIP-320 exists for what follows). The one
+who led before may not learn of it for a while and go on answering readers, and writers that still believe in it; it may
+be elected again before it has learned anything. Meanwhile some readers hold what they have fetched and not handed out,
+some seek by number, which leaves them without an epoch that could be asked about, and some can only ask the one who
+does not know, since their other connections broke.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from ...broker.controller import CONTROLLER, ControllerError
+from ...types import TopicPartition
+from .actors import ConsumerActor
+from .checkers import Checker, Reader
+from .checkers.base import Records
+from .network import SimConnection
+
+if TYPE_CHECKING:
+    from .chaos import Chaos
+
+#: How long to wait for a reader, and how long a leader goes on that does not know that it was deposed, at most.
+READ_S, BLIND_S = 4.0, 9.0
+#: What was asked for before a pause has come by then, most of the time.
+COMES_S = 0.7
+#: Records in a batch, at most: more than a poll hands out, where that is possible, so that some stay in the buffer.
+RECORDS_MAX = 60
+#: After the election: when connections break to the one who led, to all others, and to the one who led again.
+BREAKS_S = (0.4, 1.6, 3.0)
+
+
+class Witness(Checker):
+    """Accuses nobody: calls those who wait for a reader to get beyond an offset."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.waiting: dict[TopicPartition, tuple[int, Callable[[str], None]]] = {}
+
+    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
+        """Look who has got where."""
+        for tp, found in records.items():
+            waiting = self.waiting.get(tp)
+            if waiting is not None and found and found[-1].offset >= waiting[0]:
+                del self.waiting[tp]
+                waiting[1](reader.name)
+
+
+class Takeover:
+    """One story. ``old`` leads, ``new`` will, ``random`` decides about everything at the beginning."""
+
+    def __init__(self, chaos: Chaos, random: Random, tp: TopicPartition, old: int, new: int) -> None:
+        self._chaos = chaos
+        self._sim = chaos.sim
+        self._tp = tp
+        self._old, self._new = old, new
+        self._batches = random.randint(1, 2)
+        readers = [actor for actor in chaos.consumers if tp in actor.assigned]
+        self._reader = random.choice(readers) if readers else None
+        limit = self._reader.consumer.reader.max_poll_records if self._reader is not None else 1
+        self._records = min(1 + 2 * limit, RECORDS_MAX)
+        #: A reader keeps what it has fetched: before it has handed any of it out, or in the middle of that.
+        self._holds_all, self._holds_rest = random.random() < 0.4, random.random() < 0.6
+        self._seeker = random.randrange(8)  #: Which consumer seeks by number; those that are not there, do not.
+        self._blind_s = random.uniform(0.3, BLIND_S) if random.random() < 0.75 else 0.0
+        self._back_after_s = random.uniform(0.2, 2.0) if random.random() < 0.4 else 0.0
+        self._writes_at_old = random.random() < 0.5
+        self._breaks = random.random() < 0.5
+        self._pauses_s = random.uniform(0.5, 5.0)
+        self._is_on = False
+        self._cut = chaos.cut([old], [new], READ_S + BLIND_S)
+
+    # -- first something is written that the follower will never have
+
+    def begin(self) -> bool:
+        """Let the leader count the follower out, as it does with one that lags; return whether it could."""
+        controller = self._sim.cluster.controller
+        leader = self._sim.cluster.nodes[self._old].partitions.get(self._tp)
+        if leader is not None and leader.node.is_running and leader.is_leader:
+            controller.alter_isr(leader, [n for n in leader.image.isr if n != self._new])
+        row = controller.image.partition(*self._tp)
+        if row is None or row.leader != self._old or self._new in row.isr:
+            self._chaos.heal_one(self._cut)
+            return False
+        self._lose_something()
+        return True
+
+    def _lose_something(self) -> None:
+        self._chaos.later(READ_S, self._take_over)
+        reader = self._reader
+        if reader is not None and self._holds_all:
+            reader.soon(lambda: self._hold(reader))
+            reader.soon(self._write)  # it has asked for what is to come, most of the time
+            return
+        replica = self._sim.cluster.nodes[self._new].partitions.get(self._tp)
+        self._chaos.witness.waiting[self._tp] = replica.log.end_offset if replica is not None else 0, self._was_read
+        self._write()
+
+    def _write(self) -> None:
+        if not self._is_on and not self._chaos.is_over:
+            for _ in range(self._batches):
+                self._chaos.write(self._tp, None, self._records)
+            if self._holds_all:
+                self._chaos.later(COMES_S, self._take_over)
+
+    def _was_read(self, name: str) -> None:
+        """Somebody is in the middle of it; who was told is in a call."""
+        reader = next((consumer for consumer in self._chaos.consumers if consumer.name == name), None)
+        if reader is not None and self._holds_rest:
+            reader.soon(lambda: self._hold(reader))
+        self._chaos.later(0.0, self._take_over)
+
+    def _hold(self, reader: ConsumerActor) -> None:
+        if self._tp in reader.assigned and not self._chaos.is_over:
+            reader.pause(self._tp)
+            self._chaos.later(self._pauses_s, lambda: reader.soon(lambda: self._let_go(reader)))
+
+    def _let_go(self, reader: ConsumerActor) -> None:
+        if self._tp in reader.assigned:
+            reader.resume(self._tp)
+
+    # -- then it leads
+
+    def _take_over(self) -> None:
+        self._chaos.witness.waiting.pop(self._tp, None)
+        if self._is_on:
+            return
+        self._is_on = True
+        chaos, cluster = self._chaos, self._sim.cluster
+        if self._blind_s:
+            others = [node for node in cluster.nodes if node != self._old]
+            chaos.cut([self._old], [CONTROLLER, *others], self._blind_s)
+        is_elected = self._elect(self._new)
+        chaos.heal_one(self._cut)  # not before, or it would catch up first
+        if not is_elected:
+            return
+        if self._writes_at_old:
+            chaos.write(self._tp, self._old, 1)
+        for number in range(3):
+            chaos.later(0.1 + 0.4 * number, lambda: chaos.write(self._tp, None, 1 + self._records // 3))
+        if self._back_after_s:
+            chaos.later(self._back_after_s, lambda: self._elect(self._old))
+        chaos.later(self._back_after_s + 0.5, self._seek)
+        if self._breaks and self._blind_s > BREAKS_S[1]:
+            for number, moment in enumerate(BREAKS_S):
+                chaos.later(moment, lambda to_old=number != 1: self._break(to_old))  # type: ignore[misc]
+
+    def _elect(self, node_id: int) -> bool:
+        controller = self._sim.cluster.controller
+        if node_id not in controller.image.brokers:
+            return False  # counted out by now
+        try:
+            controller.elect_unclean(self._tp, node_id)
+        except ControllerError as error:
+            self._sim.trace.add("chaos", "", "takeover", "not possible: %s", str(error))
+            return False
+        self._sim.trace.add("controller", "", "unclean", "%s-%d: node %d leads", *self._tp, node_id)
+        self._sim.touched()
+        return True
+
+    def _break(self, to_old: bool) -> None:
+        network = self._sim.network
+        for connection in list(network.connections):
+            if isinstance(connection, SimConnection) and (connection.node == self._old) == to_old:
+                network.break_off(connection)
+
+    def _seek(self) -> None:
+        """Let a reader go back a little, by number."""
+        consumers = self._chaos.consumers
+        if self._seeker < len(consumers):
+            reader = consumers[self._seeker]
+            reader.soon(lambda: self._seek_back(reader))
+
+    def _seek_back(self, reader: ConsumerActor) -> None:
+        if self._tp in reader.assigned and self._tp in reader.checkpoint:
+            reader.seek(self._tp, max(0, reader.checkpoint[self._tp][0] - 3))
