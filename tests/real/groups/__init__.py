@@ -1,0 +1,6 @@
+"""Groups whose members are processes of several clients: started, told to leave or killed, judged by their diaries."""
+
+from .crew import Crew, Member
+from .ledger import Ledger
+
+__all__ = ["Crew", "Ledger", "Member"]
