@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from thinconsumer.errors import KafkaError, RebalanceInProgressError
@@ -115,3 +117,113 @@ def test_wake_at_is_now_while_something_can_be_sent_and_never_when_all_is_throug
     assert world.now < world.commits.wake_at(world.now) < world.now + 1
     world.answer(world.later())
     assert world.commits.wake_at(world.now) == float("inf")
+
+
+def lines_run(work) -> int:
+    """Return how many lines of the room a piece of work runs: what a clock would tell, on any machine."""
+    count = 0
+
+    def trace(frame, event, arg):
+        nonlocal count
+        if "thinconsumer/group" not in frame.f_code.co_filename.replace("\\", "/"):
+            return None
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_work_grows_with_the_partitions_and_not_with_their_square(new_world):
+    """A thousand of them every few seconds, or at every record, must not be felt."""
+
+    def commit(partitions: int) -> int:
+        world = new_world()
+        tps = [TopicPartition("t", n) for n in range(partitions)]
+
+        def work() -> None:
+            for number in range(3):
+                world.add(*((tp, number) for tp in tps))
+            for code in (Code.COORDINATOR_LOAD_IN_PROGRESS, Code.UNKNOWN_TOPIC_OR_PARTITION, 0):
+                world.answer(world.later(), code)
+
+        return lines_run(work)
+
+    assert commit(1000) < 12 * commit(100)
+
+
+def test_work_grows_with_the_calls_that_wait_and_not_with_their_square(new_world):
+    """commit_async() after every record, while the coordinator is away."""
+
+    def commit(calls: int) -> int:
+        world = new_world()
+        world.coordinator.lost(1, "gone", world.now)
+
+        def work() -> None:
+            for number in range(calls):
+                world.add((A, number), callback=print)
+                world.commits.step(world.now)
+                world.commits.wake_at(world.now)
+            world.answer(world.later(), Code.COORDINATOR_LOAD_IN_PROGRESS)
+            world.answer(world.later())
+            assert world.commits.idle
+
+        return lines_run(work)
+
+    assert commit(2000) < 12 * commit(200)
+
+
+def pause(world, code: int) -> float:
+    """Answer a commit with this, and return how long it takes until it is sent again."""
+    world.answer(world.later(), code)
+    before = world.now
+    sent = world.later()
+    world.commits._flight = None  # it is answered by the next one, as if it had not been sent
+    for tp, entry in sent.request.context.entries.items():
+        world.commits._queue.put_back(tp, entry)
+    return world.now - before
+
+
+@pytest.mark.parametrize("code", [Code.NETWORK_EXCEPTION, Code.UNKNOWN_TOPIC_OR_PARTITION])
+def test_pauses_grow_while_it_goes_wrong_and_begin_anew_once_it_went_well(world, code):
+    """A partition that took a while to be known must not make every later passing failure cost a second."""
+    world.add((A, 1))
+    pauses = [pause(world, code) for _ in range(5)]
+    assert pauses[0] < 0.3
+    assert pauses[-1] > 0.7
+    world.answer(world.later())
+    assert world.commits.idle
+    world.add((A, 2))
+    assert pause(world, code) < 0.3
+
+
+def test_what_comes_back_from_an_older_generation_is_judged_again(world):
+    """Nothing else was waiting when the rebalance ended; the answer comes after it."""
+    call = world.add((A, 1), (B, 1))
+    sent = world.one()
+    world.membership.identity = world.membership.identity.joined(6, "me")
+    world.membership.owned = {B}
+    world.sent()
+    world.answer(sent, Code.COORDINATOR_LOAD_IN_PROGRESS)
+    sent = world.later()
+    assert sent.offsets == {B: 1}
+    world.answer(sent)
+    assert isinstance(failure(call), RebalanceInProgressError)
+
+
+def test_nothing_is_kept_and_nobody_is_looked_for_when_all_is_over(world):
+    """Of calls that timed out nothing is left to be sent, by themselves or with the next one."""
+    world.coordinator.unwant("test")
+    world.coordinator.lost(1, "gone", world.now)
+    world.add((A, 1), seconds=5)
+    world.sent()
+    world.now += 5
+    world.sent()
+    assert world.commits.idle
+    assert not world.commits._queue.ready
+    assert world.coordinator.step(world.now) == []

@@ -405,3 +405,23 @@ def test_one_line_says_where_partitions_start(world, waiting, caplog):
     tell(world, ask(world), {A: (42, 3, "")})
     (line,) = [r.getMessage() for r in caplog.records if r.name.endswith("committed")]
     assert "1 partitions start at their committed offsets, 1 have none" in line
+
+
+def test_pauses_grow_while_it_goes_wrong_and_begin_anew_once_it_went_well(world):
+    """For errors of the whole group."""
+
+    def pause() -> float:
+        tell(world, later(world), {}, group_code=int(Code.NETWORK_EXCEPTION))
+        before = world.now
+        later(world)
+        world.committed._flight = None  # as if it had not been asked
+        return world.now - before
+
+    first = world.committed.ask([A])
+    pauses = [pause() for _ in range(6)]
+    assert pauses[0] < 0.3
+    assert pauses[-1] > 0.7
+    tell(world, later(world), {})
+    assert first.done
+    world.committed.ask([A])
+    assert pause() < 0.3

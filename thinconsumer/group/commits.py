@@ -351,6 +351,8 @@ class Commits:
             self._take_code(flight, verdict(code), error, entries, now)
         if left:
             self._delay(left, KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}"), now)
+        if not self._queue.delayed:
+            self._stragglers.succeeded()
 
     def _take_code(
         self, flight: Flight, what: Verdict, error: BrokerResponseError, entries: Entries, now: float
@@ -408,8 +410,6 @@ class Commits:
             self._queue.put_back(tp, entry)
 
     def _delay(self, entries: Entries, error: KafkaError, now: float) -> None:
-        if not self._queue.delayed:
-            self._stragglers.succeeded()
         self._stragglers.failed(now)
         self._queue.note(entries.values(), error)
         for tp, entry in entries.items():

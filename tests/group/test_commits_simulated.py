@@ -1,0 +1,91 @@
+"""Commits and committed offsets against the broker's own coordinator, on a network that fails; by hand, no members.
+
+What a commit() that returned has written must be what committed() finds, whatever happens to brokers in between.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from thinconsumer.client.engine import ClientEngine
+from thinconsumer.client.shell import ClientShell
+from thinconsumer.config import ConsumerConfig
+from thinconsumer.group.commits import Commits
+from thinconsumer.group.committed import Committed
+from thinconsumer.group.coordinator import Coordinator
+from thinconsumer.metadata import Metadata
+from thinconsumer.partitions import Partitions, PositionState
+from thinconsumer.testing import Simulation
+from thinconsumer.types import OffsetAndMetadata, TopicPartition
+
+A, B = (TopicPartition("orders", n) for n in range(2))
+
+
+class Committer(ClientShell):
+    """The smallest client that commits."""
+
+    def __init__(self, sim: Simulation, **options: Any) -> None:
+        driver = sim.driver()
+        config = ConsumerConfig.from_options(group_id="g", bootstrap_servers=sim.bootstrap_servers, **options)
+        self.metadata = Metadata(config, driver.random)
+        self.partitions = Partitions()
+        self.coordinator = Coordinator(config, "g", self.metadata, driver.random)
+        self.commits = Commits(config, self.coordinator, None, self.metadata, driver.random)
+        self.found = Committed(config, self.coordinator, self.partitions, self.metadata, driver.random)
+        managers = (self.coordinator, self.commits, self.found)
+        super().__init__(ClientEngine(config, driver.random, self.metadata, managers), driver)
+        self.metadata.want(["orders"])
+
+    def commit(self, *pairs: tuple[TopicPartition, int]) -> None:
+        """Commit and wait."""
+        offsets = {tp: OffsetAndMetadata(offset, "note", 0) for tp, offset in pairs}
+        call = self.commits.add(offsets, self._driver.now() + 60)
+        self._begin()
+        assert self._wait(lambda: call.done, 61)
+        call.result()
+
+    def committed(self, *tps: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Ask what is committed, and wait."""
+        call = self.found.ask(tps)
+        self._begin()
+        assert self._wait(lambda: call.done, 61), call.last_error
+        return call.result()
+
+    def start(self, *tps: TopicPartition) -> list[PositionState]:
+        """Read these from where the group left off, and wait until that is known."""
+        self.partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
+        self._begin()
+        assert self._wait(lambda: all(p.state is not PositionState.AWAITING_COMMITTED for p in self.partitions), 61)
+        return [p.state for p in self.partitions]
+
+
+@pytest.fixture
+def sim() -> Simulation:
+    return Simulation(seed=1, brokers=3, topics={"orders": 3})
+
+
+def test_what_was_committed_is_found(sim):
+    """By the committer, by another client, and as the place to begin."""
+    first = Committer(sim)
+    first.commit((A, 10), (B, 20))
+    first.commit((B, 5))
+    expected = {A: OffsetAndMetadata(10, "note", 0), B: OffsetAndMetadata(5, "note", 0)}
+    assert first.committed(A, B) == expected
+    second = Committer(sim)
+    assert second.committed(A, B) == expected
+    nothing = TopicPartition("orders", 2)
+    assert second.start(A, nothing) == [PositionState.VALIDATING, PositionState.AWAITING_RESET]
+
+
+@pytest.mark.parametrize("way", ["kill", "pause"])
+def test_commits_outlive_their_coordinator(sim, way):
+    """Killed, it is gone; stopped, it answers nothing, and the others say who has taken over."""
+    client = Committer(sim)
+    client.commit((A, 1))
+    node = client.coordinator.node_id
+    getattr(sim, way)(node)
+    client.commit((A, 2), (B, 2))
+    assert client.coordinator.node_id != node
+    assert client.committed(A, B) == {A: OffsetAndMetadata(2, "note", 0), B: OffsetAndMetadata(2, "note", 0)}
