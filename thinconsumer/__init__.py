@@ -14,7 +14,7 @@
 from ._version import __version__
 from .assignors import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 from .config import ConfigurationWarning
-from .consumer import Consumer
+from .consumer import Consumer, Health, HealthState
 from .errors import (
     AuthorizationError,
     BrokerResponseError,
@@ -82,6 +82,8 @@ __all__ = [
     "GroupMaxSizeReachedError",
     "GroupMember",
     "GroupMetadata",
+    "Health",
+    "HealthState",
     "IllegalArgumentError",
     "IllegalStateError",
     "InconsistentGroupProtocolError",

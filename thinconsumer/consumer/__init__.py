@@ -4,5 +4,6 @@
 """
 
 from .consumer import Consumer
+from .health import Health, HealthState
 
-__all__ = ["Consumer"]
+__all__ = ["Consumer", "Health", "HealthState"]

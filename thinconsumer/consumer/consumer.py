@@ -15,6 +15,7 @@ from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import is_whole, to_seconds, topic_partition
 from .group_calls import GroupCalls
+from .health import Health
 from .iteration import Iteration
 from .shell import Shell
 
@@ -307,6 +308,16 @@ class Consumer(GroupCalls, Generic[K, V]):
         with self._shell.enter():
             tps = self._partitions.tps() if partitions is None else [topic_partition(tp) for tp in partitions]
             return {tp: self._lag(tp) for tp in tps}
+
+    def health(self) -> Health:
+        """Return how this consumer is, for a liveness probe: what it does, what is in the way, since when. No I/O.
+
+        As of the last call; one that has been too long ago is itself in the way. ``STUCK`` means that something has been
+        in the way for half of ``session_timeout_ms`` (without a group: of ``request_timeout_ms``), or that waiting will
+        not help.
+        """
+        with self._shell.stay():
+            return self._shell.watch.report(self._shell.engine, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
         """Wait until a broker has named the cluster; with ``refresh``, ask again even if one has.

@@ -32,6 +32,7 @@ from ..partitions import Partition
 from ..records.rows import deserialize
 from ..types import TopicPartition
 from .arguments import to_seconds
+from .health import Watch
 from .membership import CLOSING, Membership, make_assignors
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,8 @@ class Shell:
         #: Users' code that runs inside a call of theirs may make further calls; those run none of it.
         self.in_callback = False
         self.closed = False
+        patience = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
+        self.watch = Watch(patience / 2000)
         self._changed = False  #: The user has changed what is wanted, and nothing has been asked yet.
         #: An exception has left a step half done: only positions can be trusted. See :meth:`_mend`.
         self.torn = False
@@ -170,6 +173,7 @@ class Shell:
             driver.step(engine, now)
         self.torn = False
         self._changed = False
+        self.watch.step(engine, now)
         if driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now
@@ -188,9 +192,10 @@ class Shell:
         group = self.engine.group
         if not self.partitions and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
-        deadline = self.driver.now() + seconds
+        self.watch.polled_at = began = self.driver.now()
+        deadline = began + seconds
         if group is not None:
-            self.membership.begin_poll(self.driver.now())
+            self.membership.begin_poll(began)
         now = self.turn(self.driver.now())
         while True:
             if group is not None:

@@ -1,0 +1,101 @@
+"""Health: pain B8, users reading private fields to learn whether a consumer is stuck."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer import Consumer, HealthState, TopicPartition
+from thinconsumer.testing import Simulation
+
+TP = TopicPartition("t", 0)
+OPTIONS = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 10_000, "heartbeat_interval_ms": 1000}
+
+
+@pytest.fixture
+def sim():
+    return Simulation(seed=1, brokers=3, topics={"t": 3})
+
+
+@pytest.fixture
+def consumer(sim):
+    made = []
+
+    def make(*topics, **options):
+        options = {"group_id": "g", **OPTIONS, **options} if topics else options
+        made.append(Consumer(*topics, driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options))
+        return made[-1]
+
+    yield make
+    for found in made:
+        found.close(timeout_ms=0)
+
+
+def run(consumer, seconds, *, until=None):
+    """Poll for so long, or until it is so; return its health."""
+    driver = consumer._shell.driver
+    end = driver.now() + seconds
+    while driver.now() < end and not (until is not None and consumer.health().state is until):
+        consumer.poll(200)
+    return consumer.health()
+
+
+def test_a_consumer_of_nothing_is_idle_and_asking_does_no_io(sim, consumer):
+    found = consumer()
+    health = found.health()
+    assert (health.state, health.reason, health.last_poll_age) == (HealthState.IDLE, "", None)
+    assert not found._shell.engine.links.any_open()
+
+
+def test_a_member_works_its_way_to_ok_and_says_who_it_is(consumer):
+    found = consumer("t")
+    assert found.health().state is HealthState.WORKING
+    health = run(found, 10, until=HealthState.OK)
+    assert (health.state, health.reason, health.since) == (HealthState.OK, "", None)
+    assert (health.group_state, health.generation_id, health.assigned) == ("stable", 1, 3)
+    assert health.member_id and health.coordinator in (1, 2, 3)
+    health = run(found, 3)
+    assert health.state is HealthState.OK
+    assert health.last_poll_age <= 0.25 and health.last_heartbeat_age <= 1.1 and health.last_fetch_age <= 1.0
+
+
+def test_by_hand_there_is_no_group_in_it(sim, consumer):
+    found = consumer(auto_offset_reset="earliest")
+    found.assign([TP])
+    health = run(found, 5, until=HealthState.OK)
+    assert (health.state, health.group_state, health.coordinator) == (HealthState.OK, "", None)
+
+
+def test_no_broker_at_all_is_stuck_after_half_a_session_and_ok_when_one_is_back(sim, consumer):
+    found = consumer("t")
+    run(found, 10, until=HealthState.OK)
+    for node in (1, 2, 3):
+        sim.kill(node)
+    assert run(found, 1).state is not HealthState.STUCK
+    health = run(found, 10)
+    assert health.state is HealthState.STUCK and health.since >= 5, health
+    assert "no broker can be reached" in health.reason
+    for node in (1, 2, 3):
+        sim.start(node)
+    assert run(found, 20, until=HealthState.OK).state is HealthState.OK
+
+
+def test_a_program_that_does_not_poll_is_told_so(sim, consumer):
+    found = consumer("t")
+    run(found, 10, until=HealthState.OK)
+    sim.run_for(8)
+    health = found.health()
+    assert health.state is HealthState.STUCK and "heartbeats are not answered" in health.reason
+    assert health.last_poll_age >= 8 and health.last_heartbeat_age >= 7
+    assert run(found, 20, until=HealthState.OK).state is HealthState.OK
+
+
+def test_what_no_waiting_cures_is_stuck_at_once(sim, consumer):
+    first = consumer("t", group_instance_id="one")
+    run(first, 10, until=HealthState.OK)
+    second = consumer("t", group_instance_id="one")
+    run(second, 10, until=HealthState.OK)
+    with pytest.raises(Exception, match="group_instance_id"):
+        run(first, 10)
+    health = first.health()
+    assert health.state is HealthState.STUCK and health.last_error is not None
+    assert health.group_state == "fatal"
