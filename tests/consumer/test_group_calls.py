@@ -43,10 +43,10 @@ def consumer(sim):
         found.close()
 
 
-def join(consumer):
-    """Poll until there is an assignment."""
+def join(consumer, until=None):
+    """Poll until there is an assignment, or until something else."""
     for _ in range(1000):
-        if consumer.assignment():
+        if consumer.assignment() if until is None else until():
             return
         consumer.poll(50)
     raise AssertionError(consumer)
@@ -240,6 +240,5 @@ def test_a_commit_callback_may_call_and_what_it_raises_comes_out_of_poll(consume
 
     found.commit_async({TP: 1}, told)
     with pytest.raises(LookupError, match="told"):
-        for _ in range(20):
-            found.poll(50)
+        join(found, until=lambda: False)
     found.poll(0)

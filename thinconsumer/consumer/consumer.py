@@ -312,9 +312,9 @@ class Consumer(GroupCalls, Generic[K, V]):
     def health(self) -> Health:
         """Return how this consumer is, for a liveness probe: what it does, what is in the way, since when. No I/O.
 
-        As of the last call; one that has been too long ago is itself in the way. ``STUCK`` means that something has been
-        in the way for half of ``session_timeout_ms`` (without a group: of ``request_timeout_ms``), or that waiting will
-        not help.
+        As of the last call; one that has been too long ago is itself in the way. ``STUCK`` means that something has
+        been in the way for half of ``session_timeout_ms`` (without a group: of ``request_timeout_ms``), or that waiting
+        will not help.
         """
         with self._shell.stay():
             return self._shell.watch.report(self._shell.engine, self._shell.driver.now())

@@ -1,8 +1,8 @@
 """How a consumer is: one value for liveness probes and dashboards, without any I/O (USERS B8).
 
-Looks at what the rooms know anyway, about twice a second while calls are made, and remembers since when something is in
-the way. Decides only what counts as stuck: anything that has been in the way for half a session, and whatever no waiting
-will cure.
+Looks at what the rooms know anyway, about twice a second while calls are made, and remembers since when something is
+in the way. Decides only what counts as stuck: anything that has been in the way for half a session, and whatever no
+waiting will cure.
 """
 
 from __future__ import annotations
