@@ -243,12 +243,12 @@ def test_what_changes_before_the_join_is_sent_is_in_it(world):
     world.member.work(world.now)
     world.member.work(world.now)
     world.role.names = ["b"]
+    world.script.protocol = "b"
     world.member.subscribe("other topics")
     world.turn()
     assert [p.name for p in world.sent(JoinGroupRequest)[0].protocols] == ["b"]
-    world.script.protocol = "b"
-    world.run(10.0, until=lambda: world.member.state is S.STABLE)
-    assert world.member.state is S.STABLE
+    world.run(10.0)
+    assert world.member.state is S.STABLE and world.member.identity.generation_id == 1, "and that was all of it"
 
 
 @pytest.mark.parametrize("call", ["prepare", "revoke", "install", "lose"])

@@ -45,6 +45,26 @@ def test_a_heartbeat_is_given_up_when_the_session_is_over_at_the_latest(make_wor
     assert request.deadline == 1003.0 + deadline and request.target == (1, MEMBERSHIP)
 
 
+def test_the_session_begins_anew_with_the_end_of_the_sync(world):
+    world.script.always[SyncGroupRequest] = SILENCE
+    world.join()
+    [parked] = world.open
+    world.now += 2.0
+    world.heal()
+    world.reply(parked, world.write(parked))
+    world.turn()
+    assert world.member.wake_at(world.now) == 1005.0
+
+
+def test_frequent_heartbeats_do_not_hurry_joins_that_fail(make_world):
+    """They go on being answered well between two attempts."""
+    world = make_world({"heartbeat_interval_ms": 50}).join()
+    world.script.always[JoinGroupRequest] = Code.REQUEST_TIMED_OUT
+    world.member.request_rejoin("x")
+    world.run(20.0)
+    assert len(world.sent(HeartbeatRequest)) > 100 and len(world.sent(JoinGroupRequest)) < 40
+
+
 def test_one_heartbeat_at_a_time(world):
     world.script.always[HeartbeatRequest] = SILENCE
     world.join().run(9.0)
@@ -194,6 +214,35 @@ def test_who_does_not_poll_leaves_and_joins_again_with_the_next_poll(world, capl
     world.working = True
     world.turn()
     assert world.role.calls == ["lose", *WHOLE] and world.member.identity.member_id == "m2"
+
+
+def test_somebody_has_to_call_when_the_poll_interval_is_over(world):
+    world.script.always[HeartbeatRequest] = SILENCE
+    world.join()
+    world.now += 3.0
+    world.step()
+    world.coordinator.waiting(None, world.now, "member")
+    assert world.member.wake_at(world.now) == 1060.0
+
+
+def test_the_leaders_work_in_a_blocking_call_is_no_poll(world):
+    world.script.leads = True
+    world.join()
+    world.run(50.0)
+    world.member.request_rejoin("x")
+    world.script.always[JoinGroupRequest] = SILENCE
+    world.turn()
+    [parked] = [request for request in world.open if request.api is JoinGroupRequest]
+    world.now += 5.0
+    world.heal()
+    world.reply(parked, world.write(parked))
+    world.working = False
+    for _ in range(5):
+        world.turn()
+        world.member.work(world.now, every=False)
+    assert world.member.state is S.REVOKING_AFTER_SYNC
+    world.run(60.0)
+    assert world.times(LeaveGroupRequest) == [1110.0]
 
 
 def test_it_does_not_join_again_before_the_next_poll(world):

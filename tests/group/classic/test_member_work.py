@@ -9,8 +9,9 @@ import pytest
 from thinconsumer.errors import KafkaConnectionError, KafkaProtocolError
 from thinconsumer.group.classic.states import MemberState
 from thinconsumer.group.identity import Identity
+from thinconsumer.link.request import Answer
 from thinconsumer.wire.error_codes import Code, to_error
-from thinconsumer.wire.heartbeat import HeartbeatRequest
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
 from thinconsumer.wire.sync_group import SyncGroupRequest
@@ -248,6 +249,22 @@ def test_a_commits_answer_sends_us_back_to_the_group(world, code, identity):
     world.turn()
     assert world.role.calls == (WHOLE if code == Code.REBALANCE_IN_PROGRESS else ["lose", *WHOLE])
     assert world.member.identity == identity
+
+
+@pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.NONE])
+def test_a_heartbeat_that_was_out_then_is_of_somebody_who_is_no_more(world, code):
+    """Both are told the same; once is enough."""
+    world.script.always[HeartbeatRequest] = SILENCE
+    world.join().run(3.0)
+    [beat] = world.open
+    world.member.expelled(to_error(Code.UNKNOWN_MEMBER_ID), world.member.identity, world.now)
+    world.heal()
+    world.script.lines[HeartbeatRequest].append(code)
+    assert "abandoned" in str(world.write(beat))
+    world.reply(beat, Answer(beat, 1, 4, HeartbeatResponse(error_code=code)))
+    world.turn()
+    assert world.member.state is S.STABLE and world.member.identity == Identity("g", 2, "m2")
+    assert world.role.calls.count("lose") == 1
 
 
 def test_a_commit_that_fences_us_is_the_end(world):

@@ -181,7 +181,6 @@ class ClassicMember:
             return
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._away_at = now
-        self._line.beats.hurry(now)
         log.warning("group %s: %s: asking whether we are still a member", self.identity.group_id, self.held)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
@@ -267,7 +266,6 @@ class ClassicMember:
         if after is not None:
             log.debug("group %s: %s -> %s (%s)", self.identity.group_id, self.state.value, after.value, event.value)
             self._moved += 1
-            self._again_at = -NEVER
             self.state = after
 
     def _begin_anew(self, event: MemberEvent, reason: str, now: float) -> None:
@@ -489,7 +487,7 @@ class ClassicMember:
                 self._finish(event, now)
         if failure is not None:
             raise failure
-        return self._again_at <= now  # a move has reset it
+        return self._again_at <= now
 
     def _task(self, now: float, *, every: bool) -> Callable[[float], MemberEvent | None] | None:
         """Return what to run now."""
