@@ -271,6 +271,26 @@ def test_broker_without_a_common_version_fails_the_call(world):
     assert found.__cause__ is error
 
 
+def test_trouble_is_what_keeps_commits_from_being_written_at_present(world):
+    """For health(): not what one call was refused for and has raised, nor what nobody waits for any more."""
+    world.add((A, 7), seconds=5)
+    world.answer(world.one(), Code.NETWORK_EXCEPTION)
+    assert world.commits.trouble.name == "NETWORK_EXCEPTION"
+    world.now += 5
+    world.sent()
+    assert world.commits.trouble is None
+    world.add((A, 7))
+    world.answer(world.later(), Code.OFFSET_METADATA_TOO_LARGE)
+    assert world.commits.trouble is None
+    world.add((A, 7))
+    world.answer(world.later(), Code.GROUP_AUTHORIZATION_FAILED)
+    world.sent()
+    assert world.commits.trouble.name == "GROUP_AUTHORIZATION_FAILED"
+    world.add((A, 7))
+    world.answer(world.later())
+    assert world.commits.trouble is None
+
+
 # -- what cannot be committed
 
 

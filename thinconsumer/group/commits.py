@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..calls import Call
-from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
+from ..errors import AuthorizationError, BrokerResponseError, GroupAuthorizationFailedError, KafkaError
 from ..link.request import Answer, Request
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
@@ -94,7 +94,8 @@ class Commits:
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Told of every answer: seconds since it was asked for, and when.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
-        self.trouble: KafkaError | None = None  #: Why the last request failed; None once one has not.
+        #: Why commits cannot be written at present. Not what one call was refused for, unless all would be: a missing ACL.
+        self.trouble: KafkaError | None = None
 
     def __repr__(self) -> str:
         flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
@@ -144,6 +145,8 @@ class Commits:
         self._fail_without_coordinator(now)
         if self._queue.idle:
             self._queue.clear()
+            if not isinstance(self.trouble, AuthorizationError):
+                self.trouble = None  # whoever waited has been told
             self._coordinator.unwant(self.asker)
             return []
         self._coordinator.want(self.asker)
@@ -416,7 +419,8 @@ class Commits:
             self._queue.put_back(tp, entry, delayed=True)
 
     def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
-        self.trouble = error
+        if isinstance(error, AuthorizationError):
+            self.trouble = error
         if isinstance(error, GroupAuthorizationFailedError):
             error.group_id = self._group_id
         failure = self._failure(reason_of(error), str(error), now, error)
