@@ -211,7 +211,7 @@ MUTATIONS = {
         bug(
             "pause ignored",
             "Paused partitions are read on; nobody wants their records until they are resumed.",
-            (Partition, "may_hand_out", "not self.paused and", ""),
+            (Partition, "may_hand_out", "and not self.paused", ""),
             needs=oddities,
         ),
         # -- leaders and logs that change
@@ -244,8 +244,8 @@ MUTATIONS = {
         bug(
             "read twice after a leader change",
             "A new leader is asked from the position on, and what is buffered is kept: records come twice.",
-            (Validation, "_take", "elif data.end_offset >= received:",
-             "elif data.end_offset >= received and not setattr(partition.cursor, 'fetch_offset', position):"),
+            (Validation, "_take", "if is_known and data.end_offset >= received:",
+             "if is_known and data.end_offset >= received and not setattr(partition.cursor, 'fetch_offset', position):"),
         ),
         bug(
             "leader errors ask for nothing",
