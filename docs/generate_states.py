@@ -16,8 +16,11 @@ from thinconsumer import partitions
 from thinconsumer.broker.group import states as group_states
 from thinconsumer.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
 from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.group import coordinator
+from thinconsumer.group.classic import states as member_states
 from thinconsumer.link import states
 from thinconsumer.link.states import LINK_IGNORED, LINK_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
+from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchState
 
 PAGE = Path(__file__).with_name("states.md")
 
@@ -33,16 +36,15 @@ are coupled only through what they ask of each other: a position waits for an an
 TAIL = """
 ## From the original design
 
-Kafka's *Consumer Rewrite Design* drew the consumer as one machine. Its states are ours as follows; those about groups
-come with group membership.
+Kafka's *Consumer Rewrite Design* drew the consumer as one machine. Its states are ours as follows.
 
 | original | here |
 |---|---|
 | down | a `Consumer` not polled yet: no I/O has happened |
-| start up and discover coordinator | links *connecting* and *negotiating*, metadata asked for |
-| part of a group | no group needed: positions *fetching* |
-| re-discover coordinator | the same for a partition's leader: position *validating*, metadata refreshed |
-| stopped consumption | `close()`, or every partition paused |
+| start up and discover coordinator | member *unjoined*, coordinator *finding* |
+| part of a group | member *stable*, and, since KIP-429, its retained partitions in every state of a rebalance |
+| re-discover coordinator | coordinator *finding*, the member where it was: the group may not have noticed |
+| stopped consumption | member *revoking before join* (eager: everything; cooperative: nothing), *losing*, *leaving* |
 
 It drew the coordinator as one machine too, which is two in the embedded broker: that of the coordinator, and one for
 each group.
@@ -61,6 +63,21 @@ MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]],
     ("Position of a partition", "thinconsumer/partitions.py", partitions.PositionState, partitions.TRANSITIONS, {}),
     ("One connection", "thinconsumer/link/states.py", states.LinkState, LINK_TRANSITIONS, LINK_IGNORED),
     ("The way to a node", "thinconsumer/link/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
+    (
+        "Where the group's coordinator is",
+        "thinconsumer/group/coordinator.py",
+        coordinator.CoordinatorState,
+        coordinator.TRANSITIONS,
+        {},
+    ),
+    (
+        "A member of a group, classic protocol",
+        "thinconsumer/group/classic/states.py",
+        member_states.MemberState,
+        member_states.TRANSITIONS,
+        {},
+    ),
+    ("Producer: a batch", "thinconsumer/produce/batch.py", BatchState, BATCH_TRANSITIONS, {}),
     (
         "Embedded broker: a group",
         "thinconsumer/broker/group/states.py",

@@ -19,7 +19,7 @@ class MemberState(enum.Enum):
     COMPLETING_REBALANCE = "completing rebalance"  #: Joined; the leader plans; SyncGroup is due or out.
     REVOKING_AFTER_SYNC = "revoking after sync"  #: The role gives up what its new share lacks (KIP-429).
     ASSIGNING = "assigning"  #: The role takes what is new.
-    STABLE = "stable"
+    STABLE = "stable"  #: Has its share; heartbeats.
     LOSING = "losing"  #: Expelled; the role is told before anything else.
     LEAVING = "leaving"  #: LeaveGroup is due or out.
     FATAL = "fatal"  #: Fenced, or refused for a reason that no retry cures.
