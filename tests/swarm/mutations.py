@@ -244,8 +244,8 @@ MUTATIONS = {
         bug(
             "read twice after a leader change",
             "A new leader is asked from the position on, and what is buffered is kept: records come twice.",
-            (Validation, "_take", "if is_known and data.end_offset >= received:",
-             "if is_known and data.end_offset >= received and not setattr(partition.cursor, 'fetch_offset', position):"),
+            (Validation, "_take", "data.end_offset >= received:",
+             "data.end_offset >= received and not setattr(partition.cursor, 'fetch_offset', position):"),
         ),
         bug(
             "leader errors ask for nothing",
