@@ -21,7 +21,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 #: Imports go one way: a room may import from the rungs above its own, and from itself.
 LADDER = (
-    {"types", "timers", "_version"},
+    {"types", "timers", "metrics", "_version"},
     {"errors"},
     {"calls"},
     {"wire"},

@@ -94,7 +94,8 @@ class Commits:
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Told of every answer: seconds since it was asked for, and when.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
-        #: Why commits cannot be written at present. Not what one call was refused for, unless all would be: a missing ACL.
+        #: Why commits cannot be written at present. What one call was refused for is none, unless all would be, as for
+        #: want of an ACL.
         self.trouble: KafkaError | None = None
 
     def __repr__(self) -> str:
