@@ -1,6 +1,6 @@
 """Our assignors against Java's, on random groups: the same plans where that is promised, never worse ones elsewhere.
 
-Java's run in one process from the jars (``java/Assignors.java``). Range and RoundRobin have to be equal. The sticky ones
+Java's run in one process from the jars (``java/Assignors.java``). Range and RoundRobin have to be equal. Sticky ones
 have to be valid, as even by any measure, and with equal subscriptions to read no less within racks and to move no more.
 Where Java's plan is not one (USERS.md E10 says when), ours has nothing to be measured by and only has to be valid.
 """
@@ -183,11 +183,9 @@ def outside_rack(shares: Plan, group: Group) -> int:
     if not racks_matter(of_members.values(), of_partitions.values()):
         return 0
     return sum(
-        of_members.get(member, rack) not in of_partitions[tp]
+        member in of_members and of_members[member] not in of_partitions[tp]
         for member, share in shares.items()
         for tp in share
-        for rack in [next(iter(of_partitions[tp]), None)]
-        if member in of_members
     )
 
 

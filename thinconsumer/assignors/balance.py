@@ -1,16 +1,16 @@
 """The plan of the sticky assignors: as even as can be, then within racks, then with as little moved as possible.
 
-Exactly so, not nearly: no plan is more even; of those as even, none has more partitions in their reader's rack (KIP-881,
-where racks matter); of those, none leaves more partitions with their owners. That settles what rules of thumb leave
-open. A plan fed back gives itself. A cooperative group is stable after the second rebalance: what the first one could
-not hand over yet is then nobody's, giving it where it was meant to go moves nothing, so nothing else moves either.
+Exactly so, not nearly: no plan is more even; of those as even, none has more partitions in their reader's rack
+(KIP-881, where racks matter); of those, none leaves more with their owners. So a plan fed back gives itself, and a
+cooperative group is stable after its second rebalance: what the first one could not hand over yet is nobody's by then,
+and to give it where it was meant to go moves nothing, which no other plan can undercut.
 
 1. Partitions that nobody could tell apart are one *pool*: same readers. How evenly can pools be spread over members?
    :mod:`.levels` answers with blocks: every member of a block gets ``least`` or ``most`` partitions, of the block's
    pools only.
 2. Within these bounds, who gets what? Pools are divided further, by racks; a partition costs nothing with its owner,
-   one with anybody else, and very much in a foreign rack. Whatever can stay starts where it is, the rest is dealt to the
-   least loaded, and then :mod:`.flow` moves from where too much is to where too little is, by the cheapest chains.
+   one with anybody else, and very much in a foreign rack. Whatever can stay starts where it is, the rest is dealt to
+   the least loaded, and then :mod:`.flow` moves from where too much is to where too little is, by the cheapest chains.
 3. So many units of a pool for a member become partitions: its own first, then new ones dealt out in turns, so that each
    topic is spread.
 

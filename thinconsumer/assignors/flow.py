@@ -13,7 +13,9 @@ of a thousand steps. Every round makes the shortest path longer or, at one lengt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import pairwise
 
@@ -22,7 +24,8 @@ from .masks import bits
 #: More than any chain can cost in single steps.
 FAR = 1 << 40
 
-_POOL, _MEMBER, _NEAR, _FAR, _SINK = range(5)
+#: Kinds of steps. At one distance, room comes first: there is no need to look any further.
+_SINK, _POOL, _MEMBER, _NEAR, _FAR = range(5)
 
 
 class Flow:
@@ -42,16 +45,16 @@ class Flow:
         self.owned = owned if owned is not None else [{}] * pools
         self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: What each member has, by pool.
         #: By pool: who has fewer of its units than owned, and how many fewer.
-        self._missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
+        self.missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
         self.room = [0] * members
         #: Potentials: how cheaply each can be reached from where units wait, as far as was looked.
-        self._pool_height = [0] * pools
-        self._member_height = [0] * members
-        self._at_height = {0: (1 << members) - 1}  # Members by potential.
+        self.pool_height = [0] * pools
+        self.member_height = [0] * members
+        self.at_height = {0: (1 << members) - 1}  # Members by potential.
         self._source_height = 0
-        self._sink_height = 0
+        self.sink_height = 0
 
     def load(self, member: int) -> int:
         """Return how many units it has."""
@@ -71,9 +74,9 @@ class Flow:
             del self.units[member][pool]
         if (owned := self.owned[pool].get(member)) is not None:
             if has < owned:
-                self._missing[pool][member] = owned - has
+                self.missing[pool][member] = owned - has
             else:
-                self._missing[pool].pop(member, None)
+                self.missing[pool].pop(member, None)
 
     def fill(self, most: Sequence[int]) -> None:
         """Spread what waits at pools over their near members, always to the least loaded, none above ``most``.
@@ -97,8 +100,10 @@ class Flow:
 
     def route(self) -> None:
         """Take as many units as possible from where they wait to where there is room, at the least total cost."""
-        open_to = [self._member_height[member] for member, room in enumerate(self.room) if room]
-        self._sink_height = min(open_to, default=0)
+        open_to = [self.member_height[member] for member, room in enumerate(self.room) if room]
+        if not open_to:
+            return
+        self.sink_height = min(open_to)
         while self._raise_heights():
             while (layers := _Layers.of(self)) is not None:
                 layers.drain()
@@ -118,39 +123,41 @@ class Flow:
 
     def onward(self, pool: int, among: int) -> int:
         """Return the mask of those ``among`` members that a unit can go to from the pool on a shortest path."""
-        height = self._pool_height[pool]
-        found = self.near[pool] & self._at_height.get(height, 0) | self.far[pool] & self._at_height.get(height + FAR, 0)
+        height = self.pool_height[pool]
+        found = self.near[pool] & self.at_height.get(height, 0) | self.far[pool] & self.at_height.get(height + FAR, 0)
         found &= among
-        for member in self._missing[pool]:
-            if among >> member & 1 and self._member_height[member] == height + self.step_cost(pool, member) - 1:
+        for member in self.missing[pool]:
+            if among >> member & 1 and self.member_height[member] == height + self.step_cost(pool, member) - 1:
                 found |= 1 << member
         return found
 
     def onward_room(self, pool: int, member: int) -> int | None:
         """Return for how many units the shortest path from pool to member holds; None for any number."""
-        is_plain = self._member_height[member] == self._pool_height[pool] + self.step_cost(pool, member)
-        return None if is_plain else self._missing[pool][member]
+        is_plain = self.member_height[member] == self.pool_height[pool] + self.step_cost(pool, member)
+        return None if is_plain else self.missing[pool][member]
 
-    def back(self, member: int) -> Iterator[int]:
-        """Yield the pools that a unit can go back to from the member on a shortest path."""
-        height = self._member_height[member]
-        for pool in self.units[member]:
-            if self._pool_height[pool] == height + self.back_cost(member, pool)[0]:
-                yield pool
+    def leads_back(self, member: int, pool: int) -> bool:
+        """Return whether a shortest path goes from the member back to this pool, of which it has units."""
+        return self.pool_height[pool] == self.member_height[member] + self.back_cost(member, pool)[0]
 
     def sources(self) -> tuple[list[int], list[int]]:
         """Return pools and members where units wait and shortest paths begin."""
-        pools = [p for p, count in enumerate(self.pool_excess) if count and self._pool_height[p] == self._source_height]
+        pools = [p for p, count in enumerate(self.pool_excess) if count and self.pool_height[p] == self._source_height]
         members = [
-            m for m, count in enumerate(self.member_excess) if count and self._member_height[m] == self._source_height
+            m for m, count in enumerate(self.member_excess) if count and self.member_height[m] == self._source_height
         ]
         return pools, members
 
+    def starts(self) -> list[tuple[int, int, int, int]]:
+        """Return how far from any beginning the places are where units wait, as :class:`_Search` notes it."""
+        top = self._source_height
+        starts = [(top - self.pool_height[p], _POOL, p, 0) for p, count in enumerate(self.pool_excess) if count]
+        starts += [(top - self.member_height[m], _MEMBER, m, 0) for m, count in enumerate(self.member_excess) if count]
+        return starts
+
     def is_goal(self, member: int) -> bool:
         """Return whether a shortest path may end here."""
-        return self.room[member] > 0 and self._member_height[member] == self._sink_height
-
-    # -- Dijkstra
+        return self.room[member] > 0 and self.member_height[member] == self.sink_height
 
     def _raise_heights(self) -> bool:
         """Find the shortest way to room and adjust the potentials to it; False when there is none."""
@@ -160,64 +167,34 @@ class Flow:
             return False
         self._source_height -= reach
         for pool, distance in search.pools.items():
-            self._pool_height[pool] += distance - reach
+            self.pool_height[pool] += distance - reach
         for member, distance in search.members.items():
             if distance < reach:
                 bit = 1 << member
-                before = self._member_height[member]
-                after = self._member_height[member] = before + distance - reach
-                self._at_height[before] ^= bit
-                self._at_height[after] = self._at_height.get(after, 0) | bit
-        self._at_height = {height: mask for height, mask in self._at_height.items() if mask}
+                before = self.member_height[member]
+                after = self.member_height[member] = before + distance - reach
+                self.at_height[before] ^= bit
+                self.at_height[after] = self.at_height.get(after, 0) | bit
+        self.at_height = {height: mask for height, mask in self.at_height.items() if mask}
         return True
-
-    def begin(self) -> list[tuple[int, int, int, int]]:
-        """Return where a search starts: distance, kind, number."""
-        top = self._source_height
-        starts = [(top - self._pool_height[p], _POOL, p, 0) for p, count in enumerate(self.pool_excess) if count]
-        starts += [(top - self._member_height[m], _MEMBER, m, 0) for m, count in enumerate(self.member_excess) if count]
-        return starts
-
-    def from_pool(self, pool: int, free: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield where a unit can go from the pool: reduced cost, kind, and who; sweeps of members at one height."""
-        height = self._pool_height[pool]
-        for there, mask in self._at_height.items():
-            if self.near[pool] & mask & free:
-                yield height - there, _NEAR, pool, there
-            if self.far[pool] & mask & free:
-                yield height - there + FAR, _FAR, pool, there
-        for member in self._missing[pool]:
-            if free >> member & 1:
-                yield self.step_cost(pool, member) - 1 + height - self._member_height[member], _MEMBER, member, 0
-
-    def from_member(self, member: int) -> Iterator[tuple[int, int, int, int]]:
-        """Yield where a unit can go from the member."""
-        height = self._member_height[member]
-        if self.room[member]:
-            yield height - self._sink_height, _SINK, 0, 0
-        for pool in self.units[member]:
-            yield self.back_cost(member, pool)[0] + height - self._pool_height[pool], _POOL, pool, 0
-
-    def swept(self, kind: int, pool: int, height: int) -> int:
-        """Return the members that a sweep means."""
-        return (self.near if kind == _NEAR else self.far)[pool] & self._at_height[height]
 
 
 class _Search:
-    """One run of Dijkstra's algorithm, up to the nearest room."""
+    """One run of Dijkstra's algorithm over reduced costs, up to the nearest room."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.pools: dict[int, int] = {}  #: Final distances.
         self.members: dict[int, int] = {}
         self.free = (1 << len(flow.units)) - 1  #: Members not reached yet.
-        self.heap = flow.begin()
+        self.heights = sorted(flow.at_height, reverse=True)
+        self.heap = flow.starts()  #: Distance, kind of step, pool or member, and for sweeps which of the heights.
         heapify(self.heap)
 
     def run(self) -> int | None:
         """Return the distance of the nearest room, or None if there is none in reach."""
         while self.heap:
-            distance, kind, number, height = heappop(self.heap)
+            distance, kind, number, index = heappop(self.heap)
             if kind == _SINK:
                 return distance
             if kind == _POOL:
@@ -225,23 +202,54 @@ class _Search:
             elif kind == _MEMBER:
                 self.reach_members(self.free & 1 << number, distance)
             else:
-                self.reach_members(self.free & self.flow.swept(kind, number, height), distance)
+                height = self.heights[index]
+                self.reach_members(self.free & self.masks(kind)[number] & self.flow.at_height[height], distance)
+                self.sweep(kind, number, distance + height, index + 1)
         return None
+
+    def masks(self, kind: int) -> Sequence[int]:
+        return self.flow.near if kind == _NEAR else self.flow.far
+
+    def sweep(self, kind: int, pool: int, top: int, index: int) -> None:
+        """Go on to the pool's members at the next height that has any; the higher they are, the nearer.
+
+        One sweep after the other: most are never needed, since there is room nearer by.
+        """
+        waiting = self.free & self.masks(kind)[pool]
+        while waiting and index < len(self.heights):
+            height = self.heights[index]
+            if waiting & self.flow.at_height[height]:
+                heappush(self.heap, (top - height, kind, pool, index))
+                return
+            index += 1
 
     def reach_pool(self, pool: int, distance: int) -> None:
         if pool in self.pools:
             return
         self.pools[pool] = distance
-        for cost, kind, number, height in self.flow.from_pool(pool, self.free):
-            heappush(self.heap, (distance + cost, kind, number, height))
+        flow = self.flow
+        top = distance + flow.pool_height[pool]
+        for kind, cost in ((_NEAR, 0), (_FAR, FAR)):
+            # Nobody among its members is higher than what leads there: reduced costs are never negative.
+            highest = bisect_left(self.heights, -flow.pool_height[pool] - cost, key=operator.neg)
+            self.sweep(kind, pool, top + cost, highest)
+        for member in flow.missing[pool]:
+            if self.free >> member & 1:
+                cost = flow.step_cost(pool, member) - 1
+                heappush(self.heap, (top + cost - flow.member_height[member], _MEMBER, member, 0))
 
     def reach_members(self, mask: int, distance: int) -> None:
         self.free ^= mask
+        flow = self.flow
         for member in bits(mask):
             self.members[member] = distance
-            for cost, kind, number, height in self.flow.from_member(member):
-                if kind != _POOL or number not in self.pools:
-                    heappush(self.heap, (distance + cost, kind, number, height))
+            top = distance + flow.member_height[member]
+            if flow.room[member]:
+                heappush(self.heap, (top - flow.sink_height, _SINK, 0, 0))
+            for pool in flow.units[member]:
+                if pool not in self.pools:
+                    cost = flow.back_cost(member, pool)[0]
+                    heappush(self.heap, (top + cost - flow.pool_height[pool], _POOL, pool, 0))
 
 
 class _Layers:
@@ -265,11 +273,15 @@ class _Layers:
             found.member_layers.append(mask)
             if any(map(flow.is_goal, bits(mask))):
                 return found
-            back = {pool for member in bits(mask) for pool in flow.back(member)}
+            back: set[int] = set()
+            for member in bits(mask):
+                for pool in flow.units[member]:
+                    if pool not in found.pool_layer and pool not in back and flow.leads_back(member, pool):
+                        back.add(pool)
             mask = 0
             for pool in pools:
                 mask |= flow.onward(pool, free & ~mask)
-            pools = sorted(back - found.pool_layer.keys())
+            pools = sorted(back)
         return None
 
     def drain(self) -> None:
@@ -292,7 +304,7 @@ class _Layers:
                     continue
                 if depth == len(self.member_layers) and self.flow.is_goal(here):
                     return path
-                onward = next((p for p in self.flow.back(here) if self.pool_layer.get(p) == depth), None)
+                onward = self.pool_after(here, depth)
                 if onward is None:
                     self.member_layers[depth - 1] ^= 1 << here
             else:
@@ -307,6 +319,13 @@ class _Layers:
                 path.pop()
             else:
                 path.append(onward)
+        return None
+
+    def pool_after(self, member: int, layer: int) -> int | None:
+        """Return a pool of that layer to which a shortest path goes back."""
+        for pool in self.flow.units[member]:
+            if self.pool_layer.get(pool) == layer and self.flow.leads_back(member, pool):
+                return pool
         return None
 
     def push(self, kind: int, path: list[int], most: int) -> int:
