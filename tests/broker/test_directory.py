@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.broker.directory import LOG_NAME, OPEN_FILES_MAX, DirectoryStore, StoredCluster, good_bytes
 from thinconsumer.broker.image import PartitionImage, TopicImage
-from thinconsumer.broker.log.log import Log
+from thinconsumer.broker.log.log import Log, Refused
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
@@ -333,3 +333,78 @@ def test_a_batch_that_could_be_written_in_part_only_is_not_there_at_all(open_sto
     store.let_go(file)
     append(log, b"b")
     assert values(log) == values(log_of(open_store())) == [b"a", b"b"]
+
+
+@pytest.fixture
+def in_the_way(folder):
+    """Make writing of these files fail, until told that there is room: root may write everywhere, but not there."""
+    blocked = []
+
+    def block(*names):
+        for name in names:
+            (folder / name).mkdir(parents=True)
+            blocked.append(folder / name)
+
+    def free():
+        while blocked:
+            blocked.pop().rmdir()
+
+    block.free = free
+    return block
+
+
+def test_topics_that_cannot_be_written_are_written_once_there_is_room(open_store, folder, in_the_way, caplog):
+    """An exception in the middle of a change would leave a cluster that half knows of it. It is said once."""
+    store = open_store()
+    log = log_of(store)
+    in_the_way("meta.tmp")
+    for number in range(3):
+        store.save_topics([topic("t", number + 1)], cluster_id="c", next_producer_id=number)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cannot write {folder / 'meta.json'}: Is a directory"
+    ]
+    in_the_way.free()
+    append(log, b"a")
+    assert open_store().load() == StoredCluster("c", 2, {"t": topic("t", 3)})
+
+
+def test_topics_that_could_not_be_written_are_tried_once_more_in_the_end(open_store, in_the_way):
+    store = open_store()
+    in_the_way("meta.tmp")
+    store.save_topics([topic()], cluster_id="c", next_producer_id=7)
+    in_the_way.free()
+    assert open_store().load().next_producer_id == 7
+
+
+def test_a_log_that_cannot_be_cleaned_stays_as_it_is(open_store, in_the_way):
+    """In memory too: what is cut off later is counted from what the file has. And what was aborted stays so."""
+    log = log_of(open_store(), compact=True)
+    append(log, b"a", b"b", b"c")
+    txn = {"producer_id": 1, "producer_epoch": 0}
+    log.append(batch(b"x", base_sequence=0, transactional=True, **txn), leader_epoch=2, now_ms=NOW)
+    log.append_control(**txn, commit=False, coordinator_epoch=0, leader_epoch=2, now_ms=NOW)
+    append(log, b"d")
+    in_the_way(f"orders.eu-west-3/{LOG_NAME[:-4]}.tmp")
+    log.compact(NOW, log.end_offset)
+    assert log.aborted(0, 6) == [(1, 3)]
+    log.truncate_to(5)
+    in_the_way.free()
+    again = log_of(open_store(), compact=True)
+    assert (again.end_offset, again.aborted(0, 6)) == (5, [(1, 3)])
+    append(again, b"e")
+    again.compact(NOW, again.end_offset)
+    assert values(again)[-1] == b"e"
+    assert len(values(again)) < 5
+    assert values(log_of(open_store())) == values(again)
+
+
+def test_a_log_without_a_folder_takes_nothing(open_store, folder):
+    """There was no room to make it: the leader refuses, and lives on."""
+    store = open_store()
+    log = log_of(store)
+    (folder / "orders.eu-west-3").write_text("in the way")
+    with pytest.raises(Refused, match="File exists"):
+        append(log, b"a")
+    (folder / "orders.eu-west-3").unlink()
+    append(log, b"b")
+    assert values(log) == values(log_of(open_store())) == [b"b"]

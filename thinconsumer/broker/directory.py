@@ -4,6 +4,9 @@ Owns the folder: one folder per partition, ``orders-0/00000000000000000000.log``
 back), and ``meta.json`` for everything else, which is replaced as a whole. What is appended is written at once, so that
 it survives the process; nothing is synced, so that it need not survive the machine's end. Knows nothing of what batches
 mean but their headers and checksums.
+
+A disk may be full. Then no record is taken that is not on it; everything else goes on in memory, since a cluster that
+has made half a change is of no use to anybody, and is written as soon as there is room.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -34,6 +38,8 @@ LOCK_NAME = ".lock"
 META_VERSION = 1
 #: Descriptors kept open; a process may often have only 256 on macOS, and sockets need some too.
 OPEN_FILES_MAX = 64
+#: After so many writes that worked, one that does not is news again.
+TROUBLE_OVER = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,8 @@ class DirectoryStore:
         self._begun: set[TopicPartition] = set()  #: Logs that were begun anew since topics were saved.
         self._starts: dict[str, int] = {}
         self._cluster = StoredCluster()
+        self._is_meta_stale = False  #: It could not be written.
+        self._calm = TROUBLE_OVER  #: Writes that have worked since one did not.
         try:
             self._read_meta()
         except BaseException:
@@ -105,13 +113,15 @@ class DirectoryStore:
             before.retire()
         store = self._logs[tp] = PartitionFile(self, self.path / _folder_of(tp), str(_folder_of(tp)))
         if before is not None or is_other:
-            store.rewrite(())
+            store.truncate(0)
             store.start_at(0)
             self._begun.add(tp)
         return store
 
     def close(self) -> None:
         """Close all files and give the folder free. Again: nothing."""
+        if self._is_meta_stale and self._lock is not None:
+            self._write_meta()
         for store in self._logs.values():
             store.retire()
         self._logs.clear()
@@ -128,6 +138,7 @@ class DirectoryStore:
             self._check_open()
             if len(self._files) >= OPEN_FILES_MAX:
                 self._files.popitem(last=False)[1].close()
+            store.path.parent.mkdir(exist_ok=True)
             file = self._files[store] = FileIO(store.path, "a")
         else:
             self._files.move_to_end(store)
@@ -147,6 +158,18 @@ class DirectoryStore:
         """Remember where a partition's log begins."""
         if self._starts.get(name, 0) != offset:
             self._starts[name] = offset
+            self._write_meta()
+
+    def could_not_write(self, what: Path, error: OSError) -> None:
+        """Say so, once: whoever writes to a full disk tries again and again."""
+        if self._calm >= TROUBLE_OVER:
+            log.warning("cannot write %s: %s", what, error.strerror or error)
+        self._calm = 0
+
+    def could_write(self) -> None:
+        """There is room, now if not before."""
+        self._calm += 1
+        if self._is_meta_stale:
             self._write_meta()
 
     # -- inside
@@ -180,8 +203,14 @@ class DirectoryStore:
         }
         path = self.path / META_NAME
         fresh = path.with_suffix(".tmp")
-        fresh.write_text(json.dumps(meta, indent=1), encoding="utf-8")
-        os.replace(fresh, path)
+        try:
+            fresh.write_text(json.dumps(meta, indent=1), encoding="utf-8")
+            os.replace(fresh, path)
+        except OSError as error:
+            self._is_meta_stale = True
+            self.could_not_write(path, error)
+        else:
+            self._is_meta_stale = False
 
     def _read_meta(self) -> None:
         path = self.path / META_NAME
@@ -252,7 +281,6 @@ class PartitionFile:
         self._owner = owner
         self._name = name
         self._is_retired = False
-        folder.mkdir(exist_ok=True)
         self._size = self.path.stat().st_size if self.path.exists() else 0
 
     def load(self) -> LoadedLog:
@@ -274,35 +302,47 @@ class PartitionFile:
         """Write a batch. Raises: OSError; then nothing of it is kept."""
         if self._is_retired:
             return  # the log of a topic that is deleted, or of a store that is closed
-        file = self._owner.opened(self)
         view = memoryview(data)
         try:
+            file = self._owner.opened(self)
             while view:
                 view = view[file.write(view) or 0 :]
-        except OSError:
-            # A part of it may be there. What is written next would follow that, and all of it be lost on loading.
-            os.truncate(self.path, self._size)
+        except OSError as error:
+            if self.path.exists():
+                # A part of it may be there. What is written next would follow that, and all of it be lost on loading.
+                os.truncate(self.path, self._size)
+            self._owner.could_not_write(self.path, error)
             raise
         self._size += len(data)
+        self._owner.could_write()
 
     def truncate(self, size: int) -> None:
         """Keep so many bytes."""
         if self._is_retired:
             return
         self._owner.let_go(self)
-        os.truncate(self.path, size)
+        if self._size:  # else there may be no file
+            os.truncate(self.path, size)
         self._size = size
 
     def rewrite(self, batches: Iterable[bytes]) -> None:
-        """Replace the file, as a whole or not at all."""
+        """Replace the file, as a whole or not at all. Raises: OSError; then it is as it was."""
         if self._is_retired:
             return
         self._owner.let_go(self)
         fresh = self.path.with_suffix(".tmp")
-        with fresh.open("wb") as file:
-            file.writelines(batches)
-            self._size = file.tell()
-        os.replace(fresh, self.path)
+        try:
+            self.path.parent.mkdir(exist_ok=True)
+            with fresh.open("wb") as file:
+                file.writelines(batches)
+            size = fresh.stat().st_size
+            os.replace(fresh, self.path)
+        except OSError as error:
+            self._owner.could_not_write(fresh, error)
+            with suppress(OSError):
+                fresh.unlink()  # half of it is room that others need
+            raise
+        self._size = size
 
     def start_at(self, offset: int) -> None:
         """Remember where the log begins."""

@@ -84,7 +84,7 @@ class Replication:
             for batch in source.log.batches_from(target.log.end_offset):
                 target.log.append_stored(batch)
         except Refused:
-            log.exception("%r cannot be kept by node %d, and falls behind", target.log, follower)
+            log.debug("%r cannot be kept by node %d, and falls behind", target.log, follower)
         if source.log.start_offset > target.log.start_offset:
             target.log.delete_before(source.log.start_offset)
         epoch, before = source.leader_epoch, source.high_watermark

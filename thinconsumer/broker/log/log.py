@@ -6,7 +6,7 @@ told. Segments exist only where they can be seen, in what retention deletes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from ...records.batch import Batch, ControlType, split
@@ -248,7 +248,7 @@ class Log:
         self._producers = Producers()
         self.end_offset = offset
         if self._store is not None:
-            self._store.rewrite(())
+            self._store.truncate(0)
         self._move_start(offset)
 
     def delete_before(self, offset: int) -> None:
@@ -272,13 +272,15 @@ class Log:
         end = self.last_stable_offset(high_watermark)
         if not self.config.compact or end <= self.start_offset:
             return
+        aborted = self._producers.transactions.aborted
         cleaned = compaction.clean(
             self._batches.items, self._producers, end, now_ms, self.config.delete_retention_ms, self.start_offset
         )
-        self._batches.replace(cleaned)
-        self._stored_from = 0
-        if self._store is not None:
-            self._store.rewrite(batch.data for batch in self._batches.items)
+        if self._rewritten(cleaned):
+            self._batches.replace(cleaned)
+            self._stored_from = 0
+        else:
+            self._producers.transactions.aborted = aborted
 
     # -- the store
 
@@ -297,6 +299,15 @@ class Log:
 
     def _tidy_store(self) -> None:
         stale = self._batches.start_position - self._stored_from
-        if self._store is not None and stale > max(STALE_BYTES_MAX, self._batches.size):
-            self._store.rewrite(batch.data for batch in self._batches.items)
+        is_much = self._store is not None and stale > max(STALE_BYTES_MAX, self._batches.size)
+        if is_much and self._rewritten(self._batches.items):
             self._stored_from = self._batches.start_position
+
+    def _rewritten(self, batches: Iterable[StoredBatch]) -> bool:
+        """Let the store keep these instead; return False if it cannot: it has what it had then, and so must we."""
+        if self._store is not None:
+            try:
+                self._store.rewrite(batch.data for batch in batches)
+            except OSError:
+                return False  # no room; it will be tried again
+        return True

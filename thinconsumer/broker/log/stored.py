@@ -116,7 +116,7 @@ class LogStore(Protocol):
         ...
 
     def append(self, data: bytes) -> None:
-        """Add a batch at the end."""
+        """Add a batch at the end. Raises: OSError; then it is as it was."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -124,7 +124,7 @@ class LogStore(Protocol):
         ...
 
     def rewrite(self, batches: Iterable[bytes]) -> None:
-        """Keep these batches instead of all there was."""
+        """Keep these batches instead of all there was. Raises: OSError; then it is as it was."""
         ...
 
     def start_at(self, offset: int) -> None:
