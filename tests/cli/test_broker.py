@@ -67,6 +67,21 @@ def test_data_in_a_folder_is_found_again(commands, start, tmp_path):
         assert [record.value for record in consumer.read_to_end(10_000)] == [b"kept"]
 
 
+def test_what_a_broker_has_to_warn_of_is_said(commands, start, tmp_path):
+    """Records that are dropped, for one, since a machine ended while they were written."""
+    words = ("--topic", "orders", "--directory", tmp_path / "data")
+    child, _ = start(*words)
+    child.send_signal(signal.SIGKILL)
+    child.communicate(timeout=50)
+    file = tmp_path / "data" / "node-1" / "orders-0" / f"{0:020}.log"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(b"torn")
+    child, _ = start(*words)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=50)
+    assert err == f"WARNING: {file}: a torn header after 0 bytes; the 4 bytes from there on are dropped\n"
+
+
 def test_a_port_that_is_taken_is_said(cluster, capsys):
     port = cluster.addresses[1].rpartition(":")[2]
     assert main(["broker", "--port", port]) == 1

@@ -69,13 +69,32 @@ def run(options: argparse.Namespace) -> int:
     if options.racks and len(options.racks) != options.nodes:
         raise UsageError(f"--rack: {len(options.racks)} given for {options.nodes} brokers; give one for each, or none")
     topics = dict(distinct(options.topics))
-    logging.getLogger("thinconsumer").setLevel(logging.WARNING if not options.debug else logging.DEBUG)
-    with _broker(options, topics) as broker, _told_to_end(ignore_interrupts=options.control) as bell:
+    with (
+        _saying_warnings(options.debug),
+        _broker(options, topics) as broker,
+        _told_to_end(ignore_interrupts=options.control) as bell,
+    ):
         _say_ready(broker, options.control)
         loop = _Loop(broker, bell)
         if options.control:
             loop.obey()
         return 128 + signal.SIGINT if loop.run() == signal.SIGINT else 0
+
+
+@contextmanager
+def _saying_warnings(is_debugging: bool) -> Iterator[None]:
+    """Let a full disk, a torn file or a bug be seen: nobody else says so where a broker runs for long."""
+    logger = logging.getLogger("thinconsumer")
+    level, handler = logger.level, logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    if not is_debugging:  # else everything is said already
+        logger.setLevel(logging.WARNING)
+        logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _broker(options: argparse.Namespace, topics: Mapping[str, int]) -> EmbeddedBroker:
