@@ -2,5 +2,6 @@
 
 from .crew import Crew, Member
 from .ledger import Ledger
+from .local import Local, Locals
 
-__all__ = ["Crew", "Ledger", "Member"]
+__all__ = ["Crew", "Ledger", "Local", "Locals", "Member"]
