@@ -379,6 +379,12 @@ class World:
 
 
 @pytest.fixture
+def options() -> Settings:
+    """Return options with round numbers, to be changed at will."""
+    return Settings()
+
+
+@pytest.fixture
 def world() -> World:
     """Return a world with default options, nothing subscribed."""
     return World()

@@ -13,22 +13,13 @@ from thinconsumer.group.identity import Identity
 from thinconsumer.link.request import Target
 from thinconsumer.timers import NEVER
 
-
-class Settings:
-    """The usual backoff."""
-
-    retry_backoff_ms = 100
-    retry_backoff_max_ms = 1000
-    request_timeout_ms = 30_000
-
-
 WHO = Identity("g", 3, "m")
 THERE = Target(1, MEMBERSHIP)
 
 
 @pytest.fixture
-def farewell():
-    return Farewell(Settings(), WHO, "done", MEMBERSHIP, 100.0, random.Random(1))
+def farewell(options):
+    return Farewell(options, WHO, "done", MEMBERSHIP, 100.0, random.Random(1))
 
 
 def test_it_is_said_once(farewell):
@@ -67,9 +58,8 @@ def test_what_was_lost_with_its_connection_is_said_again(farewell):
     assert farewell.step("member", THERE, 100.0) is not None
 
 
-def test_a_short_request_timeout_makes_it_shorter():
-    settings = Settings()
-    settings.request_timeout_ms = 1000
-    farewell = Farewell(settings, WHO._replace(group_instance_id="i"), "", MEMBERSHIP, 0.0, random.Random(1))
+def test_a_short_request_timeout_makes_it_shorter(options):
+    options.request_timeout_ms = 1000
+    farewell = Farewell(options, WHO._replace(group_instance_id="i"), "", MEMBERSHIP, 0.0, random.Random(1))
     request = farewell.step("member", THERE, 0.0)
     assert request.deadline == 1.0 and request.min_version == 3

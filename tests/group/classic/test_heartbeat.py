@@ -12,20 +12,9 @@ from thinconsumer.timers import NEVER
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 
 
-class Settings:
-    """Round numbers."""
-
-    heartbeat_interval_ms = 3000
-    session_timeout_ms = 10_000
-    request_timeout_ms = 30_000
-    max_poll_interval_ms = 60_000
-    retry_backoff_ms = 100
-    retry_backoff_max_ms = 1000
-
-
 @pytest.fixture
-def beats():
-    return Heartbeats(Settings(), random.Random(1))
+def beats(options):
+    return Heartbeats(options, random.Random(1))
 
 
 REQUEST = Request("x", HeartbeatRequest, ANY_NODE, lambda version: HeartbeatRequest(group_id="g"), 0.0)
@@ -78,15 +67,14 @@ def test_a_hurry_overtakes_the_backoff(beats):
     assert beats.out is None
 
 
-def test_nobody_waits_longer_for_an_answer_than_the_session_lasts():
-    assert Heartbeats(Settings(), random.Random(1)).timeout == 10.0
-    settings = Settings()
-    settings.request_timeout_ms = 4000
-    assert Heartbeats(settings, random.Random(1)).timeout == 4.0
+def test_nobody_waits_longer_for_an_answer_than_the_session_lasts(options):
+    assert Heartbeats(options, random.Random(1)).timeout == 10.0
+    options.request_timeout_ms = 4000
+    assert Heartbeats(options, random.Random(1)).timeout == 4.0
 
 
-def test_attendance_counts_from_call_to_call_and_poll_to_poll():
-    attendance = Attendance(Settings())
+def test_attendance_counts_from_call_to_call_and_poll_to_poll(options):
+    attendance = Attendance(options)
     assert attendance.overdue_at() == NEVER
     assert [attendance.attended(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
     attendance.polled(20.0)

@@ -45,25 +45,14 @@ class Keeper:
         self.told.append(("answered", node_id))
 
 
-class Settings:
-    """Round numbers."""
-
-    heartbeat_interval_ms = 3000
-    session_timeout_ms = 10_000
-    request_timeout_ms = 30_000
-    max_poll_interval_ms = 60_000
-    retry_backoff_ms = 100
-    retry_backoff_max_ms = 1000
-
-
 @pytest.fixture
 def keeper():
     return Keeper()
 
 
 @pytest.fixture
-def line(keeper):
-    return Line("member", Settings(), keeper, random.Random(1))
+def line(keeper, options):
+    return Line("member", options, keeper, random.Random(1))
 
 
 def say(line, what, now=100.0):

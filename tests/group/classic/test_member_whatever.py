@@ -170,7 +170,7 @@ def interrupt(world):
 EVENTS = st.lists(st.tuples(st.integers(0, 10), st.integers(0, 11)), max_size=120)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(EVENTS, st.integers(0, 3), st.booleans())
 def test_no_sequence_of_events_breaks_the_rules_and_all_end_well(make_world, events, seed, static):
     world = make_world({"group_instance_id": "i" if static else None}, seed=seed)

@@ -15,13 +15,6 @@ DYNAMIC = Identity("g", 7, "m")
 STATIC = Identity("g", 7, "m", "i")
 
 
-class Settings:
-    """The two that a join carries."""
-
-    session_timeout_ms = 10_000
-    max_poll_interval_ms = 300_000
-
-
 def through(message, version):
     """Return the message as the broker reads it."""
     return type(message).decode(message.encode(version), version)
@@ -29,14 +22,14 @@ def through(message, version):
 
 @pytest.mark.parametrize("who", [DYNAMIC, STATIC])
 @pytest.mark.parametrize("version", range(10))
-def test_every_version_from_the_lowest_on_can_be_written(who, version):
+def test_every_version_from_the_lowest_on_can_be_written(options, who, version):
     def lowest(api):
         return max(version, requests.lowest_version(api, who))
 
-    join = through(requests.join(Settings(), who, "pool", [("a", b"x")], "why"), lowest(JoinGroupRequest))
+    join = through(requests.join(options, who, "pool", [("a", b"x")], "why"), lowest(JoinGroupRequest))
     assert (join.group_id, join.member_id, join.protocol_type) == ("g", "m", "pool")
     assert join.group_instance_id == who.group_instance_id
-    assert join.rebalance_timeout_ms == (300_000 if lowest(JoinGroupRequest) >= 1 else -1)
+    assert join.rebalance_timeout_ms == (60_000 if lowest(JoinGroupRequest) >= 1 else -1)
     if version <= 5:
         sync = through(requests.sync(who, "pool", "a", {"m": b"1", "n": b"2"}), lowest(SyncGroupRequest))
         assert [(s.member_id, bytes(s.assignment)) for s in sync.assignments] == [("m", b"1"), ("n", b"2")]
@@ -54,17 +47,17 @@ def test_every_version_from_the_lowest_on_can_be_written(who, version):
         assert (beat.generation_id, beat.member_id, beat.group_instance_id) == (7, "m", who.group_instance_id)
 
 
-def test_who_is_static_is_not_spoken_for_in_versions_that_would_hide_it():
+def test_who_is_static_is_not_spoken_for_in_versions_that_would_hide_it(options):
     """The broker would take us for another, dynamic member."""
     assert requests.lowest_version(JoinGroupRequest, DYNAMIC) == 0
     for api, lowest in requests.STATIC_SINCE.items():
         assert requests.lowest_version(api, STATIC) == lowest
     with pytest.raises(ValueError):
-        requests.join(Settings(), STATIC, "pool", [], "").encode(4)
+        requests.join(options, STATIC, "pool", [], "").encode(4)
 
 
-def test_reasons_are_cut_at_javas_limit():
+def test_reasons_are_cut_at_javas_limit(options):
     assert requests.reason_of("x" * 1000) == "x" * 255
-    join = requests.join(Settings(), DYNAMIC, "pool", [], "ü" * 1000)
+    join = requests.join(options, DYNAMIC, "pool", [], "ü" * 1000)
     assert through(join, 9).reason == "ü" * 255
     assert through(requests.leave(DYNAMIC, "y" * 256, 5), 5).members[0].reason == "y" * 255

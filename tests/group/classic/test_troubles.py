@@ -15,17 +15,10 @@ from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest
 
 
-class Settings:
-    """The usual backoff."""
-
-    retry_backoff_ms = 100
-    retry_backoff_max_ms = 1000
-
-
 @pytest.fixture
-def troubles(caplog):
+def troubles(caplog, options):
     caplog.set_level(logging.INFO, "thinconsumer.group")
-    return Troubles(Settings(), "g", random.Random(1))
+    return Troubles(options, "g", random.Random(1))
 
 
 REFUSED = to_error(Code.GROUP_AUTHORIZATION_FAILED)
