@@ -54,7 +54,7 @@ class StrawMembership:
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         self.told.append((error.code, identity))  # type: ignore[attr-defined]
-        if identity == self.identity and not self.rebalancing:
+        if identity == self.identity and not self.rebalancing and error.code != 27:  # type: ignore[attr-defined]
             self.identity = identity.behind() if error.code == 22 else identity.lost()  # type: ignore[attr-defined]
 
 

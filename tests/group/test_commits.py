@@ -340,13 +340,14 @@ def test_partition_left_out_of_an_answer_is_asked_about_again(world):
 
 def test_pain_D1_commit_into_a_rebalance_keeps_the_identity_and_is_stamped_anew(world):
     """REBALANCE_IN_PROGRESS and, while a join is out, ILLEGAL_GENERATION cost neither member id nor generation."""
-    for code in (Code.REBALANCE_IN_PROGRESS, Code.ILLEGAL_GENERATION):
+    for code, told in ((Code.REBALANCE_IN_PROGRESS, 1), (Code.ILLEGAL_GENERATION, 0)):
+        world.membership.told.clear()
         before = world.membership.identity
         call = world.add((A, 7))
         sent = world.one()
         world.membership.rebalancing = True
         world.answer(sent, code)
-        assert world.membership.told == []
+        assert world.membership.told == [(code, before)] * told
         assert world.membership.identity == before
         world.now += 10
         assert world.sent() == []
@@ -358,6 +359,18 @@ def test_pain_D1_commit_into_a_rebalance_keeps_the_identity_and_is_stamped_anew(
         assert sent.stamp == (before.generation_id + 1, "me")
         world.answer(sent)
         call.result()
+
+
+def test_pain_D1_rebalance_that_only_a_commit_has_heard_of_asks_for_a_rejoin(world):
+    """And is tried again meanwhile, with pauses, as the member it still is."""
+    call = world.add((A, 7))
+    for _ in range(3):
+        world.answer(world.later(), Code.REBALANCE_IN_PROGRESS)
+    assert set(world.membership.told) == {(Code.REBALANCE_IN_PROGRESS, Identity("g", 5, "me"))}
+    sent = world.later()
+    assert sent.stamp == (5, "me")
+    world.answer(sent)
+    call.result()
 
 
 def test_pain_D1_commits_go_on_under_the_old_generation_while_others_join(world):

@@ -92,7 +92,7 @@ def test_nothing_is_held_without_members():
     found.note()
     assert not found.held
     assert not found.rebalancing
-    Standing(None, "g").expelled(None, FIVE, 0.0)  # type: ignore[arg-type]
+    Standing(None, "g").told(None, FIVE, 0.0)  # type: ignore[arg-type]
 
 
 def test_who_is_outside_is_told_whether_a_join_is_on():

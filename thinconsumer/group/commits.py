@@ -5,9 +5,8 @@ out under an identity we no longer have would be refused at best; one without an
 assigns partitions by hand, and could throw the group back. So what may not be said any more when the request is written
 is left out of it.
 
-Which identity that is, and what a rebalance makes of what waits, ``standing`` says. Membership is told when the
-coordinator does not know us; that a rebalance is on it learns from its heartbeats. Follows Java's
-``ConsumerCoordinator``.
+Which identity that is, and what a rebalance makes of what waits, ``standing`` says. Membership is told what the
+coordinator says of us. Follows Java's ``ConsumerCoordinator``.
 """
 
 from __future__ import annotations
@@ -388,8 +387,10 @@ class Commits:
             else:
                 self._fail(entries, error, now)
         elif error.code == Code.REBALANCE_IN_PROGRESS:
+            # Kafka's coordinator says so between join and sync, when nothing is sent; others may at any time in one.
             standing.refused(stamp)
             self._again(entries, error, now)
+            standing.told(error, stamp, now)
         elif who is not None and who != stamp and who.member_id == stamp.member_id:
             # Said of a generation that we have left behind ourselves: stamped anew, if the partitions are still ours.
             self._again(entries, error, now)
@@ -404,7 +405,7 @@ class Commits:
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=flight.node_id, detail="there is no such group"
                 )
-            standing.expelled(error, stamp, now)
+            standing.told(error, stamp, now)
 
     def _again(self, entries: Entries, error: KafkaError, now: float) -> None:
         self._retry.failed(now)

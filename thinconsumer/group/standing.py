@@ -37,7 +37,10 @@ class Membership(Protocol):
         ...
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Take what the coordinator said of ``identity``: that it knows no such member, generation or instance."""
+        """Take what the coordinator said of ``identity``: that it knows no such member, generation or instance.
+
+        Or that a rebalance is on, which costs neither member id nor generation.
+        """
 
 
 class Objection(NamedTuple):
@@ -87,8 +90,8 @@ class Standing:
         """Note that the coordinator does not take commits of this generation any more, or not yet."""
         self._refused = stamp
 
-    def expelled(self, error: KafkaError, stamp: Identity, now: float) -> None:
-        """Tell the membership what was said of it."""
+    def told(self, error: KafkaError, stamp: Identity, now: float) -> None:
+        """Hand on to the membership what was said of it."""
         if self._membership is not None:
             self._membership.expelled(error, stamp, now)
 
