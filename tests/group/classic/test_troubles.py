@@ -85,7 +85,7 @@ def test_an_incident_fills_a_few_lines_and_one_that_says_how_many_there_were(tro
     troubles.over()
     troubles.over()
     expected = [f"line {number}" for number in range(LINES_MAX)]
-    assert caplog.messages == [*expected, "group g: in order again; 4 lines were left out"]
+    assert caplog.messages == [*expected, "group g: in order again; lines left out here: 4"]
 
 
 def test_without_an_incident_every_line_counts(troubles, caplog):

@@ -10,13 +10,14 @@ from ...wire import Message
 from ..settings import GroupSettings
 from .verdicts import EXPULSIONS, Verdict
 
-log = logging.getLogger(__name__)
+#: Of the whole room: what is said here is said for the member.
+log = logging.getLogger(__package__)
 
 #: How often in a row something that asks for another join at once gets it. A group that many enter at the same time
 #: moves on under its members now and then; a broken one does so for ever.
 AT_ONCE_MAX = 3
 #: Lines logged about one incident, which is over when the coordinator has taken a heartbeat.
-LINES_MAX = 3
+LINES_MAX = 4
 #: The member logs that it was expelled, and the coordinator's keeper that it is gone.
 _SAID_ELSEWHERE = EXPULSIONS | {Verdict.NOT_THERE}
 
@@ -51,7 +52,7 @@ class Troubles:
     def over(self) -> None:
         """End the backoff: the coordinator has taken a heartbeat. A join and a sync alone do not prove that much."""
         if self._lines > LINES_MAX:
-            log.info("group %s: in order again; %d lines were left out", self._group_id, self._lines - LINES_MAX)
+            log.info("group %s: in order again; lines left out here: %d", self._group_id, self._lines - LINES_MAX)
         self._lines = 0
         self._retry.succeeded()
 
