@@ -57,8 +57,8 @@ def test_window_holds_what_is_recent_and_nothing_old(steps, rest):
     window = sensor.window(now)
     recent = [value for at, value in seen if now - at < SAMPLE]
     possible = [value for at, value in seen if now - at <= 2 * SAMPLE]
-    assert len(recent) <= window.count <= len(possible)
-    held = [value for _, value in seen][len(seen) - window.count :]
+    assert len(recent) <= window.times <= len(possible)
+    held = [value for _, value in seen][len(seen) - window.times :]
     assert window.sum == sum(held)
     if held:
         assert (window.highest, window.lowest) == (max(held), min(held))

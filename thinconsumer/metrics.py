@@ -32,7 +32,7 @@ class Window(NamedTuple):
     """What a sensor has seen lately."""
 
     seconds: float
-    count: int
+    times: int
     sum: float
     highest: float
     lowest: float
@@ -112,15 +112,15 @@ class Stat(enum.Enum):
             return NAN if sensor.last_at is None else max(0.0, now - sensor.last_at)
         window = sensor.window(now)
         if self is Stat.RATE:
-            return window.count / window.seconds
+            return window.times / window.seconds
         if self is Stat.RATE_PER_HOUR:
-            return 3600 * window.count / window.seconds
+            return 3600 * window.times / window.seconds
         if self is Stat.SUM_RATE:
             return window.sum / window.seconds
-        if window.count == 0:
+        if window.times == 0:
             return NAN
         if self is Stat.AVG:
-            return window.sum / window.count
+            return window.sum / window.times
         return window.highest if self is Stat.MAX else window.lowest
 
 
