@@ -26,7 +26,12 @@ class JoinedMember(NamedTuple):
 
 
 class Role(Protocol):
-    """The callbacks of one member. Any of them may run users' code; what that raises comes out of ``work``."""
+    """The callbacks of one member. Any of them may run users' code; what that raises comes out of ``work``.
+
+    Giving up (``prepare``, ``revoke``, ``lose``) that raises counts as done, since the others wait for it: it is not
+    called again. A plan that raises, or a share that ``take`` cannot read, is followed by another round. An interrupt
+    counts as nothing: what it struck is called again.
+    """
 
     @property
     def protocol_type(self) -> str:

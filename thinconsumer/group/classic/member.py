@@ -574,7 +574,6 @@ class ClassicMember:
         took = now - self._round.started_at
         self.stats.rebalances.add(took)
         self.stats.rebalanced_at = now
-        describe = getattr(self._role, "describe", None)
         self._troubles.say(
             logging.INFO,
             "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s",
@@ -583,7 +582,7 @@ class ClassicMember:
             self.identity.generation_id,
             ", leading" if self._round.leads else "",
             self._round.reason,
-            describe() if callable(describe) else "done",
+            self._role.describe(),
         )
 
 
