@@ -36,6 +36,7 @@ from thinconsumer.fetch.sessions import Session
 from thinconsumer.fetch.validation import Validation
 from thinconsumer.partitions import Partition
 from thinconsumer.records.batch import Batch
+from thinconsumer.testing.simulation.__main__ import limit
 from thinconsumer.testing.simulation.knobs import Knobs
 from thinconsumer.testing.simulation.swarm import Swarm
 from thinconsumer.testing.simulation.world import Violation
@@ -46,6 +47,8 @@ COMMAND = "PYTHONPATH=. python tests/swarm/mutations.py --find {name} --seeds 1:
 
 #: Events of a whole run beyond which something goes round in circles; sound runs have a tenth of it.
 EVENTS_MAX = 100_000
+#: Seconds of the processor that a run may take: some bugs make every step a long one.
+CPU_S = 12.0
 #: A pinned seed is replayed for ever: one that takes so few events, with the bug and without, is not improved upon, any
 #: other is compared with those that so many more seeds come to.
 CHEAP = 1500
@@ -378,10 +381,14 @@ def run(seed: int, mutation: Mutation | None = None) -> Outcome:
         swarm = Swarm(seed)
         accusers = Accusers(swarm)
         who = words = ""
+        limit(CPU_S)
+        stack.callback(limit, 0.0)
         try:
             swarm.run()
         except Violation as violation:
             who, words = accusers.first or "liveness", _first_words(str(violation))
+        except TimeoutError:
+            pass  # it may be caught or not: another machine would have come further
         except Exception as error:  # noqa: BLE001 - a client that breaks in any way has been caught
             who, words = type(error).__name__, str(error)
     return Outcome(who, words, swarm.sim.world.happened, time.perf_counter() - began)

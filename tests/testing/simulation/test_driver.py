@@ -166,9 +166,9 @@ def test_a_client_that_goes_round_in_circles_is_accused_rather_than_waited_for(t
     now = town.world.now()
     for _ in range(4):
         ann.driver.step(ann.orders, now)
-    town.pass_time(1.0)
-    for _ in range(5):
-        ann.driver.step(ann.orders, now)
+    town.pass_time(driver.CIRCLES_S + 0.1)
+    for number in range(5):
+        ann.driver.step(ann.orders, town.world.now() + number / 100)
     with pytest.raises(Violation, match="ann goes round in circles"):
         ann.driver.step(ann.orders, now)
     assert town.world.violations

@@ -15,8 +15,9 @@ from ..driver import MemoryDriver
 from .network import SimConnection, SimNetwork
 from .world import Violation, World
 
-#: Steps of one client in a row in which nothing else happens in the world and no time passes: it goes round in circles.
-STEPS_MAX = 2000
+#: Steps of one client in a row in which nothing else happens in the world, within so many seconds: it goes round in
+#: circles. Sound ones take about ten.
+STEPS_MAX, CIRCLES_S = 500, 1.0
 
 
 class Crashed(BaseException):
@@ -39,7 +40,7 @@ class SimDriver(MemoryDriver):
         self._world = world
         self._sim_network = network
         self._idle_steps = 0
-        self._moment = (-1, 0.0)  #: Events of the world so far and its time, at the last step.
+        self._moment = (-1, 0.0)  #: Events of the world so far, and its time, when counting began.
         self._mail: list[tuple[SimConnection, Callable[[], None]]] = []
 
     @property
@@ -103,9 +104,9 @@ class SimDriver(MemoryDriver):
 
     def _bound_circles(self) -> None:
         """Let a client that never stops fail the run, rather than hang it. Raises: Violation."""
-        moment = self._world.happened, self.clock.now()
-        if self._moment != moment:
-            self._idle_steps, self._moment = 0, moment
+        happened, since = self._moment
+        if happened != self._world.happened or self.clock.now() > since + CIRCLES_S:
+            self._idle_steps, self._moment = 0, (self._world.happened, self.clock.now())
         self._idle_steps += 1
         if self._idle_steps > STEPS_MAX:
             words = f"{self.name} goes round in circles: {STEPS_MAX} steps in which nothing else happened"
