@@ -26,6 +26,7 @@ from .link.request import Answer, Request
 from .links import Links
 from .metadata import ASKER as METADATA
 from .metadata import Metadata
+from .metrics import ConsumerMetrics
 from .partitions import Partitions
 from .timers import NEVER, Random
 from .types import TopicPartition
@@ -54,6 +55,7 @@ class Engine:
         # A successor takes over what cannot be asked of a broker again: where the user is, and which partitions, ids
         # and epochs were there before.
         self.partitions: Partitions = predecessor.partitions if predecessor is not None else Partitions()
+        self.metrics: ConsumerMetrics = predecessor.metrics if predecessor is not None else ConsumerMetrics()
         self.metadata: Metadata = predecessor.metadata if predecessor is not None else Metadata(config, random)
         self.buffer = Buffer()
         self.lookups = Lookups(config, self.metadata, random)
@@ -77,6 +79,7 @@ class Engine:
             self.group = Group(config, assignors, self.partitions, self.metadata, random)
         if self.group is not None:
             self._handlers.update(self.group.handlers())
+            self.group.commits.on_answer = self.metrics.commit_answered
         self._now = 0.0
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
@@ -101,10 +104,21 @@ class Engine:
             self.metadata.request_update(why)
         for _ in range(ROUNDS_MAX):
             for answer in self.links.take_answers():
+                records = self.answers.records
                 self._handlers[answer.request.asker](answer, now)
+                self._measure(answer, self.answers.records - records, now)
             if not self._step_managers(now, wall_time):
                 break
         return self.links.wants_driver()
+
+    def _measure(self, answer: Answer, records: int, now: float) -> None:
+        if answer.response is None:
+            return
+        seconds = now - answer.sent_at
+        self.metrics.sent(answer.sent_size, now)
+        self.metrics.received(answer.size, seconds, now)
+        if answer.request.asker == planner.ASKER:
+            self.metrics.fetched(seconds, answer.size, records, answer.response.throttle_time_ms, now)
 
     def wake_at(self) -> float:
         """Return when to step the driver and this again even if nothing arrives."""

@@ -304,6 +304,10 @@ class Links:
         """Return whether any connection exists or is being made."""
         return any(route.link is not None and not route.link.over for route in self._all_routes())
 
+    def connections(self) -> tuple[int, int]:
+        """Return how many connections were ever ready for requests, and how many are now."""
+        return self._shared.opened, sum(route.ready for route in self._all_routes())
+
     def in_flight(self, target: Target) -> int:
         """Return how many requests for the target have no answer yet, written or not."""
         if target == ANY_NODE:

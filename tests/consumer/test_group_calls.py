@@ -21,7 +21,7 @@ from thinconsumer.testing import Simulation
 
 TP = TopicPartition("t", 0)
 #: Not here yet.
-MISSING = {"metrics"}
+MISSING: set[str] = set()
 
 
 @pytest.fixture

@@ -91,9 +91,9 @@ def test_what_goes_is_held_back_then_committed_then_told_then_let_go(make, story
     assert not handover.give_up({A, B}, 1.0)
     assert story == [("commit", {A, B}, 1.0 + PATIENCE)]
     assert [p.tp for p in partitions if p.may_hand_out] == [C], "pain D4: nothing comes while its last commit is out"
-    assert handover.waiting_until() == 1.0 + PATIENCE
+    assert handover.waiting_until(1.0) == 1.0 + PATIENCE
     commits.idle = True
-    assert handover.waiting_until() == NEVER
+    assert handover.waiting_until(1.0) == NEVER
     assert not handover.give_up({A, B}, 1.5)
     assert story[1:] == [("revoked", {A, B})]
     assert A in partitions, "the callback may still ask and commit"
@@ -117,6 +117,7 @@ def test_pain_B4_commits_that_never_come_through_do_not_keep_us_from_joining(mak
     commits.idle = False
     assert not handover.give_up({A}, 1.0)
     assert not handover.give_up({A}, 1.0 + PATIENCE), "told now"
+    assert not handover.give_up({A}, 1.0 + PATIENCE)
     assert handover.give_up({A}, 1.0 + 2 * PATIENCE)
     assert A not in partitions
 

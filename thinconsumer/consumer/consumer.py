@@ -11,12 +11,14 @@ from ..calls import Call
 from ..config import ConsumerConfig
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaConfigurationError, RecordError
+from ..metrics import Figures
 from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import is_whole, to_seconds, topic_partition
 from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
+from .meters import figures
 from .shell import Shell
 
 __all__ = ["Consumer"]
@@ -318,6 +320,16 @@ class Consumer(GroupCalls, Generic[K, V]):
         """
         with self._shell.stay():
             return self._shell.watch.report(self._shell.engine, self._shell.driver.now())
+
+    def metrics(self, raw: bool = False) -> Figures:
+        """Return what this consumer measures, by group and name, under Kafka's own names (docs/metrics.md). No I/O.
+
+        ``raw`` is kafka-python's; its objects do not exist here.
+        """
+        if raw:
+            raise IllegalArgumentError("metrics(raw=True) would return kafka-python's own objects: there are none here")
+        with self._shell.stay():
+            return figures(self._shell.engine, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
         """Wait until a broker has named the cluster; with ``refresh``, ask again even if one has.

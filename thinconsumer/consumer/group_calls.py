@@ -117,8 +117,10 @@ class GroupCalls:
         one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
         tps = [topic_partition(tp) for tp in ([partition] if one else partition)]
         with self._shell.enter():
-            group = self._shell.membership.group
+            began, group = self._shell.driver.now(), self._shell.membership.group
             found = self._shell.wait(group.ask_committed(tps), timeout_ms)
+            now = self._shell.driver.now()
+            self._shell.engine.metrics.waited("committed", now - began, now)
         answers = {tp: _as_asked(found.get(tp), metadata) for tp in tps}
         return answers[tps[0]] if one else answers
 

@@ -75,11 +75,13 @@ class Watch:
         self._fetched_at: float | None = None
         self.polled_at: float | None = None
 
-    def step(self, engine: Engine, now: float) -> None:
-        """Look, if it is time to."""
-        if now >= self._look_at:
+    def step(self, engine: Engine, now: float) -> bool:
+        """Look, if it is time to; return whether it was."""
+        due = now >= self._look_at
+        if due:
             self._look_at = now + LOOK_EVERY
             self._look(engine, now)
+        return due
 
     def report(self, engine: Engine, now: float) -> Health:
         """Return how things are."""

@@ -15,6 +15,7 @@ from ..assignors.registry import create
 from ..config import ConsumerConfig
 from ..errors import IllegalStateError, KafkaError
 from ..types import OffsetAndMetadata, TopicPartition
+from .meters import CALLBACKS
 
 if TYPE_CHECKING:
     from ..group.group import Group
@@ -72,9 +73,13 @@ class Membership:
     def _work(self, now: float, *, every: bool) -> float:
         shell = self._shell
         while not shell.in_callback and self.group.has_work(now):
+            kind, began = CALLBACKS.get(self.group.member.state), shell.driver.now()
             with shell.callback():
-                if not self.group.work(now, every=every):
-                    return now
+                progress = self.group.work(now, every=every)
+            if kind is not None:
+                shell.engine.metrics.called_back(kind, shell.driver.now() - began, began)
+            if not progress:
+                return now
             now = shell.turn(shell.driver.now())
         return now
 
@@ -89,6 +94,8 @@ class Membership:
         try:
             shell.wait(call, timeout_ms)
         finally:
+            done = shell.driver.now()
+            shell.engine.metrics.waited("commit_sync", done - now, done)
             self.tell_committed()
 
     def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: Any) -> None:

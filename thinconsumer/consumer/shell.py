@@ -34,6 +34,7 @@ from ..types import TopicPartition
 from .arguments import to_seconds
 from .health import Watch
 from .membership import CLOSING, Membership, make_assignors
+from .meters import handed_out, read_off
 
 log = logging.getLogger(__name__)
 
@@ -154,8 +155,10 @@ class Shell:
     def wake_at(self) -> float:
         """Return when to poll next at the latest."""
         now, group = self.driver.now(), self.engine.group
-        if self._changed or self.engine.buffer.has_ready() or (group is not None and group.has_work(now)):
+        if self._changed or (group is not None and group.has_work(now)):
             return now
+        if self.engine.buffer.has_ready() and (group is None or not group.held):
+            return now  # while held nothing is handed out, however often one asks
         return self.engine.wake_at()
 
     def turn(self, deadline: float) -> float:
@@ -173,7 +176,8 @@ class Shell:
             driver.step(engine, now)
         self.torn = False
         self._changed = False
-        self.watch.step(engine, now)
+        if self.watch.step(engine, now):
+            read_off(engine, now)
         if driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now
@@ -193,10 +197,20 @@ class Shell:
         if not self.partitions and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = self.driver.now()
-        deadline = began + seconds
+        self.engine.metrics.poll_begins(began)
+        try:
+            handover = self._poll(began, began + seconds, limit, ends)
+        finally:
+            now = self.driver.now()
+            self.engine.metrics.poll_ends(now)
+        handed_out(self.engine, handover, now)
+        return handover
+
+    def _poll(self, now: float, deadline: float, limit: int, ends: Mapping[TopicPartition, int] | None) -> Handover:
+        group = self.engine.group
         if group is not None:
-            self.membership.begin_poll(began)
-        now = self.turn(self.driver.now())
+            self.membership.begin_poll(now)
+        now = self.turn(now)
         while True:
             if group is not None:
                 # Before anything is handed out: what a callback is due for may not be ours any more.

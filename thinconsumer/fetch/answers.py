@@ -60,6 +60,7 @@ class Answers:
         self._read_committed = settings.isolation_level == "read_committed"
         #: Fetches that succeeded so far: "has anything been fetched yet" is what an idle timer starts from.
         self.completed = 0
+        self.records = 0  #: Received so far, as the headers of batches claim.
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take one answer. Its effect on the session always applies; its records only where they are still wanted."""
@@ -267,6 +268,7 @@ class Answers:
         fetched = Fetched(partition, batches, frame, size, error=broken, aborted=aborted)
         self._buffer.add(fetched)
         if batches:
+            self.records += sum(batch.count for batch in batches)
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.leader_epochs.get(partition.tp, -1)

@@ -90,7 +90,8 @@ class Group:
 
     def wake_at(self, now: float) -> float:
         """Return when to step again even if nothing arrives; users' code that is due is another matter."""
-        return min(self.handover.waiting_until(), *(manager.wake_at(now) for manager in self._managers))
+        due = min(self.handover.waiting_until(now), *(manager.wake_at(now) for manager in self._managers))
+        return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
 
     def restart(self, now: float) -> None:
         """Start over with new connections; who we are and what we own stays."""
@@ -108,7 +109,7 @@ class Group:
 
     def has_work(self, now: float) -> bool:
         """Return whether users' code is due."""
-        return self.member.has_work(now) and self.handover.waiting_until() == NEVER
+        return self.member.has_work(now) and self.handover.waiting_until(now) == NEVER
 
     def work(self, now: float, *, every: bool) -> bool:
         """Run one piece of users' code, and return whether that got us any further. What it raises comes out.
@@ -184,7 +185,7 @@ class Group:
 
     def subscribed(self) -> None:
         """Take part in the group from now on, if we do not already."""
-        if self.member.state is MemberState.UNSUBSCRIBED:
+        if self.member.state in (MemberState.UNSUBSCRIBED, MemberState.LEAVING):
             self.member.subscribe("the consumer subscribed")
 
     def assign_by_hand(self, tps: Iterable[TopicPartition]) -> None:

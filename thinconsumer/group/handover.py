@@ -69,17 +69,19 @@ class Handover:
                 partition.pending_revocation = True
             if self._auto_commit is not None and self.commits_by_itself:
                 self._auto_commit.commit_now(self._going, min(now + PATIENCE, by), now)
-            self._wait(GivingUp.COMMITTING, min(now + PATIENCE, by))
+            self._wait(GivingUp.COMMITTING, now + PATIENCE)
         if self.state is GivingUp.COMMITTING:
-            if not self._through(now):
+            if not self._through(now, by):
                 return False
             self.state = GivingUp.TELLING
         if self.state is GivingUp.TELLING:
             # Noted first: told once, whatever the callback raises, Ctrl-C included.
-            self._wait(GivingUp.DRAINING, min(now + PATIENCE, by))
+            self._wait(GivingUp.DRAINING, NEVER)
             self._tell(hear_revoked)
             return False  # time has passed in there, and what was committed has not been sent yet
-        if not self._through(now):
+        if self._until == NEVER:
+            self._until = now + PATIENCE  # from here on: the callback may have taken as long itself
+        if not self._through(now, by):
             return False
         self._let_go()
         return True
@@ -102,10 +104,13 @@ class Handover:
         self.state = GivingUp.IDLE
         self._going = []
 
-    def waiting_until(self) -> float:
-        """Return when waiting for commits ends by itself; never while nothing waits."""
+    def waiting_until(self, now: float) -> float:
+        """Return when waiting for commits ends by itself; never while nothing waits, or once that has passed.
+
+        To go on then is work for who called: whoever waits inside a callback cannot, and must not be woken for it.
+        """
         waits = self.state in (GivingUp.COMMITTING, GivingUp.DRAINING) and not self._commits.idle
-        return self._until if waits else NEVER
+        return self._until if waits and now < self._until else NEVER
 
     # -- taking over
 
@@ -132,7 +137,8 @@ class Handover:
         self.state = state
         self._until = until
 
-    def _through(self, now: float) -> bool:
+    def _through(self, now: float, by: float) -> bool:
+        self._until = min(self._until, by)  # it may have been begun by a poll, and close() has less time
         return self._commits.idle or now >= self._until
 
     def _tell(self, hear: Callable[[Any, Collection[TopicPartition]], None]) -> None:

@@ -63,3 +63,5 @@ class Answer:
     error: KafkaError | None = None
     #: Bytes of the response frame. Slices of it (records) keep all of it in memory, so this is what they cost.
     size: int = 0
+    sent_at: float = -1.0  #: When the request was written, if the answer is a response.
+    sent_size: int = 0  #: Bytes of the request.

@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 #: How long an attempt is trusted, in seconds; then another node is dialled beside it, and metadata is asked whether the
 #: cluster still wants us to go there.
 HEDGE = 1.0
+#: A connection that breaks again and again is one incident: within so many seconds of the last warning about it the
+#: next needs no other, unless the node then stays away for as long as the second figure says.
+QUIET, LASTING = 30.0, 5.0
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class Shared:
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    opened: int = 0  #: Connections that became ready, ever.
     lost: list[Route] = field(default_factory=list)  #: Whose standing connection broke since anybody last looked.
     #: What was asked and is not answered, in order. Who is not in here gets no answer: not a second one, that is.
     unanswered: dict[Request, None] = field(default_factory=dict)
@@ -90,6 +94,9 @@ class Route:
         self._muted_until = -NEVER  #: How far deadlines have been moved.
         self._stepped_at = -NEVER
         self._ready_noted = False
+        self._said_at = -NEVER  #: When people were last told that something is wrong here.
+        self._away_since = -NEVER
+        self._is_said = False  #: Whether they were told of this outage.
 
     @property
     def name(self) -> str:
@@ -306,8 +313,11 @@ class Route:
 
     def _note_ready(self, link: Link) -> None:
         if self.failures:
-            log.info("%s: reached again after %d failures", self.name, self.failures)
+            # A connection that comes back at once is no news.
+            level = logging.INFO if self._is_said and self.failures > 1 else logging.DEBUG
+            log.log(level, "%s: reached again after %d failures", self.name, self.failures)
         self._shared.book.worked(self.host, self.port, link.address)
+        self._shared.opened += 1
         self._ready_noted = True
         self.unreachable = False
         self.failures = 0
@@ -350,8 +360,16 @@ class Route:
 
     def _back_off(self, cause: str, now: float) -> None:
         # One line when it begins and one when it is over: an outage must not fill the disk with the same words.
-        level = log.debug if self.failures else log.warning
-        level("%s: %s", self.name, cause)
+        if not self.failures:
+            self._away_since = now
+            self._is_said = False
+        due = now - self._said_at >= QUIET or now - self._away_since >= LASTING
+        if due and not self._is_said:
+            self._is_said = True
+            self._said_at = now
+            log.warning("%s: %s", self.name, cause)
+        else:
+            log.debug("%s: %s", self.name, cause)
         self.cause = cause
         self.broken_at = now
         self.failures += 1
