@@ -118,6 +118,18 @@ def test_a_new_subscription_replaces_the_old_one(consumer):
     assert found.assignment() == {TopicPartition("u", 0)}
 
 
+def test_a_subscription_that_was_ended_can_begin_anew_at_once(consumer):
+    found = consumer("t")
+    join(found)
+    before = found.group_metadata().member_id
+    found.unsubscribe()
+    assert found.assignment() == set() == found.subscription()
+    found.subscribe(["u"])
+    join(found)
+    assert found.assignment() == {TopicPartition("u", 0)}
+    assert found.group_metadata().member_id not in ("", before)
+
+
 def test_offsets_come_in_any_clients_shape(consumer):
     found = consumer("t", enable_auto_commit=False)
     join(found)

@@ -407,6 +407,12 @@ def test_one_line_says_where_partitions_start(world, waiting, caplog):
     assert "1 partitions start at their committed offsets, 1 have none" in line
 
 
+def test_a_group_that_keeps_rebalancing_does_not_say_each_time_that_all_is_well(world, waiting, caplog):
+    caplog.set_level("INFO", "thinconsumer")
+    tell(world, ask(world), {A: (42, 3, ""), B: (7, 3, "")})
+    assert [r for r in caplog.records if r.name.endswith("committed")] == []
+
+
 def test_pauses_grow_while_it_goes_wrong_and_begin_anew_once_it_went_well(world):
     """For errors of the whole group."""
 

@@ -52,6 +52,22 @@ def test_subscribing_looks_for_the_coordinator(make):
     assert group.wants_all_topics
 
 
+def test_who_subscribes_while_still_leaving_joins_again_afterwards(make):
+    """Else unsubscribe() and subscribe() without a poll in between left a consumer that never read anything again."""
+    group = make()
+    group.subscription.subscribe(["t"], None, None)
+    group.subscribed()
+    group.member.identity = group.member.identity.joined(1, "m")
+    group.leave("the consumer unsubscribed", 1.0)
+    assert group.member.state is MemberState.LEAVING
+    group.subscription.clear()
+    group.subscription.subscribe(["t"], None, None)
+    group.subscribed()
+    for now in (2.0, 30.0):
+        group.step(now)
+    assert group.member.state is MemberState.UNJOINED and group.is_member
+
+
 def test_partitions_by_hand_begin_at_what_is_committed_and_need_no_member(make):
     group = make()
     group.assign_by_hand([A, B])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 from thinconsumer.link.request import Answer
-from thinconsumer.link.route import HEDGE
+from thinconsumer.link.route import HEDGE, LASTING, QUIET
 from thinconsumer.link.states import LinkState, RouteState
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
@@ -441,3 +442,50 @@ def test_describe_answers_what_support_asks(road, make_road):
     assert road.route.describe(road.now) == "ready, 0 in flight, 0 queued, throttled for 2.0 s"
     assert road.route.name == "kafka:9092"
     assert make_road("::1").route.name == "[::1]:9092"
+
+
+# -- what people are told
+
+
+def lines(caplog):
+    return [(record.levelname, record.getMessage().split(": ")[1][:13]) for record in caplog.records]
+
+
+BROKEN, BACK = ("WARNING", "the peer clos"), ("INFO", "reached again")
+
+
+def test_pain_K2_a_connection_that_breaks_again_and_again_is_one_incident(road, caplog):
+    """A broker that cuts us off with every request would fill the disk with two lines per second."""
+    caplog.set_level(logging.INFO, "thinconsumer")
+    road.connect()
+    for _ in range(20):
+        road.fail(None)
+        road.step(1.0, wanted=True)
+        road.reach()
+    assert lines(caplog) == [BROKEN], "coming back at once is no news, and nor is breaking again"
+    road.step(QUIET)
+    road.fail(None)
+    assert lines(caplog) == [BROKEN, BROKEN]
+
+
+def test_an_outage_that_lasts_is_said_however_soon_it_comes_after_the_last_one(road, caplog):
+    """Else the log would end with a node that is back, and it is gone."""
+    caplog.set_level(logging.INFO, "thinconsumer")
+    road.connect()
+    road.fail(None)
+    road.step(1.0, wanted=True)
+    road.reach()
+    assert lines(caplog) == [BROKEN]
+    road.fail(None)
+    gone = road.now
+    while len(lines(caplog)) < 2:
+        road.step(2.0, wanted=True)
+        if road.shared.book.has_command():
+            road.resolve(V4)
+        if road.route.link is not None:
+            road.fail()
+    assert lines(caplog)[1] == ("WARNING", "connection re") and LASTING <= road.now - gone <= LASTING + 2
+    road.step(2.0, wanted=True)
+    road.resolve(V4)
+    road.reach()
+    assert lines(caplog)[2:] == [BACK]
