@@ -311,7 +311,7 @@ class Committed:
                 partition.missing_committed()
         if found or missing:
             text = "group %s: %d partitions start at their committed offsets, %d have none"
-            # A group that keeps rebalancing asks each time; what it finds is news only where the reset policy has to help.
+            # A group that keeps rebalancing asks each time: news is only where the reset policy has to help.
             log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
         for question in flight.questions:
             self._answer(question, flight, told, node_id, now)
