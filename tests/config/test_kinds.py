@@ -8,11 +8,12 @@ import selectors
 
 import pytest
 
+from thinconsumer.assignors import PartitionAssignor
 from thinconsumer.config import kinds
 from thinconsumer.config.values import HostPort, OffsetResetPolicy, OffsetResetStrategy
 
 
-class OwnAssignor:
+class OwnAssignor(PartitionAssignor):
     name = "own"
 
     def assign(self, cluster, subscriptions):
@@ -104,8 +105,10 @@ REFUSES = [
     (kinds.Assignors(), ["rage"], "did you mean 'range'?"),
     (kinds.Assignors(), ["org.apache.kafka.clients.consumer.StickyAssignor"], "write 'sticky'"),
     (kinds.Assignors(), ["com.example.MyAssignor"], "pass an assignor object"),
-    (kinds.Assignors(), [object()], "<object>, which has no name or no assign method"),
-    (kinds.Assignors(), [type("Half", (), {"name": "half"})], "has no name or no assign method"),
+    (kinds.Assignors(), [object()], "<object>, which is no PartitionAssignor"),
+    (kinds.Assignors(), [type("Duck", (), {"name": "duck", "assign": len})], "is no PartitionAssignor"),
+    (kinds.Assignors(), [type("Half", (PartitionAssignor,), {"name": "half"})], "which lacks assign"),
+    (kinds.Assignors(), [type("Anon", (PartitionAssignor,), {"assign": len})], "which has no name"),
     (kinds.SocketOptions(), "6,1,1", "not str"),
     (kinds.SocketOptions(), [(6, 1)], "(6, 1), which is not (level, option, value)"),
     (kinds.SocketOptions(), [6], "which is not (level, option, value)"),
@@ -121,11 +124,17 @@ def test_a_kind_refuses(kind, value, says):
     assert says in str(caught.value)
 
 
-def test_kafka_pythons_assignor_classes_are_refused_with_the_name_to_write(kafka_python):
-    """They have a name and an assign method, and would fail in the middle of a rebalance."""
+def test_kafka_pythons_own_assignors_become_ours_of_the_same_name(kafka_python):
+    """Programs that come from there name classes; ours have racks and Java's order besides."""
     for entry in (kafka_python.RangePartitionAssignor, kafka_python.RangePartitionAssignor()):
-        with pytest.raises(ValueError, match="write 'range'"):
-            kinds.Assignors().parse([entry])
+        assert kinds.Assignors().parse([entry]) == ("range",)
+
+
+def test_an_assignor_written_for_kafka_python_is_taken_as_it_is(kafka_python):
+    class Mine(kafka_python.RangePartitionAssignor):
+        name = "mine"
+
+    assert kinds.Assignors().parse([Mine, "sticky"]) == (Mine, "sticky")
 
 
 READS = [

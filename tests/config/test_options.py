@@ -64,7 +64,7 @@ CASES = {
     "group_instance_id": (None, "i-1_a.b", "i-1_a.b"),
     "group_protocol": ("classic", "CLASSIC", "classic"),
     "partition_assignment_strategy": (
-        ("range", "roundrobin"),
+        ("range", "cooperative-sticky"),
         "cooperative-sticky,range",
         ("cooperative-sticky", "range"),
     ),

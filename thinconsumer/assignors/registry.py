@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .base import PartitionAssignor
 from .cooperative_sticky import CooperativeStickyAssignor
+from .kafka_python import KafkaPythonAssignor, is_kafka_pythons
 from .range import RangeAssignor
 from .roundrobin import RoundRobinAssignor
 from .sticky import StickyAssignor
@@ -26,6 +27,22 @@ def built_in(name: str) -> PartitionAssignor:
     return BUILT_IN[name]()
 
 
+def name_of(entry: object) -> str:
+    """Return the name that members would choose this assignor by.
+
+    Raises:
+        ValueError: It is no assignor; says why, as the end of a sentence about it.
+    """
+    if not _is_ours(entry) and not is_kafka_pythons(entry):
+        raise ValueError("which is no PartitionAssignor")
+    if lacking := getattr(entry, "__abstractmethods__", None):
+        raise ValueError(f"which lacks {', '.join(sorted(lacking))}")
+    name = getattr(entry, "name", None)
+    if not isinstance(name, str) or not name:
+        raise ValueError("which has no name")
+    return name
+
+
 def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
     """Return the assignors of one consumer: a name or class becomes a new instance, an instance stays itself."""
     return tuple(_create(entry) for entry in strategy)
@@ -34,6 +51,12 @@ def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
 def _create(entry: object) -> PartitionAssignor:
     if isinstance(entry, str):
         return built_in(entry)
+    if is_kafka_pythons(entry):
+        return KafkaPythonAssignor(entry)
     made = entry() if inspect.isclass(entry) else entry
     assert isinstance(made, PartitionAssignor)
     return made
+
+
+def _is_ours(entry: object) -> bool:
+    return issubclass(entry if inspect.isclass(entry) else type(entry), PartitionAssignor)

@@ -36,6 +36,10 @@ class _UserData(Message):
     generation: int = int32("1+", default=NO_GENERATION)
 
 
+#: Versions, and where they begin. Java writes no version in front; kafka-python 3.0 does, so theirs do not mix up.
+_LAYOUTS = ((1, 0), (0, 0), (1, 2))
+
+
 class StickyAssignor(PartitionAssignor):
     """``"sticky"``: as even as can be, and of that whatever moves least."""
 
@@ -68,9 +72,9 @@ class StickyAssignor(PartitionAssignor):
 
 def read_claim(user_data: bytes | None) -> Claim:
     """Return what a member says it had; nothing if it says nothing, or nothing that can be read."""
-    for version in (1, 0) if user_data else ():
+    for version, start in _LAYOUTS if user_data else ():
         try:
-            said = _UserData.decode(user_data or b"", version, ignore_trailing=True)
+            said = _UserData.decode(user_data or b"", version, start, ignore_trailing=True)
         except KafkaProtocolError:
             continue
         partitions = [

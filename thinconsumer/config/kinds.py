@@ -8,7 +8,6 @@ Both raise ValueError saying what is wrong; the option and its value are named b
 from __future__ import annotations
 
 import difflib
-import inspect
 import math
 import re
 import reprlib
@@ -16,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ..assignors.kafka_python import built_in_name
+from ..assignors.registry import name_of
 from .values import INT32_MAX, INT64_MAX, Deserializer, HostPort, OffsetResetPolicy, mask_user_info, parse_server
 
 #: Kafka's STRING carries its length in 16 bits.
@@ -301,36 +302,36 @@ BUILT_IN_ASSIGNORS = {
 
 @dataclass(frozen=True, slots=True)
 class Assignors:
-    """Names of built-in assignors, or assignors of the user's own (an instance or a class with name and assign)."""
+    """Names of built-in assignors, or assignors of the user's own: a PartitionAssignor or one for kafka-python.
+
+    Instances or classes. kafka-python's own classes become the names of the built-in ones.
+    """
 
     def parse(self, value: object) -> tuple[Any, ...]:
         if isinstance(value, str) or not isinstance(value, (list, tuple)):
             raise _type_error("a list of assignors or of their names", value)
         if not value:
             raise ValueError("must name at least one assignor")
-        names = [self._name(entry) for entry in value]
+        entries = [built_in_name(entry) or entry for entry in value]
+        names = [self._name(entry) for entry in entries]
         if len(set(names)) < len(names):
             raise ValueError(f"names an assignor twice: {', '.join(names)}")
-        return tuple(value)
+        return tuple(entries)
 
     def from_text(self, text: str) -> object:
         return [entry.strip() for entry in text.split(",") if entry.strip()]
 
     def describe(self) -> str:
         names = ", ".join(f"`{name!r}`" for name in BUILT_IN_ASSIGNORS)
-        return f"list of {names} or of objects with `name` and `assign`"
+        return f"list of {names}, or of `PartitionAssignor` (kafka-python's `AbstractPartitionAssignor` too)"
 
     def _name(self, entry: object) -> str:
         if isinstance(entry, str):
             return self._built_in(entry)
-        if getattr(entry, "__module__", "").split(".")[0] == "kafka":
-            # kafka-python's assignors have other signatures, and would fail in the middle of a rebalance.
-            class_name = entry.__name__ if inspect.isclass(entry) else type(entry).__name__
-            return self._built_in(f"kafka.{class_name}")
-        name = getattr(entry, "name", None)
-        if not isinstance(name, str) or not callable(getattr(entry, "assign", None)):
-            raise ValueError(f"holds {shown(entry)}, which has no name or no assign method")
-        return name
+        try:
+            return name_of(entry)
+        except ValueError as error:
+            raise ValueError(f"holds {shown(entry)}, {error}") from None
 
     def _built_in(self, name: str) -> str:
         if name in BUILT_IN_ASSIGNORS:

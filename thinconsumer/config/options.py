@@ -291,7 +291,7 @@ class ConsumerConfig:
     )
     partition_assignment_strategy: tuple[Any, ...] = _group(
         Assignors(),
-        ("range", "roundrobin"),
+        ("range", "cooperative-sticky"),
         "Assignors that this member supports, the preferred one first. The list runs cooperatively only when all of "
         "it does.",
         needs_group=True,

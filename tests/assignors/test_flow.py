@@ -1,0 +1,118 @@
+"""Minimum-cost flow against trying everything out, and what it does where there is no room."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.assignors.flow import FAR, Flow
+from thinconsumer.assignors.masks import bits
+
+MEMBERS = 3
+
+
+@st.composite
+def problems(draw):
+    """Pools of up to three units; each with near and far members, who own some of it; and bounds for all members."""
+    pools = []
+    for _ in range(draw(st.integers(1, 3))):
+        near = draw(st.integers(0, 7))
+        far = draw(st.integers(0, 7)) & ~near
+        supply = draw(st.integers(1, 3)) if near | far else 0
+        owned: dict[int, int] = {}
+        for member in bits(near | far):
+            owned[member] = draw(st.integers(0, supply - sum(owned.values())))
+        pools.append((supply, near, far, {member: count for member, count in owned.items() if count}))
+    return pools, draw(st.integers(1, 4))
+
+
+def cost_of(pools, units):
+    total = 0
+    for member, has in enumerate(units):
+        for pool, count in has.items():
+            _, _, far, owned = pools[pool]
+            total += count * (FAR if far >> member & 1 else 0) - min(count, owned.get(member, 0))
+    return total
+
+
+def ways(supply, members):
+    """Yield all ways to give out ``supply`` units."""
+    for combination in itertools.combinations_with_replacement(members, supply):
+        yield {member: combination.count(member) for member in set(combination)}
+
+
+def cheapest(pools, most):
+    """Try everything; None if it does not fit."""
+    best = None
+    for choice in itertools.product(*(ways(supply, list(bits(near | far))) for supply, near, far, _ in pools)):
+        units = [{} for _ in range(MEMBERS)]
+        for pool, counts in enumerate(choice):
+            for member, count in counts.items():
+                units[member][pool] = count
+        if all(sum(has.values()) <= most for has in units):
+            cost = cost_of(pools, units)
+            best = cost if best is None else min(best, cost)
+    return best
+
+
+def solve(pools, most):
+    """Start as the plans do: what can stay starts where it is, the rest is dealt out."""
+    flow = Flow(
+        [supply for supply, *_ in pools],
+        [near for _, near, _, _ in pools],
+        MEMBERS,
+        [far for _, _, far, _ in pools],
+        [owned for *_, owned in pools],
+    )
+    for pool, (_, near, _, owned) in enumerate(pools):
+        for member, count in owned.items():
+            if near >> member & 1:
+                flow.put(pool, member, count)
+    flow.fill([most] * MEMBERS)
+    for member in range(MEMBERS):
+        load = flow.load(member)
+        flow.member_excess[member], flow.room[member] = max(0, load - most), max(0, most - load)
+    flow.route()
+    return flow
+
+
+@settings(deadline=None, max_examples=300)
+@given(problems())
+def test_nothing_is_cheaper(problem):
+    pools, most = problem
+    flow = solve(pools, most)
+    best = cheapest(pools, most)
+    if best is None:
+        assert any(flow.pool_excess) or any(flow.member_excess)
+        return
+    assert not any(flow.pool_excess) and not any(flow.member_excess)
+    assert cost_of(pools, flow.units) == best
+    for pool, (supply, near, far, _) in enumerate(pools):
+        assert sum(has.get(pool, 0) for has in flow.units) == supply
+        assert all((near | far) >> member & 1 for member, has in enumerate(flow.units) if pool in has)
+
+
+def test_a_long_chain_is_pushed_through_and_everybody_gives_one_up():
+    """The only room is at the far end: each member passes a unit on, for one move each."""
+    length = 3000  # Deeper than Python's stack.
+    flow = Flow(
+        [2, *[1] * (length - 1)],
+        [0b11 << member for member in range(length)],
+        length + 1,
+        owned=[{0: 2}, *({member: 1} for member in range(1, length))],
+    )
+    for member in range(length):
+        flow.put(member, member, 2 if member == 0 else 1)
+    flow.member_excess[0], flow.room[length] = 1, 1
+    flow.route()
+    assert [flow.load(member) for member in range(length + 1)] == [1] * (length + 1)
+    assert flow.units[length] == {length - 1: 1}
+
+
+def test_filling_goes_to_the_least_loaded_and_stops_at_most():
+    flow = Flow([1, 5], [0b01, 0b11], 2)
+    flow.fill([2, 3])
+    assert [flow.load(0), flow.load(1)] == [2, 3]
+    assert flow.pool_excess == [0, 1]

@@ -1,0 +1,64 @@
+"""The check between an assignor and the group: what is refused, and that its author is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.assignors.base import Assignment
+from thinconsumer.assignors.plans import checked, in_order, known_topics, static_first
+from thinconsumer.errors import InvalidAssignmentError
+from thinconsumer.types import TopicPartition
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "says"),
+    [
+        ({"a": Assignment((T0,)), "b": Assignment((T0,))}, "gave t-0 twice: to a and b"),
+        ({"a": Assignment((T0, T0))}, "gave t-0 twice: to a and a"),
+        ({"b": Assignment((U0,))}, "gave u-0 to b, who is not subscribed to that topic"),
+        ({"a": Assignment((TopicPartition("t", 2),))}, "gave t-2 to a, but the topic has 2 partitions"),
+        ({"a": Assignment((TopicPartition("t", -1),))}, "gave t--1 to a"),
+        ({"x": Assignment()}, "gave a share to x, who is not in the group"),
+        ({"a": [T0]}, "gave a no Assignment but list"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_and_its_assignor_named(cluster, member, plan, says):
+    members = {"a": member("t u"), "b": member("t")}
+    with pytest.raises(InvalidAssignmentError) as caught:
+        checked("mine", plan, cluster(t=2, u=1), members)
+    assert str(caught.value).startswith("assignor 'mine'")
+    assert says in str(caught.value)
+    assert caught.value.assignor == "mine"
+
+
+def test_whom_a_plan_forgets_gets_nothing(cluster, member):
+    """No bytes at all would be an assignment that some clients choke on."""
+    share = Assignment((T0,), b"data")
+    assert checked("mine", {"a": share}, cluster(t=2), {"a": member("t"), "b": member("t")}) == {
+        "a": share,
+        "b": Assignment(),
+    }
+
+
+def test_pain_E4_a_cooperative_plan_takes_nothing_from_under_its_reader(cluster, member):
+    members = {"a": member("t", "t-0 t-1"), "b": member("t")}
+    plan = {"a": Assignment((T0,)), "b": Assignment((T1,))}
+    with pytest.raises(InvalidAssignmentError, match="gave t-1 to b while a still has it"):
+        checked("mine", plan, cluster(t=2), members, cooperative=True)
+    assert checked("mine", plan, cluster(t=2), members) == plan, "eager members have given up everything"
+
+
+def test_static_members_come_first_by_instance_then_the_others_by_id(member):
+    members = {"b": member("t"), "a": member("t"), "z": member("t", instance="i1"), "y": member("t", instance="i2")}
+    assert sorted(members, key=lambda name: static_first(name, members[name])) == ["z", "y", "a", "b"]
+
+
+def test_order_is_javas(cluster, member):
+    names = ["\uffe0", "\U0001f600", "a"]
+    members = {"m": member(" ".join([*names, "unknown"]))}
+    assert known_topics(cluster(**dict.fromkeys(names, 1)), members.values()) == ["a", "\U0001f600", "\uffe0"]
+    tps = [TopicPartition(name, number) for name in names for number in (10, 9)]
+    assert [tp.partition for tp in in_order(tps)] == [9, 10] * 3
+    assert [tp.topic for tp in in_order(tps)][::2] == ["a", "\U0001f600", "\uffe0"]

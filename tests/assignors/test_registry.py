@@ -1,0 +1,42 @@
+"""From what stands in ``partition_assignment_strategy`` to assignors."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.assignors.base import PartitionAssignor
+from thinconsumer.assignors.registry import BUILT_IN, built_in, create, name_of
+
+
+class Mine(PartitionAssignor):
+    name = "mine"
+
+    def assign(self, cluster, subscriptions):
+        return {}
+
+
+def test_there_are_the_four_that_java_has():
+    assert sorted(BUILT_IN) == ["cooperative-sticky", "range", "roundrobin", "sticky"]
+    assert all(built_in(name).name == name for name in BUILT_IN)
+    with pytest.raises(KeyError):
+        built_in("rage")
+
+
+def test_each_consumer_gets_its_own_and_an_instance_stays_itself():
+    """Sticky ones remember what their consumer had."""
+    own = Mine()
+    first, second = create(["sticky", Mine, own]), create(["sticky", Mine, own])
+    assert [assignor.name for assignor in first] == ["sticky", "mine", "mine"]
+    assert first[0] is not second[0] and first[1] is not second[1]
+    assert first[2] is second[2] is own
+
+
+def test_names_of_what_users_bring():
+    assert name_of(Mine) == name_of(Mine()) == "mine"
+    for entry, says in (
+        (object(), "is no PartitionAssignor"),
+        (PartitionAssignor, "lacks assign"),
+        (type("Anon", (Mine,), {"name": ""}), "has no name"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            name_of(entry)

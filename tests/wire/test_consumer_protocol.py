@@ -1,0 +1,148 @@
+"""Subscriptions and assignments: against Java's bytes, two other codecs, and bytes that mean no good."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thinconsumer.errors import KafkaProtocolError
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.consumer_protocol import (
+    AssignedTopic,
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    OwnedTopic,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+
+#: What Java's ``ConsumerProtocol`` of kafka-clients 4.3.0 writes, by version.
+_TOPICS = "00000002 000174 0002c3a4 00000004 64617461"
+_PARTITIONS = "00000002 000174 00000002 00000001 00000005 0002c3a4 00000001 00000000"
+GOLDEN = {
+    "subscription": [
+        f"0000 {_TOPICS}",
+        f"0001 {_TOPICS} {_PARTITIONS}",
+        f"0002 {_TOPICS} {_PARTITIONS} 00000007",
+        f"0003 {_TOPICS} {_PARTITIONS} 00000007 00027231",
+    ],
+    "assignment": [f"000{version} {_PARTITIONS} 00000004 64617461" for version in range(4)],
+}
+OWNED = [TopicPartition("ä", 0), TopicPartition("t", 5), TopicPartition("t", 1)]
+SUBSCRIPTION = ConsumerProtocolSubscription(
+    topics=["t", "ä"],
+    user_data=b"data",
+    owned_partitions=[OwnedTopic(topic="t", partitions=[1, 5]), OwnedTopic(topic="ä", partitions=[0])],
+    generation_id=7,
+    rack_id="r1",
+)
+ASSIGNMENT = ConsumerProtocolAssignment(
+    assigned_partitions=[AssignedTopic(topic="t", partitions=[1, 5]), AssignedTopic(topic="ä", partitions=[0])],
+    user_data=b"data",
+)
+
+
+def seen_by(version):
+    """Return what of the subscription is there in a version."""
+    seen = ConsumerProtocolSubscription(topics=SUBSCRIPTION.topics, user_data=SUBSCRIPTION.user_data)
+    if version >= 1:
+        seen.owned_partitions = SUBSCRIPTION.owned_partitions
+    if version >= 2:
+        seen.generation_id = SUBSCRIPTION.generation_id
+    if version >= 3:
+        seen.rack_id = SUBSCRIPTION.rack_id
+    return seen
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_javas_bytes_of_every_version_are_read(version):
+    assert decode_subscription(bytes.fromhex(GOLDEN["subscription"][version])) == seen_by(version)
+    assert decode_assignment(bytes.fromhex(GOLDEN["assignment"][version])) == ASSIGNMENT
+
+
+def test_what_is_written_is_what_java_writes():
+    assert encode_subscription(["ä", "t"], b"data", OWNED, 7, "r1") == bytes.fromhex(GOLDEN["subscription"][3])
+    assert encode_assignment(OWNED, b"data") == bytes.fromhex(GOLDEN["assignment"][3])
+    assert encode_subscription([]).hex() == "000300000000ffffffff00000000ffffffffffff"
+    assert encode_assignment([]).hex() == "000300000000ffffffff"
+
+
+@pytest.mark.parametrize("version", [4, 32767])
+def test_a_version_from_the_future_is_read_as_the_last_one_known(version):
+    """It may add something at the end, and nothing else."""
+    prefix = version.to_bytes(2, "big")
+    data = prefix + bytes.fromhex(GOLDEN["subscription"][3])[2:] + b"new"
+    assert decode_subscription(data) == SUBSCRIPTION
+    assert decode_assignment(prefix + bytes.fromhex(GOLDEN["assignment"][3])[2:] + b"new") == ASSIGNMENT
+
+
+def test_version_1_that_ends_where_version_0_does_is_read_as_that():
+    """Some clients have sent this."""
+    data = b"\0\1" + bytes.fromhex(GOLDEN["subscription"][0])[2:]
+    assert decode_subscription(data) == seen_by(0)
+
+
+def test_no_bytes_are_an_assignment_of_nothing():
+    assert decode_assignment(b"") == ConsumerProtocolAssignment()
+
+
+@pytest.mark.parametrize(
+    ("decode", "data"),
+    [
+        (decode_subscription, b""),
+        (decode_subscription, b"\0"),
+        (decode_subscription, b"\0\0"),
+        (decode_subscription, b"\xff\xff" + bytes(20)),
+        (decode_subscription, b"\0\0\x7f\xff\xff\xff"),
+        (decode_subscription, b"\0\0\0\0\0\1\0\1\xff\0\0\0\0"),
+        (decode_subscription, b"\0\1\0\0\0\0\xff\xff\xff\xff\x7f\xff\xff\xff"),
+        (decode_assignment, b"\0"),
+        (decode_assignment, b"\x80\0" + bytes(20)),
+        (decode_assignment, b"\0\0\0\0\0\1\0\1t\x7f\xff\xff\xff"),
+        (decode_assignment, b"\0\0\0\0\0\1\0\1t\0\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff"),  # partition -1
+    ],
+)
+def test_what_cannot_be_is_refused(decode, data):
+    with pytest.raises(KafkaProtocolError):
+        decode(data)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_every_truncation_is_refused_or_whole(version):
+    """A subscription may end early in one place: where version 0 does."""
+    data = bytes.fromhex(GOLDEN["subscription"][version])
+    allowed = {len(bytes.fromhex(GOLDEN["subscription"][0]))} if version else set()
+    for size in set(range(len(data))) - allowed:
+        with pytest.raises(KafkaProtocolError):
+            decode_subscription(data[:size])
+    data = bytes.fromhex(GOLDEN["assignment"][version])
+    for size in range(1, len(data)):
+        with pytest.raises(KafkaProtocolError):
+            decode_assignment(data[:size])
+
+
+@given(st.binary(max_size=80))
+def test_only_typed_errors_come_out(data):
+    for decode in (decode_subscription, decode_assignment):
+        try:
+            decode(data)
+        except KafkaProtocolError:
+            pass
+
+
+def test_kafka_python_reads_what_we_write_and_the_other_way_round():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        other = pytest.importorskip("kafka.protocol.consumer.metadata")
+    read = other.ConsumerProtocolSubscription.decode(encode_subscription(["ä", "t"], b"data", OWNED, 7, "r1"))
+    assert (list(read.topics), read.user_data, read.generation_id, read.rack_id) == (["t", "ä"], b"data", 7, "r1")
+    assert [(of.topic, list(of.partitions)) for of in read.owned_partitions] == [("t", [1, 5]), ("ä", [0])]
+    assert decode_subscription(read.encode(version=3)) == SUBSCRIPTION
+    share = other.ConsumerProtocolAssignment.decode(encode_assignment(OWNED, b"data"))
+    assert [tuple(tp) for tp in share.partitions()] == [("t", 1), ("t", 5), ("ä", 0)]
+    assert decode_assignment(share.encode(version=1)) == ASSIGNMENT

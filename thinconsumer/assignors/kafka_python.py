@@ -1,0 +1,189 @@
+"""Assignors written for kafka-python, used as they are: subclasses of its ``AbstractPartitionAssignor``.
+
+Such a class is recognised by the name of its base's module, so that nothing here imports kafka-python; whoever has such
+a class has imported it. What it is given looks like kafka-python's own objects (of 3.0; the names of 2.0 work as well),
+and what it returns is read by their attributes.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from ..errors import InvalidAssignmentError
+from ..types import ClusterView, Node, TopicPartition
+from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription, by_topic
+
+_HOME = "kafka.coordinator.assignors"
+
+
+def is_kafka_pythons(entry: object) -> bool:
+    """Return whether it is an assignor for kafka-python: a class or an instance."""
+    return any(base.__module__ == f"{_HOME}.abstract" for base in _class_of(entry).__mro__)
+
+
+def built_in_name(entry: object) -> str | None:
+    """Return the name of one that kafka-python comes with, and that there is one of ours for."""
+    module = _class_of(entry).__module__
+    name = getattr(entry, "name", None)
+    return name if module.startswith(f"{_HOME}.") and isinstance(name, str) else None
+
+
+def _class_of(entry: object) -> type:
+    return entry if inspect.isclass(entry) else type(entry)
+
+
+class _OfTopic(NamedTuple):
+    """Partitions of a topic, by attribute or as a pair."""
+
+    topic: str
+    partitions: list[int]
+
+
+@dataclass
+class _MemberMetadata:
+    """Looks like ``ConsumerProtocolSubscription``."""
+
+    topics: list[str]
+    user_data: bytes
+    owned_partitions: list[_OfTopic]
+    generation_id: int
+    rack_id: str | None
+    version: int = 3
+
+    @property
+    def subscription(self) -> list[str]:
+        """What 2.0 called the topics."""
+        return self.topics
+
+
+@dataclass
+class _Member:
+    """Looks like ``JoinGroupResponseMember``."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: _MemberMetadata
+
+
+@dataclass
+class _MemberAssignment:
+    """Looks like ``ConsumerProtocolAssignment``."""
+
+    assigned_partitions: list[_OfTopic]
+    user_data: bytes
+    version: int = 3
+
+    @property
+    def assignment(self) -> list[_OfTopic]:
+        """What 2.0 called the partitions."""
+        return self.assigned_partitions
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return them one by one."""
+        return [TopicPartition(topic, number) for topic, numbers in self.assigned_partitions for number in numbers]
+
+
+class _Cluster:
+    """Looks like ``ClusterMetadata``, as far as an assignor may ask."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
+        """Return those of the group, which have been chosen already."""
+        return set(self._view.partitions)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return partition numbers, or None for a topic that is not known."""
+        partitions = self._view.partitions.get(topic)
+        return {partition.partition for partition in partitions} if partitions else None
+
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return those that have a leader, or None for a topic that is not known."""
+        partitions = self._view.partitions.get(topic)
+        return {partition.partition for partition in partitions if partition.leader >= 0} if partitions else None
+
+    def leader_for_partition(self, partition: tuple[str, int]) -> int | None:
+        """Return a node id, -1 without a leader, or None for a partition that is not known."""
+        topic, number = partition
+        return next((p.leader for p in self._view.partitions.get(topic, ()) if p.partition == number), None)
+
+    def brokers(self) -> set[Node]:
+        """Return all nodes."""
+        return set(self._view.nodes.values())
+
+    def broker_metadata(self, broker_id: int) -> Node | None:
+        """Return one node."""
+        return self._view.nodes.get(broker_id)
+
+
+class KafkaPythonAssignor(PartitionAssignor):
+    """Stands between our interface and an assignor with kafka-python's."""
+
+    def __init__(self, entry: Any) -> None:
+        self._inner = cast(Any, entry() if inspect.isclass(entry) else entry)
+        self.name = self._inner.name
+        protocols = getattr(self._inner, "supported_protocols", None)
+        if protocols is not None:
+            self.supported_protocols = tuple(RebalanceProtocol(int(protocol)) for protocol in protocols())
+
+    def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
+        """Ask for its metadata; of that only the user data is its own to decide."""
+        data = self._inner.metadata(set(topics)).user_data
+        return _as_bytes(data)
+
+    def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
+        """Let it plan."""
+        members = [
+            _Member(
+                member,
+                said.group_instance_id,
+                _MemberMetadata(
+                    list(said.topics),
+                    said.user_data or b"",
+                    _of_topics(said.owned_partitions),
+                    said.generation_id,
+                    said.rack_id,
+                ),
+            )
+            for member, said in subscriptions.items()
+        ]
+        plan = self._inner.assign(_Cluster(cluster), members)
+        return {member: self._read(share) for member, share in plan.items()}
+
+    def _read(self, share: Any) -> Assignment:
+        topics = getattr(share, "assigned_partitions", None)
+        if topics is None:
+            topics = getattr(share, "assignment", None)
+        if topics is None:
+            raise InvalidAssignmentError(f"planned no ConsumerProtocolAssignment but {type(share).__name__}", self.name)
+        partitions = [
+            TopicPartition(topic, number)
+            for topic, numbers in ((of.topic, of.partitions) if hasattr(of, "topic") else of for of in topics)
+            for number in numbers
+        ]
+        return Assignment(tuple(partitions), _as_bytes(getattr(share, "user_data", None)))
+
+    def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
+        """Pass our share on; in 2.0 there was no generation to it."""
+        share = _MemberAssignment(_of_topics(assignment.partitions), assignment.user_data or b"")
+        takes = inspect.signature(self._inner.on_assignment).parameters
+        if len(takes) < 2:
+            self._inner.on_assignment(share)
+        else:
+            self._inner.on_assignment(share, metadata.generation_id)
+
+
+def _of_topics(partitions: Iterable[TopicPartition]) -> list[_OfTopic]:
+    return [_OfTopic(topic, numbers) for topic, numbers in by_topic(list(partitions)).items()]
+
+
+def _as_bytes(data: Any) -> bytes | None:
+    """Return user data as it goes over the wire; kafka-python lets it be a structure that encodes itself."""
+    if data is None or isinstance(data, bytes):
+        return data
+    encoded = data.encode()
+    return bytes(encoded)
