@@ -142,13 +142,14 @@ class Membership:
         self.tell_committed()
 
     def unsubscribe(self) -> None:
-        """Give up everything and leave; the coordinator hears of it with the next step."""
+        """Give up everything and leave; what the coordinator says to that is not waited for."""
         shell, group = self._shell, self.group
         shell.refuse_in_callback("unsubscribe()")
         now = shell.driver.now()
         self.give_up_all(now + shell.patience(None), commit=True)
         group.leave("the consumer unsubscribed", shell.driver.now())
         group.subscription.clear()
+        shell.step_once(shell.driver.now())  # the others wait for that word, and who knows when the next call comes
         self._raise_error()
 
     def close(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:

@@ -1,0 +1,226 @@
+"""What calls do for the group: whose code runs when, how long anything waits, and how a consumer leaves."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer import (
+    CommitFailedError,
+    Consumer,
+    RebalanceInProgressError,
+    RebalanceListener,
+    TopicPartition,
+    WakeupError,
+)
+from thinconsumer.testing import Simulation
+
+TP = TopicPartition("t", 0)
+
+
+class Heard(RebalanceListener):
+    """Notes what it hears, does what it is told to."""
+
+    def __init__(self):
+        self.heard = []
+        self.does = {}
+
+    def _hear(self, what, tps):
+        self.heard.append((what, sorted(tp.partition for tp in tps)))
+        self.does.pop(what, lambda: None)()
+
+    def on_partitions_assigned(self, assigned):
+        self._hear("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked):
+        self._hear("revoked", revoked)
+
+    def on_partitions_lost(self, lost):
+        self._hear("lost", lost)
+
+
+@pytest.fixture
+def sim():
+    return Simulation(seed=1, brokers=3, topics={"t": 2})
+
+
+@pytest.fixture
+def member(sim):
+    made = []
+
+    def make(style="range", **options):
+        options = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 1000, **options}
+        strategy = {"partition_assignment_strategy": [style]}
+        consumer = Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **strategy, **options)
+        made.append(consumer)
+        consumer.listener = Heard()
+        consumer.subscribe(["t"], listener=consumer.listener)
+        return consumer
+
+    yield make
+    for found in made:
+        found.close(timeout_ms=0)
+
+
+def settle(*members, partitions=2):
+    """Poll in turn until everything is owned."""
+    for _ in range(2000):
+        owned = [m.assignment() for m in members]
+        if all(owned) and sum(map(len, owned)) == partitions:
+            return
+        for found in members:
+            found.poll(20)
+    raise AssertionError([m.listener.heard for m in members])
+
+
+def test_a_leader_that_waits_for_something_else_still_plans_for_the_group(sim, member):
+    """commit() takes as long as it takes; the others must not wait for the leader's next poll."""
+    leader = member("cooperative-sticky")
+    settle(leader)
+    other = member("cooperative-sticky")
+    for _ in range(200):
+        other.poll(0)
+        leader.poll(20)
+        if leader.health().group_state == "preparing rebalance":
+            break
+    else:
+        raise AssertionError("it never joined")
+    for _ in range(30):  # no poll of the leader's in here
+        leader.committed(TP, timeout_ms=1000)
+        other.poll(100)
+    assert other.health().group_state == "stable"
+    assert leader.listener.heard == [("assigned", [0, 1])], "its listener waits for its poll"
+
+
+def test_a_commit_that_waits_out_a_rebalance_says_so(sim, member):
+    first = member("cooperative-sticky", enable_auto_commit=False)
+    settle(first)
+    second = member("cooperative-sticky", session_timeout_ms=60_000)
+    for _ in range(10):
+        second.poll(100)
+    for _ in range(30):
+        first.poll(100)
+    # The newcomer never syncs to the end: it is not polled any more, and does not join the next generation.
+    third = member("cooperative-sticky")
+    for _ in range(10):
+        third.poll(100)
+        first.poll(100)
+    began = sim.now()
+    try:
+        first.commit({TP: 1}, timeout_ms=2000)
+    except (RebalanceInProgressError, CommitFailedError) as error:
+        assert error.retriable or error.reason in ("rebalance_in_progress", "timeout")
+    assert sim.now() - began <= 2.1
+
+
+def test_closing_with_everything_dead_takes_no_longer_than_it_was_given(sim, member):
+    found = member()
+    settle(found)
+    for node in (1, 2, 3):
+        sim.kill(node)
+    began = sim.now()
+    found.close(timeout_ms=1500)
+    assert sim.now() - began <= 1.6
+    assert found.listener.heard[-1] == ("revoked", [0, 1]), "users' code runs whatever the network does"
+
+
+def test_closing_with_no_time_at_all_still_tells(sim, member):
+    found = member()
+    settle(found)
+    began = sim.now()
+    found.close(timeout_ms=0)
+    assert sim.now() - began < 0.3
+    assert found.listener.heard == [("assigned", [0, 1]), ("revoked", [0, 1])]
+
+
+@pytest.mark.parametrize("call", ["close", "unsubscribe"])
+def test_what_a_callback_raises_comes_out_once_everything_is_done(sim, member, call):
+    found = member()
+    settle(found)
+    found.listener.does["revoked"] = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        getattr(found, call)()
+    heir = member()
+    settle(heir)
+    assert heir.listener.heard == [("assigned", [0, 1])], "at once: the first one has left all the same"
+
+
+def test_unsubscribing_tells_leaves_and_lets_everything_be_chosen_anew(sim, member):
+    found = member()
+    settle(found)
+    found.unsubscribe()
+    assert (found.assignment(), found.subscription()) == (set(), set())
+    assert found.listener.heard[-1] == ("revoked", [0, 1])
+    found.assign([TP])
+    assert found.position(TP) == 0
+    found.assign([])
+    found.unsubscribe()
+    found.subscribe(["t"], listener=found.listener)
+    settle(found)
+
+
+def test_closing_a_member_that_was_expelled_reports_a_loss(sim, member):
+    found = member(session_timeout_ms=6000, max_poll_interval_ms=6000)
+    settle(found)
+    heir = member()
+    for _ in range(200):
+        heir.poll(100)
+    assert heir.assignment() == {TP, TopicPartition("t", 1)}
+    found.drive()
+    found.drive()
+    sim.run_for(0.5)
+    found.drive()
+    found.close()
+    assert found.listener.heard[-1] == ("lost", [0, 1])
+
+
+def test_driving_runs_no_users_code_and_polling_does(sim, member):
+    first = member()
+    settle(first)
+    second = member()
+    for _ in range(50):
+        first.drive()
+        second.poll(100)
+    assert first.listener.heard == [("assigned", [0, 1])] and first.assignment()
+    settle(first, second)
+    assert first.listener.heard[1][0] == "revoked"
+
+
+def test_a_wakeup_within_a_rebalance_loses_nothing(sim, member):
+    first = member()
+    for _ in range(50):
+        first.wakeup()
+        with pytest.raises(WakeupError):
+            first.poll(100)
+    settle(first)
+
+
+def test_an_interrupted_callback_runs_again_or_has_run(sim, member):
+    found = member()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    found.listener.does["assigned"] = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        settle(found)
+    sim.produce("t", 0, [b"x"])
+    records = []
+    for _ in range(100):
+        records += [r for rs in found.poll(50).values() for r in rs]
+    assert len(records) == 1
+    assert found.listener.heard == [("assigned", [0, 1])] * 2
+
+
+def test_one_line_is_logged_for_each_rebalance(sim, member, caplog):
+    caplog.set_level(logging.INFO, "thinconsumer.group")
+    first = member()
+    settle(first)
+    del caplog.records[:]
+    first.enforce_rebalance("for a test")
+    for _ in range(50):
+        first.poll(100)
+    lines = [record.getMessage() for record in caplog.records if "rebalanced" in record.getMessage()]
+    assert len(lines) == 1
+    assert "for a test" in lines[0] and "generation 2" in lines[0] and "2 partitions" in lines[0]
