@@ -79,18 +79,18 @@ def test_a_leader_that_waits_for_something_else_still_plans_for_the_group(sim, m
     leader = member("cooperative-sticky")
     settle(leader)
     other = member("cooperative-sticky")
-    for _ in range(200):
-        other.poll(0)
-        leader.poll(20)
-        if leader.health().group_state == "preparing rebalance":
-            break
-    else:
-        raise AssertionError("it never joined")
+    settle(leader, other)
+    leader.enforce_rebalance()
+    while leader.health().group_state != "preparing rebalance":
+        leader.poll(0)
+        sim.run_for(0.05)
+    heard, generation = list(leader.listener.heard), other.group_metadata().generation_id
     for _ in range(30):  # no poll of the leader's in here
-        leader.committed(TP, timeout_ms=1000)
+        leader.committed(TP)
         other.poll(100)
     assert other.health().group_state == "stable"
-    assert leader.listener.heard == [("assigned", [0, 1])], "its listener waits for its poll"
+    assert other.group_metadata().generation_id == generation + 1
+    assert leader.listener.heard == heard, "its listener waits for its poll"
 
 
 def test_a_commit_that_waits_out_a_rebalance_says_so(sim, member):
