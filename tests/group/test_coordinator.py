@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.consumer import Consumer
 from thinconsumer.errors import (
     GroupAuthorizationFailedError,
     IllegalStateError,
@@ -27,7 +28,8 @@ from thinconsumer.group.coordinator import (
 )
 from thinconsumer.link.request import ANY_NODE, Answer
 from thinconsumer.timers import NEVER
-from thinconsumer.types import Node
+from thinconsumer.testing import Simulation
+from thinconsumer.types import Node, TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import Coordinator as Row
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -521,3 +523,18 @@ def test_whatever_happens_it_is_legal_bounded_and_ends_well(events, seed):
         world.now += 1.0
         out = keeper.step(world.now)
     assert keeper.state is S.KNOWN and keeper.error is None and keeper.target() is not None
+
+
+def test_by_hand_commits_and_committed_offsets_show_that_it_answers_well():
+    """Without a member nobody heartbeats, and the backoff of its discovery would never end."""
+    sim = Simulation(seed=1, brokers=3, topics={"t": 1})
+    tp = TopicPartition("t", 0)
+    with Consumer(group_id="g", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers) as consumer:
+        consumer.assign([tp])
+        for call in (lambda: consumer.committed(tp), lambda: consumer.commit({tp: 1})):
+            coordinator = consumer._shell.engine.group.coordinator
+            told = []
+            coordinator.answered = told.append
+            call()
+            assert told == [coordinator.node_id]
+            del coordinator.answered

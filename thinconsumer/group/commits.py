@@ -348,6 +348,7 @@ class Commits:
                     refused.setdefault(row.error_code, {})[tp] = entry
         if not any(verdict(code) in _OF_COORDINATOR for code in refused):
             self._retry.succeeded()
+            self._coordinator.answered(answer.node_id)
             self.trouble = None
         for code, entries in refused.items():
             error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))

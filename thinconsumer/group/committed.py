@@ -293,6 +293,7 @@ class Committed:
 
     def _take(self, flight: Flight, rows: Iterable[Row], node_id: int, now: float) -> None:
         told = {row.tp: row for row in rows}
+        self._coordinator.answered(node_id)
         found = missing = 0
         for partition, tp in list(self._still_waiting(flight)):
             row = told.get(tp)
