@@ -27,8 +27,8 @@ from thinconsumer.group.coordinator import (
     CoordinatorState,
 )
 from thinconsumer.link.request import ANY_NODE, Answer
-from thinconsumer.timers import NEVER
 from thinconsumer.testing import Simulation
+from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.find_coordinator import Coordinator as Row
