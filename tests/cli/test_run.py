@@ -145,3 +145,4 @@ def test_a_stream_that_the_shell_has_closed_is_like_one_to_nowhere(commands, clo
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("error: no broker could be reached") == (closed != 2)
+    assert done.stderr.count("\n") == (closed != 2)

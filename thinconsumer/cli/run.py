@@ -13,6 +13,7 @@ code  meaning
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import logging
 import os
@@ -99,7 +100,9 @@ def _replace_closed_streams() -> None:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as we are here
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - for as long as we are here
+            setattr(sys, name, stream)
+            atexit.register(stream.close)
 
 
 def _drop_output() -> None:
