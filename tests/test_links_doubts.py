@@ -147,3 +147,19 @@ def test_a_connection_that_is_dropped_answers_what_was_parked_on_it_and_is_no_do
     watcher.links.drop(target, "twice")
     watcher.links.drop(Target(7), "never there")
     assert watcher.links.take_answers() == []
+
+
+def test_what_is_parked_at_a_node_that_metadata_has_forgotten_can_be_dropped(watcher):
+    """A coordinator that died is forgotten first; a JoinGroup may be parked there for minutes all the same."""
+    target = Target(1, "group")
+    watcher.ask(target)
+    assert watcher.run(1.0) == [] and watcher.links.ready(1, "group")
+    watcher.network.pause("kafka1", 9092)
+    watcher.ask(target)
+    watcher.links.step(watcher.now)
+    watcher.links.update_nodes([Node(2, "kafka2", 9092)])
+    watcher.links.step(watcher.now)
+    assert watcher.links.take_answers() == []
+    watcher.links.drop(target, "the coordinator is elsewhere")
+    (answer,) = watcher.links.take_answers()
+    assert "elsewhere" in str(answer.error) and answer.request.target == target

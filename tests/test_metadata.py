@@ -598,3 +598,13 @@ def test_whatever_happens_waking_up_always_has_a_reason(data, backoff):
             out += requests
             assert sum(r.context is None for r in out) <= 1, "two refreshes at once"
         assert metadata.wake_at(world.now) > world.now
+
+
+def test_a_list_of_everything_tells_that_a_topic_is_gone_although_it_is_wanted(world):
+    """Under a pattern a topic is wanted because it is known: who keeps it for that reason never lets go of it."""
+    world.metadata.want([], everything=True)
+    world.answer(response(topic("a"), topic("b", topic_id=ID_B)))
+    world.metadata.want(["a", "b"], everything=True)
+    world.metadata.request_update("test")
+    world.answer(response(topic("b", topic_id=ID_B)))
+    assert {name for name, known in world.metadata.topics.items() if known.partitions} == {"b"}

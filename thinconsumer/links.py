@@ -233,14 +233,18 @@ class Links:
 
         What is queued or in flight there is answered with an error; the next request dials anew.
         """
-        route = self._routes.pop(target, None)
-        if route is None:
+        # The node may have gone from the metadata since: then its connection only waits for what is parked there.
+        found = [route for route in self._leaving if (route.node_id, route.channel) == target]
+        if target in self._routes:
+            found.append(self._routes.pop(target))
+        if not found:
             return
         self._enter()
-        log.debug("%s: ending the connection, since %s", route.name, why)
-        error = KafkaConnectionError(f"{route.name}: {why}", host=route.host, port=route.port, node_id=route.node_id)
-        route.refuse(error)
-        route.close(error)
+        for route in found:
+            log.debug("%s: ending the connection, since %s", route.name, why)
+            error = KafkaConnectionError(f"{route.name}: {why}", host=route.host, port=route.port, node_id=route.node_id)
+            route.refuse(error)
+            route.close(error)
         self._dirty = True
         self._inside = False
 

@@ -347,7 +347,7 @@ class Metadata:
     def _take_listing(self, names: set[str | None]) -> None:
         """Believe that what a list of everything leaves out is gone. Its id is kept, as for an unknown topic."""
         for name, topic in self.topics.items():
-            if name not in names and name not in self._wanted:
+            if name not in names:
                 topic.partitions = {}
         self._listed = True
 

@@ -254,3 +254,62 @@ def test_a_commit_callback_may_call_and_what_it_raises_comes_out_of_poll(consume
     with pytest.raises(LookupError, match="told"):
         join(found, until=lambda: False)
     found.poll(0)
+
+
+def as_an_event_loop(sim, consumer, seconds):
+    """Call poll(0) when wake_at() says so, or after 50 ms; return how often, and what came."""
+    calls, found, end = 0, [], sim.now() + seconds
+    while sim.now() < end:
+        for records in consumer.poll(0).values():
+            found += records
+        calls += 1
+        sim.run_for(max(0.0, min(consumer.wake_at() - sim.now(), 0.05)))
+    return calls, found
+
+
+def test_giving_up_goes_on_without_a_commit_that_never_comes_through_and_without_spinning(sim, consumer):
+    """A coordinator that is stopped must not hold a member where it is: the others wait for it."""
+    heard = []
+
+    class Listener:
+        def on_partitions_assigned(self, assigned):
+            heard.append("assigned")
+
+        def on_partitions_revoked(self, revoked):
+            heard.append("revoked")
+
+    found = consumer()
+    found.subscribe(["t"], listener=Listener())
+    sim.produce("t", 0, [b"x"])
+    join(found, until=lambda: found.assignment() and found.position(TP, 0) == 1)
+    sim.pause(1)
+    found.enforce_rebalance()
+    calls, _ = as_an_event_loop(sim, found, 4.0)
+    assert heard == ["assigned"] and calls < 150, "its last offsets are being committed"
+    calls, _ = as_an_event_loop(sim, found, 3.0)
+    assert heard == ["assigned", "revoked"] and calls < 150
+    sim.resume(1)
+    join(found, until=lambda: heard[2:] == ["assigned"])
+
+
+def test_what_is_buffered_and_may_not_be_handed_out_does_not_make_a_loop_spin(sim, consumer):
+    """After a long absence records may be somebody else's by now; whether they are, only the coordinator can tell."""
+    found = consumer("t", session_timeout_ms=6000, heartbeat_interval_ms=2000)
+    sim.produce("t", 0, [b"%d" % n for n in range(10)])
+    join(found, until=lambda: found.poll(50, max_records=1))
+    sim.pause(1)
+    sim.run_for(7.0)
+    calls, records = as_an_event_loop(sim, found, 2.0)
+    assert (records, calls < 100) == ([], True)
+
+
+def test_closing_takes_no_longer_than_allowed_in_the_middle_of_a_rebalance(sim, consumer):
+    found = consumer("t")
+    sim.produce("t", 0, [b"x"])
+    join(found, until=lambda: found.assignment() and found.position(TP, 0) == 1)
+    sim.pause(1)
+    found.enforce_rebalance()
+    found.poll(100)
+    began = sim.now()
+    found.close(timeout_ms=500)
+    assert sim.now() - began < 1.0

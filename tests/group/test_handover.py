@@ -101,6 +101,37 @@ def test_what_goes_is_held_back_then_committed_then_told_then_let_go(make, story
     assert partitions.tps() == {C} and handover.state is GivingUp.IDLE
 
 
+def test_who_has_less_time_shortens_a_wait_that_somebody_else_began(make, partitions, commits):
+    """close() finds a rebalance's giving up half done: it must not wait for longer than it was allowed to."""
+    handover = make()
+    commits.idle = False
+    assert not handover.give_up({A}, 1.0)
+    assert not handover.give_up({A}, 1.1, by=1.2), "not yet"
+    assert handover.waiting_until(1.1) == 1.2
+    assert not handover.give_up({A}, 1.2, by=1.2), "told now"
+    assert handover.give_up({A}, 1.2, by=1.2)
+    assert A not in partitions
+
+
+def test_nobody_is_woken_for_a_wait_that_is_over(make, partitions, commits):
+    """A callback that commits for longer than that would go round and round: nobody else can go on meanwhile."""
+    handover = make()
+    commits.idle = False
+    assert not handover.give_up({A}, 1.0)
+    assert handover.waiting_until(1.0 + PATIENCE) == NEVER
+    assert not handover.give_up({A}, 1.0 + PATIENCE), "told now"
+    assert handover.waiting_until(100.0) == NEVER, "while the callback runs, too"
+
+
+def test_the_wait_for_what_a_callback_committed_begins_when_it_is_over(make, partitions, commits):
+    handover = make(auto_commit=False)
+    assert not handover.give_up({A}, 1.0)
+    commits.idle = False
+    assert not handover.give_up({A}, 1.0 + 3 * PATIENCE) and A in partitions
+    assert handover.waiting_until(1.0 + 3 * PATIENCE) == 1.0 + 4 * PATIENCE
+    assert handover.give_up({A}, 1.0 + 4 * PATIENCE)
+
+
 def test_what_the_callback_commits_is_waited_for(make, story, partitions, commits):
     handover = make(auto_commit=False)
     assert not handover.give_up({A}, 1.0)
