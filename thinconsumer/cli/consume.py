@@ -2,6 +2,9 @@
 
 Without --json each record is its value on a line. With it each is an object with topic, partition, offset, timestamp
 (milliseconds), key, value and headers; bytes that are not UTF-8 are {"base64": "..."}, and what is null is null.
+
+With --group it is one of the group's members: the group shares the partitions out, reading goes on where the group has
+committed, and what was printed is committed. Records may be read twice after a crash, and are never left out.
 """
 
 from __future__ import annotations
@@ -9,10 +12,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import chain, islice
 
 from ..consumer import Consumer
 from ..types import TopicPartition
+from .consume_in_group import Member, Reader, check, compiled, config_for, leaving_when_terminated
 from .output import Output, Progress, Record, record_as_json, record_as_text
 from .parsing import (
     Failure,
@@ -29,8 +34,6 @@ from .parsing import (
     topic_and_partitions,
 )
 
-Reader = Consumer["bytes | None", "bytes | None"]
-
 #: How long one poll waits. Ctrl-C does not wait for it.
 POLL_MS = 1000
 #: Records taken at a time: enough to be fast, few enough for progress to move.
@@ -42,18 +45,23 @@ def describe(parser: Parser) -> None:
     parser.add_argument(
         "topics",
         metavar="TOPIC[:PARTITIONS]",
-        nargs="+",
+        nargs="*",
         type=topic_and_partitions,
-        help="what to read: orders, or some of its partitions: orders:0,3-5",
+        help="what to read: orders, or, without a group, some of its partitions: orders:0,3-5",
     )
     add_cluster(parser)
+    parser.add_argument("--group", metavar="ID", help="read as a member of this group, and commit what was printed")
+    parser.add_argument(
+        "--pattern", metavar="REGEX", type=compiled, help="with --group, all topics whose whole name matches"
+    )
     parser.add_argument(
         "--from",
         dest="start",
         metavar="WHERE",
         type=start,
         default=Start("earliest"),
-        help="earliest (default), latest, an offset, -N for the last N of each partition, or a time: 2026-01-31T12:00Z",
+        help="earliest (default), latest, an offset, -N for the last N of each partition, or a time: 2026-01-31T12:00Z;"
+        " with --group only earliest or latest, for partitions of which nothing is committed",
     )
     parser.add_argument("--max", metavar="N", type=positive, help="stop after so many records")
     parser.add_argument(
@@ -77,37 +85,77 @@ def describe(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Read and write; return the exit code."""
-    progress = Progress(options.progress)
-    form = _form(options)
-    output = Output()
+    check(options)
+    in_group = options.group is not None
     # An offset that was asked for and is not there should be said, not silently replaced by another.
-    config = client_config(options, auto_offset_reset="none", isolation_level=options.isolation)
-    with Consumer.from_config(config) as consumer:
+    own = config_for(options) if in_group else {"auto_offset_reset": "none"}
+    config = client_config(options, isolation_level=options.isolation, **own)
+    progress = Progress(options.progress)
+    with leaving_when_terminated() if in_group else nullcontext(), Consumer.from_config(config) as consumer:
         progress.update(lambda: f"connecting to {options.bootstrap_server}")
         consumer.bootstrap()
         tps = partitions_to_read(consumer, options.topics)
-        consumer.assign(tps)
-        begin_at(consumer, tps, options.start)
-        batches = _to_the_end(consumer) if options.until_end else _for_ever(consumer, options.max)
-        count, started = 0, time.monotonic()
+        printing = Printing(consumer, _form(options), progress)
+        return (
+            _read_as_member(consumer, options, tps, printing) if in_group else _read(consumer, options, tps, printing)
+        )
 
-        def how_far() -> str:
-            rate = count / max(time.monotonic() - started, 0.001)
-            lags = [lag for lag in consumer.lag().values() if lag is not None]
-            return f"{count:,} records, {rate:,.0f}/s, {f'{sum(lags):,} behind' if lags else 'waiting'}"
 
+class Printing:
+    """Writes batches out, and says how far it is."""
+
+    def __init__(self, consumer: Reader, form: Callable[[Record], bytes], progress: Progress) -> None:
+        self._consumer, self._form, self._progress = consumer, form, progress
+        self._output = Output()
+        self._count, self._started = 0, time.monotonic()
+
+    def write_all(self, batches: Iterable[Sequence[Record]], written: Callable[[], None] = lambda: None) -> None:
+        """Write them; call ``written`` after each."""
         try:
-            for batch in _at_most(options.max, batches):
-                output.write(map(form, batch))
-                count += len(batch)
-                progress.update(how_far)
+            for batch in batches:
+                self._output.write(map(self._form, batch))
+                written()
+                self._count += len(batch)
+                self._progress.update(self._how_far)
         finally:
-            progress.say(f"{count:,} records in {time.monotonic() - started:.1f} s")
+            self._progress.say(f"{self._count:,} records in {time.monotonic() - self._started:.1f} s")
+
+    def _how_far(self) -> str:
+        rate = self._count / max(time.monotonic() - self._started, 0.001)
+        lags = [lag for lag in self._consumer.lag().values() if lag is not None]
+        return f"{self._count:,} records, {rate:,.0f}/s, {f'{sum(lags):,} behind' if lags else 'waiting'}"
+
+
+def _read(consumer: Reader, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing) -> int:
+    consumer.assign(tps)
+    begin_at(consumer, tps, options.start)
+    batches = _to_the_end(consumer) if options.until_end else _for_ever(consumer, options.max)
+    printing.write_all(_at_most(options.max, batches))
     return 0
 
 
+def _read_as_member(
+    consumer: Reader, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing
+) -> int:
+    member = Member(consumer)
+    try:
+        if options.until_end:
+            if options.pattern is not None:
+                names = filter(options.pattern.fullmatch, consumer.topics())
+                tps = partitions_to_read(consumer, [PartitionsOf(name, None) for name in names])
+            batches = member.batches_to(consumer.end_offsets(tps), options.max, POLL_RECORDS)
+        else:
+            batches = member.batches(options.max, POLL_RECORDS, POLL_MS)
+        topics = dict.fromkeys(tp.topic for tp in tps)
+        consumer.subscribe(() if options.pattern else topics, pattern=options.pattern, listener=member)
+        printing.write_all(batches, member.printed)
+    finally:
+        is_committed = member.part()
+    return 0 if is_committed else 1
+
+
 def partitions_to_read(consumer: Reader, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return all partitions that were asked for. Members of a group will not come here: the group chooses for them.
+    """Return all partitions that were asked for. Of these a member of a group reads what the group gives it.
 
     Raises:
         Failure: A topic or a partition does not exist.

@@ -1,0 +1,240 @@
+"""Reading as a group's member from the command line: what is committed is what was printed, whatever ends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import pytest
+
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.admin import Admin, ClientOptions
+from thinconsumer.broker import Reply
+from thinconsumer.cli.consume_in_group import Member
+from thinconsumer.net import SelectorDriver
+from thinconsumer.wire.error_codes import Code
+
+
+@pytest.fixture
+def full(cluster, topic):
+    """Ten records in each of three partitions."""
+    for partition in range(3):
+        cluster.produce(topic, [f"{partition}/{number}".encode() for number in range(10)], partition)
+    return topic
+
+
+@pytest.fixture
+def committed(cluster):
+    """What a group has committed, by partition."""
+
+    def look(group, topic):
+        with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group) as consumer:
+            found = consumer.committed([TopicPartition(topic, number) for number in range(3)])
+        return {tp.partition: offset for tp, offset in found.items() if offset is not None}
+
+    return look
+
+
+@pytest.fixture
+def members(cluster):
+    """The ids of a stable group's members."""
+    settings = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
+    with Admin(settings, driver=SelectorDriver()) as admin:
+
+        def look(name):
+            group = admin.describe_groups([name])[name]
+            return [member.member_id for member in group.members] if group.state == "Stable" else []
+
+        yield look
+
+
+class Printed(NamedTuple):
+    """All that a record needs here."""
+
+    offset: int
+
+
+def lags(say, group):
+    _, out, _ = say("groups", "describe", group, "--lag", "--json")
+    return {row["partition"]: row["lag"] for row in map(json.loads, out.splitlines())}
+
+
+def test_it_reads_everything_once_and_groups_shows_it(say, full):
+    """Twice in a row: the second run goes on where the first one has committed."""
+    code, out, err = say("consume", full, "--group", full, "--until-end")
+    assert (code, err) == (0, "")
+    assert sorted(out.split()) == [f"{p}/{n}" for p in range(3) for n in range(10)]
+    assert lags(say, full) == {0: 0, 1: 0, 2: 0}
+    _, out, _ = say("groups", "describe", full, "--json")
+    assert [(row["state"], row["member"]) for row in map(json.loads, out.splitlines())] == [("Empty", None)]
+    assert say("consume", full, "--group", full, "--until-end") == (0, "", "")
+
+
+def test_no_more_than_so_many_are_read_and_committed(say, full, committed):
+    code, out, _ = say("consume", full, "--group", full, "--max", 17)
+    first = out.split()
+    assert (code, len(first)) == (0, 17)
+    assert sum(committed(full, full).values()) == 17
+    _, out, _ = say("consume", full, "--group", full, "--max", 13)
+    assert sorted(first + out.split()) == [f"{p}/{n}" for p in range(3) for n in range(10)]
+
+
+def test_latest_is_for_what_has_no_commit(say, cluster, full):
+    """The group has committed in none of the partitions, then in all of them."""
+    assert say("consume", full, "--group", full, "--from", "latest", "--until-end")[1] == ""
+    for partition in range(3):
+        cluster.produce(full, [b"first"], partition)
+    say("consume", full, "--group", f"{full}-b", "--max", 1)
+    _, out, _ = say("consume", full, "--group", f"{full}-b", "--until-end", "--from", "earliest")
+    assert len(out.split()) == 32
+
+
+def test_several_topics_and_patterns(say, cluster, full):
+    cluster.create_topic(f"{full}-more", 1)
+    cluster.produce(f"{full}-more", [b"more"])
+    _, out, _ = say("consume", full, f"{full}-more", "--group", f"{full}-a", "--until-end")
+    assert len(out.split()) == 31
+    _, out, _ = say("consume", "--pattern", f"{full}-.*", "--group", f"{full}-b", "--until-end")
+    assert out == "more\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{topic}", "--pattern", "a", "--group", "g"], "name topics or give a --pattern, one of the two"),
+        (["--group", "g"], "name topics or give a --pattern, one of the two"),
+        (["--group", "g", "--pattern", "("], "'(' is no regular expression"),
+        (["--pattern", "a"], "--pattern is for groups: add --group"),
+        ([], "what to read? Name a topic"),
+        (["{topic}:1", "--group", "g"], "a group shares partitions out by itself: write {topic}"),
+        (["{topic}", "--group", "g", "--from", "17"], "a group goes on where it has committed"),
+        (["{topic}", "--property", "group.id=g"], "a group is named with --group"),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_anything_is_done(say, topic, words, said):
+    code, out, err = say("consume", *(word.format(topic=topic) for word in words))
+    assert (code, out) == (2, "")
+    assert said.format(topic=topic) in err
+
+
+def test_a_misspelt_topic_is_not_waited_for(say, topic):
+    code, _, err = say("consume", f"{topic}x", "--group", topic)
+    assert code == 1
+    assert f"did you mean {topic!r}?" in err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_who_is_stopped_commits_and_leaves(commands, say, cluster, full, committed, number, code):
+    """All that was printed is committed, and nobody has to wait for a session to end."""
+    words = ("--progress", "--property", "auto.commit.interval.ms=60000")
+    child = commands.start("consume", full, "--group", full, *words, "--bootstrap-server", cluster.bootstrap_servers)
+    while not child.stderr.readline().startswith("30 records, "):
+        pass  # said once they are printed for sure
+    child.send_signal(number)
+    began = time.monotonic()
+    out, err = child.communicate(timeout=50)
+    assert time.monotonic() - began < 5
+    assert (child.returncode, len(out.split())) == (code, 30)
+    assert err.splitlines()[-1].startswith("30 records in ")
+    assert committed(full, full) == {0: 10, 1: 10, 2: 10}
+    assert '"state":"Empty"' in say("groups", "describe", full, "--json")[1]
+
+
+def test_head_has_only_that_committed_which_was_printed(commands, cluster, topic, committed):
+    """The reader goes in the middle of a batch: none of that batch counts, whatever of it was seen."""
+    for _ in range(6):
+        cluster.produce(topic, [b"x" * 1000] * 1000)
+    reading, writing = os.pipe()
+    words = ("consume", topic, "--group", topic, "--bootstrap-server", cluster.bootstrap_servers)
+    child = commands.start(*words, stdout=writing)
+    os.close(writing)
+    seen = 0
+    while seen < 2_500_000:  # one batch is 2,000 records of 1,001 bytes, so this is within the second
+        seen += len(os.read(reading, 100_000))
+    os.close(reading)
+    _, err = child.communicate(timeout=50)
+    assert (child.returncode, err) == (141, "")
+    assert committed(topic, topic) == {0: 2000}
+
+
+def test_ctrl_c_in_the_middle_of_printing_commits_what_was_printed_before(commands, cluster, topic, committed):
+    """Nobody reads on, the pipe is full, and positions are past what could not be printed."""
+    for _ in range(6):
+        cluster.produce(topic, [b"x" * 1000] * 1000)
+    reading, writing = os.pipe()
+    words = ("consume", topic, "--group", topic, "--bootstrap-server", cluster.bootstrap_servers)
+    child = commands.start(*words, stdout=writing)
+    os.close(writing)
+    seen = 0
+    while seen < 2_500_000:
+        seen += len(os.read(reading, 100_000))
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=50)
+    os.close(reading)
+    assert (child.returncode, err) == (130, "")
+    assert committed(topic, topic) == {0: 2000}
+
+
+def test_two_members_share_and_the_second_goes_on_where_the_first_one_was(commands, cluster, full, committed, members):
+    """More comes while they share; nothing is printed twice, since both part in peace."""
+    words = ("consume", full, "--group", full, "--bootstrap-server", cluster.bootstrap_servers)
+    first = commands.start(*words)
+    lines = [first.stdout.readline() for _ in range(30)]
+    second = commands.start(*words)
+    deadline = time.monotonic() + 20
+    while len(members(full)) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    for partition in range(3):
+        cluster.produce(full, [f"{partition}/10".encode()], partition)
+    while sum(committed(full, full).values()) < 33:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    rest = []
+    for child in (first, second):
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=50)
+        assert err == ""
+        rest.append(out.split())
+    assert all(rest)
+    assert sorted([line.strip() for line in lines] + rest[0] + rest[1]) == sorted(
+        f"{p}/{n}" for p in range(3) for n in range(11)
+    )
+
+
+def test_what_could_not_be_committed_is_said(say, cluster, full):
+    """The records are printed, and the exit code is that of a failure: they will be read again."""
+    rule = cluster.on("OffsetCommit", Reply(Code.GROUP_AUTHORIZATION_FAILED))
+    try:
+        code, out, err = say("consume", full, "--group", full, "--until-end")
+    finally:
+        rule.remove()
+    assert (code, len(out.split())) == (1, 30)
+    assert err.startswith("error: what was printed last is not committed, and will be read again: ")
+    assert err.count("\n") == 1
+
+
+def test_a_property_may_forbid_commits(say, full, committed):
+    say("consume", full, "--group", full, "--until-end", "--property", "enable.auto.commit=false")
+    assert committed(full, full) == {}
+
+
+def test_who_was_expelled_says_what_will_be_read_again(capsys):
+    """Only of what was printed: of what was never read there is nothing to repeat."""
+    one, two = TopicPartition("orders", 1), TopicPartition("orders", 2)
+    polls = iter([{one: [Printed(7)]}, {}])
+    member = Member(SimpleNamespace(poll=lambda *_, **__: next(polls)))
+    batches = member.batches(None, 10, 0)
+    next(batches)
+    member.on_partitions_lost([one, two])
+    assert capsys.readouterr().err == ""
+    member.printed()
+    next(batches)
+    member.on_partitions_lost([one, two])
+    assert "the last records of orders-1 may be read again by others" in capsys.readouterr().err
+    member.on_partitions_lost([one, two])
+    assert capsys.readouterr().err == ""
