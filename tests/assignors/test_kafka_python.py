@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 
+import thinconsumer
 from thinconsumer.assignors.base import Assignment, GroupMetadata, RebalanceProtocol
 from thinconsumer.assignors.kafka_python import KafkaPythonAssignor, built_in_name, is_kafka_pythons
 from thinconsumer.assignors.range import RangeAssignor
@@ -170,6 +173,9 @@ def test_who_plans_something_else_is_named(kafka, cluster, member):
         KafkaPythonAssignor(Wrong).assign(cluster(t=2), {"m": member("t")})
 
 
-def test_kafka_python_is_not_needed():
+def test_kafka_python_is_not_needed(tmp_path):
     code = "import sys, thinconsumer.assignors.kafka_python as k; assert 'kafka' not in sys.modules, 'imported'"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    folder = Path(thinconsumer.__file__).parents[1]
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(folder)}
+    )

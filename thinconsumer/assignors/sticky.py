@@ -10,20 +10,13 @@ from dataclasses import dataclass
 
 from ..errors import KafkaProtocolError
 from ..types import ClusterView, TopicPartition
+from ..wire.consumer_protocol import AssignedTopic
 from ..wire.message import Message
-from ..wire.schema import Struct, array, int32, string
+from ..wire.schema import array, int32
 from .balance import balanced
 from .base import Assignment, GroupMetadata, PartitionAssignor, Subscription, by_topic
 from .claims import NO_GENERATION, Claim, settle
 from .plans import in_order
-
-
-@dataclass(slots=True, kw_only=True)
-class _TopicAssignment(Struct):
-    """Partitions of one topic that a member had."""
-
-    topic: str = string("0+")
-    partitions: list[int] = array(int32, "0+")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,7 +25,7 @@ class _UserData(Message):
 
     VERSIONS = (0, 1)
 
-    previous_assignment: list[_TopicAssignment] = array(_TopicAssignment, "0+")
+    previous_assignment: list[AssignedTopic] = array(AssignedTopic, "0+")
     generation: int = int32("1+", default=NO_GENERATION)
 
 
@@ -54,7 +47,7 @@ class StickyAssignor(PartitionAssignor):
             return None
         topics_had = by_topic(in_order(self._had.partitions))
         return _UserData(
-            previous_assignment=[_TopicAssignment(topic=t, partitions=numbers) for t, numbers in topics_had.items()],
+            previous_assignment=[AssignedTopic(topic=t, partitions=numbers) for t, numbers in topics_had.items()],
             generation=self._had.generation,
         ).encode(1)
 
