@@ -31,11 +31,12 @@ from ...wire.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ..host import Host
 from . import committing, joining, membership, retention
 from .append_errors import append_error
 from .group import UNKNOWN_MEMBER_ID, Group
 from .hashing import partition_for
-from .host import Host, OffsetsPartition
+from .host import OffsetsPartition
 from .joining import Joining
 from .records import Entry, end_transaction, group_tombstone, offset_tombstone
 from .shard import Shard

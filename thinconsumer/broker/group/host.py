@@ -1,44 +1,22 @@
-"""What the group coordinator asks of the node that it lives on, and of the replica that holds its log.
+"""What the group coordinator asks of the replica that holds its log.
 
-Protocols only: the real ones are ``node.Node`` and ``partition.Partition``, tests have small ones.
+A protocol only: the real one is ``partition.Partition``, tests have a small one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ...records.batch import Batch
 from ...records.builder import NewRecord
-from ...timers import Random
-from ..config import BrokerConfig
-from ..image import Image
-from ..schedule import Schedule, Timer
-
-
-class OffsetsLog(Protocol):
-    """A replica's log, as far as it is read here."""
-
-    @property
-    def start_offset(self) -> int:
-        """Where it begins."""
-        ...
-
-    @property
-    def end_offset(self) -> int:
-        """Where it ends."""
-        ...
-
-    def read_batches(self, start: int, end: int, /) -> Iterable[Batch]:
-        """Return the batches from one offset to another."""
-        ...
+from ..host import StateLog
 
 
 class OffsetsPartition(Protocol):
     """The replica of a partition of ``__consumer_offsets`` that makes its node a coordinator."""
 
     @property
-    def log(self) -> OffsetsLog:
+    def log(self) -> StateLog:
         """What it holds."""
         ...
 
@@ -65,32 +43,4 @@ class OffsetsPartition(Protocol):
 
     def unwatch(self, number: int) -> None:
         """Stop calling back."""
-        ...
-
-
-class Host(Protocol):
-    """The node."""
-
-    @property
-    def config(self) -> BrokerConfig:
-        """The cluster's settings."""
-        ...
-
-    @property
-    def schedule(self) -> Schedule:
-        """Time."""
-        ...
-
-    @property
-    def random(self) -> Random:
-        """Randomness."""
-        ...
-
-    @property
-    def image(self) -> Image:
-        """What the node knows of the cluster."""
-        ...
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while, unless the node is killed; held back while it is paused."""
         ...

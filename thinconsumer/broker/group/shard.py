@@ -15,10 +15,11 @@ from ...wire.error_codes import Code
 from ...wire.join_group import JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
 from ..config import BrokerConfig
+from ..host import Host
 from ..schedule import Timer
 from . import loading, rebalance, retention
 from .group import Group
-from .host import Host, OffsetsPartition
+from .host import OffsetsPartition
 from .offsets import NO_PRODUCER_ID
 from .records import Change, Entry, View, empty_group_entry, group_entry, put_group
 from .states import SHARD_TRANSITIONS, GroupEvent, GroupState, ShardEvent, ShardState, next_state

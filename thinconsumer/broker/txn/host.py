@@ -1,38 +1,17 @@
-"""What the transaction coordinator asks of the node that it lives on, and of the replica that holds its log.
+"""What the transaction coordinator asks, beyond what all coordinators do, of its node and of the replica of its log.
 
 Protocols only: the real ones are ``node.Node`` and ``partition.Partition``, tests have small ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ...records.batch import Batch
 from ...records.builder import NewRecord
-from ...timers import Random
 from ...types import TopicPartition
-from ..config import BrokerConfig
-from ..image import Image
-from ..schedule import Schedule, Timer
-
-
-class StateLog(Protocol):
-    """A replica's log, as far as it is read here."""
-
-    @property
-    def start_offset(self) -> int:
-        """Where it begins."""
-        ...
-
-    @property
-    def end_offset(self) -> int:
-        """Where it ends."""
-        ...
-
-    def read_batches(self, start: int, end: int, /) -> Iterable[Batch]:
-        """Return the batches from one offset to another."""
-        ...
+from .. import host
+from ..host import StateLog
 
 
 class StatePartition(Protocol):
@@ -63,36 +42,12 @@ class StatePartition(Protocol):
         ...
 
 
-class Host(Protocol):
+class Host(host.Host, Protocol):
     """The node."""
-
-    @property
-    def config(self) -> BrokerConfig:
-        """The cluster's settings."""
-        ...
-
-    @property
-    def schedule(self) -> Schedule:
-        """Time."""
-        ...
-
-    @property
-    def random(self) -> Random:
-        """Randomness."""
-        ...
-
-    @property
-    def image(self) -> Image:
-        """What the node knows of the cluster."""
-        ...
 
     @property
     def is_running(self) -> bool:
         """False while it is down or paused."""
-        ...
-
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while, unless the node is killed; held back while it is paused."""
         ...
 
     def new_producer_id(self) -> int:

@@ -1,0 +1,62 @@
+"""What every coordinator asks of the node that it lives on, and of the log that it keeps its state in.
+
+Protocols only: the real ones are ``node.Node`` and ``log.Log``, tests have small ones. What only one kind of
+coordinator needs is in ``group.host`` and ``txn.host``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from ..records.batch import Batch
+from ..timers import Random
+from .config import BrokerConfig
+from .image import Image
+from .schedule import Schedule, Timer
+
+
+class StateLog(Protocol):
+    """A replica's log, as far as coordinators read it."""
+
+    @property
+    def start_offset(self) -> int:
+        """Where it begins."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """Where it ends."""
+        ...
+
+    def read_batches(self, start: int, end: int, /) -> Iterable[Batch]:
+        """Return the batches from one offset to another."""
+        ...
+
+
+class Host(Protocol):
+    """The node."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The cluster's settings."""
+        ...
+
+    @property
+    def schedule(self) -> Schedule:
+        """Time."""
+        ...
+
+    @property
+    def random(self) -> Random:
+        """Randomness."""
+        ...
+
+    @property
+    def image(self) -> Image:
+        """What the node knows of the cluster."""
+        ...
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back after a while, unless the node is killed; held back while it is paused."""
+        ...
