@@ -60,6 +60,19 @@ def test_timeout_in_a_rebalance_says_so(world):
     assert isinstance(failure(call), RebalanceInProgressError)
 
 
+@pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID])
+def test_what_is_said_of_the_search_for_the_coordinator_is_not_said_of_us(world, code):
+    """The same code would mean that we are no members any more, if the coordinator said it to a commit."""
+    world.coordinator.lost(1, "gone", world.now)
+    call = world.add((A, 7))
+    world.sent()
+    world.now += 1
+    world.find(-1, code)
+    world.sent()
+    error = failure(call)
+    assert error.reason == "coordinator" and error.retriable and "FindCoordinator" in str(error)
+
+
 def test_answer_after_the_deadline_still_counts_for_others(world):
     """And settles nothing twice."""
     heard = []

@@ -230,7 +230,9 @@ class Commits:
         if self._flight is not None or error is None or error is self._stale_error or self._queue.idle:
             return
         if self._coordinator.target(CHANNEL) is None:
-            failure = self._failure(reason_of(error), str(error), now, error)
+            # Whatever the code means to members: this one was said of the search for their coordinator.
+            reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
+            failure = self._failure(reason, str(error), now, error)
             for tp, _ in self._queue.waiting():
                 self._queue.drop(tp, failure)
 

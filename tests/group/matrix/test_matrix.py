@@ -1,0 +1,237 @@
+"""The matrix: every group error and silence in every answer of a group's APIs, once and for a while; a whole consumer.
+
+One table says what comes of each cell. Whatever it is: no API is asked without pauses, at most five lines are logged,
+listeners hear of what they own and nothing else, nothing is delivered that is not owned, nobody commits as nobody, no
+record is lost, and within two seconds and the longest backoff after it is over everything is read and committed again
+by the same consumer. After silence somebody has to notice first that no answer will come.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from thinconsumer.broker.faults import Disconnect, Reply, Silence
+from thinconsumer.errors import BrokerResponseError, FencedInstanceIdError, KafkaError
+from thinconsumer.wire.error_codes import Code
+
+EAGER, COOPERATIVE = ("range",), ("cooperative-sticky",)
+FIND, JOIN, SYNC, BEAT = "FindCoordinator", "JoinGroup", "SyncGroup", "Heartbeat"
+FETCH, COMMIT, LEAVE = "OffsetFetch", "OffsetCommit", "LeaveGroup"
+APIS = (FIND, JOIN, SYNC, BEAT, FETCH, COMMIT, LEAVE)
+
+FAULTS = {
+    "COORDINATOR_LOAD_IN_PROGRESS": Reply(Code.COORDINATOR_LOAD_IN_PROGRESS),
+    "COORDINATOR_NOT_AVAILABLE": Reply(Code.COORDINATOR_NOT_AVAILABLE),
+    "NOT_COORDINATOR": Reply(Code.NOT_COORDINATOR),
+    "UNKNOWN_MEMBER_ID": Reply(Code.UNKNOWN_MEMBER_ID),
+    "ILLEGAL_GENERATION": Reply(Code.ILLEGAL_GENERATION),
+    "REBALANCE_IN_PROGRESS": Reply(Code.REBALANCE_IN_PROGRESS),
+    "FENCED_INSTANCE_ID": Reply(Code.FENCED_INSTANCE_ID),
+    "MEMBER_ID_REQUIRED": Reply(Code.MEMBER_ID_REQUIRED),
+    "reset": Disconnect(reset=True),
+    "answer lost": Disconnect(after=True, reset=True),
+    "silence": Silence(),
+}
+
+
+class Cell(NamedTuple):
+    """What comes of a fault."""
+
+    loses: bool = False  #: Whether what is owned is lost. Where it was given up for a rebalance already, nothing is.
+    raises: type[KafkaError] | None = None  #: What polls raise meanwhile, all of them.
+    fatal: bool = False  #: Whether they go on raising it, until the user unsubscribes.
+    commits: str = ""  #: The reason that commits in the background fail for, those that are told at all.
+
+
+KEEPS = Cell()
+LOSES = Cell(loses=True)
+FENCED = Cell(loses=True, raises=FencedInstanceIdError, fatal=True)
+#: No broker ever answers this, so only a broker that has changed its mind cures it.
+NONSENSE = Cell(raises=BrokerResponseError)
+
+#: The same for all that a member says of itself.
+OF_MEMBERS = {
+    **dict.fromkeys(FAULTS, KEEPS),
+    "UNKNOWN_MEMBER_ID": LOSES,
+    "ILLEGAL_GENERATION": LOSES,
+    "FENCED_INSTANCE_ID": FENCED,
+}
+#: The same where it is not about members.
+OF_OTHERS = {
+    **dict.fromkeys(FAULTS, KEEPS),
+    **dict.fromkeys(("UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"), NONSENSE),
+    "FENCED_INSTANCE_ID": Cell(raises=FencedInstanceIdError),
+    "MEMBER_ID_REQUIRED": NONSENSE,
+}
+MATRIX = {
+    FIND: {fault: cell._replace(commits="coordinator" if cell.raises else "") for fault, cell in OF_OTHERS.items()},
+    JOIN: OF_MEMBERS,
+    SYNC: OF_MEMBERS,
+    BEAT: OF_MEMBERS,
+    FETCH: OF_OTHERS,
+    COMMIT: {
+        **OF_MEMBERS,
+        "UNKNOWN_MEMBER_ID": Cell(loses=True, commits="unknown_member"),
+        "ILLEGAL_GENERATION": Cell(loses=True, commits="illegal_generation"),
+        "FENCED_INSTANCE_ID": FENCED._replace(commits="fenced"),
+        "MEMBER_ID_REQUIRED": Cell(commits="refused"),
+    },
+    # What was owned has been given up before, and who has left is nobody, whatever comes.
+    LEAVE: dict.fromkeys(FAULTS, KEEPS),
+}
+
+HEALS_IN = 1.0 + 2.0  #: retry_backoff_max_ms and two seconds.
+#: Who lost everything gets it back from others in two rounds of a cooperative group, of which they hear by heartbeat.
+TWO_ROUNDS = 2.0
+SESSION = 15.0
+#: After silence, in seconds, until it is noticed: by the request timeout, by the end of the rebalance timeout and five
+#: seconds, or since another broker is asked after a heartbeat interval. Nobody waits for heartbeats.
+NOTICED_IN = {FIND: 1.0, JOIN: 20.0, SYNC: 5.0, BEAT: 0.0, FETCH: 5.0, COMMIT: 5.0}
+#: A goodbye that the coordinator has heard of, or that it will be asked about again. After all others it waits for the
+#: end of the session.
+HEARD = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "reset", "answer lost")
+#: Requests of one API within a second, and lines, at most.
+BUSY, LINES = {**dict.fromkeys(APIS, 6), JOIN: 10}, 5  # two per join of who has no id yet, four of those at once
+WHILE = 10.0
+
+#: Rounds in which partitions are given up differ by protocol. In all else so does nothing.
+STYLES = {api: (EAGER, COOPERATIVE) if api in (JOIN, SYNC, BEAT, FETCH) else (COOPERATIVE,) for api in APIS}
+
+
+def patience(api, fault, times):
+    """Return how long after a fault everything may take to be in order again, in seconds."""
+    if api == LEAVE:
+        return HEALS_IN + (0.0 if fault in HEARD and times else SESSION)
+    return HEALS_IN + TWO_ROUNDS * MATRIX[api][fault].loses + (NOTICED_IN[api] if fault == "silence" else 0.0)
+
+
+def action(world, fault):
+    """Return what the broker does. A member that it says it does not know, it really forgets."""
+    if fault != "UNKNOWN_MEMBER_ID":
+        return FAULTS[fault]
+
+    def act(call):
+        world.forget(call)
+        return FAULTS[fault]
+
+    return act
+
+
+def provoke(world, api, style):
+    """Have the consumer ask this, as a member in a group that is at rest."""
+    if api == FIND:
+        world.move_coordinator()
+    elif api == FETCH and style is COOPERATIVE:
+        world.lose_other()  # else nothing is new
+    elif api in (JOIN, SYNC, FETCH):
+        world.subject.consumer.enforce_rebalance("the test says so")
+    elif api == LEAVE:
+        world.subject.consumer.unsubscribe()
+        world.subject.subscribe()
+
+
+def goes_on(api, fault, style, cell):
+    """Whether what is owned is read throughout."""
+    gives_up = style is EAGER and (api in (JOIN, SYNC, FETCH) or fault == "REBALANCE_IN_PROGRESS")
+    return not (cell.raises or cell.loses or gives_up or api == LEAVE)
+
+
+def cells():
+    for api, row in MATRIX.items():
+        for fault, cell in row.items():
+            for style in STYLES[api]:
+                for times in (1, None):
+                    words = f"{api}-{fault}-{style[0]}-{'once' if times else 'while'}"
+                    yield pytest.param(api, fault, style, times, cell, id=words)
+
+
+@pytest.mark.parametrize(("api", "fault", "style", "times", "cell"), list(cells()))
+def test_pain_B1_cell(make_world, busiest_second, api, fault, style, times, cell):
+    world = make_world(style=style).join(leads=style is EAGER)
+    subject, owned = world.subject, set(world.subject.listener.owned)
+    rule = world.break_(api, action(world, fault), times=times)
+    provoke(world, api, style)
+    if times:
+        assert world.run(lambda: rule.hits, 5.0), "was never asked"
+        world.run(lambda: False, 0.5)
+    else:
+        world.run(lambda: False, WHILE)
+        assert rule.hits
+    if not times and goes_on(api, fault, style, cell):
+        late = max(subject.late_by.get(tp, WHILE) for tp in owned)
+        assert late <= 1.5, f"{owned} were not read for {late} s: {subject.raised}"
+    world.heal()
+    healed = world.now()
+    if cell.fatal:
+        stays_out(world, cell)
+    else:
+        assert world.run(lambda: world.in_order_since(healed), patience(api, fault, times)), world.story()
+    if fault == "silence":
+        world.run(lambda: False, max(0.0, 6.0 - (world.now() - healed)))  # some notice it only now
+    heard_lost = "lost" in subject.listener.heard
+    assert heard_lost <= (cell.loses or (fault == "answer lost" and not times)), world.story()
+    assert heard_lost or not cell.loses or (style is EAGER and api in (JOIN, SYNC)), world.story()
+    assert {type(error) for error in subject.raised} == ({cell.raises} if cell.raises else set()), world.story()
+    reasons = {error.reason for _, error in subject.told if error is not None}
+    assert reasons <= {cell.commits} or fault == "answer lost", world.story()
+    assert reasons or not cell.commits, world.story()
+    for asked in APIS:
+        assert busiest_second(world.asked(asked)) <= BUSY[asked], world.story()
+    assert len(world.lines()) <= LINES, world.lines()
+    world.finish()
+
+
+def stays_out(world, cell):
+    """Every poll says so, nothing more is asked, others take over, and who unsubscribes may begin anew."""
+    subject = world.subject
+    asked = len(world.asked(*APIS))
+    for _ in range(5):
+        subject.raised.clear()
+        assert subject.poll(100)
+        assert type(subject.raised[0]) is cell.raises
+        world.sim.run_for(0.5)
+    assert len(world.asked(*APIS)) == asked
+    assert subject.consumer.assignment() == subject.listener.owned == set()
+    world.sim.run_for(SESSION)
+    assert len(world.other.listener.owned) == world.partitions or world.other_is_gone
+    raised = list(subject.raised)
+    subject.consumer.unsubscribe()
+    subject.subscribe()
+    again = world.now()
+    assert world.run(lambda: world.in_order_since(again), HEALS_IN), world.story()
+    assert subject.raised == raised
+
+
+@pytest.mark.parametrize("times", [1, None], ids=["once", "while"])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("api", [FIND, JOIN, SYNC, FETCH])
+def test_pain_B1_from_the_very_first(make_world, busiest_second, api, fault, times):
+    """There is no assignment yet, and nothing to lose."""
+    world = make_world(style=COOPERATIVE)
+    cell = MATRIX[api][fault]
+    rule = world.break_(api, action(world, fault), times=times)
+    subject = world.add_subject()
+    began = world.now()
+    world.run(lambda: rule.hits if times else world.now() > began + WHILE, WHILE + 1)
+    assert rule.hits
+    if times:
+        world.run(lambda: False, 0.2)
+    world.heal()
+    healed = world.now()
+    if cell.fatal:
+        assert not world.run(lambda: world.in_order_since(healed), 3.0)
+        subject.consumer.unsubscribe()
+        subject.subscribe()
+        healed = world.now()
+    # The group waits for the end of its session for who was told and does not know, or not believe it. What else goes
+    # to a broker whose connection has gone silent waits as well.
+    ghost = SESSION if (api, fault) in ((JOIN, "answer lost"), (SYNC, "FENCED_INSTANCE_ID")) else 0.0
+    behind = 5.0 if (api, fault) == (FIND, "silence") else 0.0
+    assert world.run(lambda: world.in_order_since(healed), patience(api, fault, times) + ghost + behind), world.story()
+    assert {type(error) for error in subject.raised} == ({cell.raises} if cell.raises else set()), world.story()
+    assert "lost" not in subject.listener.heard
+    for asked in APIS:
+        assert busiest_second(world.asked(asked)) <= BUSY[asked], world.story()
+    world.finish()
