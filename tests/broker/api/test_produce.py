@@ -368,6 +368,17 @@ def test_a_transaction_asks_before_it_writes_to_a_partition(cluster, client, ver
     assert end_of(cluster) == (0 if told else 1)
 
 
+@pytest.mark.parametrize(("version", "first"), [(11, Code.NONE), (12, Code.OUT_OF_ORDER_SEQUENCE_NUMBER)])
+def test_who_joins_by_writing_begins_at_zero_where_nobody_knows_it(cluster, client, version, first):
+    """Seen on Kafka 4.3; an older producer's batches may have been deleted, and so it may begin anywhere."""
+    cluster.controller.ensure_internal("__transaction_state")
+    cluster.nodes[1].transactions = Coordinator(0)
+    for sequence, code in ((5, first), (0, Code.NONE) if first else (6, Code.NONE)):
+        data = batch(producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
+        answer = client.ask(produce(cluster, ("t", 0, data), version=version, transactional_id="x"), version)
+        assert the_row(answer).error_code == code
+
+
 def test_a_partition_led_elsewhere_asks_nobody(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 1)

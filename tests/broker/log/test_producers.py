@@ -34,6 +34,44 @@ def test_a_producer_that_is_not_known_may_begin_anywhere(write):
     assert sent(write, 18) == 1
 
 
+def test_nothing_overtakes_the_batch_that_a_coordinator_is_asked_about(write):
+    """Retries of several batches may come in any order, also those of which the first was refused."""
+    asked = {"is_strict": False, "now_ms": 0}
+    write.log.inquire(1, 0, 4, **asked)
+    write.log.inquire(1, 0, 2, **asked)
+    write.log.inquire(1, 0, 3, **asked)
+    assert sent(write, 3) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 3, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 9, producer=2) == 0
+    assert sent(write, 2, transactional=True) == 1
+    assert sent(write, 3, transactional=True) == 2
+
+
+def test_an_epoch_later_another_batch_is_the_first(write):
+    write.log.inquire(1, 0, 2, is_strict=False, now_ms=0)
+    write.log.inquire(1, 1, 7, is_strict=False, now_ms=0)
+    write.log.inquire(1, 0, 1, is_strict=False, now_ms=0)
+    assert sent(write, 8, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 7, epoch=1) == 0
+
+
+def test_a_producer_that_adds_partitions_by_writing_begins_at_zero(write):
+    """Where nobody knows it. Once it has begun, or has written before, it goes on where it was."""
+    write.log.inquire(1, 0, 5, is_strict=True, now_ms=0)
+    assert sent(write, 5, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert sent(write, 0, transactional=True) == 0
+    write.log.inquire(1, 0, 1, is_strict=True, now_ms=0)
+    assert sent(write, 1, transactional=True) == 1
+
+
+def test_what_was_asked_is_forgotten_with_the_producer(write):
+    write.log.inquire(1, 0, 5, is_strict=True, now_ms=1000)
+    write.log.expire_producers(2999, 2000)
+    assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    write.log.expire_producers(3000, 2000)
+    assert sent(write, 5) == 0
+
+
 def test_the_last_five_batches_may_come_again(write):
     for first in range(6):
         assert sent(write, first) == first

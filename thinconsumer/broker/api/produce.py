@@ -27,7 +27,7 @@ from ...wire.produce import (
 )
 from ..call import Api, Call
 from ..log.log import Appended, Refused
-from ..permission import Writer, ask_permission
+from ..permission import FIRST_TO_JOIN, Writer, ask_permission
 from .fetch import current_leader
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ ADMIN_CLIENT_ID = "__admin_client"  #: May write to internal topics.
 LOG_OVERHEAD = 12
 UP_TO_MAGIC = 17
 LENGTH_MIN = 14
-#: Offset, length, leader epoch, magic, CRC, attributes, last delta, two timestamps, producer id and epoch.
-_HEADER = Struct(">qiibIhiqqqh")
+#: Offset, length, leader epoch, magic, CRC, attributes, last delta, two timestamps, producer id and epoch, sequence.
+_HEADER = Struct(">qiibIhiqqqhi")
 _CODEC, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
 
 #: Errors with which Kafka does not say where the log starts.
@@ -103,6 +103,7 @@ class _Batch(NamedTuple):
     is_transactional: bool
     producer_id: int
     producer_epoch: int
+    base_sequence: int
 
 
 #: Only these refusals have words besides their code, as in Kafka.
@@ -187,12 +188,16 @@ class _Producing:
 
     def start(self) -> None:
         """Ask for permission where a transaction writes to a partition for the first time; then append."""
+        call = self._call
         asking: list[_Entry] = []
         for entry, batch in self._transactional():
-            partition = self._call.node.partitions.get(entry.tp)
+            partition = call.node.partitions.get(entry.tp)
             # Whoever does not lead refuses it below, and nobody needs to be asked.
             if partition is not None and partition.is_leader and _is_first(partition, batch):
                 asking.append(entry)
+                partition.log.inquire(
+                    *batch[3:], is_strict=call.version >= FIRST_TO_JOIN, now_ms=call.node.schedule.wall_ms()
+                )
         if not asking:
             self._append()
             return
@@ -339,7 +344,7 @@ def _only_batch(data: memoryview, version: int) -> _Batch:
         raise _Bad(Code.UNSUPPORTED_COMPRESSION_TYPE)
     if _batch_size(data[size:]):
         raise _Bad(Code.INVALID_RECORD)
-    return _Batch(data[:size], codec, bool(header[5] & _TRANSACTIONAL), header[9], header[10])
+    return _Batch(data[:size], codec, bool(header[5] & _TRANSACTIONAL), *header[9:12])
 
 
 def _batch_size(data: memoryview) -> int:

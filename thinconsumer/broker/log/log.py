@@ -214,6 +214,13 @@ class Log:
         to be asked; for an epoch that is over, too."""
         return self._producers.would_begin_transaction(producer_id, producer_epoch)
 
+    def inquire(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
+        """Its coordinator is being asked about a batch; none with a higher sequence number may come before it.
+
+        ``is_strict``: nor any but the first, 0, where the producer is not known.
+        """
+        self._producers.inquire(producer_id, epoch, sequence, is_strict=is_strict, now_ms=now_ms)
+
     def expire_producers(self, now_ms: int, after_ms: int) -> None:
         """Forget producers that have not written for so long."""
         self._producers.expire(now_ms, after_ms)

@@ -1,7 +1,7 @@
 """What each producer has done in one log: its epoch, its last five batches, its open transaction.
 
-Follows Kafka's ``ProducerAppendInfo``, ``ProducerStateEntry`` and ``ProducerStateManager``. Leaders ask first whether a
-batch may be appended; followers, and logs that are read anew, only take note.
+Follows Kafka's ``ProducerAppendInfo``, ``ProducerStateEntry``, ``VerificationStateEntry`` and ``ProducerStateManager``.
+Leaders ask first whether a batch may be appended; followers, and logs that are read anew, only take note.
 """
 
 from __future__ import annotations
@@ -51,13 +51,23 @@ class Producer:
             self.epoch = epoch
 
 
+class Inquiry(NamedTuple):
+    """A coordinator was asked whether a producer may begin a transaction here; until it does, this is remembered."""
+
+    epoch: int
+    lowest_sequence: int  #: Of the batches that were asked for.
+    is_strict: bool  #: Whether the producer is of the kind that begins at 0 wherever nobody knows it (KIP-890).
+    asked_at: int  #: Milliseconds.
+
+
 class Producers:
     """All producers of a log that are not forgotten, and their transactions."""
 
-    __slots__ = ("by_id", "transactions")
+    __slots__ = ("by_id", "inquiries", "transactions")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Producer] = {}
+        self.inquiries: dict[int, Inquiry] = {}
         self.transactions = Transactions()
 
     # -- may it be appended
@@ -81,15 +91,38 @@ class Producers:
         """
         known = self.by_id.get(batch.producer_id)
         if known is None:
-            return  # whatever comes: its earlier batches may all have been deleted
+            if from_client:
+                self._check_first(batch, is_known=False)
+            return  # whatever else comes: its earlier batches may all have been deleted
         if batch.producer_epoch < known.epoch:
             raise _old_epoch(batch.producer_id, batch.producer_epoch, known.epoch)
         if from_client:
+            self._check_first(batch, is_known=True)
             _check_sequence(batch, known)
         if batch.producer_id in self.transactions.open and not batch.is_transactional:
             raise Refused(
                 Code.INVALID_TXN_STATE, f"producer {batch.producer_id} has a transaction open and wrote outside of it"
             )
+
+    def _check_first(self, batch: StoredBatch, *, is_known: bool) -> None:
+        """Refuse a batch that has overtaken the one that its transaction was to begin with."""
+        inquiry = self.inquiries.get(batch.producer_id)
+        if inquiry is None:
+            return
+        limit = 0 if inquiry.is_strict and not is_known else inquiry.lowest_sequence
+        if batch.base_sequence > limit:
+            raise Refused(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {batch.producer_id} sent sequence number {batch.base_sequence}, and {limit} is missing",
+            )
+
+    def inquire(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
+        """A coordinator is being asked about the producer's batch with this sequence number."""
+        inquiry = self.inquiries.get(producer_id)
+        if inquiry is None:
+            self.inquiries[producer_id] = Inquiry(epoch, sequence, is_strict, now_ms)
+        elif epoch > inquiry.epoch or (epoch == inquiry.epoch and sequence < inquiry.lowest_sequence):
+            self.inquiries[producer_id] = inquiry._replace(epoch=epoch, lowest_sequence=sequence)
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Return whether a batch is the first of its transaction; one that is open in another epoch is another."""
@@ -128,6 +161,8 @@ class Producers:
         """A batch is in the log now."""
         if batch.producer_id < 0:
             return
+        if batch.is_transactional and self.inquiries:
+            self.inquiries.pop(batch.producer_id, None)
         if batch.is_control:
             self._note_marker(batch)
             return
@@ -171,6 +206,9 @@ class Producers:
         for producer_id, known in list(self.by_id.items()):
             if producer_id not in ongoing and now_ms - known.timestamp >= after_ms:
                 del self.by_id[producer_id]
+        for producer_id, inquiry in list(self.inquiries.items()):
+            if now_ms - inquiry.asked_at >= after_ms:
+                del self.inquiries[producer_id]
 
 
 def _check_sequence(batch: StoredBatch, known: Producer) -> None:
