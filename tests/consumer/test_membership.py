@@ -224,3 +224,15 @@ def test_one_line_is_logged_for_each_rebalance(sim, member, caplog):
     lines = [record.getMessage() for record in caplog.records if "rebalanced" in record.getMessage()]
     assert len(lines) == 1
     assert "for a test" in lines[0] and "generation 2" in lines[0] and "2 partitions" in lines[0]
+
+
+def test_whoever_waits_in_a_poll_polls_all_that_time(sim, member):
+    """An idle topic is no reason to leave the group, or to leave what was read before uncommitted."""
+    found = member(max_poll_interval_ms=9000, consumer_timeout_ms=40_000)
+    settle(found)
+    sim.produce("t", 0, [b"x"] * 3)
+    assert [record.offset for record in found] == [0, 1, 2]
+    assert found.health().group_state == "stable"
+    assert found.listener.heard == [("assigned", [0, 1])]
+    asked = member()
+    assert asked.committed(TP) == 3, "the auto-commit came due while it waited"

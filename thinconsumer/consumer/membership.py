@@ -59,6 +59,9 @@ class Membership:
         Raises:
             Exception: what a listener, an assignor or a commit's callback raised.
         """
+        # Whoever waits in a poll polls all that time: an idle topic may keep them longer than max_poll_interval_ms,
+        # and what earlier polls returned has to be committed in time all the same.
+        self.group.polled(now)
         self.tell_committed()
         now = self._work(now, every=True)
         error = self.group.take_error()
