@@ -6,6 +6,8 @@ import math
 
 import pytest
 
+from thinconsumer.broker.cluster import RETENTION_CHECK_S
+from thinconsumer.broker.controller import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.types import TopicPartition
 
@@ -79,6 +81,25 @@ def test_compaction_on_demand(new_cluster):
         records = [r for batch in log.read_batches(0, 10) for r in batch.decode("t", 0)]
         assert [record.offset for record in records] == [9]
         assert log.end_offset == 10
+
+
+@pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
+def test_coordinators_logs_are_compacted_when_they_have_grown(new_cluster, name):
+    """A group that commits all day would fill the memory. Users' topics are left for their tests to compact."""
+    cluster = new_cluster(2)
+    cluster.controller.ensure_internal(name)
+    cluster.create_topic("t", 1, 2, {"cleanup.policy": "compact"})
+
+    logs = [node.partitions[TopicPartition(name, 0)].log for node in cluster.nodes.values()]
+    for _ in range(12):
+        for topic in (name, "t"):
+            cluster.produce(topic, [NewRecord(bytes(100_000), b"k")])
+    cluster.advance(RETENTION_CHECK_S)
+    assert [(log.end_offset, len(list(log.read_batches(0, 12)))) for log in logs] == [(12, 1)] * 2
+    cluster.produce(name, [NewRecord(bytes(100_000), b"k")])
+    cluster.advance(2 * RETENTION_CHECK_S)
+    assert [len(list(log.read_batches(0, 13))) for log in logs] == [2, 2], "that was too little to be worth it"
+    assert cluster.leader(TP).log.size_bytes > 1_200_000
 
 
 def test_killing_and_starting_twice_changes_nothing(new_cluster):

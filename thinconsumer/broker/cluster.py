@@ -16,7 +16,7 @@ from .apis import APIS
 from .call import Api
 from .config import BrokerConfig, TopicConfig
 from .connection import ServerConnection, Transport
-from .controller import CONTROLLER, OFFSETS_TOPIC, Controller
+from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller
 from .faults import Rule, Rules
 from .group.hashing import partition_for
 from .image import PartitionImage, TopicImage
@@ -28,6 +28,8 @@ from .schedule import Schedule, Timer
 
 RETENTION_CHECK_S = 300.0
 
+
+COORDINATORS_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 #: Producer ids are taken from what is kept in blocks, so that a cluster started again gives none of them twice.
 PRODUCER_ID_BLOCK = 1000
@@ -366,12 +368,19 @@ class Cluster:
         self.retain()
 
     def retain(self) -> None:
-        """Delete what is older or more than topics keep, and forget silent producers, as brokers do now and then."""
+        """Delete what is older or more than topics keep, and forget silent producers, as brokers do now and then.
+
+        Coordinators' own logs are compacted when they have grown much: groups that commit all the time would fill the
+        memory. Topics of users are not, so that their tests decide when.
+        """
         now_ms = self.schedule.wall_ms()
         for node in self.nodes.values():
             for partition in list(node.partitions.values()):
                 start = partition.log.start_offset
                 partition.log.expire_producers(now_ms, self.config.producer_id_expiration_ms)
+                if node.is_running and partition.tp.topic in COORDINATORS_TOPICS and partition.log.has_grown:
+                    partition.log.compact(now_ms, partition.high_watermark)
+                    partition.changed()
                 if node.is_running and partition.is_leader:
                     partition.log.apply_retention(now_ms, partition.high_watermark)
                     if partition.log.start_offset != start:

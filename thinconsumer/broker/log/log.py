@@ -26,6 +26,8 @@ __all__ = ["Appended", "LoadedLog", "Log", "LogStore", "Refused", "StoredBatch"]
 
 #: A store is rewritten when what lies before the log's start is more than the rest, and more than this.
 STALE_BYTES_MAX = 1 << 20
+#: A log is worth compacting when it has more than doubled since it was last, and has grown by more than this.
+GROWN_BYTES = 1 << 20
 
 
 class Log:
@@ -45,6 +47,7 @@ class Log:
         self._epochs = LeaderEpochs()
         self._producers = Producers()
         self._store: LogStore | None = None
+        self._size_compacted = 0  #: Its size when it was compacted last.
         self._stored_from = 0  #: The position of the first byte that the store has.
         if store is not None:
             self._load(store.load())
@@ -60,6 +63,11 @@ class Log:
     def size_bytes(self) -> int:
         """The size of all its batches."""
         return self._batches.size
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether there is much to win by compacting it (again)."""
+        return self.size_bytes > 2 * self._size_compacted + GROWN_BYTES
 
     @property
     def latest_epoch(self) -> int:
@@ -285,6 +293,7 @@ class Log:
         )
         if self._rewritten(cleaned):
             self._batches.replace(cleaned)
+            self._size_compacted = self.size_bytes
             self._stored_from = 0
         else:
             self._producers.transactions.aborted = aborted
