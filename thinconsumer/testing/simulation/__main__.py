@@ -1,7 +1,8 @@
 """``python -m thinconsumer.testing.simulation``: one seed with its trace, or a range of them with totals and rate.
 
 ``--seed 123`` repeats one run and shows its knobs, and the trace if it fails. ``--seeds 1:20000 --jobs 2`` runs many;
-seeds that fail are listed with their first line, and the exit code is 1.
+seeds that fail are listed with their first line, and the exit code is 1. With ``--groups`` the worlds are those of
+consumer groups.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
+from .groups import GroupSwarm, GroupWorldKnobs
 from .knobs import Knobs
 from .swarm import Swarm
 from .world import Violation
@@ -29,11 +32,11 @@ def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201 - this is a command
 
 
-def run_one(seed: int) -> tuple[int, Counter[str], str]:
+def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]:
     """Return the seed, what happened, and what was wrong."""
     limit(CPU_S)
     try:
-        return seed, Swarm(seed).run(), ""
+        return seed, (GroupSwarm if groups else Swarm)(seed).run(), ""
     except Exception as error:  # noqa: BLE001 - a run that breaks in any way is one that failed
         first = str(error).split("\n\n", 2)
         words = first[1].splitlines()[0] if isinstance(error, Violation) and len(first) > 1 else repr(error)
@@ -56,9 +59,9 @@ def limit(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
 
-def repeat(seed: int, show_trace: bool) -> int:
+def repeat(seed: int, show_trace: bool, *, groups: bool = False) -> int:
     """Run one seed with its trace."""
-    swarm = Swarm(seed, traced=True)
+    swarm = (GroupSwarm if groups else Swarm)(seed, traced=True)
     say(f"seed {seed}\n{swarm.knobs}\n")
     try:
         counts = swarm.run()
@@ -72,13 +75,13 @@ def repeat(seed: int, show_trace: bool) -> int:
     return 0
 
 
-def run_many(seeds: Sequence[int], jobs: int) -> int:
+def run_many(seeds: Sequence[int], jobs: int, *, groups: bool = False) -> int:
     """Run all of them; return the exit code."""
     began = told = time.monotonic()
     total: Counter[str] = Counter()
     failed: list[tuple[int, str]] = []
     done = 0
-    for seed, counts, error in _results(seeds, jobs):
+    for seed, counts, error in _results(partial(run_one, groups=groups), seeds, jobs):
         done += 1
         total += counts
         if error:
@@ -95,12 +98,14 @@ def run_many(seeds: Sequence[int], jobs: int) -> int:
     return 1 if failed else 0
 
 
-def _results(seeds: Sequence[int], jobs: int) -> Iterator[tuple[int, Counter[str], str]]:
+def _results(
+    run: Callable[[int], tuple[int, Counter[str], str]], seeds: Sequence[int], jobs: int
+) -> Iterator[tuple[int, Counter[str], str]]:
     if jobs <= 1:
-        yield from map(run_one, seeds)
+        yield from map(run, seeds)
         return
     with multiprocessing.Pool(jobs) as pool:
-        yield from pool.imap_unordered(run_one, seeds, chunksize=4)
+        yield from pool.imap_unordered(run, seeds, chunksize=4)
 
 
 def _words(counts: Counter[str]) -> str:
@@ -115,14 +120,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes to run them in (default %(default)s)")
     parser.add_argument("--trace", action="store_true", help="with --seed: show the whole trace")
     parser.add_argument("--knobs", action="store_true", help="with --seed: show the knobs and run nothing")
+    parser.add_argument("--groups", action="store_true", help="worlds of consumer groups")
     options = parser.parse_args(arguments)
     if options.seed is None:
         first, _, last = options.seeds.partition(":")
-        return run_many(range(int(first), int(last or first) + 1), options.jobs)
+        return run_many(range(int(first), int(last or first) + 1), options.jobs, groups=options.groups)
     if options.knobs:
-        say(Knobs.draw(options.seed))
+        say((GroupWorldKnobs if options.groups else Knobs).draw(options.seed))
         return 0
-    return repeat(options.seed, options.trace)
+    return repeat(options.seed, options.trace, groups=options.groups)
 
 
 if __name__ == "__main__":

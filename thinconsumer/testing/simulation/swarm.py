@@ -35,7 +35,7 @@ class Swarm:
     def __init__(self, seed: int, *, traced: bool = False, knobs: Knobs | None = None) -> None:
         self.seed = seed
         self.knobs = knobs = knobs or Knobs.draw(seed)
-        self.sim = sim = Simulation(seed, knobs.brokers, config=self._config(), weather=self._weather(),
+        self.sim = sim = Simulation(seed, knobs.brokers, config=self._config(), weather=weather_of(knobs),
                                     racks=[f"rack{n % knobs.racks}" for n in range(knobs.brokers)],
                                     traced=traced)  # fmt: skip
         self._tally = Tally(sim.world.accuse, sim.brokers.truth)
@@ -144,20 +144,6 @@ class Swarm:
             max_incremental_fetch_session_cache_slots=knobs.session_slots,
         )
 
-    def _weather(self) -> Weather:
-        knobs = self.knobs
-        return Weather(
-            latency_min_s=0.0005,
-            latency_max_s=knobs.latency_max_s,
-            jitter_s=knobs.jitter_s,
-            split_rate=knobs.split_rate,
-            reset_rate=knobs.reset_rate,
-            refuse_rate=knobs.refuse_rate,
-            swallow_rate=knobs.swallow_rate,
-            dns_failure_rate=knobs.dns_failure_rate,
-            chunk=knobs.chunk,
-        )
-
     def _create_topics(self) -> list[TopicPartition]:
         random = self.sim.world.streams("swarm/topics")
         tps = []
@@ -190,3 +176,18 @@ class Swarm:
 
     def _producer(self) -> ProducerActor:
         return self.sim.producer(self.tps, interval_s=6.0, count=5, delivery_timeout_ms=40_000, request_timeout_ms=5000)
+
+
+def weather_of(knobs: Knobs) -> Weather:
+    """Return what the network of a run is like."""
+    return Weather(
+        latency_min_s=0.0005,
+        latency_max_s=knobs.latency_max_s,
+        jitter_s=knobs.jitter_s,
+        split_rate=knobs.split_rate,
+        reset_rate=knobs.reset_rate,
+        refuse_rate=knobs.refuse_rate,
+        swallow_rate=knobs.swallow_rate,
+        dns_failure_rate=knobs.dns_failure_rate,
+        chunk=knobs.chunk,
+    )
