@@ -7,7 +7,7 @@ from collections import deque
 import pytest
 
 from thinconsumer.admin import Admin, ClientOptions
-from thinconsumer.testing import VERSIONS_4X, ScriptedCluster
+from thinconsumer.testing import ScriptedCluster
 from thinconsumer.testing.handlers import error_of
 from thinconsumer.wire.create_partitions import (
     CreatePartitionsRequest,
@@ -42,8 +42,6 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-
-VERSIONS = {**VERSIONS_4X, 20: (1, 6), 42: (0, 2)}
 
 
 class Orders:
@@ -229,7 +227,7 @@ class World:
     """A cluster and an admin."""
 
     def __init__(self, node_ids=(1, 2, 3), topics=None, **options):
-        self.cluster = ScriptedCluster(node_ids, topics or {}, versions=VERSIONS)
+        self.cluster = ScriptedCluster(node_ids, topics or {})
         self.network = self.cluster.network
         self.clock = self.cluster.clock
         self.orders = Orders(self.cluster)

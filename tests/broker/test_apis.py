@@ -15,7 +15,7 @@ CASES = [(api, version) for api in APIS.values() for version in range(api.lowest
 def test_versions_are_those_of_a_4x_broker(api):
     lowest, highest = api.request.VERSIONS
     assert lowest <= api.lowest <= api.highest <= highest
-    assert VERSIONS_4X.get(api.request.API_KEY, (api.lowest, api.highest)) == (api.lowest, api.highest)
+    assert VERSIONS_4X[api.request.API_KEY] == (api.lowest, api.highest)
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=lambda x: x if isinstance(x, int) else x.request.__name__)

@@ -101,7 +101,11 @@ def untouched(rng, real):
     return rng.choice(real)
 
 
-KINDS = [random_bytes, random_body, cut_off, flipped, lying, spliced, of_another_version, untouched]
+def with_more(rng, real):
+    return rng.choice(real) + rng.randbytes(rng.randrange(1, 40))
+
+
+KINDS = [random_bytes, random_body, cut_off, flipped, lying, spliced, of_another_version, with_more, untouched]
 
 
 def fuzzed(rng, real):

@@ -38,11 +38,19 @@ VERSIONS_4X: Mapping[int, tuple[int, int]] = {
     17: (0, 1),  # SaslHandshake
     18: (0, 4),  # ApiVersions
     19: (2, 7),  # CreateTopics
+    20: (1, 6),  # DeleteTopics
     21: (0, 2),  # DeleteRecords
     22: (0, 5),  # InitProducerId
     23: (2, 4),  # OffsetForLeaderEpoch
+    24: (0, 5),  # AddPartitionsToTxn
+    25: (0, 4),  # AddOffsetsToTxn
+    26: (0, 5),  # EndTxn
+    28: (0, 5),  # TxnOffsetCommit
+    32: (1, 4),  # DescribeConfigs
     36: (0, 2),  # SaslAuthenticate
     37: (0, 3),  # CreatePartitions
+    42: (0, 2),  # DeleteGroups
+    60: (0, 2),  # DescribeCluster
     68: (0, 1),  # ConsumerGroupHeartbeat
 }
 
