@@ -1,0 +1,390 @@
+"""Ten cells of the matrix on a real broker, through a proxy that refuses, breaks connections or stays silent.
+
+The whole matrix is simulated (``tests/group/matrix``); these show that a real coordinator, sockets and clock make no
+difference. The broker never sees what the proxy keeps to itself, unless the fault is that its answer gets lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from realkafka import Administration
+from realkafka.produce import SteadyProducer
+
+from thinconsumer import Consumer
+from thinconsumer.broker.apis import APIS
+from thinconsumer.errors import CommitFailedError, FencedInstanceIdError, KafkaError
+from thinconsumer.wire.apis import REQUESTS
+from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
+from thinconsumer.wire.header import decode_request_header, decode_response_header, encode_response
+from thinconsumer.wire.metadata import MetadataRequest
+
+PARTITIONS = 3
+RESET, LOST, SILENCE = "reset", "answer lost", "silence"
+#: What names brokers' addresses, which have to lead through the proxy.
+NAMING = (MetadataRequest.API_KEY, FindCoordinatorRequest.API_KEY)
+SESSION_MS, REQUEST_MS, BACKOFF_MAX = 6000, 2000, 1.0
+#: On a busy machine everything takes longer.
+ALLOWANCE = 5.0
+
+
+class Pending(NamedTuple):
+    """A request whose answer is due, in order."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    instead: bytes | None  #: Our own answer; the broker was not asked.
+    loses: bool
+
+
+class Fault:
+    """What happens to one API, for a while or so many times."""
+
+    def __init__(self, what: int | str, times: int | None) -> None:
+        self.what = what
+        self.times = times
+        self.hits = 0
+
+
+class Proxy:
+    """One port that leads to one broker, on a thread of its own."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.upstream = host, port
+        self._faults: dict[str, Fault] = {}
+        self.asked: list[tuple[float, str]] = []
+        self._loop = asyncio.new_event_loop()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Proxy:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    def break_(self, api: str, what: int | str, times: int | None = None) -> Fault:
+        fault = self._faults[api] = Fault(what, times)
+        return fault
+
+    def heal(self) -> None:
+        self._faults.clear()
+
+    def _run(self) -> None:
+        server = self._loop.run_until_complete(
+            asyncio.start_server(self._serve, sock=self._listener, limit=2**26),
+        )
+        self._loop.run_forever()
+        server.close()
+        self._loop.run_until_complete(self._end())
+        self._loop.close()
+
+    async def _end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        below, above = await asyncio.open_connection(*self.upstream, limit=2**26)
+        try:
+            await _Conversation(self, reader, writer, below, above).go()
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # either side has hung up, or the test is over
+        finally:
+            self._tasks.discard(task)
+            for end in (writer, above):
+                end.close()
+                with contextlib.suppress(OSError):
+                    await end.wait_closed()
+
+    def meets(self, name: str) -> int | str | None:
+        """Return what happens to this request, and count it."""
+        self.asked.append((time.monotonic(), name))
+        fault = self._faults.get(name)
+        if fault is None or fault.hits == fault.times:
+            return None
+        fault.hits += 1
+        return fault.what
+
+
+class _Conversation:
+    """One connection through the proxy."""
+
+    def __init__(self, proxy: Proxy, reader: Any, writer: Any, below: Any, above: Any) -> None:
+        self._proxy = proxy
+        self._reader, self._writer = reader, writer
+        self._below, self._above = below, above
+        self._pending: deque[Pending] = deque()
+        self._is_silent = False
+
+    async def go(self) -> None:
+        up, down = asyncio.ensure_future(self._up()), asyncio.ensure_future(self._down())
+        try:
+            await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for side in (up, down):
+                side.cancel()
+            await asyncio.gather(up, down, return_exceptions=True)
+
+    async def _up(self) -> None:
+        while True:
+            frame = await _frame(self._reader)
+            header = decode_request_header(frame)
+            name = REQUESTS[header.api_key].__name__.removesuffix("Request")
+            fault = self._proxy.meets(name)
+            if fault == RESET:
+                self._break_off()
+                return
+            if fault == SILENCE:
+                self._is_silent = True
+            if self._is_silent:
+                continue
+            instead = self._refusal(frame, header, fault) if isinstance(fault, int) else None
+            pending = Pending(header.api_key, header.api_version, header.correlation_id, instead, fault == LOST)
+            self._pending.append(pending)
+            if instead is None:
+                self._above.write(len(frame).to_bytes(4, "big") + frame)
+            else:
+                self._flush()
+
+    async def _down(self) -> None:
+        while True:
+            frame = await _frame(self._below)
+            pending = self._pending.popleft()
+            if pending.loses:
+                self._break_off()
+                return
+            self._answer(self._renamed(frame, pending))
+            self._flush()
+
+    def _flush(self) -> None:
+        while self._pending and self._pending[0].instead is not None:
+            self._answer(self._pending.popleft().instead)
+
+    def _answer(self, frame: Any) -> None:
+        self._writer.write(len(frame).to_bytes(4, "big") + frame)
+
+    def _break_off(self) -> None:
+        # Without lingering a close is a reset.
+        sock = self._writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self._writer.transport.abort()
+
+    @staticmethod
+    def _refusal(frame: bytes, header: Any, code: int) -> bytes:
+        request = REQUESTS[header.api_key].decode(frame, header.api_version, header.body_offset)
+        answer = APIS[header.api_key].refuse(request, header.api_version, code)
+        return encode_response(answer, header.api_version, header.correlation_id)
+
+    def _renamed(self, frame: bytes, pending: Pending) -> bytes:
+        if pending.api_key not in NAMING:
+            return frame
+        request = REQUESTS[pending.api_key]
+        _, offset = decode_response_header(frame, request, pending.version)
+        answer: Any = request.RESPONSE.decode(frame, pending.version, offset)
+        for row in (answer, *getattr(answer, "brokers", ()), *getattr(answer, "coordinators", ())):
+            if getattr(row, "port", -1) > 0:
+                row.host, row.port = "127.0.0.1", self._proxy.port
+        return encode_response(answer, pending.version, pending.correlation_id)
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    size = int.from_bytes(await reader.readexactly(4), "big")
+    return await reader.readexactly(size)
+
+
+class Listener:
+    """Holds what it hears to what is owned."""
+
+    def __init__(self) -> None:
+        self.owned: set[Any] = set()
+        self.heard: list[str] = []
+
+    def on_partitions_assigned(self, assigned: set[Any]) -> None:
+        assert not assigned & self.owned
+        self.owned |= assigned
+        self.heard.append("assigned")
+
+    def on_partitions_revoked(self, revoked: set[Any]) -> None:
+        assert revoked <= self.owned
+        self.owned -= revoked
+        self.heard.append("revoked")
+
+    def on_partitions_lost(self, lost: set[Any]) -> None:
+        assert lost <= self.owned
+        self.owned -= lost
+        self.heard.append("lost")
+
+
+class Member:
+    """A consumer behind the proxy, alone in its group."""
+
+    def __init__(self, proxy: Proxy, topic: str) -> None:
+        self.listener = Listener()
+        self.raised: list[KafkaError] = []
+        self.told: list[KafkaError | None] = []
+        self.newest: dict[Any, float] = {}
+        self.offsets: dict[Any, int] = {}
+        self._committed_at = 0.0
+        self.topic = topic
+        self.consumer: Consumer[Any, Any] = Consumer(
+            bootstrap_servers=f"127.0.0.1:{proxy.port}",
+            group_id=topic,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_MS,
+            heartbeat_interval_ms=300,
+            max_poll_interval_ms=SESSION_MS,
+            request_timeout_ms=REQUEST_MS,
+        )
+        self.subscribe()
+
+    def subscribe(self) -> None:
+        self.consumer.subscribe([self.topic], listener=self.listener)
+
+    def poll(self, until: Callable[[], object], seconds: float) -> bool:
+        """Poll, and commit five times a second, until something is so; return whether it is."""
+        deadline = time.monotonic() + seconds
+        while not until():
+            if time.monotonic() > deadline:
+                return False
+            try:
+                found = self.consumer.poll(20)
+            except KafkaError as error:
+                self.raised.append(error)
+                time.sleep(0.01)
+                found = {}
+            for tp, records in found.items():
+                assert tp in self.listener.owned
+                for record in records:  # at least once: never past what was not seen
+                    expected = self.offsets.get(tp, record.offset)
+                    assert record.offset <= expected, f"{tp}: records from {expected} on were left out"
+                    self.offsets[tp] = max(record.offset + 1, expected)
+                self.newest[tp] = records[-1].timestamp / 1000
+            if time.monotonic() - self._committed_at > 0.2:
+                self._committed_at = time.monotonic()
+                self.consumer.commit_async(callback=lambda offsets, error: self.told.append(error))
+        return True
+
+    def is_in_order(self, since: float) -> bool:
+        """Whether everything is owned, and read what was written since, and committed."""
+        owned = self.listener.owned
+        good = len(self.told) > 0 and self.told[-1] is None
+        return len(owned) == PARTITIONS and good and all(self.newest.get(tp, 0.0) >= since for tp in owned)
+
+
+@pytest.fixture(scope="module")
+def stage(kafka: Administration, request: pytest.FixtureRequest) -> Iterator[tuple[Proxy, str]]:
+    """A proxy before the broker, and a topic that somebody writes to."""
+    host, _, port = kafka.bootstrap.split(",")[0].rpartition(":")
+    topic = kafka.create_topic(f"group-matrix-{time.time_ns()}", PARTITIONS)
+    with Proxy(host, int(port)) as proxy, SteadyProducer(kafka.bootstrap, topic, PARTITIONS, records_per_second=60):
+        yield proxy, topic
+
+
+class Cell(NamedTuple):
+    """One fault: where, whether for two seconds or once, what comes of it."""
+
+    api: str
+    fault: int | str
+    times: int | None = None
+    heard: str = ""  #: Whether something is ``lost``.
+    raises: type[KafkaError] | None = None  #: For good, until it is unsubscribed.
+    fails: str = ""  #: What commits fail for.
+    noticed_in: float = 0.0
+
+
+CELLS = [
+    Cell("FindCoordinator", Code.COORDINATOR_NOT_AVAILABLE),
+    Cell("JoinGroup", Code.NOT_COORDINATOR),
+    Cell("JoinGroup", LOST, 1),
+    Cell("SyncGroup", Code.REBALANCE_IN_PROGRESS),
+    Cell("SyncGroup", SILENCE, 1, noticed_in=REQUEST_MS / 1000),
+    Cell("Heartbeat", Code.ILLEGAL_GENERATION, 1, heard="lost"),
+    Cell("Heartbeat", Code.FENCED_INSTANCE_ID, 1, heard="lost", raises=FencedInstanceIdError),
+    Cell("OffsetFetch", Code.COORDINATOR_LOAD_IN_PROGRESS),
+    Cell("OffsetCommit", RESET),
+    Cell("OffsetCommit", Code.UNKNOWN_MEMBER_ID, 1, heard="lost", fails="unknown_member", noticed_in=SESSION_MS / 1000),
+]
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell.api}-{cell.fault!s}")
+def test_pain_B1_cell(stage: tuple[Proxy, str], cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
+    proxy, topic = stage
+    proxy.heal()
+    member = Member(proxy, topic)
+    try:
+        assert member.poll(lambda: member.is_in_order(time.time() - 1.0), 30), member.raised
+        run_cell(proxy, member, cell, caplog)
+    finally:
+        proxy.heal()
+        member.consumer.close(timeout_ms=5000)
+
+
+def run_cell(proxy: Proxy, member: Member, cell: Cell, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.clear()
+    caplog.set_level(logging.INFO, "thinconsumer")
+    member.raised.clear()
+    member.told.clear()
+    member.listener.heard.clear()
+    began = time.monotonic()
+    fault = proxy.break_(cell.api, cell.fault, cell.times)
+    if cell.api == "FindCoordinator":
+        proxy.break_("Heartbeat", Code.NOT_COORDINATOR, 1)
+    elif cell.api in ("JoinGroup", "SyncGroup", "OffsetFetch"):
+        member.consumer.enforce_rebalance("the test says so")
+    assert member.poll(lambda: fault.hits, 10)
+    if cell.times is None:
+        member.poll(lambda: False, 2.0)
+    proxy.heal()
+    healed, since = time.monotonic(), time.time()
+    if cell.raises:
+        is_out(member, cell)
+    bound = BACKOFF_MAX + 2.0 + cell.noticed_in + ALLOWANCE
+    assert member.poll(lambda: member.is_in_order(since), bound), (member.raised, member.told[-3:], caplog.messages)
+    assert ("lost" in member.listener.heard) is (cell.heard == "lost")
+    assert {type(error) for error in member.raised} == ({cell.raises} if cell.raises else set())
+    failed = {error.reason for error in member.told if isinstance(error, CommitFailedError)}
+    assert failed <= {cell.fails} and (failed or not cell.fails)
+    asked = [at for at, name in proxy.asked if name == cell.api and at >= began]
+    assert len(asked) < 12 * (1 + healed - began) + 10
+    lines = [r for r in caplog.records if r.name.startswith("thinconsumer") and r.levelno >= logging.INFO]
+    assert len(lines) <= 5, caplog.messages
+
+
+def is_out(member: Member, cell: Cell) -> None:
+    """It raises until the user unsubscribes, and can begin anew then; the coordinator misses it for a session first."""
+    assert cell.raises is not None
+    assert member.poll(lambda: len(member.raised) >= 5, 5)
+    member.consumer.unsubscribe()
+    member.subscribe()
+    assert member.poll(lambda: len(member.listener.owned) == PARTITIONS, SESSION_MS / 1000 + ALLOWANCE)
+
+
+def test_pain_J1_a_goodbye_that_nobody_answers_holds_nobody_up(stage: tuple[Proxy, str]) -> None:
+    proxy, topic = stage
+    member = Member(proxy, topic)
+    assert member.poll(lambda: member.is_in_order(time.time() - 1.0), 30)
+    proxy.break_("LeaveGroup", SILENCE)
+    began = time.monotonic()
+    member.consumer.close(timeout_ms=1000)
+    proxy.heal()
+    assert time.monotonic() - began < 1.0 + 1.0
