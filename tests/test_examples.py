@@ -31,7 +31,7 @@ def test_the_example_of_a_users_test_passes(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 passed" in done.stdout
+    assert "2 passed" in done.stdout
 
 
 def test_the_pool_of_workers_settles_four_times(tmp_path):
