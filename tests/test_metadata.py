@@ -344,15 +344,22 @@ def test_a_partition_new_since_its_topic_was_first_seen_is_told_as_new(world):
     world.know(topic(leaders={0: (1, 5), 1: (1, 0)}))
     assert world.metadata.is_new_partition(T1) and not world.metadata.is_new_partition(T0)
     world.know(topic(leaders={0: (1, 0), 1: (1, 0)}, topic_id=ID_B))
-    assert not world.metadata.is_new_partition(T1), "of a new topic all are as old as the topic"
+    assert world.metadata.is_new_partition(T0), "a topic that is created again is younger than our last look"
+
+
+def test_a_topic_that_was_not_there_before_is_new_altogether(world):
+    """Else auto_offset_reset=latest would skip what was written between its creation and our noticing it."""
+    world.know(topic(error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, topic_id=ZERO_UUID))
+    world.know(topic())
+    assert world.metadata.is_new_partition(T0)
 
 
 @pytest.mark.parametrize("hiccup", ["unknown", "creating"])
 def test_a_hiccup_does_not_make_old_partitions_new(world, hiccup):
     """Otherwise auto_offset_reset=latest would read a whole old partition from its beginning."""
     code = Code.UNKNOWN_TOPIC_OR_PARTITION if hiccup == "unknown" else Code.LEADER_NOT_AVAILABLE
-    world.know(topic(error_code=code, topic_id=ZERO_UUID))
-    assert not world.metadata.is_new_partition(T0)
+    nodes = () if hiccup == "unknown" else (1, 2, 3)  # one that has just started knows of nothing at all
+    world.know(topic(error_code=code, topic_id=ZERO_UUID), nodes=nodes)
     world.know(topic())
     assert not world.metadata.is_new_partition(T0)
     world.know(topic(error_code=code))

@@ -55,7 +55,7 @@ class Topic:
     error: KafkaError | None = None  #: Why ``partitions`` is empty, if it should not be.
     partitions: dict[int, PartitionInfo] = field(default_factory=dict)
     #: Partitions there were when this topic id was first seen; those that come later are new (KIP-253's concern: what
-    #: was written to them before anybody noticed them).
+    #: was written to them before anybody noticed them). Of a topic that was not there when we looked before, all are.
     first_seen: frozenset[int] | None = None
     #: Highest leader epoch seen of each partition. Outlives ``partitions``: one answer of a broker that has not heard
     #: of the topic yet must not open the door for an old leader.
@@ -340,7 +340,7 @@ class Metadata:
         self.controller_id = response.controller_id
         for raw in response.topics:
             if raw.name is not None:
-                self._take_topic(raw, raw.name, version)
+                self._take_topic(raw, raw.name, version, caught_up=bool(response.brokers))
         self.version += 1
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 
@@ -355,15 +355,15 @@ class Metadata:
         topic = self.topics.get(name) if name is not None else None
         return None if topic is None else (topic.topic_id, getattr(topic.error, "code", None), dict(topic.partitions))
 
-    def _take_topic(self, raw: MetadataResponseTopic, name: str, version: int) -> None:
+    def _take_topic(self, raw: MetadataResponseTopic, name: str, version: int, *, caught_up: bool) -> None:
         known = self.topics.get(name)
         if raw.error_code and (raw.error_code != Code.LEADER_NOT_AVAILABLE or not raw.partitions):
-            self._take_topic_error(raw, name, known)
+            self._take_topic_error(raw, name, known, caught_up=caught_up)
             return
         if known is None or (raw.topic_id != ZERO_UUID and known.topic_id not in (raw.topic_id, ZERO_UUID)):
             if known is not None:
                 log.warning("topic %s was deleted and created again: its positions start anew", name)
-            known = Topic(name)
+            known = Topic(name, first_seen=None if known is None else frozenset())
             self.topics[name] = known
         known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
         known.internal = raw.is_internal
@@ -387,7 +387,7 @@ class Metadata:
         if known.first_seen is None:
             known.first_seen = frozenset() if self._listed else frozenset(known.partitions)
 
-    def _take_topic_error(self, raw: MetadataResponseTopic, name: str, known: Topic | None) -> None:
+    def _take_topic_error(self, raw: MetadataResponseTopic, name: str, known: Topic | None, *, caught_up: bool) -> None:
         topic = known if known is not None else self.topics.setdefault(name, Topic(name))
         error = _topic_error(raw)
         if name in self._wanted and getattr(topic.error, "code", None) != raw.error_code:
@@ -399,7 +399,8 @@ class Metadata:
             if topic.topic_id == ZERO_UUID:
                 # Without ids this is all there is to tell a topic that is created again, whose epochs begin anew.
                 topic.epochs = {}
-                topic.first_seen = None
+                # A broker that knows of no brokers either has only just started: that says nothing.
+                topic.first_seen = frozenset() if caught_up else None
 
 
 def _newer(topic: Topic, new: PartitionInfo) -> PartitionInfo:

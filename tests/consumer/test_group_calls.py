@@ -313,3 +313,20 @@ def test_closing_takes_no_longer_than_allowed_in_the_middle_of_a_rebalance(sim, 
     began = sim.now()
     found.close(timeout_ms=500)
     assert sim.now() - began < 1.0
+
+
+@pytest.mark.parametrize("before", ["nothing", "another of that name"])
+def test_what_was_written_to_a_topic_before_we_noticed_it_is_not_skipped_under_latest(sim, consumer, before):
+    if before != "nothing":
+        sim.create_topic("new", 1)
+    found = consumer("new", auto_offset_reset="latest", metadata_max_age_ms=2000)
+    for _ in range(20):
+        found.poll(50)
+    if before != "nothing":
+        sim.cluster.delete_topic("new")
+    sim.create_topic("new", 1)
+    sim.produce("new", 0, [b"x"] * 3)
+    read = []
+    for _ in range(200):
+        read += [record.offset for records in found.poll(50).values() for record in records]
+    assert read == [0, 1, 2]

@@ -263,8 +263,8 @@ class ConsumerConfig:
     new_partition_offset_reset: OffsetResetPolicy = _position(
         OffsetReset(("earliest", "latest", "by_duration")),
         EARLIEST,
-        "Where to start, under `auto_offset_reset='latest'`, a partition that was added while this consumer ran, so "
-        "that records written before it was noticed are not skipped.",
+        "Where to start, under `auto_offset_reset='latest'`, a partition that was added, or a topic created, "
+        "while this consumer ran, so that records written before it was noticed are not skipped.",
         origin=_OURS,
     )
 

@@ -146,6 +146,7 @@ class Validation:
                 partition.move(PositionEvent.LEADER_CHANGED)
 
     def _begin_anew(self, partition: Partition) -> None:
+        partition.committed = None  # what the group had committed went with the old topic
         if partition.state in (PositionState.FETCHING, PositionState.VALIDATING):
             log.warning(
                 "%s-%s: its topic was deleted and created again; dropping position %s",
