@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,12 +60,12 @@ def cheapest(pools, most):
     return best
 
 
-def solve(pools, most):
+def solve(pools, most, members=MEMBERS):
     """Start as the plans do: what can stay starts where it is, the rest is dealt out."""
     flow = Flow(
         [supply for supply, *_ in pools],
         [near for _, near, _, _ in pools],
-        MEMBERS,
+        members,
         [far for _, _, far, _ in pools],
         [owned for *_, owned in pools],
     )
@@ -70,8 +73,8 @@ def solve(pools, most):
         for member, count in owned.items():
             if near >> member & 1:
                 flow.put(pool, member, count)
-    flow.fill([most] * MEMBERS)
-    for member in range(MEMBERS):
+    flow.fill([most] * members)
+    for member in range(members):
         load = flow.load(member)
         flow.member_excess[member], flow.room[member] = max(0, load - most), max(0, most - load)
     flow.route()
@@ -92,6 +95,53 @@ def test_nothing_is_cheaper(problem):
     for pool, (supply, near, far, _) in enumerate(pools):
         assert sum(has.get(pool, 0) for has in flow.units) == supply
         assert all((near | far) >> member & 1 for member, has in enumerate(flow.units) if pool in has)
+
+
+def cheaper_cycle(flow, pools, most):
+    """Return whether moving units round some circle would save anything, by Bellman and Ford's method.
+
+    If none does, nothing is cheaper: the certificate that needs no other solution to compare with.
+    """
+    sink = "sink"
+    arcs = []
+    for pool, (_, near, far, owned) in enumerate(pools):
+        for member in bits(near | far):
+            has, had = flow.units[member].get(pool, 0), owned.get(member, 0)
+            there = FAR if far >> member & 1 else 0
+            arcs.append((("pool", pool), member, there - (has < had)))
+            if has:
+                arcs.append((member, ("pool", pool), (has <= had) - there))
+    for member in range(len(flow.units)):
+        load = flow.load(member)
+        arcs += [(member, sink, 0)] * (load < most) + [(sink, member, 0)] * (load > 0)
+    distance = dict.fromkeys([node for arc in arcs for node in arc[:2]], 0)
+    for _ in range(len(distance) + 1):
+        changed = False
+        for here, there, cost in arcs:
+            if distance[here] + cost < distance[there]:
+                distance[there] = distance[here] + cost
+                changed = True
+        if not changed:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_circle_of_moves_saves_anything(seed):
+    """Bigger than what can be tried out: chains are long here, and potentials differ."""
+    rng = random.Random(seed)
+    members = rng.randint(4, 12)
+    pools = []
+    for _ in range(rng.randint(3, 12)):
+        readers = sum(1 << member for member in rng.sample(range(members), rng.randint(1, 4)))
+        far = readers & rng.getrandbits(members) if seed % 2 else 0
+        owned = Counter(rng.choices(list(bits(readers)), k=rng.randint(0, 9)))
+        pools.append((owned.total() + rng.randint(1, 3), readers & ~far, far, dict(owned)))
+    most = -(-sum(supply for supply, *_ in pools) // members) + rng.randint(0, 2)
+    flow = solve(pools, most, members)
+    assert not cheaper_cycle(flow, pools, most)
+    for pool, (supply, *_) in enumerate(pools):
+        assert sum(has.get(pool, 0) for has in flow.units) + flow.pool_excess[pool] == supply
 
 
 def test_a_long_chain_is_pushed_through_and_everybody_gives_one_up():
