@@ -126,6 +126,18 @@ def cheaper_cycle(flow, pools, most):
     return True
 
 
+def room_in_reach(flow):
+    """Return whether units still wait although they could get to somewhere with room, on whatever way."""
+    pools = {pool for pool, count in enumerate(flow.pool_excess) if count}
+    members = {member for member, count in enumerate(flow.member_excess) if count}
+    while True:
+        reached = members.union(*(bits(flow.near[pool] | flow.far[pool]) for pool in pools))
+        back = pools.union(*(flow.units[member] for member in reached))
+        if (reached, back) == (members, pools):
+            return any(flow.room[member] for member in members)
+        members, pools = reached, back
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_no_circle_of_moves_saves_anything(seed):
     """Bigger than what can be tried out: chains are long here, and potentials differ."""
@@ -140,6 +152,7 @@ def test_no_circle_of_moves_saves_anything(seed):
     most = -(-sum(supply for supply, *_ in pools) // members) + rng.randint(0, 2)
     flow = solve(pools, most, members)
     assert not cheaper_cycle(flow, pools, most)
+    assert not room_in_reach(flow)
     for pool, (supply, *_) in enumerate(pools):
         assert sum(has.get(pool, 0) for has in flow.units) + flow.pool_excess[pool] == supply
 
