@@ -196,6 +196,34 @@ def test_a_wakeup_within_a_rebalance_loses_nothing(sim, member):
     settle(first)
 
 
+def test_a_wakeup_does_not_foil_the_commit_of_a_callback(sim, member):
+    """A signal may come at any moment, the last one before partitions go included: the poll around it raises."""
+    first = member(enable_auto_commit=False)
+    settle(first)
+
+    def commit():
+        first.wakeup()
+        first.commit({TP: 7})
+
+    first.listener.does["revoked"] = commit
+    second = member(enable_auto_commit=False)
+    with pytest.raises(WakeupError):
+        settle(first, second)
+    settle(first, second)
+    assert second.committed(TP) == 7
+    assert [what for what, _ in first.listener.heard] == ["assigned", "revoked", "assigned"]
+
+
+def test_a_wakeup_that_nobody_met_does_not_foil_the_last_commit(sim, member):
+    """The loop ended just when the signal came; close() revokes, and the callback commits."""
+    first = member(enable_auto_commit=False)
+    settle(first)
+    first.listener.does["revoked"] = lambda: first.commit({TP: 7})
+    first.wakeup()
+    first.close()
+    assert member().committed(TP) == 7
+
+
 def test_an_interrupted_callback_runs_again_or_has_run(sim, member):
     found = member()
 

@@ -97,16 +97,20 @@ class Consumer(GroupCalls, Generic[K, V]):
         """Read exactly these partitions from now on. Positions of those that were assigned before are kept.
 
         With a ``group_id`` they begin where the group has committed, and :meth:`commit` works; nobody else is told.
+        Of those that go the position is committed (``enable_auto_commit``). Nothing at all means :meth:`unsubscribe`.
 
         Raises:
             IllegalStateError: topics were subscribed to.
         """
         tps = list(dict.fromkeys(topic_partition(tp) for tp in partitions))
+        if not tps:
+            self.unsubscribe()
+            return
         with self._shell.change():
             if self._shell.engine.group is None:
                 self._partitions.assign(tps)
             else:
-                self._shell.engine.group.assign_by_hand(tps)
+                self._shell.engine.group.assign_by_hand(tps, self._shell.driver.now())
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions assigned now."""
@@ -154,10 +158,12 @@ class Consumer(GroupCalls, Generic[K, V]):
     def read_to_end(self, timeout_ms: float | None = None) -> Iterator[ConsumerRecord[K, V]]:
         """Yield every record up to the ends the assigned partitions have now, then stop.
 
-        Records written later stay for the next read. Paused partitions are left out. Raises ``KafkaTimeoutError``
-        when ``timeout_ms`` (default ``default_api_timeout_ms``) passes without progress.
+        Records written later stay for the next read. Paused partitions are left out. In a group this member's share is
+        waited for first. Raises ``KafkaTimeoutError`` when ``timeout_ms`` (default ``default_api_timeout_ms``) passes
+        without progress.
         """
         with self._shell.enter():
+            self._iteration.await_share(timeout_ms)
             tps = [p.tp for p in self._partitions if not p.paused]
         ends = self.end_offsets(tps, timeout_ms=timeout_ms)
         return self._iteration.read_to(ends, timeout_ms)
@@ -170,7 +176,7 @@ class Consumer(GroupCalls, Generic[K, V]):
     def wakeup(self) -> None:
         """Make the current call, or else the next one that waits, raise ``WakeupError``.
 
-        Safe from signal handlers and other threads.
+        Safe from signal handlers and other threads. Calls inside a callback go on: the poll around them raises.
         """
         self._shell.driver.wakeup()
 

@@ -178,7 +178,8 @@ class Shell:
         self._changed = False
         if self.watch.step(engine, now):
             read_off(engine, now)
-        if driver.take_wakeup():
+        # Not in the middle of users' code: a wakeup is to end poll(), and not to foil a revoked callback's last commit.
+        if not self.in_callback and driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now
 
