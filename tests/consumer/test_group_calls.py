@@ -14,6 +14,7 @@ from thinconsumer import (
     IllegalArgumentError,
     IllegalStateError,
     KafkaConfigurationError,
+    KafkaTimeoutError,
     OffsetAndMetadata,
     TopicPartition,
 )
@@ -330,3 +331,54 @@ def test_what_was_written_to_a_topic_before_we_noticed_it_is_not_skipped_under_l
     for _ in range(200):
         read += [record.offset for records in found.poll(50).values() for record in records]
     assert read == [0, 1, 2]
+
+
+def test_assigning_nothing_is_unsubscribing_as_it_is_for_the_others(sim, consumer):
+    found = consumer("t")
+    join(found)
+    found.assign([])
+    assert found.assignment() == set() and found.subscription() == set()
+    found.assign([TP])
+    found.assign([])
+    found.subscribe(["t"])
+    join(found)
+
+
+def test_another_assignment_by_hand_commits_where_the_last_one_got_to(sim, consumer):
+    """No rebalance would."""
+    sim.produce("t", 0, [b"x"] * 3)
+    found = consumer()
+    found.assign([TP])
+    while not found.poll(50):
+        pass
+    found.assign([TopicPartition("t", 1)])
+    assert found.committed(TP) == 3
+
+
+def test_read_to_end_waits_for_what_the_group_gives_us(sim, consumer):
+    """Before that there is nothing to read to any end, and nothing at all would be read."""
+    sim.produce("t", 0, [b"x"] * 3)
+    assert [record.offset for record in consumer("t").read_to_end()] == [0, 1, 2]
+
+
+def test_read_to_end_that_never_gets_into_its_group_says_so(sim, consumer):
+    found = consumer("t")
+    sim.kill(1)
+    began = sim.now()
+    with pytest.raises(KafkaTimeoutError, match="while the group is unjoined"):
+        found.read_to_end(timeout_ms=2000)
+    assert sim.now() - began == pytest.approx(2, abs=0.1)
+
+
+def test_pain_C5_iterating_ends_where_the_group_has_nothing_for_us(sim, consumer):
+    """More members than partitions: the idle time would never begin to count."""
+    sim.create_topic("one", 1)
+    options = {"session_timeout_ms": 60_000, "heartbeat_interval_ms": 500, "consumer_timeout_ms": 1000}
+    first, second = consumer("one", **options), consumer("one", **options)
+    while not (first.health().group_state == second.health().group_state == "stable"):
+        first.poll(50)
+        second.poll(50)
+    [idle] = [found for found in (first, second) if not found.assignment()]
+    began = sim.now()
+    assert list(idle) == []
+    assert sim.now() - began < 2

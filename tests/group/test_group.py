@@ -70,7 +70,7 @@ def test_who_subscribes_while_still_leaving_joins_again_afterwards(make):
 
 def test_partitions_by_hand_begin_at_what_is_committed_and_need_no_member(make):
     group = make()
-    group.assign_by_hand([A, B])
+    group.assign_by_hand([A, B], 0.0)
     assert [p.state for p in partitions(group)] == [PositionState.AWAITING_COMMITTED] * 2
     (request,) = group.step(1.0)
     assert request.api.__name__ == "FindCoordinatorRequest"
@@ -81,7 +81,7 @@ def test_partitions_by_hand_begin_at_what_is_committed_and_need_no_member(make):
 
 def test_positions_are_those_that_are_known_with_their_epochs(make):
     group = make()
-    group.assign_by_hand([A, B])
+    group.assign_by_hand([A, B], 0.0)
     partitions(group).require(A).place(PositionEvent.SEEK_VALIDATED, 7, 3)
     assert group.positions() == {A: OffsetAndMetadata(7, "", 3)}
     assert group.owns(A) and not group.owns(TopicPartition("t", 9))

@@ -48,6 +48,17 @@ class Iteration:
         self.after = taken + 1
         return self._records[taken]
 
+    def await_share(self, timeout_ms: float | None) -> None:
+        """Poll until the group has given us our share: before, there seems to be nothing to read to any end."""
+        shell = self._shell
+        group, seconds = shell.engine.group, shell.patience(timeout_ms)
+        deadline = shell.driver.now() + seconds
+        while group is not None and group.subscription.is_subscribed and not group.is_settled:
+            shell.poll(0, 1, {})
+            if shell.turn(deadline) >= deadline and not group.is_settled:
+                call: Call[None] = Call(f"read_to_end, while the group is {group.member.state.value}")
+                raise shell.engine.timeout_error(call, seconds)
+
     def read_to(
         self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> Iterator[ConsumerRecord[Any, Any]]:
@@ -87,9 +98,9 @@ class Iteration:
         """Poll until there are records, or ``consumer_timeout_ms`` has passed since fetching has begun to work."""
         shell = self._shell
         limit = shell.config.consumer_timeout_ms / 1000
-        answers, now = shell.engine.answers, shell.driver.now
+        now = shell.driver.now
         began = now()
-        counting = answers.completed > 0
+        counting = self._works()
         while True:
             seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
             handover = shell.poll(seconds, shell.config.max_poll_records)
@@ -97,8 +108,14 @@ class Iteration:
                 return handover
             if counting and now() >= began + limit:
                 raise StopIteration
-            if not counting and answers.completed:
+            if not counting and self._works():
                 counting, began = True, now()
+
+    def _works(self) -> bool:
+        """Return whether records would come if there were any: fetching works, or the group has none for us."""
+        engine = self._shell.engine
+        group = engine.group
+        return engine.answers.completed > 0 or (group is not None and group.is_settled and not engine.partitions)
 
     def _drive(self) -> bool:
         """Keep alive; return whether a callback is due, before which nothing more may be handed out."""

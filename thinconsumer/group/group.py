@@ -5,7 +5,7 @@ Owns no decision: discovery, membership, commits and the consumer's role each de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..assignors import GroupMetadata, PartitionAssignor
@@ -130,6 +130,11 @@ class Group:
                 yield error
 
     @property
+    def is_settled(self) -> bool:
+        """Whether we have the share that the group gives us, and no rebalance is on that we know of."""
+        return self.member.state is MemberState.STABLE
+
+    @property
     def held(self) -> str | None:
         """Why no records may be handed out now: we were away for so long that they may be somebody else's."""
         return self.member.held
@@ -188,9 +193,13 @@ class Group:
         if self.member.state in (MemberState.UNSUBSCRIBED, MemberState.LEAVING):
             self.member.subscribe("the consumer subscribed")
 
-    def assign_by_hand(self, tps: Iterable[TopicPartition]) -> None:
-        """Read these, from where the group has committed."""
+    def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
+        """Read these, from where the group has committed. No rebalance commits for those that go."""
         self.subscription.assign()
+        if self.auto_commit is not None:
+            kept = set(tps)
+            going = [p for p in self._partitions if p.tp not in kept]
+            self.auto_commit.commit_now(going, now + self._config.default_api_timeout_ms / 1000, now)
         self._partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
