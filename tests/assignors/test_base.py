@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from thinconsumer.assignors.base import Assignment, PartitionAssignor, RebalanceProtocol, by_topic, sort_key
+from thinconsumer.assignors.base import (
+    Assignment,
+    GroupMetadata,
+    PartitionAssignor,
+    RebalanceProtocol,
+    by_topic,
+    sort_key,
+)
 from thinconsumer.types import TopicPartition
 
 
@@ -13,6 +22,21 @@ def test_pain_E10_names_order_by_utf16_code_unit_as_in_java():
     names = ["b", "\ufffd", "\U0001f600", "a"]
     assert sorted(names, key=sort_key) == ["a", "b", "\U0001f600", "\ufffd"]
     assert sorted(names) != sorted(names, key=sort_key)
+
+
+@pytest.mark.parametrize("instance", [None, "here"])
+def test_group_metadata_is_what_confluent_kafkas_producer_takes(instance):
+    """As its own consumer says it, before it is in any group."""
+    confluent_kafka = pytest.importorskip("confluent_kafka")
+    more = {} if instance is None else {"group.instance.id": instance}
+    theirs = confluent_kafka.Consumer({"bootstrap.servers": "", "group.id": "gr\u00fcppe", "log_level": 0, **more})
+    assert GroupMetadata("gr\u00fcppe", -1, "", instance).for_confluent() == theirs.consumer_group_metadata()
+    theirs.close()
+
+
+def test_group_metadata_for_confluent_kafka_has_the_generation_and_the_member():
+    words = GroupMetadata("g", 258, "m-1").for_confluent()
+    assert words == b"CGMDv2:" + (258).to_bytes(4, sys.byteorder) + b"g\0m-1\0\1"
 
 
 def test_a_plug_in_is_eager_and_says_nothing_unless_told_otherwise():

@@ -7,6 +7,7 @@ leader. What it may keep, it is told about: ``on_assignment``.
 from __future__ import annotations
 
 import enum
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +19,27 @@ __all__ = ["Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtoco
 
 
 class GroupMetadata(NamedTuple):
-    """Who this member is, for transactional producers (KIP-447) and assignors. kafka-python's names.
+    """Who this member is, for transactional producers (KIP-447) and assignors. kafka-python's names, in its order.
 
-    ``generation_id`` is -1 and ``member_id`` empty while it is in no generation.
+    ``generation_id`` is -1 and ``member_id`` empty while it is in no generation. kafka-python's producer takes
+    ``kafka.ConsumerGroupMetadata(*metadata)``, confluent-kafka's takes ``metadata.for_confluent()``.
     """
 
     group_id: str
     generation_id: int = -1
     member_id: str = ""
     group_instance_id: str | None = None
+
+    def for_confluent(self) -> bytes:
+        """Return it as confluent-kafka's ``Producer.send_offsets_to_transaction`` wants it.
+
+        That takes what librdkafka has written of a consumer of its own, in a format that says its version and is
+        refused if it is another one.
+        """
+        instance = b"\1" if self.group_instance_id is None else b"\0" + self.group_instance_id.encode() + b"\0"
+        number = self.generation_id.to_bytes(4, sys.byteorder, signed=True)
+        names = self.group_id.encode() + b"\0" + self.member_id.encode() + b"\0"
+        return b"CGMDv2:" + number + names + instance
 
 
 class RebalanceProtocol(enum.Enum):
