@@ -99,6 +99,15 @@ def test_aborted_transactions_are_for_read_committed_only():
     assert at_the_end.aborted_transactions == []
 
 
+@pytest.mark.parametrize(("limit", "aborted"), [(3 * SIZE + 5, None), (3 * SIZE, [])])
+def test_no_room_and_too_little_are_two_ways_of_having_no_aborted_transactions(limit, aborted):
+    """Null and an empty list, as brokers have it."""
+    replicas = [Replica(0), Replica(1)]
+    rows, _ = read(replicas, [wanted(0), wanted(1)], isolation=Isolation.LAST_STABLE, max_bytes=limit)
+    assert [len(row.records) for row in rows] == [3 * SIZE, 0]
+    assert rows[1].aborted_transactions == aborted
+
+
 def test_of_very_many_aborted_transactions_only_those_in_what_is_sent_are_told():
     """Else every answer from the front of a long log would carry all of them."""
     many = [(n, n // 100) for n in range(1000)]

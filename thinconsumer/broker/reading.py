@@ -193,7 +193,8 @@ def _read(
     records = log.read(offset, end, size, at_least_one=at_least_one)
     row = _idle(partition, request, terms)
     if not at_least_one and _first_is_cut(records):
-        row.aborted_transactions = None
+        if size:  # else Kafka has not even tried
+            row.aborted_transactions = None
         return row, True  # there is more than the client can take: no reason to wait
     row.records = records
     if terms.isolation is Isolation.LAST_STABLE:
