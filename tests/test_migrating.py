@@ -1,0 +1,168 @@
+"""Programs written for kafka-python run unchanged but for their imports, and come to the same end as with it."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+
+import kafka
+import pytest
+from kafka.structs import OffsetAndMetadata
+
+import thinconsumer
+from thinconsumer.broker import BrokerProcess
+
+#: What ``from kafka import ...`` and ``from kafka.structs import ...`` gave, and what takes its place.
+THEIRS = SimpleNamespace(
+    KafkaConsumer=kafka.KafkaConsumer,
+    TopicPartition=kafka.TopicPartition,
+    OffsetAndMetadata=OffsetAndMetadata,
+    ConsumerRebalanceListener=kafka.ConsumerRebalanceListener,
+)
+OURS = SimpleNamespace(
+    KafkaConsumer=thinconsumer.Consumer,
+    TopicPartition=thinconsumer.TopicPartition,
+    OffsetAndMetadata=thinconsumer.OffsetAndMetadata,
+    ConsumerRebalanceListener=thinconsumer.RebalanceListener,
+)
+PARTITIONS, EACH = 3, 6
+NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with BrokerProcess() as process:
+        yield process
+
+
+@pytest.fixture
+def both(broker):
+    """Run a program with either library, each on a topic of its own: what it returned, and what it committed."""
+
+    def run(program):
+        ends = []
+        for library in (THEIRS, OURS):
+            topic = f"orders-{next(NUMBERS)}"
+            broker.create_topic(topic, PARTITIONS)
+            for partition in range(PARTITIONS):
+                broker.produce(topic, [f"{partition}/{number}".encode() for number in range(EACH)], partition)
+            result = program(library, broker, topic)
+            ends.append((result, committed(broker, topic)))
+        return ends
+
+    return run
+
+
+def committed(broker, topic):
+    """How far each partition's group is; all programs have one of their topic's name."""
+    with thinconsumer.Consumer(bootstrap_servers=broker.bootstrap_servers, group_id=topic) as consumer:
+        return [consumer.committed(thinconsumer.TopicPartition(topic, number)) for number in range(PARTITIONS)]
+
+
+def poll_and_commit(lib, broker, topic):
+    """Two runs, as of a program that is started again: each record's offset is committed after its work."""
+
+    def work(count):
+        consumer = lib.KafkaConsumer(
+            topic,
+            bootstrap_servers=[broker.bootstrap_servers],
+            group_id=topic,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            max_poll_records=5,
+            value_deserializer=lambda data: data.decode(),
+        )
+        done = []
+        while len(done) < count:
+            for tp, messages in consumer.poll(timeout_ms=1000).items():
+                for message in messages:
+                    done.append((tp.partition, message.offset, message.value))
+                    consumer.commit({tp: lib.OffsetAndMetadata(message.offset + 1, "", -1)})
+        consumer.close()
+        return sorted(done)
+
+    first = work(PARTITIONS * EACH)
+    for partition in range(PARTITIONS):
+        broker.produce(topic, [b"more"], partition)
+    return first, work(PARTITIONS)
+
+
+def iterate(lib, broker, topic):
+    """The shortest program there is: everything by itself, until nothing comes any more."""
+    consumer = lib.KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=2000,
+        auto_commit_interval_ms=100,
+    )
+    values = [message.value for message in consumer]
+    consumer.close()
+    return sorted(values)
+
+
+def listen_and_seek(lib, broker, topic):
+    """Positions are kept elsewhere: the listener goes there, and the program goes back once."""
+    heard = []
+
+    class Listener(lib.ConsumerRebalanceListener):
+        def on_partitions_assigned(self, assigned):
+            heard.append(("assigned", sorted(tp.partition for tp in assigned)))
+            for tp in assigned:
+                consumer.seek(tp, EACH - 2)
+
+        def on_partitions_revoked(self, revoked):
+            heard.append(("revoked", sorted(tp.partition for tp in revoked)))
+
+    def read(count):
+        found = []
+        while len(found) < count:
+            for messages in consumer.poll(timeout_ms=500, max_records=4).values():
+                found += [(message.partition, message.offset) for message in messages]
+        return sorted(found)
+
+    consumer = lib.KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=topic, enable_auto_commit=False)
+    consumer.subscribe(topics=[topic], listener=Listener())
+    last = read(PARTITIONS * 2)
+    assert consumer.subscription() == {topic}
+    one = lib.TopicPartition(topic, 1)
+    consumer.pause(lib.TopicPartition(topic, 0))
+    consumer.seek_to_beginning(one)
+    again = read(EACH)
+    consumer.resume(*consumer.paused())
+    ends = consumer.end_offsets([one])
+    where = [consumer.position(tp) for tp in sorted(consumer.assignment())]
+    end = last, again, ends[one], where, consumer.committed(one), [what for what in heard if what[1]]
+    consumer.close()
+    return end
+
+
+ALL = [(partition, offset, f"{partition}/{offset}") for partition in range(PARTITIONS) for offset in range(EACH)]
+
+
+@pytest.mark.filterwarnings("ignore:value_deserializer does not implement:DeprecationWarning")  # kafka-python's own
+def test_a_poll_loop_that_commits_by_hand(both):
+    """Each record once over two runs, and the group's offsets at the ends."""
+    theirs, ours = both(poll_and_commit)
+    assert ours == theirs
+    assert ours == ((ALL, [(partition, EACH, "more") for partition in range(PARTITIONS)]), [EACH + 1] * PARTITIONS)
+
+
+def test_an_iteration_with_auto_commit(both):
+    """All records, and all of them committed by close()."""
+    theirs, ours = both(iterate)
+    assert ours == theirs
+    assert ours == ([value.encode() for _, _, value in ALL], [EACH] * PARTITIONS)
+
+
+def test_a_listener_that_seeks(both):
+    """What is read after seeking, what was heard, and nothing committed."""
+    theirs, ours = both(listen_and_seek)
+    assert ours == theirs
+    (last, again, end, where, nothing, heard), offsets = ours
+    assert last == [(partition, offset) for partition in range(PARTITIONS) for offset in (EACH - 2, EACH - 1)]
+    assert again == [(1, offset) for offset in range(EACH)]
+    assert (end, where, nothing) == (EACH, [EACH] * PARTITIONS, None)
+    assert heard == [("assigned", [0, 1, 2])]
+    assert offsets == [None] * PARTITIONS
