@@ -21,7 +21,7 @@ from thinconsumer.testing.simulation import swarm as swarm_module
 from thinconsumer.testing.simulation.knobs import Knobs
 
 SEEDS = 150
-BLOCK = 15
+BLOCK = 5
 #: What 150 worlds have to bring about at least: about half of what they did when this was written.
 MINIMUMS = {
     "records": 170_000,
