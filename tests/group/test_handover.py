@@ -186,6 +186,48 @@ def test_ctrl_c_in_a_revoked_callback_comes_out_and_it_runs_once(make, story, pa
     assert A not in partitions and handover.error is None
 
 
+class Interrupted(Partitions):
+    """Is struck by Ctrl-C once, right before or after it assigns, as told."""
+
+    strikes = None
+
+    def assign(self, *args, **more):
+        strikes, self.strikes = self.strikes, None
+        if strikes == "before":
+            raise KeyboardInterrupt
+        super().assign(*args, **more)
+        if strikes == "after":
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted():
+    return Interrupted()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_interrupted_as_it_lets_go_nothing_is_revoked_twice(interrupted, story, commits, when):
+    handover = Handover(interrupted, commits, None, lambda: Listener(story))
+    interrupted.assign([A, B])
+    interrupted.strikes = when
+    with pytest.raises(KeyboardInterrupt):
+        give_up(handover, {A})
+    give_up(handover, {A})
+    assert story == [("revoked", {A})] and interrupted.tps() == {B}
+
+
+def test_interrupted_as_it_takes_over_what_is_new_is_told_all_the_same(interrupted, story, commits):
+    """Else nobody would ever end the wait for its callback: it would be owned and never read."""
+    handover = Handover(interrupted, commits, None, lambda: Listener(story))
+    interrupted.strikes = "after"
+    with pytest.raises(KeyboardInterrupt):
+        handover.take_over([A, B])
+    handover.take_over([A, B])
+    handover.tell_assigned()
+    assert story == [("assigned", {A, B})]
+    assert all(p.state is PositionState.AWAITING_COMMITTED for p in interrupted)
+
+
 def test_without_auto_commit_and_after_exceptions_nothing_is_committed(make, story):
     for handover in (make(auto_commit=False), make()):
         handover.commits_by_itself = False

@@ -119,7 +119,8 @@ class Handover:
         before = self._partitions.tps()
         self._partitions.assign(tps, start=PositionState.AWAITING_CALLBACK)
         for partition in self._partitions:
-            if partition.tp not in before:
+            # By its state, too: an interrupt may have struck an earlier attempt between the two.
+            if partition.tp not in before or partition.state is PositionState.AWAITING_CALLBACK:
                 partition.callback_pending = True
 
     def tell_assigned(self) -> None:
@@ -152,5 +153,6 @@ class Handover:
 
     def _let_go(self) -> None:
         going = {p.tp for p in self._going}
-        self.start_over()
+        # In this order: interrupted in between this is done again, and not all that led to it as well.
         self._partitions.assign([p.tp for p in self._partitions if p.tp not in going])
+        self.start_over()
