@@ -73,6 +73,33 @@ def test_what_is_said_of_the_search_for_the_coordinator_is_not_said_of_us(world,
     assert error.reason == "coordinator" and error.retriable and "FindCoordinator" in str(error)
 
 
+def test_a_mark_waits_for_what_was_there_before_it_and_for_nothing_else(world):
+    """Who gives partitions up while others go on being committed would else wait for as long as that goes on."""
+    assert world.commits.mark().done
+    world.add((A, 1))
+    first = world.one()
+    world.add((B, 1))
+    mark = world.commits.mark()
+    world.add((C, 1))
+    world.answer(first)
+    assert not mark.done
+    second = world.one()
+    assert second.offsets == {B: 1, C: 1}
+    world.add((C, 2))
+    world.answer(second)
+    assert mark.done and not world.commits.idle
+    mark.result()
+
+
+def test_a_commit_that_the_rebalance_has_refused_to_the_end_says_so(world):
+    call = world.add((A, 7), seconds=0.1)
+    world.answer(world.one(), Code.REBALANCE_IN_PROGRESS)
+    world.now += 0.1
+    world.sent()
+    error = failure(call)
+    assert isinstance(error, RebalanceInProgressError) and error.retriable
+
+
 def test_answer_after_the_deadline_still_counts_for_others(world):
     """And settles nothing twice."""
     heard = []

@@ -17,6 +17,21 @@ class Commits:
 
     idle = True
 
+    def mark(self):
+        """Return what settles when everything is idle."""
+        return Mark(self)
+
+
+class Mark:
+    """What waits for that."""
+
+    def __init__(self, commits):
+        self._commits = commits
+
+    @property
+    def done(self):
+        return self._commits.idle
+
 
 class AutoCommit:
     """Notes what it is told to commit, and until when."""

@@ -135,6 +135,10 @@ class Commits:
             self._queue.give_up(pending, self._failure(*self._standing.outside(), self._now))
         return pending.call
 
+    def mark(self) -> Call[None]:
+        """Return what settles when everything added so far has; what is added later does not hold it up."""
+        return self.add({}, NEVER)
+
     # -- the manager
 
     def step(self, now: float) -> list[Request]:
@@ -222,6 +226,8 @@ class Commits:
         if self._coordinator.target(CHANNEL) is None:
             last = self._coordinator.last_error or last
             return self._failure("coordinator", f"no coordinator in time{_because(last)}", now, last)
+        if getattr(last, "code", None) == Code.REBALANCE_IN_PROGRESS:
+            return self._failure("rebalance_in_progress", f"not within the call's time{_because(last)}", now, last)
         return self._failure("timeout", f"not within the call's time{_because(last)}", now, last)
 
     def _fail_without_coordinator(self, now: float) -> None:

@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from ..calls import Call
 from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER
 from ..types import TopicPartition
@@ -46,6 +47,8 @@ class Handover:
         self.state = GivingUp.IDLE
         self._going: list[Partition] = []
         self._until = -NEVER
+        #: What was to be committed when the waiting began. Those who keep partitions go on committing, all the time.
+        self._awaited: Call[None] = Call("committing")
         #: What a revoked or lost callback raised: the rejoin goes on, then the poll raises it.
         self.error: Exception | None = None
         #: Whether what was delivered is committed; not after an exception, when it may not have been processed.
@@ -80,7 +83,8 @@ class Handover:
             self._tell(hear_revoked)
             return False  # time has passed in there, and what was committed has not been sent yet
         if self._until == NEVER:
-            self._until = now + PATIENCE  # from here on: the callback may have taken as long itself
+            # From here on: the callback may have taken as long itself, and has left what is to be committed.
+            self._wait(GivingUp.DRAINING, now + PATIENCE)
         if not self._through(now, by):
             return False
         self._let_go()
@@ -109,7 +113,7 @@ class Handover:
 
         To go on then is work for who called: whoever waits inside a callback cannot, and must not be woken for it.
         """
-        waits = self.state in (GivingUp.COMMITTING, GivingUp.DRAINING) and not self._commits.idle
+        waits = self.state in (GivingUp.COMMITTING, GivingUp.DRAINING) and not self._awaited.done
         return self._until if waits and now < self._until else NEVER
 
     # -- taking over
@@ -137,10 +141,11 @@ class Handover:
     def _wait(self, state: GivingUp, until: float) -> None:
         self.state = state
         self._until = until
+        self._awaited = self._commits.mark()
 
     def _through(self, now: float, by: float) -> bool:
         self._until = min(self._until, by)  # it may have been begun by a poll, and close() has less time
-        return self._commits.idle or now >= self._until
+        return self._awaited.done or now >= self._until
 
     def _tell(self, hear: Callable[[Any, Collection[TopicPartition]], None]) -> None:
         self._hear(hear, [p.tp for p in self._going])
