@@ -104,9 +104,14 @@ class Member:
 class World:
     """See the module."""
 
-    def __init__(self, caplog, *, style=EAGER, seed=1, brokers=3, partitions=3, **options):
+    def __init__(self, caplog, *, style=EAGER, seed=1, brokers=3, partitions=3, config=None, **options):
         self.sim = Simulation(
-            seed, brokers, {TOPIC: partitions}, config={"offsets.topic.num.partitions": 1}, traced=False, checkers=()
+            seed,
+            brokers,
+            {TOPIC: partitions},
+            config={"offsets.topic.num.partitions": 1, **(config or {})},
+            traced=False,
+            checkers=(),
         )
         self.caplog = caplog
         caplog.set_level(logging.INFO, "thinconsumer")
@@ -115,6 +120,7 @@ class World:
         self.said = []  #: What reached a broker: when, from whom, which API, the request.
         self.written = []
         self.stop_writing = False
+        self.commits = True  #: Whether members commit by hand, all the time.
         self.rules = []
         self.subject = self.other = None
         self._numbers = itertools.count()
@@ -172,7 +178,7 @@ class World:
         before = len(self.caplog.records)
         failed = self.other.poll(0)
         assert not failed, self.other.raised
-        if self.now() >= self._other_commits_at:
+        if self.commits and self.now() >= self._other_commits_at:
             self._other_commits_at = self.now() + 1.0
             self.other.commit_async()
         self._other_lines.update(map(id, self.caplog.records[before:]))
@@ -208,7 +214,7 @@ class World:
                 continue
             before = self.now()
             failed = self.subject.poll(200)
-            if self.now() >= self._next_commit:
+            if self.commits and self.now() >= self._next_commit:
                 self._next_commit = self.now() + 0.5
                 self.subject.commit_async()
             if failed and self.now() - before < PAUSE:
@@ -256,12 +262,19 @@ class World:
         """Return when the subject asked any of these of anybody."""
         return [at for at, who, name, _ in self.said if who == "subject" and name in apis]
 
-    def lines(self):
-        """Return the log lines at INFO and above that the subject, or both, gave rise to."""
+    def forget_member(self, member_id):
+        """Have the coordinator know this member no more."""
+        leaving = [MemberIdentity(member_id=member_id)]
+        for node in self.sim.cluster.nodes.values():
+            node.groups.leave(GROUP, leaving, lambda response: None)
+        self.sim.touched()
+
+    def lines(self, level="INFO"):
+        """Return the log lines at this level and above that the subject, or both, gave rise to."""
         return [
             record.getMessage()
             for record in self.caplog.records
-            if record.levelno >= logging.INFO
+            if record.levelno >= getattr(logging, level)
             and not record.name.startswith("thinconsumer.broker")
             and id(record) not in self._other_lines
         ]
@@ -293,7 +306,8 @@ class World:
         self.heal()
         self.stop_writing = self.other_is_gone = True
         for member in self.members():
-            member.consumer.close(timeout_ms=1000)
+            if member.consumer is not None:
+                member.consumer.close(timeout_ms=1000)
 
 
 @pytest.fixture

@@ -235,3 +235,17 @@ def test_pain_B1_from_the_very_first(make_world, busiest_second, api, fault, tim
     for asked in APIS:
         assert busiest_second(world.asked(asked)) <= BUSY[asked], world.story()
     world.finish()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_pain_J1_closing_takes_no_longer_than_it_may_and_raises_nothing(make_world, fault):
+    """Whatever becomes of the goodbye, others take over: at once, or when the session ends."""
+    world = make_world(style=COOPERATIVE).join()
+    world.break_(LEAVE, FAULTS[fault])
+    began = world.now()
+    world.subject.consumer.close(timeout_ms=2000)
+    assert world.now() - began <= 2.5
+    assert world.subject.listener.heard == ["revoked"] and world.subject.listener.owned == set()
+    world.subject.consumer = None
+    world.sim.run_for(1.0 + 3.0 if fault == "answer lost" else SESSION + 3.0)
+    assert len(world.other.listener.owned) == world.partitions
