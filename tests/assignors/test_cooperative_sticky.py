@@ -135,7 +135,14 @@ def test_partitions_move_to_where_they_can_be_read_within_the_rack(cluster, memb
 
 @pytest.mark.parametrize(
     ("field", "data", "generation"),
-    [(6, b"\0\0\0\4", 6), (-1, b"\0\0\0\6", 6), (-1, b"\0\0\0", -1), (-1, None, -1), (-1, b"", -1)],
+    [
+        (6, b"\0\0\0\4", 6),
+        (0, b"\0\0\0\6", 0),
+        (-1, b"\0\0\0\6", 6),
+        (-1, b"\0\0\0", -1),
+        (-1, None, -1),
+        (-1, b"", -1),
+    ],
 )
 def test_the_generation_is_in_the_subscription_or_else_in_user_data(cluster, member, words, field, data, generation):
     """KIP-792 put it into the subscription; before, the assignor sent it by itself. ``b`` claims the same, since 5."""

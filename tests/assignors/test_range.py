@@ -36,6 +36,20 @@ def test_racks_do_not_part_equal_numbers_of_topics_that_belong_together(cluster,
     assert words(plan) == {"m": "t-1 u-1", "n": "t-0 u-0"}
     plan = RangeAssignor().assign(cluster(t="b a", u="a b"), members)
     assert words(plan) == {"m": "t-0 u-0", "n": "t-1 u-1"}
+    plan = RangeAssignor().assign(cluster(t="b a b a", u="b a b a"), members)
+    assert words(plan) == {"m": "t-1 t-3 u-1 u-3", "n": "t-0 t-2 u-0 u-2"}
+
+
+def test_one_extra_partition_goes_to_whom_more_fits(cluster, member, words):
+    members = {"m": member("t u", rack="b"), "n": member("t u", rack="a")}
+    plan = RangeAssignor().assign(cluster(t="a a b", u="a a b"), members)
+    assert words(plan) == {"m": "t-2 u-2", "n": "t-0 t-1 u-0 u-1"}
+
+
+def test_a_topic_that_is_everywhere_keeps_its_runs_beside_one_that_is_not(cluster, member, words):
+    members = {"m": member("t u", rack="c"), "n": member("t u", rack="a")}
+    plan = RangeAssignor().assign(cluster(t="ab ab", u="a b b"), members)
+    assert words(plan) == {"m": "t-0 u-1 u-2", "n": "t-1 u-0"}
 
 
 def test_replicas_everywhere_or_members_elsewhere_leave_the_runs_alone(cluster, member, words):
