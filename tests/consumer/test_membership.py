@@ -264,3 +264,29 @@ def test_whoever_waits_in_a_poll_polls_all_that_time(sim, member):
     assert found.listener.heard == [("assigned", [0, 1])]
     asked = member()
     assert asked.committed(TP) == 3, "the auto-commit came due while it waited"
+
+
+def test_pain_A1_after_too_long_an_absence_nothing_is_committed_that_may_be_anothers(sim, member, caplog):
+    """One warning, in numbers; no commit that can only be refused, and be complained of as well."""
+    sim.produce("t", 0, [b"x"] * 3)
+    found = member(session_timeout_ms=10_000, auto_commit_interval_ms=100)
+    while not found.poll(50):
+        pass
+    sim.run_for(12)
+    for _ in range(50):
+        found.poll(50)
+    assert found.listener.heard == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])]
+    warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING and "thinc" in r.name]
+    assert len(warnings) == 1 and "12.0 s between polls, session_timeout_ms=10000" in warnings[0]
+
+
+@pytest.mark.parametrize("call", ["close", "unsubscribe"])
+def test_leaving_with_nothing_to_commit_waits_for_nothing(sim, member, call):
+    """The fetch that is parked at a broker, for one, or the next heartbeat."""
+    found = member(enable_auto_commit=False, fetch_max_wait_ms=20_000, heartbeat_interval_ms=3000)
+    settle(found)
+    for _ in range(20):
+        found.poll(20)
+    began = sim.now()
+    getattr(found, call)()
+    assert sim.now() - began < 0.3, "which is what close() grants the fetch sessions"

@@ -125,7 +125,8 @@ class Membership:
         now = shell.driver.now()
         group.handover.commits_by_itself = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
-            now = shell.step_once(deadline)
+            # Only commits are worth waiting for. Else this would last until anything happens: the next heartbeat, say.
+            now = shell.step_once(now if group.commits.idle else deadline)
         group.handover.commits_by_itself = group.auto_commit is not None
         self._drain(deadline)
 

@@ -103,8 +103,9 @@ class Group:
     def polled(self, now: float) -> None:
         """Note that the user polls: what earlier polls returned counts as processed."""
         self._polled_at = now
+        self.member.attended(now)  # first: after too long an absence a commit may be refused, and waits for the answer
         self.member.polled(now)
-        if self.auto_commit is not None:
+        if self.auto_commit is not None and self.member.held is None:
             self.auto_commit.poll(now)
 
     def has_work(self, now: float) -> bool:
