@@ -83,6 +83,23 @@ def test_the_driver_is_wanted_until_it_has_looked(road):
     assert not road.route.has_news  # though nothing of it has been sent
 
 
+def test_a_refusal_that_nobody_has_looked_at_is_news(road):
+    """On loopback a connection may be refused while it is dialled, in the last thing that a call does: requests that
+    waited for it then stood still until the caller's deadline."""
+    request = road.send()
+    road.step()
+    road.resolve(V4)
+    road.step()
+    road.dialled()
+    road.route.link.data_to_send()
+    assert not road.route.has_news
+    road.route.link.connection_lost(KafkaConnectionError("connection refused"), road.now)
+    assert road.route.has_news
+    road.step()
+    assert not road.route.has_news
+    assert "connection refused" in str(road.answer_to(request).error)
+
+
 def test_the_setup_timeout_grows_with_failures(road):
     """KIP-601: 10 s, 20 s, 30 s, with a fifth of jitter."""
     seen = []
