@@ -38,6 +38,10 @@ def _thin(strategy: str) -> dict[str, Any]:
     }
 
 
+def _thin_auto(strategy: str) -> dict[str, Any]:
+    return {**_thin(strategy), "enable_auto_commit": True, "auto_commit_interval_ms": 50}
+
+
 def _kafka_python(strategy: str) -> dict[str, Any]:
     return {
         "session_timeout_ms": SESSION_MS,
@@ -68,6 +72,7 @@ def _java(strategy: str) -> dict[str, Any]:
 
 OPTIONS: Mapping[str, Callable[[str], dict[str, Any]]] = {
     "thin": _thin,
+    "thinauto": _thin_auto,
     "kafkapython": _kafka_python,
     "confluent": _confluent,
     "java": _java,
@@ -182,7 +187,7 @@ class Crew:
         name = f"{kind}-{len(self.members) + 1}"
         diary = self._folder / f"{name}.diary"
         command = self._command(kind, diary, {**OPTIONS[kind](strategy), **options})
-        paths = [str(Path(thinconsumer.__file__).parents[1])] if kind == "thin" else []
+        paths = [str(Path(thinconsumer.__file__).parents[1])] if kind.startswith("thin") else []
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
         with (self._folder / f"{name}.log").open("wb") as output:
             process = subprocess.Popen(
@@ -262,7 +267,7 @@ class Crew:
     def describe(self) -> str:
         """Return what happened, and who owns what."""
         owners = [f"{m.name}{'' if m.alive else ' (gone)'} owns {sorted(m.owned)}" for m in self.members]
-        logs = [f"--- {m.name}\n{self.log_of(m)}" for m in self.members if m.kind == "thin"]
+        logs = [f"--- {m.name}\n{self.log_of(m)}" for m in self.members if m.kind.startswith("thin")]
         return "\n".join([*self.log, *owners, *logs])
 
     # -- inside
@@ -284,4 +289,4 @@ class Crew:
             "topic": self._topic,
             "options": dict(options),
         }
-        return [sys.executable, str(MEMBERS / f"{kind}.py"), json.dumps(told)]
+        return [sys.executable, str(MEMBERS / f"{kind.removesuffix('auto')}.py"), json.dumps(told)]

@@ -79,11 +79,14 @@ class Ledger:
         found += [Stint(partition, member, since) for (member, partition), since in owned.items()]
         return sorted(found, key=lambda stint: (stint.partition, stint.since))
 
-    def gaps(self) -> list[tuple[float, Stint, Stint]]:
-        """Return how long each partition was nobody's, the longest first, with who had it before and after."""
+    def gaps(self, since: float = 0.0) -> list[tuple[float, Stint, Stint]]:
+        """Return how long each partition was nobody's, the longest first, with who had it before and after.
+
+        What began before ``since`` is left out: while the first members start, it is their starting that is measured.
+        """
         found = []
         for before, after in self._neighbours():
-            if after.since > before.until:
+            if after.since > before.until >= since:
                 found.append((after.since - before.until, before, after))
         return sorted(found, reverse=True)
 

@@ -1,4 +1,7 @@
-"""A member of thinconsumer: commits in the background after every poll, and in its listener before partitions leave."""
+"""A member of thinconsumer: commits in the background after every poll, and in its listener before partitions leave.
+
+With ``enable_auto_commit`` among its options it leaves both to the consumer.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,9 @@ class Member:
             bootstrap_servers=self.settings["bootstrap"],
             group_id=self.settings["group"],
             auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            **self.settings["options"],
+            **{"enable_auto_commit": False, **self.settings["options"]},
         )
+        self.commits = not self.consumer.config.enable_auto_commit
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         self.diary.say("assigned", sorted(tp.partition for tp in assigned))
@@ -32,7 +35,8 @@ class Member:
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
         began = time.monotonic()
         try:
-            self.consumer.commit(timeout_ms=5000)
+            if self.commits:
+                self.consumer.commit(timeout_ms=5000)
         except KafkaError as error:
             self.diary.say("trouble", [f"{time.monotonic() - began:.3f}", repr(error)])
         self.diary.say("revoked", sorted(tp.partition for tp in revoked))
@@ -56,7 +60,7 @@ class Member:
                 self.diary.say("slow", [f"{took:.3f}"])
             for tp, records in found.items():
                 self.diary.say("records", [tp.partition, *(record.offset for record in records)])
-            if found:
+            if found and self.commits:
                 self.consumer.commit_async(callback=self.committed)
         self.diary.say("leaving")
         with contextlib.suppress(KafkaError):
