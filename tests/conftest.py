@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import selectors
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,11 @@ SELECTORS = {
     "select": "SelectSelector",
     "default": "DefaultSelector",
 }
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell that runs us in the background has us ignore Ctrl-C, and so would every program that is tested with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

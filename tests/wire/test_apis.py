@@ -10,7 +10,7 @@ import thinconsumer.wire
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.fetch import FetchRequest
 
-MACHINERY = {
+MACHINERY = {"consumer_protocol", 
     "apis", "decoding", "encoding", "error_codes", "header", "message", "primitives", "schema", "source",
 }  # fmt: skip
 
