@@ -203,3 +203,10 @@ def test_after_closing_nothing_works_but_closing_again(sim, worker):
     ann.close()
     with pytest.raises(IllegalStateError, match="closed"):
         ann.poll(0)
+
+
+def test_who_waits_in_a_poll_for_longer_than_the_limit_stays(sim, worker):
+    ann = worker("ann", session_timeout_ms=6000, max_poll_interval_ms=6000)
+    settle(sim, ann)
+    ann.poll(20_000)
+    assert ann.is_stable and ann.heard == ["perform", "complete"]

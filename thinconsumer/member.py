@@ -128,6 +128,7 @@ class GroupMember(ClientShell, ABC):
         self._member.polled(now)
         now = self._step(now)
         while True:
+            self._member.polled(now)  # who waits in here is there all that time, and it may be longer than the limit
             while self._member.has_work(now) and self._member.work(now):
                 now = self._step(self._driver.now())
             error = self._member.error or self._coordinator.error
