@@ -118,9 +118,13 @@ def test_truncated_above_the_position_gives_up_only_what_was_buffered(in_doubt, 
     assert world.fetch().asked()[a.tp].fetch_offset == 100
 
 
+@pytest.mark.parametrize("first", [(4, 120), (4, 90)])
 @pytest.mark.parametrize(("end", "position"), [((3, 80), 80), ((3, 100), 100)])
-def test_a_position_older_than_what_was_buffered_is_asked_about_by_its_own_epoch(world, kit, end, position):
-    """The logs part within the buffer, as far as its epoch can tell; they may have parted below the position before."""
+def test_a_position_older_than_what_was_buffered_is_asked_about_by_its_own_epoch(world, kit, end, position, first):
+    """The logs part where the epoch of what is buffered can tell; they may have parted below the position before that.
+
+    Where the first answer is below the position, too, there may be records before it that nobody was given.
+    """
     [a] = world.simple(100, leader=1, epoch=3)
     world.cluster({a.tp: (1, 5)})
     world.validations()[0].epoch_ends({a.tp: (3, 100)})
@@ -128,7 +132,7 @@ def test_a_position_older_than_what_was_buffered_is_asked_about_by_its_own_epoch
     world.cluster({a.tp: (2, 8)})
     [sent] = world.validations()
     assert sent.epochs() == {a.tp: (8, 5)}
-    sent.epoch_ends({a.tp: (4, 120)})
+    sent.epoch_ends({a.tp: first})
     assert a.state is PositionState.VALIDATING and world.collector.gather(99).count == 0
     [sent] = world.validations()
     assert sent.epochs() == {a.tp: (8, 3)}

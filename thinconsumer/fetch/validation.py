@@ -203,16 +203,15 @@ class Validation:
         epoch, is_known = partition.cursor.epoch, data.end_offset >= 0 and data.leader_epoch >= 0
         if is_known and data.end_offset >= received:
             partition.move(PositionEvent.VALIDATED)
+        elif is_known and 0 <= epoch < data.leader_epoch:
+            # That epoch lies between what was handed out and what was received, and may have begun below the position:
+            # only the question about the position's own epoch can tell. What was buffered is partly gone.
+            partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
         elif epoch < 0 or (is_known and data.end_offset >= position):
             # Handed over: all still there, or nothing since the user said where to begin. Buffered: partly gone, so the
             # buffer goes and is fetched again.
             log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
-            if 0 <= epoch < data.leader_epoch:
-                # That epoch lies between what was handed out and what was received, and may have begun below the
-                # position: only the question about the position's own epoch can tell.
-                partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
-            else:
-                partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
+            partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:
             self._truncated(partition, data if is_known else None)
 
