@@ -170,3 +170,18 @@ def test_what_hangs_without_its_coordinator_is_aborted_in_the_end():
     assert not desk.logs()[0].open_transactions()
     assert desk.sim.brokers.truth(TPS[0]).is_hidden(at, desk.logs()[0].latest_epoch)
     assert desk.events()[-1] == "aborted"
+
+
+def test_what_hangs_on_a_follower_only_is_aborted_as_well():
+    """Its records were deleted before who leads now copied anything; who reads from the follower would wait for ever."""
+    desk = Desk(brokers=2, seed=3)
+    sim, tp = desk.sim, TPS[0]
+    row = sim.cluster.controller.image.partition(*tp)
+    assert set(row.replicas) == {1, 2}
+    follower = sim.cluster.nodes[3 - row.leader].partitions[tp]
+    desk.run()
+    desk.finish()
+    follower.log._producers.transactions.begin(77, 0)
+    assert not desk.scribe.finish()
+    assert desk.finish() == 1
+    assert not follower.log.open_transactions()

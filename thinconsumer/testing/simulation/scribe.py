@@ -168,12 +168,18 @@ class Scribe(Actor):
             self._over(transaction)
 
     def _abort_hanging(self, tp: TopicPartition) -> int:
-        """Abort what an unclean election has left open, by losing a marker; return how many there were."""
+        """Abort what an unclean election has left open, by losing a marker; return how many there were.
+
+        On any replica: one may have a transaction open whose records were deleted before the leader copied anything,
+        and readers that follow racks would wait there for ever.
+        """
         try:
             leader = self._cluster().leader(tp)
         except LookupError:
             return 1
-        hanging = list(leader.log.open_transactions())
+        others = [node.partitions[tp] for node in self._cluster().nodes.values() if tp in node.partitions]
+        logs = [replica.log for replica in (leader, *others)]
+        hanging = dict.fromkeys(producer_id for log in logs for producer_id in log.open_transactions())
         for producer_id in hanging:
             self.world.trace.add(self.name, "", "aborted", "producer %d, hanging in %s-%d", producer_id, *tp)
             leader.append_marker(producer_id, 0, False, 0, lambda code: None)
