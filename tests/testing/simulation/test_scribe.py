@@ -173,7 +173,7 @@ def test_what_hangs_without_its_coordinator_is_aborted_in_the_end():
 
 
 def test_what_hangs_on_a_follower_only_is_aborted_as_well():
-    """Its records were deleted before who leads now copied anything; who reads from the follower would wait for ever."""
+    """Its records were deleted before who leads now copied anything; who reads from the follower would wait."""
     desk = Desk(brokers=2, seed=3)
     sim, tp = desk.sim, TPS[0]
     row = sim.cluster.controller.image.partition(*tp)
