@@ -290,3 +290,20 @@ def test_leaving_with_nothing_to_commit_waits_for_nothing(sim, member, call):
     began = sim.now()
     getattr(found, call)()
     assert sim.now() - began < 0.3, "which is what close() grants the fetch sessions"
+
+
+@pytest.mark.parametrize("style", ["range", "cooperative-sticky"])
+def test_a_leader_that_closes_between_join_and_sync_still_plans(sim, member, style):
+    """Else its commit waits for a sync that nobody hands in, and the whole group waits with it."""
+    found = member(style, enable_auto_commit=False)
+    settle(found)
+    found.enforce_rebalance()
+    while found.health().group_state != "completing rebalance":
+        found.poll(0)
+        sim.run_for(0.005)
+        found.drive()  # takes the answer to the join, and does not plan
+    found.commit_async({TP: 1})
+    began = sim.now()
+    found.close()
+    assert sim.now() - began < 1
+    assert member(style).committed(TP) == 1

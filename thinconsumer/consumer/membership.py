@@ -14,6 +14,7 @@ from ..assignors import PartitionAssignor
 from ..assignors.registry import create
 from ..config import ConsumerConfig
 from ..errors import IllegalStateError, KafkaError
+from ..group.classic.states import MemberState
 from ..types import OffsetAndMetadata, TopicPartition
 from .meters import CALLBACKS
 
@@ -126,7 +127,7 @@ class Membership:
         group.handover.commits_by_itself = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
             # Only commits are worth waiting for. Else this would last until anything happens: the next heartbeat, say.
-            now = shell.step_once(now if group.commits.idle else deadline)
+            now = self._step(now, now if group.commits.idle else deadline)
         group.handover.commits_by_itself = group.auto_commit is not None
         self._drain(deadline)
 
@@ -142,8 +143,19 @@ class Membership:
         shell, group = self._shell, self.group
         now = shell.driver.now()
         while not group.commits.idle and now < deadline:
-            now = shell.step_once(deadline)
+            now = self._step(now, deadline)
         self.tell_committed()
+
+    def _step(self, now: float, deadline: float) -> float:
+        """Step while all is given up. A leader plans even then: until the sync no commit is taken, nor can others go on."""
+        shell, group = self._shell, self.group
+        if group.member.state is MemberState.COMPLETING_REBALANCE:
+            try:
+                with shell.callback():
+                    group.work(now, every=False)
+            except Exception as error:  # noqa: BLE001 - an assignor's; raised when all is given up, as a listener's
+                group.handover.error = group.handover.error or error
+        return shell.step_once(deadline)
 
     def unsubscribe(self) -> None:
         """Give up everything and leave; what the coordinator says to that is not waited for."""
