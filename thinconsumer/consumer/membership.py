@@ -147,7 +147,7 @@ class Membership:
         self.tell_committed()
 
     def _step(self, now: float, deadline: float) -> float:
-        """Step while all is given up. A leader plans even then: until the sync no commit is taken, nor can others go on."""
+        """Step while all is given up. A leader plans even then: until the sync no commit is taken, and others wait."""
         shell, group = self._shell, self.group
         if group.member.state is MemberState.COMPLETING_REBALANCE:
             try:
