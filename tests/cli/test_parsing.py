@@ -62,7 +62,7 @@ def test_a_time_without_a_zone_is_this_machines():
     assert parsing.start("2024-02-29") == Start("time", round(here.timestamp() * 1000))
 
 
-@pytest.mark.parametrize("text", ["", "--10", "tomorrow", "2024-02-30", "9" * 19])
+@pytest.mark.parametrize("text", ["", "--10", "tomorrow", "2024-02-30", "9" * 19, "0001-01-01"])
 def test_where_to_start_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="neither earliest nor latest"):
         parsing.start(text)
@@ -80,7 +80,9 @@ def test_topics_with_some_of_their_partitions(text, value):
     assert parsing.topic_and_partitions(text) == value
 
 
-@pytest.mark.parametrize("text", ["", ":0", "orders:", "orders:a", "orders:1-", "orders:-1", "orders:1,,2"])
+@pytest.mark.parametrize(
+    "text", ["", ":0", "orders:", "orders:a", "orders:1-", "orders:-1", "orders:1,,2", "orders:5-2"]
+)
 def test_topics_with_partitions_refused(text):
     with pytest.raises(argparse.ArgumentTypeError):
         parsing.topic_and_partitions(text)

@@ -128,6 +128,8 @@ def topic_and_partitions(text: str) -> PartitionsOf:
         if match is None:
             raise argparse.ArgumentTypeError(f"{text!r}: partitions are written TOPIC:0,3-5")
         first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise argparse.ArgumentTypeError(f"{text!r}: {part} goes down, and is no partition at all")
         numbers |= set(range(first, last + 1))
     return PartitionsOf(topic, tuple(sorted(numbers)))
 
@@ -183,12 +185,13 @@ def start(text: str) -> Start:
         return Start("last", -int(text)) if text.startswith("-") else Start("offset", int(text))
     try:
         moment = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", text))
-    except ValueError:
+        seconds = moment.timestamp()
+    except (ValueError, OverflowError, OSError):  # or there is such a time, but not with this machine's clock
         hint = did_you_mean(text, ("earliest", "latest"))
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither earliest nor latest, an offset, -N, nor a time such as 2026-01-31T12:00:00Z{hint}"
         ) from None
-    return Start("time", max(0, round(moment.timestamp() * 1000)))  # without a zone: that of this machine
+    return Start("time", max(0, round(seconds * 1000)))  # without a zone: that of this machine
 
 
 def add_cluster(parser: Parser) -> None:
