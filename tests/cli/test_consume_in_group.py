@@ -144,8 +144,13 @@ def test_who_is_stopped_commits_and_leaves(commands, say, cluster, full, committ
     assert '"state":"Empty"' in say("groups", "describe", full, "--json")[1]
 
 
-def test_head_has_only_that_committed_which_was_printed(commands, cluster, topic, committed):
-    """The reader goes in the middle of a batch: none of that batch counts, whatever of it was seen."""
+@pytest.fixture
+def half_read(commands, cluster, topic):
+    """A member that has printed a part of a batch: the process, and the end of the pipe to read on from.
+
+    A poll brings one or two thousand records, as they come, and the pipe takes 64 kB: of the third thousand only a part
+    can have been printed, so that no poll after the one with the second can be whole.
+    """
     for _ in range(6):
         cluster.produce(topic, [b"x" * 1000] * 1000)
     reading, writing = os.pipe()
@@ -153,30 +158,28 @@ def test_head_has_only_that_committed_which_was_printed(commands, cluster, topic
     child = commands.start(*words, stdout=writing)
     os.close(writing)
     seen = 0
-    while seen < 2_500_000:  # one batch is 2,000 records of 1,001 bytes, so this is within the second
+    while seen < 2_500_000:  # lines have 1,001 bytes
         seen += len(os.read(reading, 100_000))
+    return child, reading
+
+
+def test_head_has_only_that_committed_which_was_printed(half_read, topic, committed):
+    """The reader goes in the middle of a batch: none of that batch counts, whatever of it was seen."""
+    child, reading = half_read
     os.close(reading)
     _, err = child.communicate(timeout=50)
     assert (child.returncode, err) == (141, "")
-    assert committed(topic, topic) == {0: 2000}
+    assert committed(topic, topic)[0] in (1000, 2000)
 
 
-def test_ctrl_c_in_the_middle_of_printing_commits_what_was_printed_before(commands, cluster, topic, committed):
+def test_ctrl_c_in_the_middle_of_printing_commits_what_was_printed_before(half_read, topic, committed):
     """Nobody reads on, the pipe is full, and positions are past what could not be printed."""
-    for _ in range(6):
-        cluster.produce(topic, [b"x" * 1000] * 1000)
-    reading, writing = os.pipe()
-    words = ("consume", topic, "--group", topic, "--bootstrap-server", cluster.bootstrap_servers)
-    child = commands.start(*words, stdout=writing)
-    os.close(writing)
-    seen = 0
-    while seen < 2_500_000:
-        seen += len(os.read(reading, 100_000))
+    child, reading = half_read
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=50)
     os.close(reading)
     assert (child.returncode, err) == (130, "")
-    assert committed(topic, topic) == {0: 2000}
+    assert committed(topic, topic)[0] in (1000, 2000)
 
 
 def test_two_members_share_and_the_second_goes_on_where_the_first_one_was(commands, cluster, full, committed, members):
