@@ -10,8 +10,9 @@ import thinconsumer.wire
 from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.fetch import FetchRequest
 
-MACHINERY = {"consumer_protocol", 
-    "apis", "decoding", "encoding", "error_codes", "header", "message", "primitives", "schema", "source",
+MACHINERY = {
+    "apis", "consumer_protocol", "decoding", "encoding", "error_codes", "header", "message", "primitives",
+    "schema", "source",
 }  # fmt: skip
 
 
