@@ -1,4 +1,4 @@
-"""What every coordinator asks of the node that it lives on, and of the log that it keeps its state in.
+"""What the rooms of a node ask of it, and coordinators of the log that they keep their state in.
 
 Protocols only: the real ones are ``node.Node`` and ``log.Log``, tests have small ones. What only one kind of
 coordinator needs is in ``group.host`` and ``txn.host``.
@@ -34,8 +34,8 @@ class StateLog(Protocol):
         ...
 
 
-class Host(Protocol):
-    """The node."""
+class Basics(Protocol):
+    """The node, for whoever needs little of it."""
 
     @property
     def config(self) -> BrokerConfig:
@@ -51,6 +51,10 @@ class Host(Protocol):
     def random(self) -> Random:
         """Randomness."""
         ...
+
+
+class Host(Basics, Protocol):
+    """The node, for every coordinator."""
 
     @property
     def image(self) -> Image:

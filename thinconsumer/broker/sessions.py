@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ..timers import Random
 from ..wire.error_codes import Code
 from ..wire.fetch import FetchPartition, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
-    from .config import BrokerConfig
+    from .host import Basics
     from .image import Image
-    from .schedule import Schedule
 
 #: How long a session has to be unused before anybody may take its place, and to live before a bigger one may.
 EVICTION_S = 120.0
@@ -37,25 +35,6 @@ def next_epoch(epoch: int) -> int:
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == EPOCH_MAX else epoch + 1
-
-
-class Host(Protocol):
-    """What sessions need of their node."""
-
-    @property
-    def config(self) -> BrokerConfig:
-        """For the limit."""
-        ...
-
-    @property
-    def schedule(self) -> Schedule:
-        """For the age of sessions."""
-        ...
-
-    @property
-    def random(self) -> Random:
-        """For session ids."""
-        ...
 
 
 class Wanted:
@@ -201,7 +180,7 @@ class Context:
 class FetchSessions:
     """All sessions of a node."""
 
-    def __init__(self, node: Host) -> None:
+    def __init__(self, node: Basics) -> None:
         self._node = node
         self._sessions: dict[int, Session] = {}  #: Least recently used first.
 
