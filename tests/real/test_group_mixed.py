@@ -1,7 +1,8 @@
 """Must hold: one group of four clients, members coming, going and dying, and nothing is lost.
 
-thinconsumer, kafka-python, confluent-kafka and Java share the assignor ``range``. With ``--soak`` each of the two runs,
-with kills and without, goes on for five minutes, else for less than half of one.
+thinconsumer, kafka-python, confluent-kafka and Java share the assignor ``range``, all but kafka-python also the
+cooperative one (``--soak``). First members come and go, then some
+are killed as well; with ``--soak`` for five minutes each, else for less than half of one in all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 import pytest
 from groups import Crew, Ledger, Member
 from groups.crew import HEARTBEAT_MS, SESSION_MS
-from groups.ledger import Stint
+from groups.ledger import Double, Stint
 from realkafka import KafkaCluster
 from realkafka.produce import SteadyProducer
 
@@ -26,24 +27,39 @@ PARTITIONS = 12
 BOUND = (2 * SESSION_MS + 3 * HEARTBEAT_MS) / 1000 + 3
 #: How long a new member's process may take until it joins, on a busy machine.
 STARTING = 30.0
-BEGINNERS = ("thin", "thinauto", "kafkapython", "confluent", "java")
-NEWCOMERS = ("thinauto", "confluent", "thin", "kafkapython", "thinauto", "java", "thin")
+#: By the assignor they share: who begins, and who comes later.
+CASTS = {
+    "range": (
+        ("thin", "thinauto", "kafkapython", "confluent", "java"),
+        ("thinauto", "confluent", "thin", "kafkapython", "thinauto", "java", "thin"),
+    ),
+    "cooperative-sticky": (
+        ("thin", "thinauto", "confluent", "confluent", "java"),
+        ("thinauto", "confluent", "thin", "java", "thinauto", "confluent", "thin"),
+    ),
+}
 #: What happens, over and over; "wait" is shorter than a dead member's session.
 WITH_KILLS = (("kill",), ("join", "leave"), ("kill", "wait", "kill"), ("join",), ("join", "wait", "kill"))
 WITHOUT = (("join",), ("leave",), ("join", "leave"), ("leave", "wait", "join", "leave"), ("join",))
 
 
-def churn(crew: Crew, seconds: float, rng: random.Random, *, kills: bool) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose what there is time for."""
+    metafunc.parametrize("strategy", CASTS if metafunc.config.getoption("--soak") else ["range"])
+
+
+def churn(crew: Crew, strategy: str, seconds: float, rng: random.Random, *, kills: bool) -> None:
     """Let members come and go for so long; after each time everything has to be owned again."""
     until = time.monotonic() + seconds
-    newcomers = itertools.cycle(NEWCOMERS)
+    beginners, later = CASTS[strategy]
+    newcomers = itertools.cycle(later)
     for what in itertools.cycle(WITH_KILLS if kills else WITHOUT):
         if time.monotonic() > until:
             return
-        steps = what if len(crew.alive()) >= len(BEGINNERS) else (*what, "join")
+        steps = what if len(crew.alive()) >= len(beginners) else (*what, "join")
         for step in steps:
             if step == "join":
-                crew.join(next(newcomers))
+                crew.join(next(newcomers), strategy)
             elif step == "kill":
                 crew.kill(victim(crew, rng))
             elif step == "leave":
@@ -63,78 +79,83 @@ def victim(crew: Crew, rng: random.Random) -> Member:
 
 
 class Outcome(NamedTuple):
-    """What its members wrote down, what the producer wrote, and what follows."""
+    """What its members wrote down, and what the producer wrote."""
 
     ledger: Ledger
     written: dict[int, int]
-    gaps: list[tuple[float, Stint, Stint]]
+    began: float  #: The first members had everything.
+    killing: float  #: From here on members were killed.
+
+    @property
+    def gaps(self) -> list[tuple[float, Stint, Stint]]:
+        """How long partitions were nobody's, the longest first."""
+        return self.ledger.gaps(self.began)
+
+    @property
+    def doubles(self) -> list[Double]:
+        """What was processed again before anybody was killed."""
+        return [double for double in self.ledger.doubles() if double.second_at < self.killing]
 
     def __str__(self) -> str:
-        gap, before, after = self.gaps[0]
-        doubles = Counter((d.first.split("-")[0], d.second.split("-")[0]) for d in self.ledger.doubles())
+        calm = [found for found in self.gaps if found[2].since < self.killing]
         return (
-            f"{sum(self.written.values())} records, {len({e.member for e in self.ledger.events})} members, "
-            f"{len(self.gaps)} handovers, nobody's for at most {gap:.2f} s ({before.member} {before.end}, then "
-            f"{after.member}), p50 {self.gaps[len(self.gaps) // 2][0]:.2f} s; processed again (by whom before, after): "
-            f"{dict(doubles)}"
+            f"{sum(self.written.values())} records, {len({e.member for e in self.ledger.events})} members; without "
+            f"kills {_gaps(calm)}, {_who(self.doubles)}; in all {_gaps(self.gaps)}, {_who(self.ledger.doubles())}"
         )
 
 
-def run(cluster: KafkaCluster, topic: str, folder: Path, seconds: float, *, kills: bool, seed: int = 1) -> Outcome:
-    """Have a group live through it."""
+def _gaps(gaps: list[tuple[float, Stint, Stint]]) -> str:
+    gap, before, after = gaps[0]
+    return (
+        f"{len(gaps)} handovers, p50 {gaps[len(gaps) // 2][0]:.2f}, max {gap:.2f} s ({before.member} {before.end}, "
+        f"then {after.member})"
+    )
+
+
+def _who(doubles: list[Double]) -> str:
+    pairs = Counter(f"{d.first.split('-')[0]} then {d.second.split('-')[0]}" for d in doubles)
+    return f"processed again {len(doubles)} {dict(pairs) if pairs else ''}".strip()
+
+
+def run(cluster: KafkaCluster, topic: str, folder: Path, strategy: str, calm: float, killing: float) -> Outcome:
+    """Have a group live through so many seconds without kills, and so many with them."""
+    rng = random.Random(1)
+    beginners, _ = CASTS[strategy]
     with Crew(cluster.bootstrap, topic, topic, PARTITIONS, folder) as crew:
         with SteadyProducer(cluster.bootstrap, topic, PARTITIONS, records_per_second=400) as producer:
-            for kind in BEGINNERS:
-                crew.join(kind)
-            print(f"the first {len(BEGINNERS)}: settled after {crew.settle(60 + STARTING):.2f} s")
-            since = time.monotonic()
-            churn(crew, seconds, random.Random(seed), kills=kills)
+            for kind in beginners:
+                crew.join(kind, strategy)
+            print(f"the first {len(beginners)}: settled after {crew.settle(60 + STARTING):.2f} s")
+            began = time.monotonic()
+            churn(crew, strategy, calm, rng, kills=False)
+            switch = time.monotonic()
+            churn(crew, strategy, killing, rng, kills=True)
             written = producer.stop()
         crew.read_to(written, 30)
         crew.leave_all(30)
         ledger = crew.ledger()
     print("\n".join(ledger.said("trouble")))
-    outcome = Outcome(ledger, written, ledger.gaps(since))
+    return Outcome(ledger, written, began, switch)
+
+
+@pytest.mark.soak(300)
+@pytest.mark.timeout(1200)
+def test_members_come_go_and_die_and_nothing_is_lost_nor_read_twice_without_need(
+    kafka3: KafkaCluster,
+    new_topic: Callable[..., str],
+    tmp_path: Path,
+    soak_seconds: float,
+    record_property: Callable[..., None],
+    strategy: str,
+) -> None:
+    """Must hold 2: ours commit in the revoked callback, so what leaves them alive is read once."""
+    topic = new_topic(kafka3, PARTITIONS, 3)
+    calm, killing = (soak_seconds, soak_seconds) if soak_seconds > 60 else (12.0, 18.0)
+    outcome = run(kafka3, topic, tmp_path, strategy, calm, killing)
     print(outcome)
-    return outcome
-
-
-@pytest.mark.soak(300)
-@pytest.mark.timeout(900)
-def test_members_come_go_and_die_and_no_record_is_lost(
-    kafka3: KafkaCluster,
-    new_topic: Callable[..., str],
-    tmp_path: Path,
-    soak_seconds: float,
-    record_property: Callable[..., None],
-) -> None:
-    """Must hold 2, with kills."""
-    topic = new_topic(kafka3, PARTITIONS, 3)
-    seconds = soak_seconds if soak_seconds > 60 else 20.0
-    outcome = run(kafka3, topic, tmp_path, seconds, kills=True)
-    record_property("mixed group with kills", str(outcome))
+    record_property("mixed group", str(outcome))
     assert not outcome.ledger.lost(outcome.written)
-    gap, before, after = outcome.gaps[0]
-    assert gap <= BOUND, f"nobody's for {gap:.2f} s: {before}, {after}"
-    assert not [found for found in outcome.ledger.strangers() if " thin" in found]
-
-
-@pytest.mark.soak(300)
-@pytest.mark.timeout(900)
-def test_members_come_and_go_and_what_leaves_ours_is_read_once(
-    kafka3: KafkaCluster,
-    new_topic: Callable[..., str],
-    tmp_path: Path,
-    soak_seconds: float,
-    record_property: Callable[..., None],
-) -> None:
-    """Must hold 2, without kills: ours commit in the revoked callback."""
-    topic = new_topic(kafka3, PARTITIONS, 3)
-    seconds = soak_seconds if soak_seconds > 60 else 15.0
-    outcome = run(kafka3, topic, tmp_path, seconds, kills=False)
-    record_property("mixed group without kills", str(outcome))
-    assert not outcome.ledger.lost(outcome.written)
-    ours = [double for double in outcome.ledger.doubles() if double.first.startswith("thin")]
+    ours = [double for double in outcome.doubles if double.first.startswith("thin")]
     assert not ours, f"{len(ours)} processed again after ours had: {ours[:10]}"
     gap, before, after = outcome.gaps[0]
     assert gap <= BOUND, f"nobody's for {gap:.2f} s: {before}, {after}"
