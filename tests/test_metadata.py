@@ -338,35 +338,6 @@ def test_without_ids_a_topic_that_was_seen_gone_begins_anew(world):
     assert world.metadata.leader(T0).leader == 1
 
 
-def test_a_partition_new_since_its_topic_was_first_seen_is_told_as_new(world):
-    world.know(topic(leaders={0: (1, 5)}))
-    assert not world.metadata.is_new_partition(T0)
-    world.know(topic(leaders={0: (1, 5), 1: (1, 0)}))
-    assert world.metadata.is_new_partition(T1) and not world.metadata.is_new_partition(T0)
-    world.know(topic(leaders={0: (1, 0), 1: (1, 0)}, topic_id=ID_B))
-    assert world.metadata.is_new_partition(T0), "a topic that is created again is younger than our last look"
-
-
-def test_a_topic_that_was_not_there_before_is_new_altogether(world):
-    """Else auto_offset_reset=latest would skip what was written between its creation and our noticing it."""
-    world.know(topic(error_code=Code.UNKNOWN_TOPIC_OR_PARTITION, topic_id=ZERO_UUID))
-    world.know(topic())
-    assert world.metadata.is_new_partition(T0)
-
-
-@pytest.mark.parametrize("hiccup", ["unknown", "creating"])
-def test_a_hiccup_does_not_make_old_partitions_new(world, hiccup):
-    """Otherwise auto_offset_reset=latest would read a whole old partition from its beginning."""
-    code = Code.UNKNOWN_TOPIC_OR_PARTITION if hiccup == "unknown" else Code.LEADER_NOT_AVAILABLE
-    nodes = () if hiccup == "unknown" else (1, 2, 3)  # one that has just started knows of nothing at all
-    world.know(topic(error_code=code, topic_id=ZERO_UUID), nodes=nodes)
-    world.know(topic())
-    assert not world.metadata.is_new_partition(T0)
-    world.know(topic(error_code=code))
-    world.know(topic())
-    assert not world.metadata.is_new_partition(T0)
-
-
 def test_a_topic_being_created_keeps_what_was_known_of_it(world):
     world.know(topic())
     world.know(topic(error_code=Code.LEADER_NOT_AVAILABLE, topic_id=ZERO_UUID))
@@ -605,13 +576,3 @@ def test_whatever_happens_waking_up_always_has_a_reason(data, backoff):
             out += requests
             assert sum(r.context is None for r in out) <= 1, "two refreshes at once"
         assert metadata.wake_at(world.now) > world.now
-
-
-def test_a_list_of_everything_tells_that_a_topic_is_gone_although_it_is_wanted(world):
-    """Under a pattern a topic is wanted because it is known: who keeps it for that reason never lets go of it."""
-    world.metadata.want([], everything=True)
-    world.answer(response(topic("a"), topic("b", topic_id=ID_B)))
-    world.metadata.want(["a", "b"], everything=True)
-    world.metadata.request_update("test")
-    world.answer(response(topic("b", topic_id=ID_B)))
-    assert {name for name, known in world.metadata.topics.items() if known.partitions} == {"b"}
