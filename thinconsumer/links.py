@@ -242,7 +242,8 @@ class Links:
         self._enter()
         for route in found:
             log.debug("%s: ending the connection, since %s", route.name, why)
-            error = KafkaConnectionError(f"{route.name}: {why}", host=route.host, port=route.port, node_id=route.node_id)
+            words = f"{route.name}: {why}"
+            error = KafkaConnectionError(words, host=route.host, port=route.port, node_id=route.node_id)
             route.refuse(error)
             route.close(error)
         self._dirty = True

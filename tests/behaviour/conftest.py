@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from thinconsumer.broker.process import BrokerProcess
 from worlds import EmbeddedWorld, RealWorld, SimulatedWorld, World
+
+from thinconsumer.broker.process import BrokerProcess
 
 REAL = pytest.param("real", marks=[pytest.mark.real, pytest.mark.timeout(180)])
 WORLDS = ["simulation", "embedded", REAL]
