@@ -1,6 +1,6 @@
 """Worlds of consumer groups drawn from seeds: nothing wrong happens, everybody gets to the end, and none is empty.
 
-See ``thinconsumer.testing.simulation.groups.swarm``: a virtual minute of faults, then peace, then a change in good order.
+See ``thinconsumer.testing.simulation.groups.swarm``: a virtual minute of faults, peace, and a change in good order.
 """
 
 from __future__ import annotations
