@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import deque
 
@@ -308,6 +309,20 @@ def test_a_rebalance_waits_for_users_code_that_had_no_chance_yet(world):
     world.working = True
     world.turn()
     assert world.role.calls == ["install", *WHOLE] and world.member.identity.generation_id == 2
+
+
+@pytest.mark.parametrize(("heartbeat_ms", "least", "most"), [(3000, 3.0, 3.1), (100, 0.5, 1.3)])
+def test_generations_that_do_not_last_for_a_heartbeat_follow_one_by_one(make_world, heartbeat_ms, least, most):
+    """Members that come one after the other make such: no join waits longer than that takes, lest everybody waits.
+
+    Where heartbeats are frequent the backoff is what keeps a coordinator's nonsense from going round and round.
+    """
+    world = make_world({"heartbeat_interval_ms": heartbeat_ms})
+    world.script.lines[HeartbeatRequest] += [Code.REBALANCE_IN_PROGRESS] * 500
+    world.join().run(60.0, until=lambda: world.member.identity.generation_id > 10)
+    joins = world.times(JoinGroupRequest)
+    apart = [after - before for before, after in itertools.pairwise(joins)][-5:]
+    assert least <= min(apart) and max(apart) <= most
 
 
 def test_one_line_per_rebalance_says_why_how_long_and_what(world, caplog):

@@ -401,6 +401,7 @@ class ClassicMember:
         if error is None:
             self.stats.syncs.add(now - self._line.out_at)
             self._round.share = bytes(response.assignment)
+            self._round.synced_at = now
             self._line.beats.heard(now)
             self._troubles.cured()
             self._move(_E.SYNCED)
@@ -434,7 +435,8 @@ class ClassicMember:
                 self._troubles.over()
             elif error is not None and self.state not in _JOINING:
                 if self.state in _PROVEN and not self._round.proven:
-                    self._troubles.pace(now, at_once=True)  # a generation that did not last for one heartbeat
+                    # A generation that did not last for one heartbeat; but that long we have waited already.
+                    self._troubles.pace(self._round.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
         self._line.beats.failed(now, at_leisure=verdict is Verdict.REFUSED)

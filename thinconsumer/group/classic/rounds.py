@@ -30,6 +30,7 @@ class Round:
     ready: bool = False
     plan: Mapping[str, bytes] | None = None  #: What the SyncGroup says; a follower's is empty.
     share: bytes = b""
+    synced_at: float = 0.0  #: When it came.
     taken: bool = False
     proven: bool = False  #: Whether the coordinator has taken a heartbeat of the new generation.
     tried: bool = False  #: Whether the role has begun to take what is new.
