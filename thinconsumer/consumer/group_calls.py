@@ -60,9 +60,11 @@ class GroupCalls:
             return set(group.role.own_topics()) if group is not None and group.subscription.is_subscribed else set()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Have this member join again with the next ``poll``, and so the group plan anew (KIP-568).
+        """Have this member join again with the next ``poll`` (KIP-568), and the group plan anew if it leads.
 
-        For assignors that heed something the group cannot see. ``reason`` is for the coordinator's log (KIP-800).
+        Of a member that does not lead the coordinator heeds it only if it says something new: other topics, another
+        rack, other bytes of its assignor. For assignors that heed something the group cannot see. ``reason`` is for
+        the coordinator's log (KIP-800).
         """
         with self._shell.change():
             group = self._shell.membership.group
