@@ -161,7 +161,7 @@ class MemberDriver(SimDriver):
         self._learned = learned
         self._closed = closed
         self._numbers = 0
-        self._heard: list[tuple[int, Sent, Message]] = []
+        self._heard: list[Callable[[], None]] = []
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Step; what has come is known to the client afterwards, and not when the first half of a batch was read."""
@@ -169,8 +169,8 @@ class MemberDriver(SimDriver):
             return super().step(endpoint, deadline)
         finally:
             heard, self._heard = self._heard, []
-            for answer in heard:
-                self._learned(*answer)
+            for tell in heard:
+                tell()
 
     def gone(self, stream: Stream) -> None:
         """Forget a stream, by the name that the client has for it."""
@@ -184,8 +184,11 @@ class MemberDriver(SimDriver):
                 connection.stream.hung_up()
             return
         self._numbers += 1
-        ear = Ear(command.stream, self._numbers, self._said, self._hear, self._closed)
+        ear = Ear(command.stream, self._numbers, self._said, self._hear, self._end)
         self._connections[id(command.stream)] = self.network.dial(Dial(ear, command.host, command.address), self)
 
     def _hear(self, line: int, sent: Sent, response: Message) -> None:
-        self._heard.append((line, sent, response))
+        self._heard.append(lambda: self._learned(line, sent, response))
+
+    def _end(self, line: int) -> None:
+        self._heard.append(lambda: self._closed(line))

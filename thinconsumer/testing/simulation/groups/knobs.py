@@ -37,15 +37,15 @@ class MemberKnobs:
     """One member's."""
 
     commits: str = one_of("auto", "auto", "auto", "sync", "async", "offsets")
-    auto_commit_interval_ms: int = one_of(50, 500, 2000)
+    auto_commit_interval_ms: int = one_of(50, 1000, 3000)
     max_poll_records: int = one_of(3, 20, 500)
-    request_timeout_ms: int = one_of(1500, 3000, 6000)
+    request_timeout_ms: int = one_of(1500, 3000, 4000)
     retry_backoff_ms: int = one_of(20, 100, 100)
     retry_backoff_max_ms: int = one_of(500, 1000)
     reconnect_backoff_ms: int = one_of(20, 50)
     reconnect_backoff_max_ms: int = one_of(500, 1000)
     socket_connection_setup_timeout_ms: int = one_of(500, 2000)
-    metadata_max_age_ms: int = one_of(700, 2000, 5000)
+    metadata_max_age_ms: int = one_of(1500, 4000)
     check_crcs: bool = yes(0.3)
     # what the application does
     blocks: bool = yes(0.5)
@@ -69,15 +69,15 @@ class MemberKnobs:
 class GroupKnobs:
     """One group's."""
 
-    members: int = whole(2, 4)
+    members: int = one_of(2, 3, 3, 4)
     style: str = one_of(*STYLES, "cooperative", "up")
     static_share: float = sometimes(0.35, 0.3, 1.0)
     pattern: bool = yes(0.3)
     mixed_topics: bool = yes(0.25)  #: Members subscribe to different topics.
     isolation_level: str = one_of("read_uncommitted", "read_uncommitted", "read_committed")
-    session_timeout_ms: int = whole(2000, 8000)
-    beats_per_session: int = one_of(3, 4, 8)
-    max_poll_interval_ms: int = whole(4000, 12_000)
+    session_timeout_ms: int = whole(3000, 9000)
+    beats_per_session: int = one_of(3, 3, 5)
+    max_poll_interval_ms: int = whole(4000, 14_000)
 
     mates: list[MemberKnobs] = field(default_factory=list)
 
@@ -91,7 +91,8 @@ class GroupKnobs:
 class GroupWorldKnobs(Knobs):
     """One run's. Rates of faults are events per virtual minute."""
 
-    groups: int = one_of(1, 1, 2)
+    groups: int = one_of(1, 1, 1, 2)
+    brokers: int = one_of(2, 3, 3, 4, 5)
     topics: int = whole(1, 3)
     partitions: int = whole(1, 5)
     replication: int = whole(1, 3)
@@ -107,7 +108,7 @@ class GroupWorldKnobs(Knobs):
     metadata_lag_s: float = sometimes(0.5, 0.01, 1.5)
     coordinator_load_s: float = sometimes(0.5, 0.05, 2.0)
     initial_delay_ms: int = one_of(0, 0, 300, 1500)
-    writes: int = whole(30, 80)
+    writes: int = whole(20, 50)
     records_max: int = one_of(1, 5, 20)
     record_size_max: int = one_of(10, 100)
     transactional: float = sometimes(0.3, 0.1, 0.6)
@@ -154,10 +155,10 @@ class GroupWorldKnobs(Knobs):
             knobs.transactional = 0.0  # a transaction in a topic that is gone is never over
         weight = 0.4 + 0.2 * knobs.brokers
         idle = knobs.consumers * knobs.brokers * 60_000 * weight
-        knobs.fetch_max_wait_ms = max(knobs.fetch_max_wait_ms, round(idle / (BUDGET * 0.5)))
+        knobs.fetch_max_wait_ms = max(knobs.fetch_max_wait_ms, round(idle / (BUDGET * 0.3)))
         for team in knobs.teams:
             for mate in team.mates:
-                mate.request_timeout_ms = max(mate.request_timeout_ms, knobs.fetch_max_wait_ms + 1000)
+                mate.request_timeout_ms = max(mate.request_timeout_ms, knobs.fetch_max_wait_ms + 500)
                 mate.max_poll_records = max(mate.max_poll_records, knobs.records_max)
         return knobs
 

@@ -104,6 +104,7 @@ class MemberActor(Actor):
         self._next: dict[TopicPartition, OffsetAndMetadata] = {}  #: Behind what was processed, of what is owned.
         self._has: set[TopicPartition] = set()  #: As its listener has heard.
         self._paused: set[TopicPartition] = set()
+        self._is_inside = False  #: Of a call of its consumer's: a callback's calls are part of that.
         self._thinks_until = 0.0
         self._spins = 0
         self._sleeps = False
@@ -140,7 +141,7 @@ class MemberActor(Actor):
         self.kept = 0
         self.consumer = ObservedConsumer(member, consumer, self.jury, self.world.trace)
         self._unprocessed, self._next, self._has, self._paused = [], {}, set(), set()
-        self._thinks_until, self._spins, self._sleeps = 0.0, 0, False
+        self._thinks_until, self._spins, self._sleeps, self._is_inside = 0.0, 0, False, False
         self._to_do.clear()
         self.subscribe(self.topics)
         self.wake()
@@ -251,21 +252,15 @@ class MemberActor(Actor):
         """Keep alive while processing takes long, or do not."""
         if not self.manners.drives:
             return self._thinks_until
-        self.panel.tell("attends", self.member, False)
         with self._speaking():
             self.consumer.raw.drive()
-        self.panel.tell("attended", self.member)
         return min(self._thinks_until, self.world.now() + self.member.session_timeout_s / 6)
 
     def _poll(self) -> float:
         manners, random = self.manners, self.random
         timeout_ms = random.randint(manners.poll_timeout_ms // 2, manners.poll_timeout_ms) if self._may_block(0) else 0
-        self.panel.tell("attends", self.member, True)
-        try:
-            with self._speaking():
-                found = self.consumer.poll(timeout_ms)
-        finally:
-            self.panel.tell("attended", self.member)
+        with self._speaking(polls=True):
+            found = self.consumer.poll(timeout_ms)
         now = self.world.now()
         if found:
             self._spins = 0
@@ -447,12 +442,20 @@ class MemberActor(Actor):
         self.note("error", "%s: %s: %s", where, type(error).__name__, str(error))
 
     @contextmanager
-    def _speaking(self) -> Iterator[None]:
-        self._lines.speaking.append(self.member)
+    def _speaking(self, *, polls: bool = False) -> Iterator[None]:
+        """Call the consumer, which steps it; what is logged meanwhile is its own."""
+        member, inside = self.member, self._is_inside
+        if not inside:
+            self.panel.tell("attends", member, polls)
+        self._is_inside = True
+        self._lines.speaking.append(member)
         try:
             yield
         finally:
             self._lines.speaking.pop()
+            self._is_inside = inside
+            if not inside:
+                self.panel.tell("attended", member)
 
     def _new_driver(self) -> MemberDriver:
         return MemberDriver(self.world, self._network, self.name, self._said, self._learned, self._cut_off)

@@ -42,7 +42,7 @@ from .translator import Translator
 
 FAULTS_S = 60.0
 PEACE_S = 120.0
-QUIET_S = 10.0
+QUIET_S = 6.0
 COMMAND = "python -m thinconsumer.testing.simulation --groups --seed {seed}"
 LOGGER = "thinconsumer.group"
 
@@ -75,8 +75,8 @@ class GroupSwarm:
         sim.how_to_repeat = COMMAND.format(seed=seed)
         self._tally = Tally(sim.world.accuse, sim.brokers.truth)
         sim.jury.add(self._tally)
-        #: All that topics may be called, and those that are, or were.
-        self.names = [f"topic{number}" for number in range(knobs.topics + 2)]
+        #: All that topics may be called, and those that are, or were. What is missing is asked for all the time.
+        self.names = [f"topic{number}" for number in range(knobs.topics + 2 * bool(knobs.appearances))]
         self.used: list[str] = []
         self.topics: list[str] = []
         self.tps: list[TopicPartition] = []

@@ -8,8 +8,8 @@ from .....types import TopicPartition
 from ...checkers import Reader
 from .base import ASSIGNED, GroupChecker, Member
 from .callbacks import CallbackChecker
-from .commits import Plans
-from .views import Views
+from .commits import Plan, Plans
+from .views import View, Views
 
 
 class OwnersChecker(GroupChecker):
@@ -42,16 +42,16 @@ class OwnersChecker(GroupChecker):
                 continue
             theirs = self._views.of[other]
             both = self._callbacks.owned(other) & set(tps)
-            # A static member stays in the group for as long as its session lasts, without having joined.
-            absent = other.instance_id is not None and theirs.generation < view.shared_in
-            # It is in this generation, and has not been told so long ago that it could not be.
-            if (
-                both
-                and not absent
-                and theirs.member_id in plan
-                and theirs.shared_in >= view.shared_in - 1
-                and not theirs.expelled
-            ):
+            if both and self._takes_part(other, theirs, view, plan):
                 tp = min(both)
                 self.accuse(f"{member} is given {tp.topic}-{tp.partition} in generation {view.shared_in}, and {other}"
                             f" has it still")  # fmt: skip
+
+    @staticmethod
+    def _takes_part(other: Member, theirs: View, ours: View, plan: Plan) -> bool:
+        """Return whether it is in our generation, and has not been told so long ago that it could not be."""
+        # A static member stays in the group for as long as its session lasts, without having joined.
+        absent = other.instance_id is not None and theirs.generation < ours.shared_in
+        # What comes late may be of a generation that others have left behind.
+        is_near = ours.shared_in - 1 <= theirs.shared_in <= ours.shared_in
+        return theirs.member_id in plan and is_near and not absent and not theirs.expelled

@@ -113,7 +113,6 @@ class LinesChecker(GroupChecker, logging.Handler):
         member = self.speaking[-1]
         lines = self.lines.setdefault(member, [])
         lines.append(record.getMessage())
-        if len(lines) > LINES_BESIDES + LINES_PER_INCIDENT * self._incidents[member]:
-            self.accuse(
-                f"{member} has written {len(lines)} lines about {self._incidents[member]} incidents: {lines[-1]}"
-            )
+        incidents = self._incidents[member]
+        if len(lines) > LINES_BESIDES + LINES_PER_INCIDENT * incidents:
+            self.accuse(f"{member} has written {len(lines)} lines about {incidents} incidents, the last: {lines[-1]}")

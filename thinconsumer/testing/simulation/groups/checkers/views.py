@@ -44,6 +44,7 @@ class View:
     rebalancing: bool = False  #: It knows of a rebalance that is not over for it.
     may_forget: bool = False  #: It may have given itself up: it was away for too long, or told so while it joined.
     parked_on: int = 0  #: The connection that a join or sync is unanswered on; 0: none is.
+    commits_on: int = 0  #: The connection that it has committed on last.
     attended_at: float = 0.0
     polled_at: float = 0.0
     doubted_since: float | None = None  #: Since when it has to ask whether it still is a member.
@@ -100,6 +101,8 @@ class Views(GroupChecker):
             view.asked_at = self.now()
         if isinstance(sent.message, (JoinGroupRequest, SyncGroupRequest)):
             view.rebalancing, view.parked_on = True, line
+        if isinstance(sent.message, OffsetCommitRequest):
+            view.commits_on = line
         if self.now() - view.polled_at >= member.max_poll_interval_s:
             view.may_forget = True
         if isinstance(sent.message, LeaveGroupRequest):
@@ -126,6 +129,8 @@ class Views(GroupChecker):
             self._take_sync(view, request, response)
         elif isinstance(response, HeartbeatResponse) and isinstance(request, HeartbeatRequest):
             self._take_beat(view, request, response)
+        elif line != view.commits_on:
+            return  # it has committed the same elsewhere since, if this is about a commit at all
         elif isinstance(response, OffsetCommitResponse) and isinstance(request, OffsetCommitRequest):
             self._take_commit(view, request, response)
 

@@ -1,0 +1,81 @@
+"""Runs with groups: they count what has happened, find what is wrong, and leave loggers as they were."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer.testing.simulation import Violation
+from thinconsumer.testing.simulation.groups import GroupSwarm
+from thinconsumer.testing.simulation.groups.swarm import LOGGER
+
+
+@pytest.fixture
+def logger():
+    logger = logging.getLogger(LOGGER)
+    before = logger.level, logger.propagate, list(logger.handlers), logging.root.manager.disable
+    yield logger
+    assert (logger.level, logger.propagate, list(logger.handlers), logging.root.manager.disable) == before
+
+
+def test_a_run_counts_what_has_happened(logger):
+    counts = GroupSwarm(2).run()
+    assert counts["processed"] >= 50 and counts["rebalances"] >= 3 and counts["assigned"] > counts["lost"]
+    assert counts["lines"] > 3
+
+
+def test_the_same_seed_is_the_same_run():
+    digests = []
+    for _ in range(2):
+        swarm = GroupSwarm(2, traced=True)
+        swarm.run()
+        digests.append(swarm.sim.trace.digest())
+    assert digests[0] == digests[1]
+
+
+def test_a_failure_says_how_to_repeat_it(logger):
+    swarm = GroupSwarm(2)
+    swarm.sim.world.call_later(20, lambda: swarm.sim.world.accuse("nothing is really wrong"))
+    with pytest.raises(Violation) as caught:
+        swarm.run()
+    words = str(caught.value)
+    assert "nothing is really wrong" in words and "--groups --seed 2" in words and "member 1: commits=" in words
+
+
+def test_what_nobody_owns_is_found(monkeypatch):
+    monkeypatch.setattr("thinconsumer.testing.simulation.groups.swarm.PEACE_S", 10.0)
+    swarm = GroupSwarm(2)
+    swarm.safety()
+    swarm.chaos.over()
+    swarm._settle("soon")
+    for member in swarm.members:
+        member.crash()
+        member.start()
+    for node in swarm.sim.cluster.nodes:
+        swarm.sim.kill(node)
+    with pytest.raises(Violation, match="10 virtual seconds after the end: group1-member1 is not in generation"):
+        swarm._settle("after the end")
+
+
+def test_what_nobody_processes_is_found(monkeypatch):
+    monkeypatch.setattr("thinconsumer.testing.simulation.groups.swarm.PEACE_S", 10.0)
+    swarm = GroupSwarm(2)
+    swarm.safety()
+    swarm.chaos.over()
+    swarm._settle("soon")
+    for team in swarm.teams:
+        team.ledger.process = lambda records: []
+    swarm._sign_all()
+    with pytest.raises(Violation, match="was not processed by group1"):
+        swarm._settle("later")
+
+
+def test_topics_have_names_even_when_they_are_gone():
+    swarm = GroupSwarm(2)
+    tp = swarm.tps[0]
+    topic_id = swarm.sim.cluster.controller.image.topics[tp.topic].topic_id
+    assert swarm.name_of(topic_id) == tp.topic and swarm.name_of(b"\0" * 16) == ""
+    truth = swarm.truth(tp)
+    swarm.sim.cluster.delete_topic(tp.topic)
+    assert swarm.truth(tp) is truth is not None and swarm.sim.brokers.truth(tp) is None

@@ -1,0 +1,136 @@
+"""What a member's reading means to the checkers of readers."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import Jury
+from thinconsumer.testing.simulation.checkers.base import Checker
+from thinconsumer.testing.simulation.groups.checkers import Member
+from thinconsumer.testing.simulation.groups.ear import Sent
+from thinconsumer.testing.simulation.groups.translator import Translator
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+ID = b"\x07" * 16
+
+
+class Notes(Checker):
+    """Notes what it is told."""
+
+    def __init__(self):
+        super().__init__(lambda words: None, lambda tp: None)
+        self.told = []
+
+    def assigned(self, reader, tps):
+        self.told.append(("assigned", list(tps)))
+
+    def sought(self, reader, tp, offset, epoch=-1):
+        self.told.append(("sought", tp, offset, epoch))
+
+    def take(self):
+        told, self.told = self.told, []
+        return told
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+@pytest.fixture
+def translator(notes):
+    jury = Jury([notes])
+    translator = Translator(lambda words: None, lambda tp: None, jury=jury, name_of={ID: "t"}.get)
+    jury.add(translator)
+    return translator
+
+
+@pytest.fixture
+def ann(translator):
+    ann = Member("ann")
+    translator.started(ann)
+    return ann
+
+
+def learn(translator, member, offsets, code=0, **more):
+    rows = [OffsetFetchResponsePartitions(partition_index=tp.partition, committed_offset=at, committed_leader_epoch=3,
+                                          metadata="", error_code=code) for tp, at in offsets.items()]  # fmt: skip
+    group = OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(topic_id=ID, partitions=rows)])
+    group.error_code = more.get("group_code", 0)
+    request = OffsetFetchRequest(topics=None, groups=[])
+    translator.learned(member, 1, Sent(9, 10, request), OffsetFetchResponse(groups=[group]))
+
+
+def test_partitions_come_before_their_callback_and_go_after_it(translator, notes, ann):
+    translator.hears(ann, "assigned", {B, A})
+    assert notes.take() == [("assigned", [A, B])]
+    translator.heard(ann, "assigned", {B, A}, None)
+    translator.hears(ann, "revoked", {A})
+    assert notes.take() == []
+    translator.heard(ann, "revoked", {A}, ValueError())
+    translator.heard(ann, "lost", {B}, None)
+    assert notes.take() == [("assigned", [B]), ("assigned", [])]
+
+
+def test_reading_begins_at_what_is_committed_or_at_the_beginning(translator, notes, ann):
+    translator.hears(ann, "assigned", {A, B})
+    notes.take()
+    learn(translator, ann, {A: 7, B: -1})
+    assert notes.take() == [("sought", A, 7, 3), ("sought", B, 0, 3)]
+    learn(translator, ann, {A: 8})
+    assert notes.take() == [("sought", A, 8, 3)], "asked again before anything was read"
+
+
+def test_names_from_before_topics_had_ids(translator, notes, ann):
+    translator.hears(ann, "assigned", {A})
+    notes.take()
+    row = OffsetFetchResponsePartition(partition_index=0, committed_offset=4, metadata="", error_code=0)
+    response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=[row])])
+    translator.learned(ann, 1, Sent(9, 5, OffsetFetchRequest(topics=[], groups=[])), response)
+    assert notes.take() == [("sought", A, 4, -1)]
+
+
+def test_errors_and_other_answers_tell_nothing(translator, notes, ann):
+    translator.hears(ann, "assigned", {A})
+    notes.take()
+    learn(translator, ann, {A: 7}, code=88)
+    learn(translator, ann, {A: 7}, group_code=15)
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    translator.learned(ann, 1, Sent(12, 0, beat), HeartbeatResponse())
+    assert notes.take() == []
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        lambda t, m: t.delivered(m, {A: ()}, 1),
+        lambda t, m: t.positioned(m, A, 3),
+        lambda t, m: t.sought(m, A, 3),
+        lambda t, m: t.reset(m, A, True),
+    ],
+)
+def test_once_reading_has_begun_what_is_committed_does_not_matter(translator, notes, ann, begins):
+    translator.hears(ann, "assigned", {A})
+    notes.take()
+    begins(translator, ann)
+    learn(translator, ann, {A: 7})
+    assert notes.take() == []
+
+
+def test_who_is_gone_begins_nothing(translator, notes, ann):
+    translator.hears(ann, "assigned", {A})
+    translator.ended(ann)
+    notes.take()
+    learn(translator, ann, {A: 7})
+    assert notes.take() == []
