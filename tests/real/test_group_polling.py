@@ -17,7 +17,7 @@ from thinconsumer import Consumer
 
 PARTITIONS = 6
 JOINED_WITHIN, CALL_WITHIN = 1.0, 0.020
-ATTEMPTS, CALLS = 5, 400
+ATTEMPTS, CALLS = 4, 350
 
 
 class Polled(NamedTuple):
