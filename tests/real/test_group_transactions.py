@@ -85,6 +85,15 @@ def refusals(kind: str) -> type[Exception]:
     return KafkaError
 
 
+def begin(
+    producer: Transactions, topic: str, value: bytes, tp: TopicPartition, offset: int, who: GroupMetadata
+) -> None:
+    """Begin a transaction that writes one record and commits how far was read."""
+    producer.begin()
+    producer.write(topic, value)
+    producer.offsets(tp, offset, who)
+
+
 @pytest.mark.parametrize("kind", ["confluent", "kafka-python"])
 def test_offsets_go_with_the_transaction_and_only_for_members_of_today(
     kafka: Administration, new_topic: Callable[..., str], kind: str
@@ -100,15 +109,11 @@ def test_offsets_go_with_the_transaction_and_only_for_members_of_today(
         with transactions(kind, kafka.bootstrap, source) as producer:
             before = member.consumer.group_metadata()
             assert before.generation_id > 0 and before.member_id
-            producer.begin()
-            producer.write(target, b"first")
-            producer.offsets(tp, 6, before)
+            begin(producer, target, b"first", tp, 6, before)
             producer.commit()
             assert member.consumer.committed(tp) == 6
 
-            producer.begin()
-            producer.write(target, b"aborted")
-            producer.offsets(tp, 8, before)
+            begin(producer, target, b"aborted", tp, 8, before)
             producer.abort()
             assert member.consumer.committed(tp) == 6
 
@@ -116,17 +121,13 @@ def test_offsets_go_with_the_transaction_and_only_for_members_of_today(
             crew.poll_until(crew.is_stable, 30, "the second member")
             after = member.consumer.group_metadata()
             assert after.generation_id > before.generation_id
-            producer.begin()
-            producer.write(target, b"from the past")
             with pytest.raises(refusals(kind)) as caught:
-                producer.offsets(tp, 9, before)
+                begin(producer, target, b"from the past", tp, 9, before)
             print(repr(caught.value))
             producer.abort()
             assert member.consumer.committed(tp) == 6
 
-            producer.begin()
-            producer.write(target, b"last")
-            producer.offsets(tp, 10, after)
+            begin(producer, target, b"last", tp, 10, after)
             producer.commit()
             assert member.consumer.committed(tp) == 10
     finally:
