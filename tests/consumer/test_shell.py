@@ -165,6 +165,7 @@ def test_pain_J1_interrupted_anywhere_nothing_is_lost_or_delivered_twice(world, 
         assert run(place).raised
 
 
+@pytest.mark.timeout(240)  # a minute on a machine that is busy with others
 @pytest.mark.parametrize("seed", range(3))
 def test_pain_J1_interrupted_again_and_again_everything_still_arrives(world, seed):
     """From the first connection on, at random, in all ways of reading mixed: once each, in order, positions right."""
