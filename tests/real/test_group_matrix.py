@@ -366,7 +366,9 @@ def run_cell(proxy: Proxy, member: Member, cell: Cell, caplog: pytest.LogCapture
     assert failed <= {cell.fails} and (failed or not cell.fails)
     asked = [at for at, name in proxy.asked if name == cell.api and at >= began]
     assert len(asked) < 12 * (1 + healed - began) + 10
-    lines = [r for r in caplog.records if r.name.startswith("thinconsumer") and r.levelno >= logging.INFO]
+    # Where partitions begin again is said for each of them, as often as a group loses and gets them.
+    told = [r for r in caplog.records if r.name.startswith("thinconsumer") and r.name != "thinconsumer.fetch.resets"]
+    lines = [r for r in told if r.levelno >= logging.INFO]
     assert len(lines) <= 5, caplog.messages
 
 
