@@ -29,6 +29,7 @@ from thinconsumer.group.commits import Commits
 from thinconsumer.group.committed import Committed
 from thinconsumer.group.consumer_role import ConsumerRole
 from thinconsumer.group.coordinator import Coordinator
+from thinconsumer.group.group import Group
 from thinconsumer.group.handover import Handover
 from thinconsumer.group.identity import Identity
 from thinconsumer.metadata import Metadata
@@ -245,6 +246,7 @@ MUTATIONS = {
              "                self.engine.step(now, self.driver.wall_time())\n"
              "                self.driver.step(self.engine, now)\n"
              "            return handover\n")),
+            (Group, "polled", "self.auto_commit.poll(now)", "pass"),
             needs=commits("auto"),
         ),
         bug(

@@ -37,6 +37,8 @@ from .ear import MemberDriver, Sent
 SPINS_MAX = 100
 #: What to do after an error, in seconds.
 PAUSE_AFTER_ERROR = 0.1
+#: How long it thinks in peace, at most, in seconds.
+CALM_THOUGHT_S = 0.3
 #: How long blocking calls may take where somebody else waits below on the stack, in milliseconds.
 BRIEF_MS = 300
 #: Actors that may wait on top of each other for a member to block at all.
@@ -266,8 +268,9 @@ class MemberActor(Actor):
             self._spins = 0
             for records in found.values():
                 self._unprocessed += records
-            if manners.think_s and not self.is_calm:
-                self._thinks_until = now + random.uniform(0, manners.think_s)
+            if manners.think_s:
+                limit = min(manners.think_s, CALM_THOUGHT_S) if self.is_calm else manners.think_s
+                self._thinks_until = now + random.uniform(0, limit)
                 return self._drive() if self.manners.drives else self._thinks_until
             return now
         if timeout_ms:

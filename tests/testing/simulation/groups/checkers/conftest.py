@@ -108,6 +108,13 @@ class Room:
 
     def commit(self, member, offsets, code=0, stamp=None):
         """It commits, as it is known or under a stamp; the coordinator takes it, or does not."""
+        request, response = self.commit_messages(member, offsets, code, stamp)
+        self.says(member, request, line=3)
+        self.all("answered", member.name, 1, request, response, self.now)
+        self.learns(member, request, response, line=3)
+
+    def commit_messages(self, member, offsets, code=0, stamp=None):
+        """Return a commit and its answer."""
         view = self.views.of[member]
         who, generation = stamp or (view.member_id, view.generation)
         rows = [OffsetCommitRequestPartition(partition_index=tp.partition, committed_offset=at, committed_metadata="")
@@ -119,10 +126,7 @@ class Room:
             topics=[OffsetCommitRequestTopic(name="t", partitions=rows)] if rows else [],
         )
         told = [OffsetCommitResponsePartition(partition_index=tp.partition, error_code=code) for tp in offsets]
-        response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=told)])
-        self.says(member, request, line=3)
-        self.all("answered", member.name, 1, request, response, self.now)
-        self.learns(member, request, response, line=3)
+        return request, OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=told)])
 
     def leave(self, member):
         """It says goodbye."""

@@ -61,6 +61,15 @@ def test_pain_D2_what_is_not_processed_may_not(room, ann):
     assert room.verdict() == "ann has committed offset 3 of t-0, and offset 1 was never processed"
 
 
+def test_topics_may_be_named_by_id_on_either_side(room, ann):
+    for side in ("request", "response"):
+        request, response = room.commit_messages(ann, {A: 3})
+        for topic in (request if side == "request" else response).topics:
+            topic.name, topic.topic_id = "", b"\x07" * 16
+        room.all("answered", "ann", 1, request, response, room.now)
+        assert "offset 0 was never processed" in room.verdict()
+
+
 def test_a_commit_that_is_refused_does_no_harm(room, ann):
     room.commit(ann, {A: 3}, Code.REBALANCE_IN_PROGRESS)
     assert room.verdict() == ""
@@ -70,6 +79,18 @@ def test_what_is_somebody_elses_may_not_be_committed(room, ann):
     process(room, ann, B, 0)
     room.commit(ann, {B: 1})
     assert room.verdict() == "ann has committed t-1 in generation 1, in which it is bob-id's"
+
+
+def test_a_static_member_that_came_back_has_what_it_had(room, plans):
+    before, after = (f"ann-{letter * 8}-0000-0000-0000-{letter * 12}" for letter in "ab")
+    ann = room.member()
+    room.join(ann, gets=before)
+    room.sync(ann, A, plan={before: [A]})
+    for instance_id, words in (("ann", ""), (None, f"in which it is {before}'s")):
+        request, response = room.commit_messages(ann, {A: 0}, stamp=(after, 1))
+        request.group_instance_id = instance_id
+        room.all("answered", "ann", 1, request, response, room.now)
+        assert words in room.verdict()
 
 
 def test_a_coordinator_must_not_take_commits_of_old_generations(room, ann):
