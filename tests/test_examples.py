@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -57,12 +58,15 @@ def test_the_member_to_be_copied_commits_when_it_is_stopped(broker, start, tmp_p
     child = start("group_consumer.py", broker.bootstrap_servers, "orders", "alive")
     lines = [child.stdout.readline().split() for _ in range(9)]
     assert sorted(value for _, _, value in lines) == [f"{p}/{n}" for p in range(3) for n in range(3)]
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "alive").exists():
+        assert time.monotonic() < deadline, "it does not say that it is alive"
+        time.sleep(0.01)
     child.send_signal(number)
     out, err = child.communicate(timeout=50)
     assert (child.returncode, out) == (0, ""), err
     assert "Traceback" not in err
     assert committed(broker, "billing") == [3, 3, 3]
-    assert (tmp_path / "alive").exists()
 
 
 def test_two_of_the_member_to_be_copied_repeat_nothing(broker, start):
