@@ -176,7 +176,7 @@ class CommitFailedError(KafkaError):
     ``reason`` is one of ``"unknown_member"``, ``"illegal_generation"``, ``"rebalance_in_progress"``, ``"fenced"``,
     ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
     ``"timeout"`` and ``"refused"``. ``partitions`` were to be committed. ``seconds_since_poll`` is how long before the
-    attempt ``poll`` was last called (None if never), a fact and not a verdict.
+    attempt ``poll`` was last called (None if never), a fact and not a verdict; in a ``poll``, how long before that one.
     """
 
     def __init__(

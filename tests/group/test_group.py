@@ -92,6 +92,11 @@ def test_time_since_the_last_poll_is_a_fact(make):
     assert group.seconds_since_poll(5.0) is None
     group.polled(6.0)
     assert group.seconds_since_poll(18.0) == 12.0
+    group.poll_begins(20.0)
+    group.polled(21.0)  # it goes on waiting
+    assert group.seconds_since_poll(21.0) == 14.0, "what fails in a poll comes from the time before it"
+    group.poll_ends()
+    assert group.seconds_since_poll(24.0) == 3.0
 
 
 def test_everything_is_asked_again_after_an_interruption(make):

@@ -52,7 +52,7 @@ class Membership:
 
     def begin_poll(self, now: float) -> None:
         """Note that the user polls, before anything else happens."""
-        self.group.polled(now)
+        self.group.poll_begins(now)
 
     def attend(self, now: float) -> float:
         """Run what is due of users' code, with a step after each piece; return the time.

@@ -204,6 +204,8 @@ class Shell:
         finally:
             now = self.driver.now()
             self.engine.metrics.poll_ends(now)
+            if group is not None:
+                group.poll_ends()
         handed_out(self.engine, handover, now)
         return handover
 

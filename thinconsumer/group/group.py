@@ -61,6 +61,7 @@ class Group:
         self._managers = (self.member, self.commits, self.committed, self.coordinator)
         self._now = 0.0
         self._polled_at: float | None = None
+        self._away: float | None = None  #: In a poll: how long nobody had polled before it.
 
     # -- for the engine
 
@@ -99,6 +100,15 @@ class Group:
             manager.restart(now)
 
     # -- for the shell
+
+    def poll_begins(self, now: float) -> None:
+        """Note that a poll begins. What goes wrong in it comes from the time before, which is what errors then name."""
+        self._away = None if self._polled_at is None else now - self._polled_at
+        self.polled(now)
+
+    def poll_ends(self) -> None:
+        """Note that the poll is over."""
+        self._away = None
 
     def polled(self, now: float) -> None:
         """Note that the user polls: what earlier polls returned counts as processed."""
@@ -162,8 +172,10 @@ class Group:
         self.member.expelled(error, identity, now)
 
     def seconds_since_poll(self, now: float) -> float | None:
-        """Return how long ago ``poll`` was called; None if it never was."""
-        return None if self._polled_at is None else now - self._polled_at
+        """Return how long ago ``poll`` was called, in a poll: the one before it; None if it never was."""
+        if self._polled_at is None or self._away is not None:
+            return self._away
+        return now - self._polled_at
 
     def owns(self, tp: TopicPartition) -> bool:
         """Return whether the partition is ours still."""
