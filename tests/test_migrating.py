@@ -25,6 +25,10 @@ OURS = SimpleNamespace(
     OffsetAndMetadata=thinconsumer.OffsetAndMetadata,
     ConsumerRebalanceListener=thinconsumer.RebalanceListener,
 )
+pytestmark = [
+    pytest.mark.usefixtures("leftovers_forgiven"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 PARTITIONS, EACH = 3, 6
 NUMBERS = itertools.count(1)
 

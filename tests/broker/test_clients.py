@@ -21,6 +21,10 @@ from thinconsumer.broker.faults import Delay, Disconnect, Reply
 from thinconsumer.broker.server import EmbeddedBroker
 from thinconsumer.wire.error_codes import Code
 
+pytestmark = [
+    pytest.mark.usefixtures("leftovers_forgiven"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 COUNT = 1500
 
 

@@ -7,7 +7,6 @@ in ``test_clients``.
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +30,10 @@ except ImportError:
     confluent = None
 
 #: Sockets that broke are not always closed by these libraries. None of ours is open in this process.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.usefixtures("leftovers_forgiven"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 PATIENCE_S = 20.0
 NUMBERS = itertools.count(1)
@@ -238,13 +240,6 @@ def broker() -> Iterator[BrokerProcess]:
     """Three brokers in a process of their own, for all tests here."""
     with BrokerProcess(3) as process:
         yield process
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    """What a library left open is found here, where it is forgiven, and not in somebody else's test."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture
