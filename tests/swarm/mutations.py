@@ -194,6 +194,18 @@ MUTATIONS = {
             (Answers, "handle", "is not partition or partition.cursor is not cursor:", "is not partition:"),
         ),
         bug(
+            "slower leader spliced on",
+            "Of two leaders asked for one offset, the second goes on where the first has ended; their logs have parted.",
+            (Answers, "handle", "elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:", "elif False:"),
+            needs=truncation,
+        ),
+        bug(
+            "late answer silences a truncation",
+            "What the old leader sends late takes back the error that the log was truncated; nobody would ever be told.",
+            (Answers, "_take", "if partition.state is PositionState.FETCHING:", "if True:"),
+            needs=truncation,
+        ),
+        bug(
             "stale buffer handed out",
             "What was buffered before a seek is handed out after it; it must be dropped.",
             (Fetched, "fresh", "self.partition.cursor is self.cursor", "True"),

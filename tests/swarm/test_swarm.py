@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,22 +59,22 @@ swarm.run()
 print(swarm.sim.trace.digest())
 """
 
-total: Counter[str] = Counter()
-done: list[int] = []
-
 
 @pytest.mark.parametrize("first", range(1, SEEDS + 1, BLOCK))
-def test_nothing_goes_wrong_and_everybody_gets_to_the_end(first: int) -> None:
+def test_nothing_goes_wrong_and_everybody_gets_to_the_end(
+    first: int, summed: Callable[..., Counter[str] | None]
+) -> None:
     """Safety and liveness, with every checker on."""
+    counts: Counter[str] = Counter()
     for seed in range(first, first + BLOCK):
-        total.update(Swarm(seed).run())
-        done.append(seed)
-    if len(done) == SEEDS:
-        _check_minimums()
+        counts.update(Swarm(seed).run())
+    total = summed("worlds", first, SEEDS // BLOCK, counts)
+    if total is not None:
+        _check_minimums(total)
 
 
-def _check_minimums() -> None:
-    """Not a test of its own: tests come in any order, and this needs all the blocks. It runs in the last of them."""
+def _check_minimums(total: Counter[str]) -> None:
+    """Not a test of its own: it needs all the blocks, and runs in the last of them."""
     print(", ".join(f"{name} {count}" for name, count in sorted(total.items())))
     empty = {name: (total[name], least) for name, least in MINIMUMS.items() if total[name] < least}
     assert not empty, f"these worlds have become too quiet (what happened, the least there should be): {empty}"
