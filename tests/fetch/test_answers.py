@@ -74,18 +74,31 @@ def test_errors_for_a_position_that_is_no_more_are_dropped(world, code):
     assert a.state is PositionState.FETCHING and a.error is None and a.may_fetch(world.now)
 
 
-@pytest.mark.parametrize("late", ["new first", "old first"])
-def test_an_answer_of_an_old_leader_that_comes_late_repeats_nothing(world, kit, late):
+@pytest.mark.parametrize(("first", "behind"), [("new", 8), ("old", 20)])
+def test_of_two_leaders_that_were_asked_for_the_same_offset_only_the_first_answer_counts(world, kit, first, behind):
+    """What a deposed leader wrote alone does not continue what the new one has there, nor the other way round."""
     [a] = world.simple(0, leader=1)
     old = world.fetch()
     world.cluster({a.tp: (2, 6)})
     new = world.fetch()
     assert new.node_id == 2
-    answers = [(new, kit.batch(0, 8, epoch=5)), (old, kit.batch(0, 3) + kit.batch(3, 3))]
-    for sent, data in answers if late == "new first" else answers[::-1]:
+    # Whoever is second has more than the first: it could go on from there.
+    answers = [(new, kit.batch(0, 8, epoch=6)), (old, kit.batch(0, 20))]
+    for sent, data in answers if first == "new" else [(old, kit.batch(0, 20)), (new, kit.batch(0, 30, epoch=6))]:
         sent.answer({a.tp: data})
-    assert take_all(world) == list(range(8))
-    assert a.cursor.fetch_offset == 8
+    assert take_all(world) == list(range(behind))
+    assert a.cursor.fetch_offset == behind and a.error is None
+    asked = [sent.asked()[a.tp].fetch_offset for sent in world.fetches().values() if a.tp in sent.asked()]
+    assert asked == [behind], "what was dropped is asked for again"
+
+
+def test_numbers_of_the_log_are_not_taken_from_whoever_comes_second(world, kit):
+    [a] = world.simple(0, leader=1)
+    old = world.fetch()
+    world.cluster({a.tp: (2, 6)})
+    world.fetch().answer({a.tp: {"records": kit.batch(0, 8), "high_watermark": 8}})
+    old.answer({a.tp: {"records": kit.batch(0, 20), "high_watermark": 20}})
+    assert a.high_watermark == 8
 
 
 def test_batches_out_of_order_are_corrupt_and_none_of_them_is_believed(world, kit):

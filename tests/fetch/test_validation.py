@@ -363,3 +363,54 @@ def test_where_the_user_said_to_begin_stays_when_only_what_was_buffered_is_lost(
     world.validations()[0].epoch_ends({a.tp: answer})
     assert (a.state, a.cursor.offset, a.cursor.fetch_offset, a.error) == (PositionState.FETCHING, 100, 100, None)
     assert world.collector.gather(99).count == 0 and world.buffer.pinned == 0
+
+
+# -- answers to a Fetch that come while a new leader is asked
+
+
+@pytest.fixture
+def fetched_late(make, kit):
+    """Return what makes a world in doubt: it, its partition, and a Fetch that the old leader has yet to answer."""
+
+    def do(policy: str = "earliest"):
+        world = make(auto_offset_reset=policy)
+        [a] = world.simple(100, leader=1, epoch=5)
+        late = world.fetch()
+        world.cluster({a.tp: (2, 6)})
+        return world, a, late
+
+    return do
+
+
+@pytest.mark.parametrize("records", [True, False])
+def test_pain_F4_a_late_answer_of_the_old_leader_does_not_silence_a_truncation(fetched_late, kit, records):
+    """The partition would stand still for ever, and nobody would be told why."""
+    world, a, late = fetched_late("none")
+    world.validations()[0].epoch_ends({a.tp: (5, 80)})
+    late.answer({a.tp: kit.batch(100, 10) if records else {}})
+    assert isinstance(a.error, LogTruncationError) and a.error.divergent_offset == 80
+    a.place(PositionEvent.SEEK, 80)
+    assert a.error is None and a.may_fetch(world.now)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_late_errors_of_the_old_leader_keep_nobody_from_asking_the_new_one(fetched_late, code):
+    world, a, late = fetched_late()
+    [sent] = world.validations()
+    late.answer({a.tp: {"error_code": int(code)}})
+    assert (a.state, a.error, a.blocked_until) == (PositionState.VALIDATING, None, 0.0)
+    sent.epoch_ends({a.tp: (5, 80)})
+    assert (a.state, a.cursor.offset) == (PositionState.FETCHING, 80)
+
+
+def test_out_of_range_at_a_leader_that_leads_anew_waits_for_the_answer_about_the_epoch(make):
+    """By its ends alone the log may look as if it held the position, with other records."""
+    world = make()
+    [a] = world.simple(100, leader=1, epoch=5)
+    late = world.fetch()
+    world.cluster({a.tp: (1, 6)})
+    [sent] = world.validations()
+    late.answer({a.tp: {"error_code": int(Code.OFFSET_OUT_OF_RANGE)}})
+    assert a.state is PositionState.VALIDATING and not world.look_ups()
+    sent.epoch_ends({a.tp: (5, 80)})
+    assert (a.state, a.cursor.offset) == (PositionState.FETCHING, 80)

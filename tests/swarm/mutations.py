@@ -195,13 +195,13 @@ MUTATIONS = {
         ),
         bug(
             "slower leader spliced on",
-            "Of two leaders asked for one offset, the second goes on where the first has ended; their logs have parted.",
+            "Of two leaders asked for one offset, the second goes on where the first ended; their logs have parted.",
             (Answers, "handle", "elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:", "elif False:"),
             needs=truncation,
         ),
         bug(
             "late answer silences a truncation",
-            "What the old leader sends late takes back the error that the log was truncated; nobody would ever be told.",
+            "What the old leader sends late takes back the error that the log was truncated; nobody is ever told.",
             (Answers, "_take", "if partition.state is PositionState.FETCHING:", "if True:"),
             needs=truncation,
         ),

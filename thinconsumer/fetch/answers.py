@@ -86,6 +86,10 @@ class Answers:
                 log.debug("dropping what was fetched for %s-%s: it was moved meanwhile", *tp)
             elif data.error_code:
                 self._partition_error(asked, partition, data, nodes, now)
+            elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:
+                # Another node was asked meanwhile and has answered first. Where one of the two had been deposed, what
+                # it has behind that offset does not continue what the other had before it.
+                log.debug("dropping what node %s had for %s-%s: another was faster", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
         self._pace(asked, fruitful=frame.users > 0)
@@ -169,10 +173,12 @@ class Answers:
         hint = data.current_leader
         if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
             return  # the new leader is known already (KIP-951): nothing to wait for
-        self._pause(partition, now)
         if what is Verdict.REFRESH:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
-        elif what is Verdict.RAISE:
+        if partition.state is not PositionState.FETCHING:
+            return  # it comes late: a new leader is being asked, and waits for nobody's backoff but its own
+        self._pause(partition, now)
+        if what is Verdict.RAISE:
             if isinstance(error, TopicAuthorizationFailedError):
                 error.topics = (tp.topic,)
             partition.error = error
@@ -182,6 +188,8 @@ class Answers:
         partition.blocked_until = now + self._backoff.delay(partition.failures, self._lot)
 
     def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
+        if partition.state is not PositionState.FETCHING:
+            return  # it comes late: where the log of the new leader ends is being asked for, epoch and all
         info = self._metadata.leader(partition.tp)
         if info is not None and asked.node_id != info.leader:
             # A follower may lag behind, or have deleted earlier than the leader: only the leader's word counts.
@@ -203,8 +211,11 @@ class Answers:
         partition.fruitless_ranges += 1
 
     def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:
-        partition.failures = partition.fruitless_ranges = 0
-        partition.error = None
+        partition.fruitless_ranges = 0
+        if partition.state is PositionState.FETCHING:
+            # Else it is late and cures nothing: that the new leader has lost the position, say, must still be raised.
+            partition.failures = 0
+            partition.error = None
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else None
@@ -246,7 +257,7 @@ class Answers:
             )
             self._pause(partition, now)
             return
-        # What lies below was received before: a node asked earlier, or the front of a batch we are in the middle of.
+        # What lies below was not asked for: the front of a batch we are in the middle of.
         below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         problem, behind = "", cursor.fetch_offset + 1
@@ -271,7 +282,7 @@ class Answers:
             self.records += sum(batch.count for batch in batches)
             cursor.fetch_offset = batches[-1].next_offset
             cursor.fetch_epoch = batches[-1].leader_epoch
-            sent = asked.leader_epochs.get(partition.tp, -1)
+            sent = asked.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
                 # A leader of before had written them, and its answer came late. The new one was asked about what there
                 # was until then, if about anything, and has not said that it has these.

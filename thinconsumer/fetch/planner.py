@@ -46,7 +46,7 @@ class Asked:
     node_id: int
     session: Session
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
-    leader_epochs: dict[TopicPartition, int] = field(default_factory=dict)  #: As sent.
+    wanted: dict[TopicPartition, Wanted] = field(default_factory=dict)  #: Offsets and leader epochs, as sent.
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: Of the session, as sent.
     at: float = 0.0  #: When it was written; monotonic seconds.
@@ -199,12 +199,11 @@ class Planner:
         return FetchRequest.VERSIONS[1] if known else NAMES_UNTIL
 
     def _build(self, asked: Asked, version: int) -> Message:
-        wanted: dict[TopicPartition, Wanted] = {}
+        wanted = asked.wanted = {}
         asked.cursors.clear()
         session = asked.session
         for partition in _rotated(self.wanted(asked.node_id, self._now), session.turn):
-            wanted[partition.tp] = want = self._want(partition)
-            asked.leader_epochs[partition.tp] = want.leader_epoch
+            wanted[partition.tp] = self._want(partition)
             asked.cursors[partition.tp] = (partition, partition.cursor)
         session.turn += 1
         plan = session.plan(wanted, sessions=version >= SESSIONS_SINCE, uses_ids=version > NAMES_UNTIL)
