@@ -98,6 +98,29 @@ def test_a_seek_and_a_reset_say_from_where_on_everything_is_owed(court):
     assert "offset 0" in court.verdict()
 
 
+@pytest.mark.parametrize(("policy", "is_owed"), [("earliest", True), ("latest", False), ("none", True)])
+def test_who_seeks_beyond_the_end_starts_by_policy_which_may_be_an_end_that_has_moved_on(court, policy, is_owed):
+    """It is out of range before more is written, and told of the end after that; with no policy it is told so."""
+    bob = court.new_reader("bob", policy=policy)
+    court.checker.sought(bob, court.tp, 7)
+    for n in range(6, 12):
+        court.write(b"%d" % n)
+    court.deliver(9, reader=bob)
+    assert ("bob skipped t-0 offset 7" in court.verdict()) is is_owed
+    court.deliver(11, reader=bob)
+    assert court.verdict().startswith("bob skipped t-0 offset ")
+
+
+@pytest.mark.parametrize("offset", [3, 6])
+def test_who_seeks_to_an_offset_of_the_log_or_its_end_starts_there_whatever_the_policy(court, offset):
+    bob = court.new_reader("bob", policy="latest")
+    court.checker.sought(bob, court.tp, offset)
+    court.write(b"6")
+    court.write(b"7")
+    court.deliver(offset + 1, reader=bob)
+    assert f"bob skipped t-0 offset {offset}" in court.verdict()
+
+
 def test_a_partition_keeps_its_place_while_it_stays_assigned(court):
     court.deliver(0, 1)
     court.checker.assigned(court.reader, [court.tp, TopicPartition("t", 1)])

@@ -52,8 +52,10 @@ class CoverageChecker(Checker):
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """From there on everything is owed."""
-        self._covered[reader][tp] = _Covered(offset, (offset - 1, epoch) if epoch >= 0 else None)
+        """From there on everything is owed; beyond the end "latest" is wherever the end will be when somebody asks."""
+        truth = self.truth(tp)
+        is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
+        self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """From the beginning on everything is owed; where the end is, is not known."""
