@@ -1,4 +1,4 @@
-"""The swarm notices bugs: each mutation of the client is caught by the seed that is written down for it."""
+"""The swarms notice bugs: each mutation of the client is caught by the seed that is written down for it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from types import ModuleType
 import pytest
 
 
-def _load() -> ModuleType:
-    """Load the file beside this one; tests are not importable by name."""
-    path = Path(__file__).with_name("mutations.py")
-    spec = importlib.util.spec_from_file_location("swarm_mutations", path)
+def _load(name: str) -> ModuleType:
+    """Load a file beside this one; tests are not importable by name."""
+    spec = importlib.util.spec_from_file_location(f"swarm_{name}", Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -24,31 +23,41 @@ def _load() -> ModuleType:
     return module
 
 
-mutations = _load()
-PINS = mutations.pins()
+mutations = _load("mutations")  # of reading
+TABLES = {"reading": mutations, "groups": _load("group_mutations")}
+PINS = {kind: table.pins() for kind, table in TABLES.items()}
 
 
 @functools.cache
-def sound(seed: int) -> object:
+def sound(kind: str, seed: int) -> object:
     """Run a seed without any mutation; many mutations share one."""
-    return mutations.run(seed)
+    return TABLES[kind].run(seed)
 
 
-def test_there_are_at_least_twelve_mutations_and_each_has_a_seed() -> None:
+@pytest.mark.parametrize("kind", TABLES)
+def test_there_are_at_least_twelve_mutations_and_each_has_a_seed(kind: str) -> None:
     """A mutation without a seed is not checked, unless it is named as a hole; a seed without one is a leftover."""
-    assert len(PINS) >= 12
-    assert set(PINS) == set(mutations.MUTATIONS) - set(mutations.NOT_CAUGHT), mutations.COMMAND.format(name="all")
+    table = TABLES[kind]
+    assert len(PINS[kind]) >= 12
+    assert set(PINS[kind]) == set(table.MUTATIONS) - set(table.NOT_CAUGHT), table.COMMAND.format(name="all")
 
 
-@pytest.mark.parametrize("name", list(PINS))
-def test_swarm_catches(name: str) -> None:
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, pins in PINS.items() for name in pins])
+def test_swarm_catches(kind: str, name: str) -> None:
     """The same seed is fine without the bug, and accused with it."""
-    seed = PINS[name].seed
-    again = f"if knobs have changed, find another seed: {mutations.COMMAND.format(name=repr(name))}"
-    fine = sound(seed)
+    table, seed = TABLES[kind], PINS[kind][name].seed
+    again = f"if knobs have changed, find another seed: {table.COMMAND.format(name=repr(name))}"
+    fine = sound(kind, seed)
     assert not fine.accuser, f"seed {seed} fails without the mutation: {fine.words}; {again}"
-    caught = mutations.run(seed, mutations.MUTATIONS[name])
-    assert caught.accuser, f"nobody notices with seed {seed} that {mutations.MUTATIONS[name].breaks!r}; {again}"
+    caught = table.run(seed, table.MUTATIONS[name])
+    assert caught.accuser, f"nobody notices with seed {seed} that {table.MUTATIONS[name].breaks!r}; {again}"
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, table in TABLES.items() for name in table.MUTATIONS])
+def test_every_bug_can_still_be_planted(kind: str, name: str) -> None:
+    """Words that are gone from the client would make a mutation that changes nothing."""
+    for edit in TABLES[kind].MUTATIONS[name].edits:
+        assert edit.rewritten() is not None
 
 
 def test_mutation_is_taken_back() -> None:
