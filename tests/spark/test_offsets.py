@@ -1,0 +1,104 @@
+"""Offsets as JSON: the official connector's text, refusals that say what is wrong, and the first batch's start."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thinconsumer import KafkaConfigurationError, TopicPartition
+from thinconsumer.spark.offsets import (
+    first_end,
+    from_json,
+    parse_assignment,
+    parse_offsets,
+    parse_timestamps,
+    show,
+    start_of,
+    to_json,
+    to_text,
+)
+
+A0, A2, A10, B0 = (TopicPartition(*tp) for tp in [("a", 0), ("a", 2), ("a", 10), ("b", 0)])
+topics = st.text("abcXYZ019._-", min_size=1, max_size=8)
+offsets = st.dictionaries(st.builds(TopicPartition, topics, st.integers(0, 300)), st.integers(0, 2**63 - 1), max_size=9)
+
+
+def test_text_is_the_official_connectors_with_topics_by_name_and_partitions_by_number():
+    assert to_text({B0: 5, A10: 1, A2: 2, A0: 0}) == '{"a":{"0":0,"2":2,"10":1},"b":{"0":5}}'
+    assert to_text({}) == "{}"
+
+
+@given(offsets, st.randoms())
+def test_same_offsets_have_the_same_text_whatever_their_order(found, random):
+    items = list(found.items())
+    random.shuffle(items)
+    assert json.dumps(to_json(dict(items))) == json.dumps(to_json(found))
+    assert from_json(json.loads(json.dumps(to_json(found)))) == found
+
+
+@given(offsets, offsets)
+def test_end_of_the_first_batch_remembers_where_it_began(start, end):
+    kept = json.loads(json.dumps(first_end(start, end)))
+    assert start_of(kept) == start
+    assert from_json(kept) == end
+    assert start_of(to_json(end)) is None
+
+
+def test_marks_and_blanks_are_read():
+    text = ' {"a": {"2": -1, "0": 23, "10": -2},\n "b": {"0": 9223372036854775807}} '
+    assert parse_offsets(text, "startingOffsets") == {A0: 23, A2: -1, A10: -2, B0: 2**63 - 1}
+    assert parse_timestamps('{"a":{"0":0}}', "x") == {A0: 0}
+    assert parse_assignment('{"b":[0],"a":[10,2,0,2]}') == [A0, A2, A10, B0]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a":{"0":1}', "no JSON"),
+        ("[1]", "no JSON object"),
+        ("{}", "names no partition"),
+        ('{"a":{}}', "names no partition"),
+        ('{"a":1}', "under 'a' stands 1"),
+        ('{"a":{"x":1}}', "'a' has no partition 'x'"),
+        ('{"a":{"-1":1}}', "'a' has no partition '-1'"),
+        ('{"a":{"2147483648":1}}', "no partition '2147483648'"),
+        ('{"a":{"0":-3}}', "a-0: -3 is not an offset"),
+        ('{"a":{"0":1.5}}', "a-0: 1.5 is not an offset"),
+        ('{"a":{"0":true}}', "a-0: true is not an offset"),
+        ('{"a":{"0":"1"}}', 'a-0: "1" is not an offset'),
+        ('{"a":{"0":9223372036854775808}}', "is not an offset"),
+        ('{"a":{"0":1,"0":2}}', "'0' is named twice"),
+    ],
+)
+def test_what_is_no_offset_is_refused_with_an_example(text, words):
+    with pytest.raises(KafkaConfigurationError) as refused:
+        parse_offsets(text, "startingOffsets")
+    assert str(refused.value).startswith("startingOffsets: ")
+    assert words in str(refused.value)
+    assert '{"topicA":{"0":23' in str(refused.value)
+
+
+def test_times_are_never_marks():
+    with pytest.raises(KafkaConfigurationError, match="-1 is not a time"):
+        parse_timestamps('{"a":{"0":-1}}', "startingOffsetsByTimestamp")
+
+
+@pytest.mark.parametrize("text", ["{}", '{"a":0}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', '{"a":[]}', "x"])
+def test_what_is_no_assignment_is_refused(text):
+    with pytest.raises(KafkaConfigurationError, match=r'assign: .*write it like {"topicA":\[0,1\]'):
+        parse_assignment(text)
+
+
+def test_checkpoint_of_another_source_is_told_from_ours():
+    with pytest.raises(KafkaConfigurationError, match="none of this source.*a checkpoint of its own"):
+        from_json({"logOffset": 17})
+    with pytest.raises(KafkaConfigurationError, match="none of this source"):
+        from_json({"a": {"0": -2}})
+
+
+def test_many_partitions_are_shown_in_part():
+    assert show([B0, A10, A2]) == "a-2, a-10, b-0"
+    assert show(TopicPartition("t", n) for n in range(23)).endswith("t-19 and 3 more")
