@@ -77,7 +77,7 @@ def test_importing_any_module_starts_no_thread_and_opens_nothing(tmp_path):
     modules = sorted(
         found.name
         for found in pkgutil.walk_packages(thinconsumer.__path__, "thinconsumer.")
-        if ".spark" not in found.name and not found.name.endswith("__main__")
+        if not {"spark", "columnar", "__main__"} & set(found.name.split("."))
     )
     assert len(modules) > 10
     code = (

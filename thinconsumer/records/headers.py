@@ -12,7 +12,7 @@ from struct import Struct
 
 from .varints import LENGTH_TABLES, NOT_HERE, Malformed, varint
 
-__all__ = ["Header", "HeaderReader", "read_headers"]
+__all__ = ["Header", "HeaderReader", "name_of", "read_headers"]
 
 Header = tuple[str, "bytes | None"]
 
@@ -22,7 +22,7 @@ _names: dict[bytes, str] = {}
 NAMES_MAX = 1024
 
 
-def _name(raw: bytes) -> str:
+def name_of(raw: bytes) -> str:
     """A header's name, which is mostly one of a few. Not UTF-8 shows U+FFFD, as in Java: brokers do not check."""
     # An encoded surrogate is one U+FFFD in Java and one per byte in Python.
     name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
@@ -50,7 +50,7 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
         raw = block[start:pos]
         name = _names.get(raw)
         if name is None:
-            name = _name(raw)
+            name = name_of(raw)
         length = _LENGTH_1[block[pos]]
         start = pos + 1
         if length == NOT_HERE:
@@ -86,7 +86,7 @@ def _layout(block: bytes) -> Layout:
     nulls: list[int] = []
     for place in range(number):
         length, start = varint(block, pos)
-        names.append(_name(block[start : start + length]))
+        names.append(name_of(block[start : start + length]))
         length, pos = varint(block, start + length)
         if length < 0:
             nulls.append(place)

@@ -1,0 +1,114 @@
+"""From columns to an Arrow batch, without a Python object per record. The only place that needs pyarrow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..headers import name_of
+
+try:
+    import pyarrow as pa
+except ImportError as exc:
+    raise ImportError(f"to_arrow() needs pyarrow ({exc}): pip install 'thinconsumer[arrow]'") from exc
+
+if TYPE_CHECKING:
+    from .fields import HeaderPlaces
+    from .record_columns import RecordColumns
+
+__all__ = ["SCHEMA", "SCHEMA_WITH_HEADERS", "to_arrow"]
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+SCHEMA = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestampType", pa.int32()),
+    ]
+)
+SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", HEADER))))
+#: Milliseconds beyond these cannot be said in microseconds.
+MILLISECONDS_MAX = (2**63 - 1) // 1000
+
+
+def to_arrow(columns: RecordColumns, include_headers: bool) -> pa.RecordBatch:
+    """See :meth:`RecordColumns.to_arrow`."""
+    count = len(columns)
+    data = pa.py_buffer(columns.data)
+    stamps = np.clip(columns.timestamps, -MILLISECONDS_MAX, MILLISECONDS_MAX) * 1000
+    arrays = [
+        binary(data, columns.key_starts, columns.key_lengths),
+        binary(data, columns.value_starts, columns.value_lengths),
+        _repeated(columns.topic.encode(), count),
+        _plain(pa.int32(), np.full(count, columns.partition, np.int32)),
+        _plain(pa.int64(), np.ascontiguousarray(columns.offsets)),
+        _plain(pa.timestamp("us", tz="UTC"), stamps),
+        _plain(pa.int32(), columns.timestamp_types.astype(np.int32)),
+    ]
+    if not include_headers:
+        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+    places = columns.header_places
+    headers = SCHEMA_WITH_HEADERS.field("headers").type
+    arrays.append(pa.nulls(count, headers) if places is None else _headers(data, places, headers))
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS)
+
+
+def _plain(kind: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
+def _repeated(text: bytes, count: int) -> pa.Array:
+    places = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(places), pa.py_buffer(text * count)])
+
+
+def binary(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
+    """These pieces of ``data``, which come in its order, behind one another; null where a length is -1."""
+    count = len(lengths)
+    nulls = np.count_nonzero(lengths < 0)
+    if nulls == count:
+        return pa.nulls(count, pa.binary())
+    # All of it as one array, in which every second element is what stands between two pieces. What is wanted of that
+    # is copied at the speed of C++, and what is null has the length 0 in it.
+    places = np.empty(2 * count + 1, np.int32)
+    places[:-1:2] = starts
+    np.add(starts, np.maximum(lengths, 0) if nulls else lengths, out=places[1::2], casting="unsafe")
+    places[-1] = places[-2]
+    everything = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(places), data])
+    found = everything.take(_plain(pa.int64(), np.arange(0, 2 * count, 2)))
+    if not nulls:
+        return found
+    return pa.Array.from_buffers(pa.binary(), count, [_mask(lengths >= 0), *found.buffers()[1:]])
+
+
+def _mask(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(valid, bitorder="little"))
+
+
+def _headers(data: pa.Buffer, places: HeaderPlaces, kind: pa.DataType) -> pa.Array:
+    begin, end = int(places.first[0]), int(places.first[-1])
+    names = binary(data, places.name_starts[begin:end], places.name_lengths[begin:end])
+    values = binary(data, places.value_starts[begin:end], places.value_lengths[begin:end])
+    children = pa.StructArray.from_arrays([_names(names), values], fields=list(HEADER))
+    first = (places.first - begin).astype(np.int32)
+    counts = np.diff(first)
+    buffers = [_mask(counts > 0), pa.py_buffer(first)]
+    return pa.Array.from_buffers(kind, len(counts), buffers, children=[children])
+
+
+def _names(raw: pa.Array) -> pa.Array:
+    """Names as text: there are few of them, and as good as always ASCII."""
+    buffers = raw.buffers()
+    if not len(buffers[2]) or np.frombuffer(buffers[2], np.uint8).max() < 128:
+        return pa.Array.from_buffers(pa.string(), len(raw), buffers)
+    distinct = raw.dictionary_encode()
+    names = pa.array([name_of(name) for name in distinct.dictionary.to_pylist()], pa.string())
+    return names.take(distinct.indices)

@@ -1,0 +1,333 @@
+"""Many batches to columns, all of them at once.
+
+Owns the division of labour: batches of format 2 go through :mod:`.walk` and :mod:`.fields` together, whatever partition
+they are of. Old formats, and batches that these two cannot vouch for, go through the row decoder one by one: its word
+is final, in what it tolerates and in what it says of what is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ...errors import RecordError
+from ...types import TopicPartition
+from .. import compression
+from ..batch import HEADER_SIZE, LOG_APPEND_TIME, Batch
+from ..columns import RECORD_SIZE_MIN, Columns
+from .fields import HeaderPlaces, read
+from .record_columns import RecordColumns
+from .walk import PADDING, walk
+
+__all__ = ["Decoded", "Decoder"]
+
+Int64s: TypeAlias = npt.NDArray[np.int64]
+NOTHING = np.zeros(0, np.int64)
+CODEC_MASK = 0x07
+
+
+class Flat(NamedTuple):
+    """Columns of many batches, over the bytes of all of them: what :class:`RecordColumns` is cut from."""
+
+    offsets: Int64s
+    timestamps: Int64s
+    timestamp_types: npt.NDArray[np.int8]
+    leader_epochs: npt.NDArray[np.int32]
+    data: npt.NDArray[np.uint8]
+    key_starts: Int64s
+    key_lengths: Int64s
+    value_starts: Int64s
+    value_lengths: Int64s
+    headers: HeaderPlaces | None
+
+
+class Decoded(NamedTuple):
+    """The outcome, by the numbers that :meth:`Decoder.add` gave."""
+
+    flat: Flat
+    first: list[int]  #: By batch: its first record; one more at the end.
+    errors: dict[int, RecordError]  #: Batches that nobody can read; they have no records.
+
+    def columns(self, tp: TopicPartition, begin: int, end: int, start: int) -> RecordColumns:
+        """Return the records of batches ``begin`` to before ``end``, those below offset ``start`` left out."""
+        first, stop = self.first[begin], self.first[end]
+        flat = self.flat
+        if first < stop and flat.offsets[first] < start:
+            first += int(np.searchsorted(flat.offsets[first:stop], start))
+        return RecordColumns(*tp, *flat).slice(first, stop)
+
+
+class Decoder:
+    """Takes batches, in the order of their partitions' offsets, and decodes them in :meth:`finish`."""
+
+    def __init__(
+        self, check_crcs: bool = True, decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX
+    ) -> None:
+        self._check_crcs = check_crcs
+        self._limit = decompressed_bytes_max
+        self._batches: list[Batch] = []
+        self._partitions: list[TopicPartition] = []
+        self._bodies: list[bytes | memoryview] = []  #: Empty for what the row decoder has read.
+        self._read: dict[int, Columns] = {}  #: What it has read, by number.
+        self.size = 0  #: Bytes, as they are after decompression.
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def add(self, batch: Batch, tp: TopicPartition) -> None:
+        """Check and decompress a batch; its number is how many were there before.
+
+        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`Batch.decode`; the batch has not been added then.
+        """
+        body: bytes | memoryview = b""
+        if batch.magic == 2:
+            if self._check_crcs:
+                batch.check_crc(*tp)
+            if not batch.is_control:
+                body = batch.view[HEADER_SIZE:]
+                codec = batch.attributes & CODEC_MASK
+                if codec:
+                    body = self._decompress(batch, tp, codec, body)
+        count = batch.count
+        if batch.magic < 2 or count < 0 or (count == 0) != (len(body) == 0) or count * RECORD_SIZE_MIN > len(body):
+            self._add_read(batch, tp)
+            return
+        # In this order: an exception between two of them leaves nothing behind that counts.
+        self._bodies.append(body)
+        self._partitions.append(tp)
+        self._batches.append(batch)
+        self.size += len(body)
+
+    def _decompress(self, batch: Batch, tp: TopicPartition, codec: int, body: memoryview) -> bytes:
+        try:
+            return compression.decompress(codec, body, self._limit)
+        except compression.CodecError:
+            batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)  # raises it in its own words
+            raise
+
+    def _add_read(self, batch: Batch, tp: TopicPartition) -> None:
+        """Take a batch through the row decoder, for its records or its error."""
+        found = batch.columns(*tp, self._check_crcs, decompressed_bytes_max=self._limit)
+        if found is not None:
+            self._read[len(self._batches)] = found
+            self.size += sum(len(field) for field in (*found.keys, *found.values) if field)
+        self._bodies.append(b"")
+        self._partitions.append(tp)
+        self._batches.append(batch)
+
+    def finish(self) -> Decoded:
+        """Decode what was added."""
+        plain = [number for number, body in enumerate(self._bodies) if body]
+        batches = [self._batches[number] for number in plain]
+        found, bad = _decode(batches, [self._bodies[number] for number in plain]) if plain else (_EMPTY, [])
+        counts = np.zeros(len(self._batches) + 1, np.int64)
+        counts[[number + 1 for number in plain]] = [batch.count for batch in batches]
+        errors: dict[int, RecordError] = {}
+        for number in (plain[index] for index in bad):
+            batch, tp = self._batches[number], self._partitions[number]
+            try:
+                again = batch.columns(*tp, False, decompressed_bytes_max=self._limit)
+                assert again is not None
+                self._read[number] = again
+            except RecordError as error:
+                errors[number] = error
+                self._read[number] = Columns([], [], [], [], [])
+        if self._read:
+            found = self._put_together(found)
+            for number, columns in self._read.items():
+                counts[number + 1] = len(columns.offsets)
+        return Decoded(found, np.cumsum(counts).tolist(), errors)
+
+    def _put_together(self, found: Flat) -> Flat:
+        """All records in the order of batches: those in ``found``, and those read apart."""
+        pieces: list[Flat] = []
+        apart: list[tuple[Batch, Columns]] = []
+        begin = at = byte_begin = byte_at = 0
+
+        def cut() -> None:
+            nonlocal begin, byte_begin
+            if begin < at:
+                pieces.append(_cut(found, begin, at, byte_begin, byte_at))
+            begin, byte_begin = at, byte_at
+
+        for number, (batch, body) in enumerate(zip(self._batches, self._bodies)):
+            columns = self._read.get(number)
+            if columns is None:
+                if apart:
+                    pieces.append(_of_rows(apart))
+                    apart = []
+            else:
+                cut()
+                apart.append((batch, columns))
+            if body:
+                at, byte_at = at + batch.count, byte_at + len(body)
+            if columns is not None:
+                begin, byte_begin = at, byte_at
+        cut()
+        if apart:
+            pieces.append(_of_rows(apart))
+        return _join(pieces)
+
+
+def _decode(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> tuple[Flat, list[int]]:
+    """Decode these batches, of one record at least each; return their columns, and which are not proven to be so."""
+    data = b"".join([*bodies, bytes(PADDING)])
+    bytewise = np.frombuffer(data, np.uint8)
+    counts = _of_batches([batch.count for batch in batches])
+    ends = np.cumsum(_of_batches([len(body) for body in bodies]))
+    begins = np.empty_like(ends)
+    begins[0], begins[1:] = 0, ends[:-1]
+    last = np.cumsum(counts)
+    first = last - counts
+    places = walk(data, bytewise, begins, ends, counts)
+    stops = np.empty_like(places)
+    stops[:-1] = places[1:]
+    stops[last - 1] = ends
+    lost = places < 0
+    if lost.any():
+        places[lost] = stops[lost] = 0
+    fields = read(bytewise, places, stops)
+    bad_batches = set(_batches_of(fields.bad | lost, first))
+    base = _of_batches([batch.base_offset for batch in batches])
+    room = _of_batches([batch.next_offset for batch in batches]) - base
+    in_a_row = np.arange(len(places)) - np.repeat(first, counts)
+    if not np.array_equal(fields.offsets, in_a_row):
+        ascends = np.empty(len(places), bool)
+        ascends[1:] = fields.offsets[1:] > fields.offsets[:-1]
+        ascends[first] = fields.offsets[first] >= 0
+        bad_batches.update(_batches_of(~ascends, first))
+    bad_batches.update(np.flatnonzero(fields.offsets[last - 1] >= room).tolist())
+    stamps = _of_batches([batch.base_timestamp for batch in batches])
+    deltas = fields.deltas
+    appended = [bool(batch.attributes & LOG_APPEND_TIME) for batch in batches]
+    if any(appended):
+        stamps = np.where(appended, _of_batches([batch.max_timestamp for batch in batches]), stamps)
+        deltas = np.where(np.repeat(appended, counts), 0, deltas)
+    flat = Flat(
+        np.repeat(base, counts) + fields.offsets,
+        np.repeat(stamps, counts) + deltas,  # wraps like Java's
+        np.repeat(np.array(appended, np.int8), counts),
+        np.repeat(np.array([batch.leader_epoch for batch in batches], np.int32), counts),
+        bytewise,
+        fields.key_starts,
+        fields.key_lengths,
+        fields.value_starts,
+        fields.value_lengths,
+        fields.headers,
+    )
+    return flat, sorted(bad_batches)
+
+
+def _of_batches(values: list[int]) -> Int64s:
+    return np.array(values, np.int64)
+
+
+def _batches_of(records: npt.NDArray[np.bool_], first: Int64s) -> list[int]:
+    """The batches that any of these records are in."""
+    if not records.any():
+        return []
+    found: list[int] = np.unique(np.searchsorted(first, np.flatnonzero(records), side="right") - 1).tolist()
+    return found
+
+
+def _cut(flat: Flat, begin: int, end: int, byte_begin: int, byte_end: int) -> Flat:
+    """Some records of ``flat``, and the bytes they are in."""
+    part = slice(begin, end)
+    headers = flat.headers
+    if headers is not None:
+        names = slice(int(headers.first[begin]), int(headers.first[end]))
+        headers = HeaderPlaces(
+            headers.first[begin : end + 1] - headers.first[begin],
+            headers.name_starts[names] - byte_begin,
+            headers.name_lengths[names],
+            headers.value_starts[names] - byte_begin,
+            headers.value_lengths[names],
+        )
+    return Flat(
+        flat.offsets[part], flat.timestamps[part], flat.timestamp_types[part], flat.leader_epochs[part],
+        flat.data[byte_begin:byte_end], flat.key_starts[part] - byte_begin, flat.key_lengths[part],
+        flat.value_starts[part] - byte_begin, flat.value_lengths[part], headers,
+    )  # fmt: skip
+
+
+def _join(pieces: list[Flat]) -> Flat:
+    """The pieces' records behind one another, and their bytes, too: whoever copies keys relies on their order."""
+    if not pieces:
+        return _EMPTY
+    shifts = [0, *np.cumsum([len(piece.data) for piece in pieces]).tolist()]
+
+    def places(name: str) -> Int64s:
+        return np.concatenate([getattr(piece, name) + shift for piece, shift in zip(pieces, shifts)])
+
+    def values(name: str) -> Any:
+        return np.concatenate([getattr(piece, name) for piece in pieces])
+
+    headers = None
+    if any(piece.headers for piece in pieces):
+        headers = _join_headers(pieces, shifts)
+    return Flat(
+        values("offsets"), values("timestamps"), values("timestamp_types"), values("leader_epochs"), values("data"),
+        places("key_starts"), values("key_lengths"), places("value_starts"), values("value_lengths"), headers,
+    )  # fmt: skip
+
+
+def _join_headers(pieces: list[Flat], shifts: list[int]) -> HeaderPlaces:
+    every = [
+        piece.headers or HeaderPlaces(np.zeros(len(piece.offsets) + 1, np.int64), *[NOTHING] * 4) for piece in pieces
+    ]
+    counts = np.concatenate([np.diff(headers.first) for headers in every])
+    return HeaderPlaces(
+        np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))),
+        np.concatenate([headers.name_starts + shift for headers, shift in zip(every, shifts)]),
+        np.concatenate([headers.name_lengths for headers in every]),
+        np.concatenate([headers.value_starts + shift for headers, shift in zip(every, shifts)]),
+        np.concatenate([headers.value_lengths for headers in every]),
+    )
+
+
+def _of_rows(batches: list[tuple[Batch, Columns]]) -> Flat:
+    """What the row decoder has read, as if it had been read here."""
+    counts = [len(columns.offsets) for _, columns in batches]
+    pieces: list[bytes | None] = []
+    headers: list[int] = []
+    parts: list[bytes | None] = []
+    for _, columns in batches:
+        for key, value, some in zip(columns.keys, columns.values, columns.headers):
+            pieces += (key, value)
+            headers.append(len(some))
+            for name, content in some:
+                parts += (name.encode(), content)
+    data = b"".join([piece for piece in pieces if piece])
+    more = b"".join([part for part in parts if part])
+    starts, lengths = _laid_out(pieces, 0)
+    header_starts, header_lengths = _laid_out(parts, len(data))
+    places = None
+    if parts:
+        first = np.concatenate((np.zeros(1, np.int64), np.cumsum(headers)))
+        places = HeaderPlaces(
+            first, header_starts[::2], header_lengths[::2], header_starts[1::2], header_lengths[1::2]
+        )  # fmt: skip
+    return Flat(
+        _of_batches([offset for _, columns in batches for offset in columns.offsets]),
+        _of_batches([stamp for _, columns in batches for stamp in columns.timestamps]),
+        np.repeat(np.array([batch.timestamp_type for batch, _ in batches], np.int8), counts),
+        np.repeat(np.array([batch.leader_epoch for batch, _ in batches], np.int32), counts),
+        np.frombuffer(data + more, np.uint8),
+        starts[::2], lengths[::2], starts[1::2], lengths[1::2], places,
+    )  # fmt: skip
+
+
+def _laid_out(pieces: Iterable[bytes | None], begin: int) -> tuple[Int64s, Int64s]:
+    """Where pieces are that follow one another, and how long they are."""
+    lengths = _of_batches([-1 if piece is None else len(piece) for piece in pieces])
+    taken = np.maximum(lengths, 0)
+    return begin + np.cumsum(taken) - taken, lengths
+
+
+_EMPTY = Flat(
+    NOTHING, NOTHING, np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0, np.uint8), NOTHING, NOTHING, NOTHING,
+    NOTHING, None,
+)  # fmt: skip

@@ -1,0 +1,114 @@
+"""Where the records of many batches of format 2 begin.
+
+A record says only how long it is, so that the next one's place is known when the one before has been looked at: the one
+thing about records that cannot be read all at once. But batches know nothing of each other: one walker each, and all
+walkers take a step together. Where too few are left for that to pay, each goes on alone.
+
+Nothing here is believed that is not proven: a walker that does not end exactly where its batch does has found nothing,
+and its batch is left to the row decoder.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..varints import LENGTH_TABLES, NOT_HERE, Malformed, varint
+
+__all__ = ["PADDING", "walk"]
+
+Places: TypeAlias = npt.NDArray[np.int64]
+
+#: A step in numpy costs as much as so many steps in Python.
+TOGETHER_MIN = 40
+#: What must follow the last batch: a walker that has lost its way stays where it is in zeros. The longest step that is
+#: not looked at first is that of a length of two bytes.
+PADDING = 8192 + 64
+
+
+def _step(pair: int) -> int:
+    low = pair & 0xFF
+    length, width = (LENGTH_TABLES[1][low], 1) if low < 128 else (LENGTH_TABLES[2][pair], 2)
+    return width + length if 0 < length < NOT_HERE else 0
+
+
+#: How far it is from a record to the next, by the little-endian pair of bytes it begins with; 0 if that does not say:
+#: a length of three bytes, a negative one, and 0, which no record can have.
+_STEPS = [_step(pair) for pair in range(65536)]
+_STEPS_ARRAY = np.array(_STEPS, np.int64)
+
+
+def walk(data: bytes, bytewise: npt.NDArray[np.uint8], begins: Places, ends: Places, counts: Places) -> Places:
+    """Where each record of each batch begins, batch after batch; -1 in all places of a batch that could not be walked.
+
+    ``bytewise`` is ``data``, with :data:`PADDING` zeros at its end; the batches' records stand between ``begins`` and
+    ``ends``, at least one each, and not more than there are bytes.
+    """
+    first = np.cumsum(counts) - counts
+    places = np.empty(int(counts.sum()), np.int64)
+    lost = np.arange(len(counts))
+    if len(counts) >= TOGETHER_MIN:
+        order = np.argsort(-counts, kind="stable")
+        # As many steps as there are walkers enough for: the longest batches are finished alone.
+        steps = int(counts[order[TOGETHER_MIN - 1]])
+        at = np.empty_like(begins)
+        at[order] = _together(bytewise, begins[order], counts[order], steps, first[order], places)
+        last = places[first + np.minimum(counts, steps) - 1]
+        # Where a record ends that has begun before that, all of them do.
+        whole = (at == ends) & (last < ends) & (counts <= steps)
+        for index in np.flatnonzero((counts > steps) & (at < ends) & (last < at)).tolist():
+            start, stop = int(first[index]) + steps, int(first[index] + counts[index])
+            found = alone(data, int(at[index]), int(ends[index]), stop - start)
+            if found is not None:
+                places[start:stop] = found
+                whole[index] = True
+        lost = np.flatnonzero(~whole)
+    for index in lost.tolist():
+        start, stop = int(first[index]), int(first[index] + counts[index])
+        found = alone(data, int(begins[index]), int(ends[index]), stop - start)
+        places[start:stop] = -1 if found is None else found
+    return places
+
+
+def _together(
+    bytewise: npt.NDArray[np.uint8], pos: Places, counts: Places, steps: int, first: Places, places: Places
+) -> Places:
+    """Walk up to ``steps`` records of each batch, of which the longest come first; return where each walker is then."""
+    pairs = np.ndarray((len(bytewise) - 1,), "<u2", bytewise, 0, (1,))
+    walkers = np.searchsorted(-counts, -np.arange(steps), side="left")  # that take each step
+    found: list[Places] = []
+    arrived: list[Places] = []
+    for many in walkers.tolist():
+        if many < len(pos):
+            arrived.append(pos[many:])
+            pos = pos[:many]
+        found.append(pos)
+        pos = pos + _STEPS_ARRAY.take(pairs[pos], mode="clip")
+    arrived.append(pos)
+    all_found = np.concatenate(found)
+    step = np.repeat(np.arange(steps), walkers)
+    walker = np.arange(len(all_found)) - np.repeat(np.cumsum(walkers) - walkers, walkers)
+    places[first[walker] + step] = all_found
+    return np.concatenate(arrived[::-1])
+
+
+def alone(data: bytes, pos: int, end: int, count: int) -> list[int] | None:
+    """Where ``count`` records begin of which the first is at ``pos``; None unless the last one ends at ``end``."""
+    steps = _STEPS
+    found: list[int] = []
+    put = found.append
+    for _ in range(count):
+        put(pos)
+        step = steps[data[pos] | data[pos + 1] << 8]
+        if not step:
+            try:
+                length, start = varint(data, pos)
+            except Malformed:
+                return None
+            step = start - pos + length
+            if length <= 0 or step > end - pos:
+                return None
+        pos += step
+    return found if pos == end else None
