@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import heapq
+import importlib.util
 import inspect
 import os
 import random
@@ -114,7 +115,14 @@ def by_reading_to_end(consumer):
     return [next(consumer.read_to_end()).offset]
 
 
+def by_batches(consumer):
+    found = consumer.poll_batches(1000, max_bytes=40)
+    return found[T0].offsets.tolist() if found else []
+
+
 WAYS = {"poll": by_polling, "iteration": by_iterating, "read_to_end": by_reading_to_end}
+if importlib.util.find_spec("numpy"):  # optional
+    WAYS["poll_batches"] = by_batches
 
 
 def connected(make, **options):
@@ -127,7 +135,7 @@ def connected(make, **options):
 
 
 #: Out of how many places each way tries one. Every one of them was tried, too; that takes minutes.
-STRIDE = {"poll": 89, "iteration": 97, "read_to_end": 307}
+STRIDE = {"poll": 89, "iteration": 97, "read_to_end": 307, "poll_batches": 131}
 TRACEABLE = pytest.mark.skipif(
     sys.version_info >= (3, 12),
     reason="3.12 and later trace the opcodes of a frame only now and then: no place is the same twice",

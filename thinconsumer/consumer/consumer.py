@@ -15,6 +15,7 @@ from ..metrics import Figures
 from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import is_whole, to_seconds, topic_partition
+from .batch_calls import BatchCalls
 from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
 
 
-class Consumer(GroupCalls, Generic[K, V]):
+class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     """Reads records from Kafka, without a thread: everything happens inside the calls you make.
 
     Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.

@@ -25,7 +25,7 @@ from ..errors import (
     RecordError,
     WakeupError,
 )
-from ..fetch.collector import Deserialize, Handover, Records
+from ..fetch.collector import Collector, Deserialize, Handover, Records
 from ..net import Guard, SelectorDriver
 from ..net.resolver import Resolver
 from ..partitions import Partition
@@ -39,6 +39,8 @@ from .meters import handed_out, read_off
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+#: What a poll hands over is gathered by: the collector may be another one by then, see :meth:`Shell._mend`.
+Gather = Callable[[Collector], Handover]
 
 #: How long closing waits for brokers to forget fetch sessions; seconds. A Fetch that is still out delays that answer by
 #: up to fetch_max_wait_ms, and a program that wants to end should not hang for it.
@@ -188,10 +190,13 @@ class Shell:
         if self.in_callback:
             raise IllegalStateError(f"{call} inside a callback: note that you want it, and call it when poll() is back")
 
-    def poll(self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
+    def poll(
+        self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None, *, columns: bool = False
+    ) -> Handover:
         """Return up to ``limit`` records as soon as there are any; none after ``seconds``, or once at ``ends``.
 
-        A log may end in what is never handed out, such as the end of a transaction.
+        A log may end in what is never handed out, such as the end of a transaction. With ``columns`` the limit is
+        bytes, see :meth:`Collector.gather_columns`, and there are no ends.
         """
         self.refuse_in_callback("reading")
         group = self.engine.group
@@ -200,7 +205,8 @@ class Shell:
         self.watch.polled_at = began = self.driver.now()
         self.engine.metrics.poll_begins(began)
         try:
-            handover = self._poll(began, began + seconds, limit, ends)
+            gather = _columns(limit) if columns else _records(limit, ends)
+            handover = self._poll(began, began + seconds, gather, ends)
         finally:
             now = self.driver.now()
             self.engine.metrics.poll_ends(now)
@@ -209,7 +215,7 @@ class Shell:
         handed_out(self.engine, handover, now)
         return handover
 
-    def _poll(self, now: float, deadline: float, limit: int, ends: Mapping[TopicPartition, int] | None) -> Handover:
+    def _poll(self, now: float, deadline: float, gather: Gather, ends: Mapping[TopicPartition, int] | None) -> Handover:
         group = self.engine.group
         if group is not None:
             self.membership.begin_poll(now)
@@ -221,7 +227,7 @@ class Shell:
             if self._must_raise(may_wait=now < deadline):
                 now = self.turn(deadline)
                 continue
-            handover = Handover() if group is not None and group.held else self._gather(limit, ends)
+            handover = Handover() if group is not None and group.held else self._gather(gather)
             if handover.count:
                 return handover
             if handover.moves:
@@ -261,10 +267,10 @@ class Shell:
         wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
-    def _gather(self, limit: int, ends: Mapping[TopicPartition, int] | None) -> Handover:
+    def _gather(self, gather: Gather) -> Handover:
         self.torn = True
         try:
-            handover = self.engine.collector.gather(limit, ends)
+            handover = gather(self.engine.collector)
         except KafkaError:
             self.torn = False
             raise
@@ -365,6 +371,14 @@ class Shell:
             waiting = engine.closing(driver.now())
         engine.links.close(driver.now())
         driver.step(engine, driver.now())
+
+
+def _records(limit: int, ends: Mapping[TopicPartition, int] | None) -> Gather:
+    return lambda collector: collector.gather(limit, ends)
+
+
+def _columns(max_bytes: int) -> Gather:
+    return lambda collector: collector.gather_columns(max_bytes)
 
 
 def _driver(config: ConsumerConfig, guard: Guard) -> Driver:

@@ -40,7 +40,10 @@ class Fetched:
     """What one response held for one partition.
 
     ``chunks`` grows as batches are decoded: batch number ``len(chunks)`` is next. Nothing else says how far decoding
-    has come, so that an exception between two statements can neither skip a batch nor repeat one.
+    has come, so that an exception between two statements can neither skip a batch nor repeat one. The same holds of
+    ``verdicts``, which say of batch after batch whether its transaction was aborted.
+
+    What is read as columns is not kept here: its batches are passed over, ``None`` in ``chunks``.
     """
 
     __slots__ = (
@@ -55,6 +58,7 @@ class Fetched:
         "record",
         "size",
         "start",
+        "verdicts",
     )
 
     def __init__(
@@ -76,6 +80,7 @@ class Fetched:
         self.record = 0  #: ... and its first record not handed over.
         self.error = error  #: What follows the last batch could not be understood.
         self.aborted = aborted
+        self.verdicts: list[bool] = []
         self.frame = frame
         self.size = size
 

@@ -2,23 +2,29 @@
 
 Owns the two steps. :meth:`Collector.gather` decodes, batch by batch, and changes nothing but its own cache of decoded
 batches; the :class:`Handover` it returns says which positions would move where. :meth:`Collector.settle` moves them.
-So an exception anywhere in between, KeyboardInterrupt too, has delivered nothing and lost nothing.
+:meth:`Collector.gather_columns` is the same for whole batches, all decoded at once, of which nothing is kept. So an
+exception anywhere in between, KeyboardInterrupt too, has delivered nothing and lost nothing.
 """
 
 from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..errors import DeserializationError, RecordError
 from ..partitions import Partition, Partitions
+from ..records.batch import Batch
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..records.columnar.decode import Decoded, Decoder
+    from ..records.columnar.record_columns import RecordColumns
 
 log = logging.getLogger(__name__)
 
@@ -41,11 +47,22 @@ class Move(NamedTuple):
     begin: tuple[int, int]  #: Where in ``fetched`` it starts: chunk and record.
 
 
+class Span(NamedTuple):
+    """Batches of one ``Fetched`` on their way to becoming columns."""
+
+    fetched: Fetched
+    begin: int  #: The decoder's number of the first of them.
+    indices: list[int]  #: Where in ``fetched`` the decoder's batches are; others of it have nothing to decode.
+    chunk: int  #: Where in ``fetched`` the span ends, ...
+    error: RecordError | None  #: ... and what stands there, if that cannot be handed out.
+
+
 @dataclass(slots=True)
 class Handover:
     """What one poll returns, and what follows once it has returned."""
 
     records: dict[TopicPartition, Records] = field(default_factory=dict)
+    columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
     turns: list[Partition] = field(default_factory=list)  #: Partitions that had their turn.
     count: int = 0
@@ -73,14 +90,38 @@ class Collector:
         """
         self._raise_overdue()
         handover = Handover()
-        for partition in self._buffer.turns():
-            if handover.count >= max_records:
-                break
-            if not partition.may_hand_out or self._partitions.get(partition.tp) is not partition:
-                self._buffer.head(partition)  # lets go of what has become stale
-                continue
+        for partition in self._due():
             end = ends.get(partition.tp, -1) if ends is not None else None
             self._gather_from(partition, max_records, end, handover)
+            if handover.count >= max_records:
+                break
+        if self._buffer.starving and not handover.moves:
+            self._buffer.make_room()
+        return handover
+
+    def gather_columns(self, max_bytes: int) -> Handover:
+        """Return whole batches, as columns, up to the one with which they reach ``max_bytes``, headers not counted.
+
+        Raises ``RecordError`` as :meth:`gather`. No deserializer sees them, so that none is in their way either.
+        """
+        from ..records.columnar.decode import Decoder  # needs numpy, which nobody else does
+
+        self._raise_overdue(as_bytes=True)
+        handover = Handover()
+        decoder = Decoder(self._check_crcs)
+        spans: list[Span] = []
+        for partition in self._due():
+            self._buffer.head(partition)
+            for fetched in self._buffer.queue(partition):
+                if not fetched.fresh:
+                    break
+                spans.append(self._span(fetched, max_bytes, decoder))
+                if spans[-1].error is not None or decoder.size >= max_bytes:
+                    break
+            handover.turns.append(partition)
+            if decoder.size >= max_bytes:
+                break
+        self._hand_over(spans, decoder.finish(), handover)
         if self._buffer.starving and not handover.moves:
             self._buffer.make_room()
         return handover
@@ -110,7 +151,10 @@ class Collector:
         for fetched, _, chunk, record, offset, epoch, _ in handover.moves:
             for done in range(fetched.chunk, chunk):
                 # Lets go of the memory of what was handed over; its place in the list keeps the count.
-                fetched.chunks[done] = None
+                if done < len(fetched.chunks):
+                    fetched.chunks[done] = None
+                else:
+                    fetched.chunks.append(None)
                 fetched.batches[done] = None
             fetched.chunk = chunk
             fetched.record = record
@@ -119,13 +163,21 @@ class Collector:
 
     # -- inside
 
-    def _raise_overdue(self) -> None:
+    def _due(self) -> Iterator[Partition]:
+        """Yield the partitions that may have something to hand over, the one whose turn it is first."""
+        for partition in self._buffer.turns():
+            if partition.may_hand_out and self._partitions.get(partition.tp) is partition:
+                yield partition
+            else:
+                self._buffer.head(partition)  # lets go of what has become stale
+
+    def _raise_overdue(self, *, as_bytes: bool = False) -> None:
         overdue, self._overdue = self._overdue, None
         if overdue is None or overdue is not self._buffer.head(overdue.partition):
             return
         if overdue.partition.may_hand_out and self._partitions.get(overdue.partition.tp) is overdue.partition:
             error = self._error_at(overdue)
-            if error is not None:
+            if error is not None and not (as_bytes and isinstance(error, DeserializationError)):
                 self._raise(overdue, error)
 
     def _raise(self, fetched: Fetched, error: RecordError) -> NoReturn:
@@ -194,6 +246,60 @@ class Collector:
             handover.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch, begin))
         return error
 
+    def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder) -> Span:
+        """Give the decoder what is next in ``fetched``."""
+        index, begin, tp = fetched.chunk, len(decoder), fetched.partition.tp
+        indices: list[int] = []
+        error: RecordError | None = None
+        while index < len(fetched.batches) and decoder.size < max_bytes:
+            batch = fetched.batches[index]
+            assert batch is not None
+            try:
+                if self._is_aborted(fetched, index):
+                    self._check(batch, tp)
+                else:
+                    decoder.add(batch, tp)
+                    indices.append(index)
+            except RecordError as found:
+                error = found
+                break
+            index += 1
+        if index >= len(fetched.batches):
+            error = fetched.error
+        return Span(fetched, begin, indices, index, error)
+
+    def _hand_over(self, spans: list[Span], decoded: Decoded, handover: Handover) -> None:
+        """Fill the handover; raise the first error, if nothing can be handed over before it."""
+        broken: Partition | None = None
+        begins: dict[Partition, int] = {}
+        for span in spans:
+            fetched, partition = span.fetched, span.fetched.partition
+            if partition is broken:
+                continue
+            chunk, error, end = span.chunk, span.error, span.begin + len(span.indices)
+            for number in range(span.begin, end) if decoded.errors else ():
+                if number in decoded.errors:
+                    chunk, error, end = span.indices[number - span.begin], decoded.errors[number], number
+                    break
+            offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
+            if chunk > fetched.chunk:
+                last = fetched.batches[chunk - 1]
+                assert last is not None
+                offset, epoch = max(offset, last.next_offset), last.leader_epoch
+                begin = begins.setdefault(partition, span.begin)
+                columns = decoded.columns(partition.tp, begin, end, fetched.cursor.offset)
+                adds = len(columns) - len(handover.columns.get(partition.tp, ()))
+                if len(columns):
+                    handover.columns[partition.tp] = columns
+                handover.count += adds
+                handover.moves.append(
+                    Move(fetched, adds, chunk, 0, offset, epoch, (fetched.chunk, fetched.record))
+                )  # fmt: skip
+            if error is not None:
+                if not handover.moves:
+                    self._raise(fetched, error)
+                self._overdue, broken = fetched, partition
+
     def _partial(self, fetched: Fetched, count: int) -> Move:
         """Return the move that hands over ``count`` records of what ``fetched`` holds decoded."""
         handover = Handover()
@@ -237,10 +343,8 @@ class Collector:
         epoch = batch.leader_epoch
         tp = fetched.partition.tp
         try:
-            if fetched.aborted is not None and fetched.aborted.skip(batch, self._check_crcs):
-                if self._check_crcs:
-                    # Nobody decodes it, and flipped bits make another producer's batch look aborted, or longer.
-                    batch.check_crc(tp.topic, tp.partition)
+            if self._is_aborted(fetched, index):
+                self._check(batch, tp)
                 return Chunk([], batch.next_offset, epoch)
             # A batch begins where its producer began it, which may be below what was asked for.
             records = batch.decode(tp.topic, tp.partition, self._check_crcs, start=fetched.start)
@@ -250,3 +354,19 @@ class Collector:
             return Chunk(records, batch.next_offset, epoch)
         records, failure = self._deserialize(tp, records)
         return Chunk(records, batch.next_offset, epoch, failure)
+
+    def _is_aborted(self, fetched: Fetched, index: int) -> bool:
+        """Whether batch ``index`` is not to be handed out under read_committed. Judged once each, in their order."""
+        if fetched.aborted is None:
+            return False
+        verdicts = fetched.verdicts
+        while index >= len(verdicts):
+            batch = fetched.batches[len(verdicts)]
+            assert batch is not None
+            verdicts.append(fetched.aborted.skip(batch, self._check_crcs))
+        return verdicts[index]
+
+    def _check(self, batch: Batch, tp: TopicPartition) -> None:
+        """Nobody decodes an aborted batch, and flipped bits make another producer's look aborted, or longer."""
+        if self._check_crcs:
+            batch.check_crc(tp.topic, tp.partition)

@@ -1,0 +1,46 @@
+"""The part of the public Consumer that hands over columns instead of records."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from ..errors import IllegalArgumentError
+from ..types import TopicPartition
+from .arguments import is_whole, to_seconds
+
+if TYPE_CHECKING:
+    from ..records.columnar.record_columns import RecordColumns
+    from .shell import Shell
+
+#: What one call hands over unless it is told otherwise. Larger calls spend more time waiting for memory.
+MAX_BYTES = 8 << 20
+#: Places in a call's bytes must fit into 31 bits, and a batch may have 256 MB.
+MAX_BYTES_LIMIT = 1 << 30
+
+
+class BatchCalls:
+    """What :class:`Consumer` inherits."""
+
+    _shell: Shell
+
+    def poll_batches(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, RecordColumns]:
+        """Return records as columns: numpy arrays, and on request an Arrow batch (:meth:`RecordColumns.to_arrow`).
+
+        Waits as :meth:`poll` does, promises what it promises and raises what it raises; the two can be mixed. What
+        there is comes in whole batches, as producers made them, up to the one with which ``max_bytes`` (default: 8 MB)
+        of decompressed data are reached. Deserializers are not applied: keys and values are bytes.
+
+        Raises:
+            ImportError: numpy is not installed (``pip install 'thinconsumer[arrow]'``).
+        """
+        if find_spec("numpy") is None:
+            raise ImportError("poll_batches() needs numpy, which is not installed: pip install 'thinconsumer[arrow]'")
+        if max_bytes is not None and not is_whole(max_bytes, 1):
+            raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
+        limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
+        with self._shell.enter():
+            handover = self._shell.poll(to_seconds(timeout_ms), limit, columns=True)
+        # The last step, as in poll: whatever interrupts before has delivered nothing, so nothing is lost.
+        self._shell.handover = handover
+        return handover.columns
