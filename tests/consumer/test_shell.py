@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dis
 import heapq
+import importlib
 import importlib.util
 import inspect
 import os
@@ -121,7 +122,8 @@ def by_batches(consumer):
 
 
 WAYS = {"poll": by_polling, "iteration": by_iterating, "read_to_end": by_reading_to_end}
-if importlib.util.find_spec("numpy"):  # optional
+if importlib.util.find_spec("numpy"):  # optional; and an import that was interrupted is not to be had again
+    importlib.import_module("thinconsumer.records.columnar.decode")
     WAYS["poll_batches"] = by_batches
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ..errors import IllegalArgumentError
@@ -34,8 +33,7 @@ class BatchCalls:
         Raises:
             ImportError: numpy is not installed (``pip install 'thinconsumer[arrow]'``).
         """
-        if find_spec("numpy") is None:
-            raise ImportError("poll_batches() needs numpy, which is not installed: pip install 'thinconsumer[arrow]'")
+        _load()
         if max_bytes is not None and not is_whole(max_bytes, 1):
             raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
@@ -44,3 +42,11 @@ class BatchCalls:
         # The last step, as in poll: whatever interrupts before has delivered nothing, so nothing is lost.
         self._shell.handover = handover
         return handover.columns
+
+
+def _load() -> None:
+    """Import what decodes, before anything has begun: it takes a while, and that may be interrupted."""
+    try:
+        from ..records.columnar import decode  # noqa: F401
+    except ImportError as exc:
+        raise ImportError(f"poll_batches() needs numpy ({exc}): pip install 'thinconsumer[arrow]'") from exc
