@@ -365,6 +365,70 @@ def test_where_the_user_said_to_begin_stays_when_only_what_was_buffered_is_lost(
     assert world.collector.gather(99).count == 0 and world.buffer.pinned == 0
 
 
+# -- leaders older than what was read
+
+
+@pytest.fixture
+def behind(make, kit):
+    """Return what makes a world where 100 is read with epoch 7, but brokers name the leader of epoch 5."""
+
+    def do(**options):
+        world = make(**options)
+        world.cluster({kit.tp(0): (1, 5)})
+        [a] = world.assign({kit.tp(0): 0})
+        a.place(PositionEvent.SEEK_VALIDATED, 100, 7)
+        return world, a
+
+    return do
+
+
+def pass_time(world, until):
+    """Let backoffs pass; return all that was asked."""
+    while not (asked := world.validations()) and world.now < until:
+        world.now = min(until, max(world.now + 0.001, world.validation.wake_at(world.now)))
+    return asked
+
+
+def test_a_leader_older_than_what_was_read_is_not_asked_for_it_would_not_know(behind):
+    """A broker that was cut off names itself: the policy would have thrown a good position away."""
+    world, a = behind(auto_offset_reset="latest")
+    assert pass_time(world, world.now + 5) == []
+    assert a.state is PositionState.VALIDATING and a.cursor.offset == 100 and a.error is None
+    assert world.metadata.wake_at(world.now) <= world.now, "who leads now is asked for"
+    world.cluster({a.tp: (2, 8)})
+    [sent] = world.validations()
+    assert (sent.node_id, sent.epochs()) == (2, {a.tp: (8, 7)}), "at once, without the pause"
+    sent.epoch_ends({a.tp: (7, 120)})
+    assert a.state is PositionState.FETCHING and a.cursor.offset == 100
+
+
+def test_the_leader_who_wrote_what_was_read_is_asked_at_once(behind):
+    world, a = behind()
+    assert world.validations() == []
+    world.cluster({a.tp: (2, 7)})
+    assert world.validations()[0].epochs() == {a.tp: (7, 7)}
+
+
+def test_an_epoch_that_nobody_ever_hears_of_goes_by_policy_in_the_end(behind):
+    """The topic may be another one, or the offset of another cluster."""
+    world, a = behind(auto_offset_reset="earliest")
+    began = world.now
+    [sent] = pass_time(world, world.now + 60)
+    assert began + 10 <= world.now < began + 12
+    sent.epoch_ends({a.tp: (-1, -1)})
+    assert a.state is PositionState.AWAITING_RESET and a.reset is None
+
+
+def test_each_position_is_waited_for_anew_and_none_that_is_gone(behind):
+    world, a = behind()
+    pass_time(world, world.now + 9)
+    a.place(PositionEvent.SEEK_VALIDATED, 50, 6)
+    assert pass_time(world, world.now + 9) == []
+    a.place(PositionEvent.SEEK, 50)
+    world.partitions.assign([])
+    assert world.validations() == [] and world.validation.wake_at(world.now) == NEVER
+
+
 # -- answers to a Fetch that come while a new leader is asked
 
 

@@ -32,6 +32,10 @@ from .verdicts import Verdict, verdict
 log = logging.getLogger(__name__)
 
 ASKER = "validation"
+#: How long to wait for brokers to hear of a leader whose records were read already; seconds. Clusters take 9 s by
+#: default to notice what was cut off. So much is lost, too, over an epoch nobody will ever hear of, since the topic is
+#: another one by now, or the offset is of another cluster.
+BEHIND_S = 10.0
 #: From this version on a consumer with READ on the topic may ask (KIP-320); before, only brokers might.
 CONSUMERS_SINCE = 3
 
@@ -72,6 +76,9 @@ class Validation:
         self._lot = Lot(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._asked: dict[Partition, Question] = {}
+        self._behind: dict[
+            Partition, tuple[Cursor, float]
+        ] = {}  #: Who knows more than metadata does, and for how long.
         self._seen = (-1, -1)
 
     def step(self, now: float) -> list[Request]:
@@ -83,6 +90,8 @@ class Validation:
                 self._compare(partition)
         waiting = self._partitions.in_state(PositionState.VALIDATING, now)
         self._asked = {partition: asked for partition, asked in self._asked.items() if asked.fresh}
+        if self._behind:
+            self._behind = {p: known for p, known in self._behind.items() if self._still_waits(p, known[0])}
         groups: dict[int, Group] = {}
         for partition in waiting:
             if partition in self._asked:
@@ -92,6 +101,9 @@ class Validation:
                 self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
             elif partition.cursor.fetch_epoch < 0 or info.leader_epoch < 0:
                 partition.move(PositionEvent.VALIDATED)  # nothing to compare: brokers before epochs
+            elif self._knows_more(partition, info.leader_epoch, now):
+                self._metadata.request_update(f"{partition.tp.topic}-{partition.tp.partition} has had a newer leader")
+                self._pause(partition, now)
             else:
                 asked = Question(partition, partition.cursor, partition.leader_epoch, partition.cursor.fetch_epoch)
                 groups.setdefault(info.leader, {})[partition.tp] = self._asked[partition] = asked
@@ -157,6 +169,30 @@ class Validation:
         elif partition.state is PositionState.AWAITING_RESET:
             # What is under way may be an offset of the old topic; what the user asked for still counts.
             partition.ask_reset(partition.reset)
+
+    def _knows_more(self, partition: Partition, leader_epoch: int, now: float) -> bool:
+        """Return whether to wait, since this leader is older than the one whose records were read.
+
+        It knows nothing of that epoch, and the answer that it does not would have the policy throw the position away.
+        """
+        cursor = partition.cursor
+        if leader_epoch >= cursor.fetch_epoch:
+            return False
+        known = self._behind.get(partition)
+        if known is None or known[0] is not cursor:
+            log.info(
+                "%s-%s: brokers name the leader of epoch %s, but epoch %s was read: waiting up to %s s for news",
+                *partition.tp,
+                leader_epoch,
+                cursor.fetch_epoch,
+                BEHIND_S,
+            )
+            known = self._behind[partition] = cursor, now + BEHIND_S
+        return now < known[1]
+
+    def _still_waits(self, partition: Partition, cursor: Cursor) -> bool:
+        still = partition.cursor is cursor and partition.state is PositionState.VALIDATING
+        return still and self._partitions.get(partition.tp) is partition
 
     # -- asking and deciding
 
