@@ -274,8 +274,23 @@ def test_an_epoch_that_is_not_newer_changes_nothing(partition):
     partition.copy(1).log.begin_epoch(2)
     epochs = list(partition.truth.epochs)
     for epoch in (1, 2):
-        partition.replica().log.begin_epoch(epoch)
+        partition.copy(1).log.begin_epoch(epoch)
     assert (partition.losses, partition.truth.epochs, partition.counting()) == ([], epochs, [0])
+
+
+def test_a_leader_that_begins_after_its_successor_takes_nothing_back_but_says_so(partition):
+    """It has not heard yet that it is deposed, and tells its readers what it has not got."""
+    partition.leader.write(b"a")
+    partition.leader.write(b"b")
+    partition.leader.log.begin_epoch(2)
+    epochs = list(partition.truth.epochs)
+    late = partition.copy(1)
+    for _ in range(2):
+        late.log.begin_epoch(1)
+    truth = partition.truth
+    assert (partition.losses, truth.epochs, partition.counting()) == ([(1, 1)], epochs, [0, 1])
+    assert [truth.late_rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
+    assert truth.late_rival(1, 1) is None and truth.late_rival(2, 2) is None
 
 
 def test_where_an_epoch_was_left_and_for_which(partition):

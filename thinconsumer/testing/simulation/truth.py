@@ -30,7 +30,7 @@ class Truth:
     def __init__(self, tp: TopicPartition, lost: Callable[[Truth, int, int], None]) -> None:
         """``lost(truth, offset, epoch)`` is called when what is committed from there on will be lost, by a new leader.
 
-        At that moment it still counts.
+        At that moment it still counts; and goes on counting where that leader was deposed before it began.
         """
         self.tp = tp
         self.rows: dict[Key, Row] = {}  #: Every record that was ever committed.
@@ -40,6 +40,9 @@ class Truth:
         self.epochs: list[tuple[int, int]] = []  #: Leader epochs that counted, and where each began.
         self._lost = lost
         self._leader: list[tuple[int, int]] = []  #: The epochs of the newest leader's log, its own included.
+        self._late: list[
+            tuple[int, int]
+        ] = []  #: Epochs that began after a newer one had, and where each parts from it.
         self._offsets: list[int] = []  #: Of the records that count, ascending ...
         self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
@@ -104,6 +107,14 @@ class Truth:
                 return None  # older than all that is known: it has expired
         return next((newer for newer, _ in self.epochs if newer > epoch), self.latest_epoch)
 
+    def late_rival(self, offset: int, epoch: int) -> int | None:
+        """Return a newer epoch whose leader has not got a record that counts, and may still say so.
+
+        It heard of its election so late that its successor led already; until it hears of that one, too, it tells those
+        who ask it that the record is no more, as it has every right to (KIP-320).
+        """
+        return next((newer for newer, end in self._late if newer > epoch and end <= offset), None)
+
     def answer_for(self, epoch: int) -> int | None:
         """Return where an epoch ended, as the newest leader answers (KIP-320); None: it goes on, or is unknown.
 
@@ -116,10 +127,13 @@ class Truth:
     # -- for logs
 
     def begin_epoch(self, epoch: int, log: Log) -> None:
-        """A leader begins: what is committed and not in its log is lost."""
-        if self.epochs and epoch <= self.epochs[-1][0]:
-            return
+        """A leader begins: what is committed and not in its log is lost, unless a newer one leads already."""
         lost_from = self._first_not_in(log)
+        if self.epochs and epoch <= self.epochs[-1][0]:
+            if lost_from < self.end and epoch not in [own for own, _ in self.epochs + self._late]:
+                self._late.append((epoch, lost_from))
+                self._lost(self, lost_from, epoch)
+            return
         self._leader = [*log.epochs, (epoch, log.end_offset)]
         if lost_from < self.end:
             self._forget_from(lost_from, epoch)

@@ -396,3 +396,20 @@ def test_a_position_may_have_passed_markers_of_a_history_that_does_not_count(cou
     assert court.verdict() == ""
     court.deliver(4)
     assert "offset 3" in court.verdict()
+
+
+@pytest.mark.parametrize(
+    ("policy", "leader", "epoch", "is_owed"),
+    [("latest", 0, 1, False), ("latest", 1, 1, True), ("latest", 0, 2, True), ("earliest", 0, 1, True)],
+)
+def test_a_leader_too_old_to_know_the_epoch_sends_those_under_latest_to_its_end(court, policy, leader, epoch, is_owed):
+    bob = court.new_reader("bob", policy=policy)
+    court.log.begin_epoch(1)
+    court.deliver(0, 1, 2, reader=bob)
+    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=epoch)
+    answer = EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
+    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
+    court.checker.answered("bob", 1, request, response, 0.0)
+    court.deliver(4, reader=bob)
+    assert ("offset 3" in court.verdict()) is is_owed

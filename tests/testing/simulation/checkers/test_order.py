@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.testing.simulation.checkers import OrderChecker
+from thinconsumer.wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
 
 
 @pytest.fixture
@@ -159,3 +167,43 @@ def test_who_had_read_exactly_up_to_a_loss_has_lost_nothing(court):
     court.elect_short(6, 1)
     court.deliver(5)
     assert "offset 5 again" in court.verdict()
+
+
+@pytest.mark.parametrize("reads", ["before", "after"])
+def test_a_leader_that_began_after_its_successor_may_send_readers_back_until_they_read_the_newest(court, reads):
+    """It says that 6 is no more; then the leader who never lost it goes on."""
+    court.write(b"6")
+    old = court.log
+    old.begin_epoch(2)
+    if reads == "before":
+        court.deliver(4, 5, 6)
+    court.elect_short(6, 1)
+    if reads == "after":
+        court.deliver(4, 5, 6)
+    court.log = old
+    court.position(6)
+    court.deliver(6)
+    court.write(b"7", epoch=2)
+    court.deliver(7, epoch=2)
+    assert court.verdict() == ""
+    court.deliver(7, epoch=2)
+    assert "offset 7 again, when 8" in court.verdict()
+
+
+@pytest.mark.parametrize(
+    ("client", "leader", "epoch", "excused"),
+    [("ann", 0, 1, True), ("ann", 1, 1, False), ("ann", 0, 2, False), ("bob", 0, 1, False)],
+)
+def test_a_leader_too_old_to_know_the_epoch_lets_the_policy_decide_once(court, client, leader, epoch, excused):
+    """If there was such an epoch."""
+    court.log.begin_epoch(1)
+    court.deliver(0, 1, 2)
+    asked = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=epoch)
+    answer = EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
+    request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[asked])])
+    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[answer])])
+    court.checker.answered(client, 1, request, response, 0.0)
+    court.deliver(0, 1)
+    assert (court.verdict() == "") is excused
+    court.deliver(1)
+    assert "offset 1 again" in court.verdict()

@@ -90,7 +90,8 @@ class Checker:
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
         """What was committed from an offset on is being lost, by an unclean election that begins this epoch.
 
-        The truth still has it.
+        The truth still has it. Where whoever began the epoch had been deposed before, it will keep it; but that leader
+        tells its readers the same.
         """
 
     # -- the end

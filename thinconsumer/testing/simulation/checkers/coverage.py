@@ -12,14 +12,14 @@ reader that is not so far goes on from where it is: nobody could know better, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....types import TopicPartition
 from ....wire import Message
-from ....wire.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from ..truth import Truth
 from .base import Checker, Reader, Records
+from .epochs import never_had, too_old_to_know
 
 
 @dataclass(slots=True)
@@ -81,12 +81,19 @@ class CoverageChecker(Checker):
                     return
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """A leader never had an epoch: those below what it answers have no way to know where the logs parted."""
-        for tp, end in _epochs_unknown(request, response):
-            for reader, by_tp in self._covered.items():
-                covered = by_tp.get(tp)
-                if reader.name == client and covered is not None and covered.up_to is not None:
+        """A leader never had an epoch: those below what it answers have no way to know where the logs parted.
+
+        Or it is too old to have heard of it: "latest" may then be anywhere.
+        """
+        for tp, end in never_had(request, response):
+            for _, covered in self._of(client, tp):
+                if covered.up_to is not None:
                     covered.up_to = max(covered.up_to, end)
+        for tp, epoch in too_old_to_know(request, response):
+            truth = self.truth(tp)
+            for reader, covered in self._of(client, tp):
+                if reader.policy != "earliest" and truth is not None and epoch <= truth.latest_epoch:
+                    covered.up_to = None
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """Look for holes before the position."""
@@ -103,6 +110,9 @@ class CoverageChecker(Checker):
                 self._accuse(reader, tp, missing, f"has position {offset}", covered.up_to)
 
     # -- inside
+
+    def _of(self, client: str, tp: TopicPartition) -> list[tuple[Reader, _Covered]]:
+        return [(who, by_tp[tp]) for who, by_tp in self._covered.items() if who.name == client and tp in by_tp]
 
     def _cover(self, reader: Reader, covered: _Covered, truth: Truth, offset: int, epoch: int) -> bool:
         """Note that a record was read; return whether all was well."""
@@ -144,14 +154,3 @@ class CoverageChecker(Checker):
     def _accuse(self, reader: Reader, tp: TopicPartition, missing: int, what: str, up_to: int | None) -> None:
         name = f"{tp.topic}-{tp.partition}"
         self.accuse(f"{reader} skipped {name} offset {missing}: it {what}, having seen everything below {up_to}")
-
-
-def _epochs_unknown(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions of whose epoch the leader has no record, and where the one before ended there."""
-    if isinstance(request, OffsetForLeaderEpochRequest) and isinstance(response, OffsetForLeaderEpochResponse):
-        asked = {(t.topic, p.partition): p.leader_epoch for t in request.topics for p in t.partitions}
-        for topic in response.topics:
-            for data in topic.partitions:
-                tp = TopicPartition(topic.topic, data.partition)
-                if data.error_code == 0 and 0 <= data.leader_epoch < asked.get(tp, -1):
-                    yield tp, data.end_offset

@@ -1,8 +1,8 @@
 """Does every partition only go forwards, as long as nobody has said otherwise?
 
-What may say otherwise: the user's seek, and a loss of committed records by an unclean election, after which a reader
-has to go back to where the logs part (KIP-320). When it will, is its own business: it is in doubt until it has read
-something of the new leader's.
+What may say otherwise: the user's seek, a loss of committed records by an unclean election, after which a reader has to
+go back to where the logs part (KIP-320), and a deposed leader that has never heard of the epoch of what was read, which
+leaves it to the policy. When it will, is its own business: it is in doubt until it has read something of the new one's.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....types import TopicPartition
+from ....wire import Message
 from ..truth import Truth
 from .base import Checker, Reader, Records
+from .epochs import too_old_to_know
 
 
 @dataclass(slots=True)
@@ -77,12 +79,22 @@ class OrderChecker(Checker):
                 at = offset + 1
             last = found[-1]
             expected.next = at
-            # What was read from a leader that had been deposed will be taken back.
+            # What was read from a leader that had been deposed will be taken back; what one has not got may be.
             successor = truth.successor(last.offset, last.leader_epoch)
+            if successor is None:
+                successor = truth.late_rival(last.offset, last.leader_epoch)
             if successor is not None:
                 expected.doubt = successor
             elif expected.doubt is not None and last.leader_epoch >= expected.doubt:
                 expected.doubt = None
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Whoever asks a leader that is too old to know its epoch goes on by policy: anything may come."""
+        for tp, epoch in too_old_to_know(request, response):
+            truth = self.truth(tp)
+            for reader, by_tp in self._expected.items():
+                if reader.name == client and tp in by_tp and truth is not None and epoch <= truth.latest_epoch:
+                    by_tp[tp] = _Expected()
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """A position is not below what was read."""

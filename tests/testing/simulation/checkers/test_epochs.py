@@ -1,0 +1,63 @@
+"""Answers about epochs are read as leaders mean them."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import epochs
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer.wire.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+    OffsetForLeaderTopicResult,
+)
+
+TP = TopicPartition("t", 0)
+
+
+def talk(asked, leader, answer, *, error=0, partition=0):
+    """Return a question about an epoch to the leader of one, and its answer."""
+    question = OffsetForLeaderPartition(partition=0, current_leader_epoch=leader, leader_epoch=asked)
+    end = EpochEndOffset(partition=partition, error_code=error, leader_epoch=answer[0], end_offset=answer[1])
+    return (
+        OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="t", partitions=[question])]),
+        OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({"answer": (1, 9)}, [(TP, 9)]),
+        ({"answer": (2, 9)}, []),
+        ({"answer": (-1, -1)}, []),
+        ({"answer": (1, 9), "error": 6}, []),
+        ({"answer": (1, 9), "partition": 5}, []),
+    ],
+)
+def test_a_leader_that_never_had_the_epoch_names_an_older_one(more, found):
+    assert list(epochs.never_had(*talk(2, 3, **more))) == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "leader", "answer", "error", "found"),
+    [
+        (2, 1, (-1, -1), 0, [(TP, 2)]),
+        (2, 2, (-1, -1), 0, []),
+        (2, 3, (-1, -1), 0, []),
+        (2, -1, (-1, -1), 0, []),
+        (2, 1, (1, 9), 0, []),
+        (2, 1, (-1, -1), 74, []),
+    ],
+)
+def test_a_leader_of_before_the_epoch_does_not_know_it(asked, leader, answer, error, found):
+    assert list(epochs.too_old_to_know(*talk(asked, leader, answer, error=error))) == found
+
+
+def test_other_talk_says_nothing():
+    assert list(epochs.never_had(MetadataRequest(), MetadataResponse())) == []
+    assert list(epochs.too_old_to_know(MetadataRequest(), MetadataResponse())) == []
