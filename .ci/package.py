@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+#: What an import finds: the second is where PySpark looks for the first.
+PACKAGES = {"thinconsumer", "pyspark_thinconsumer"}
 REQUIRED = {"crc32c", "lz4", "zstandard"}
 EXTRAS = {"snappy", "arrow", "spark"}
 #: A part of the tests: every tox environment tests the installed wheel, this one that it needs no checkout beside it.
@@ -39,9 +41,9 @@ def complaints(wheel: Path) -> Iterator[str]:
         (metadata_name,) = [name for name in names if name.endswith(".dist-info/METADATA")]
         metadata = archive.read(metadata_name).decode()
     tops = {name.split("/")[0] for name in names}
-    if strangers := {top for top in tops if top != "thinconsumer" and not top.endswith(".dist-info")}:
+    if strangers := {top for top in tops if top not in PACKAGES and not top.endswith(".dist-info")}:
         yield f"the wheel would install {sorted(strangers)}"
-    source = {path.relative_to(ROOT).as_posix() for path in (ROOT / "thinconsumer").rglob("*.py")}
+    source = {path.relative_to(ROOT).as_posix() for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
     if missing := (source | {"thinconsumer/py.typed"}) - names:
         yield f"not in the wheel: {sorted(missing)}"
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):

@@ -17,7 +17,7 @@ from thinconsumer.spark.planner import (
     OffsetRange,
     check_named,
     ends,
-    limit,
+    limited,
     must_wait,
     offsets_within,
     plan_batch,
@@ -146,7 +146,7 @@ def test_data_loss_names_every_range_and_survives_pickling():
     ],
 )
 def test_limit_is_shared_out_in_proportion_to_the_backlog(start, latest, offsets_max, expected):
-    assert limit(start, latest, {B: 0}, offsets_max) == expected
+    assert limited(start, latest, {B: 0}, offsets_max) == expected
 
 
 backlogs = st.dictionaries(
@@ -160,7 +160,7 @@ backlogs = st.dictionaries(
 def test_limited_batches_make_progress_everywhere_and_never_pass_the_end(backlog, offsets_max):
     start = {tp: first for tp, (first, _) in backlog.items()}
     latest = {tp: first + size for tp, (first, size) in backlog.items()}
-    found = limit(start, latest, {}, offsets_max)
+    found = limited(start, latest, {}, offsets_max)
     taken = {tp: found[tp] - start[tp] for tp in found}
     assert found.keys() == latest.keys()
     for tp, (_, size) in backlog.items():

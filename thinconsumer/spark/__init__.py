@@ -1,1 +1,31 @@
-"""Kafka for PySpark. What is decided here is decided by pure functions: ``options``, ``offsets``, ``planner``."""
+"""Kafka for PySpark: ``spark.read.format("thinconsumer")`` and ``spark.readStream.format("thinconsumer")``, no jar.
+
+``pip install thinconsumer[spark]`` registers it by itself (``pyspark_thinconsumer``); where that is not found, call
+:func:`register`. The rows and the options are those of Spark's own Kafka connector. What is decided here is decided by
+pure functions (``options``, ``offsets``, ``planner``), which import no Spark; ``lookup`` asks the cluster on the
+driver, ``reading`` reads on the executors, ``source`` is what Spark calls.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .source import KafkaDataSource
+
+__all__ = ["KafkaDataSource", "register"]
+
+
+def register(spark: Any) -> None:
+    """Make the format ``thinconsumer`` known to a session."""
+    from .source import KafkaDataSource
+
+    spark.dataSource.register(KafkaDataSource)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "KafkaDataSource":  # asked for only where Spark is: the rest of this room works without
+        from .source import KafkaDataSource
+
+        return KafkaDataSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

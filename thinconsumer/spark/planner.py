@@ -162,7 +162,7 @@ def _resolved(bound: Bound, tp: TopicPartition, facts: Facts) -> int | None:
 # -- ranges, and what is lost of them
 
 
-def plan_batch(start: Offsets, until: Offsets, facts: Facts) -> Plan:
+def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], facts: Facts) -> Plan:
     """Return the ranges of a batch read; what lies outside of the log is cut off and told."""
     ranges, losses = [], []
     for tp in sorted(start):
@@ -204,7 +204,7 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
 # -- how much of it at once
 
 
-def limit(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:
+def limited(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:
     """Return ends that leave about ``offsets_max`` offsets to read, shared out in proportion to what is waiting.
 
     A share below one is one, lest a small partition next to huge ones is never read. ``earliest`` is for partitions

@@ -1,0 +1,68 @@
+"""Kafka in memory for the parts of Spark's source that read from it, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.spark.lookup import Lookup
+from thinconsumer.spark.options import SourceOptions, parse
+from thinconsumer.testing import ScriptedCluster
+
+
+class Cluster:
+    """A scripted cluster, and what the source is made of on top of it. Time is virtual."""
+
+    def __init__(self, topics, node_ids=(1,)):
+        self.scripted = ScriptedCluster(node_ids, topics)
+        self.made = []
+        self.slept = []
+
+    def connect(self, config) -> Consumer:
+        consumer = Consumer.from_config(config, driver=self.scripted.driver())
+        self.made.append(consumer)
+        return consumer
+
+    def options(self, **given) -> SourceOptions:
+        named = {} if {"subscribe", "assign", "subscribePattern"} & given.keys() else {"subscribe": "t"}
+        return parse({"kafka.bootstrap.servers": ",".join(self.scripted.bootstrap_servers), **named, **given})
+
+    def lookup(self, **given) -> Lookup:
+        return Lookup(self.options(**given), connect=self.connect, sleep=self.sleep)
+
+    def sleep(self, seconds) -> None:
+        self.slept.append(seconds)
+        self.scripted.clock.advance(seconds)
+
+    def append(self, *values, partition=0, topic="t", **about):
+        """Append a batch of records: values, or records as they shall be; return its first offset."""
+        records = [v if isinstance(v, NewRecord) else NewRecord(v, timestamp=1_700_000_000_000) for v in values]
+        offset = self.scripted.partition(topic, partition).append(build_batch(records, **about))
+        self.scripted.topics.changed()
+        return offset
+
+    def requests(self, api):
+        return [r for broker in self.scripted.brokers.values() for r in broker.requests if r.api is api]
+
+
+@pytest.fixture
+def cluster() -> Iterator:
+    """Return a way to make clusters; what was connected to them is hung up."""
+    made: list[Cluster] = []
+
+    def make(topics=None, **about) -> Cluster:
+        made.append(Cluster({"t": 2} if topics is None else topics, **about))
+        return made[-1]
+
+    yield make
+    for one in made:
+        for consumer in one.made:
+            consumer.close(autocommit=False)
+
+
+@pytest.fixture
+def t0() -> TopicPartition:
+    return TopicPartition("t", 0)

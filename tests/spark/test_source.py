@@ -1,0 +1,307 @@
+"""What Spark calls, called as Spark does, with offsets through JSON and readers through pickle; no JVM."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.datasource import CaseInsensitiveDict, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructType
+
+from thinconsumer import KafkaConfigurationError, TopicPartition
+from thinconsumer.records.builder import NewRecord
+from thinconsumer.spark.planner import DataLossError
+from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader, KafkaDataSource, spark_schema
+from thinconsumer.wire.list_offsets import ListOffsetsRequest
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+SCHEMA = spark_schema(include_headers=False)
+DDL = "key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int"
+
+
+def source(**given):
+    return KafkaDataSource(CaseInsensitiveDict({"kafka.bootstrap.servers": "h:1", "subscribe": "t", **given}))
+
+
+def ranges(partitions):
+    partitions = pickle.loads(pickle.dumps(partitions))
+    return sorted((p.range.topic, p.range.partition, p.range.start, p.range.until) for p in partitions)
+
+
+class Query:
+    """A stream as Spark drives it: offsets are kept as text, and compared as text."""
+
+    def __init__(self, cluster, limit="default", **given):
+        self.clock = cluster.scripted.clock
+        options = cluster.options(startingOffsets="earliest", **given) if "startingOffsets" not in given else None
+        options = options or cluster.options(**given)
+        self.reader = KafkaAvailableNowReader(options, ("value",), cluster.lookup(**given), self.clock.now)
+        self.limit = self.reader.getDefaultReadLimit() if limit == "default" else limit
+        self.at = json.dumps(self.reader.initialOffset())
+        self.log = []
+
+    def trigger(self):
+        """Return the ranges of the next micro-batch, None when there is none."""
+        end = json.dumps(self.reader.latestOffset(json.loads(self.at), self.limit))
+        if end == self.at:
+            return None
+        self.log.append((self.at, end))
+        self.at = end
+        return self.replay(-1)
+
+    def replay(self, index):
+        start, end = map(json.loads, self.log[index])
+        return ranges(self.reader.partitions(start, end))
+
+
+# -- load()
+
+
+def test_schema_is_the_official_one():
+    assert KafkaDataSource.name() == "thinconsumer"
+    assert source().schema().simpleString() == f"struct<{DDL}>"
+    headers = "headers:array<struct<key:string,value:binary>>"
+    assert source(includeHeaders="true").schema().simpleString() == f"struct<{DDL},{headers}>"
+    assert all(one.nullable for one in source(includeHeaders="true").schema())
+
+
+def test_wrong_options_are_refused_when_the_schema_is_asked_for():
+    with pytest.raises(KafkaConfigurationError, match="did you mean 'startingOffsets'"):
+        source(startingOffset="latest").schema()
+
+
+def test_columns_can_be_left_out_and_not_made_up():
+    reader = source().reader(schema=StructType().add("offset", LongType()).add("value", BinaryType()))
+    assert reader._how.columns == ("offset", "value")
+    for name, kind, words in [("value", StringType(), "is of type binary"), ("headers", IntegerType(), "no column")]:
+        with pytest.raises(KafkaConfigurationError, match=f"{name}.*{words}|{words} '{name}'"):
+            source().streamReader(schema=StructType().add(name, kind))
+
+
+def test_batch_and_stream_refuse_what_is_the_others():
+    with pytest.raises(KafkaConfigurationError, match="can't be latest"):
+        source(startingOffsets="latest").reader(schema=SCHEMA)
+    with pytest.raises(KafkaConfigurationError, match="a stream has no end"):
+        source(endingOffsets="latest").streamReader(schema=SCHEMA)
+
+
+def test_readers_are_pickled():
+    for reader in (source().reader(schema=SCHEMA), source(subscribe="u").streamReader(schema=SCHEMA)):
+        pickle.loads(pickle.dumps(reader))
+
+
+def test_partition_that_spark_makes_up_holds_nothing():
+    assert list(source().reader(schema=SCHEMA).read(InputPartition(None))) == []
+
+
+# -- batch
+
+
+def test_batch_reads_all_there_is_in_one_round_trip(cluster):
+    c = cluster()
+    c.append(b"a", b"b", b"c")
+    reader = KafkaBatchReader(c.options(), ("value",), c.lookup())
+    assert ranges(reader.partitions()) == [("t", 0, 0, 3)]
+    assert len(c.requests(ListOffsetsRequest)) == 2
+
+
+def test_batch_by_times_and_offsets(cluster):
+    c = cluster()
+    for timestamp in (1000, 2000, 3000):
+        c.append(NewRecord(b"v", timestamp=timestamp))
+    given = {"startingTimestamp": "1500", "endingTimestamp": "2500", "assign": '{"t":[0]}'}
+    assert ranges(KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()) == [("t", 0, 1, 2)]
+    given = {"startingOffsets": '{"t":{"0":-2,"1":0}}', "endingOffsets": '{"t":{"0":2,"1":-1}}'}
+    assert ranges(KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()) == [("t", 0, 0, 2)]
+    given = {"startingOffsets": '{"t":{"0":1}}'}
+    with pytest.raises(KafkaConfigurationError, match="startingOffsets has to name every partition"):
+        KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()
+
+
+def test_batch_is_split(cluster):
+    c = cluster()
+    c.append(*[b"v"] * 10)
+    given = {"maxRecordsPerPartition": "4", "minPartitions": "2"}
+    assert len(KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()) == 3
+
+
+# -- stream
+
+
+def test_stream_begins_at_the_start_and_stands_still_without_data(cluster):
+    c = cluster()
+    c.append(b"a", b"b")
+    query = Query(c)
+    assert query.trigger() == [("t", 0, 0, 2)]
+    assert query.trigger() is None
+    c.append(b"c")
+    assert query.trigger() == [("t", 0, 2, 3)]
+    assert query.at == '{"t": {"0": 3, "1": 0}}'
+    assert query.trigger() is None
+    assert query.reader.reportLatestOffset() == {"t": {"0": 3, "1": 0}}
+
+
+def test_stream_from_latest_repeats_its_first_batch_as_it_was(cluster):
+    """After a crash the latest offset is another one: where the first batch began is in its end."""
+    c = cluster()
+    c.append(b"a")
+    query = Query(c, startingOffsets="latest")
+    assert query.trigger() == []
+    c.append(b"b", b"c")
+    assert query.trigger() == [("t", 0, 1, 3)]
+    again = Query(c, startingOffsets="latest")
+    again.log = query.log
+    assert again.replay(0) == []
+    assert again.replay(1) == [("t", 0, 1, 3)]
+
+
+def test_limited_batches_follow_each_other_without_gaps(cluster):
+    c = cluster()
+    c.append(*[b"v"] * 90)
+    c.append(*[b"v"] * 10, partition=1)
+    query = Query(c, maxOffsetsPerTrigger="20")
+    first, second = query.trigger(), query.trigger()
+    assert first == [("t", 0, 0, 18), ("t", 1, 0, 2)]
+    assert second == [("t", 0, 18, 36), ("t", 1, 2, 4)]
+    while query.trigger():
+        pass
+    assert json.loads(query.at) == {"t": {"0": 90, "1": 10}}
+
+
+def test_available_now_ends_where_the_logs_ended_when_it_began(cluster):
+    c = cluster()
+    c.append(*[b"v"] * 10)
+    query = Query(c, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5")
+    query.reader.prepareForTriggerAvailableNow()
+    assert query.trigger() == [("t", 0, 0, 6)]
+    c.append(*[b"v"] * 10)
+    assert query.trigger() == [("t", 0, 6, 10)]
+    assert query.trigger() is None
+
+
+def test_once_takes_everything(cluster):
+    c = cluster()
+    c.append(*[b"v"] * 10)
+    assert Query(c, limit=ReadAllAvailable(), maxOffsetsPerTrigger="6").trigger() == [("t", 0, 0, 10)]
+
+
+def test_trigger_waits_for_enough_but_not_for_ever(cluster):
+    c = cluster()
+    c.append(b"v")
+    query = Query(c, minOffsetsPerTrigger="5", maxTriggerDelay="10s")
+    assert query.trigger() == [("t", 0, 0, 1)]  # the first one fires at once
+    c.append(b"v")
+    assert query.trigger() is None
+    c.append(*[b"v"] * 4)
+    assert query.trigger() == [("t", 0, 1, 6)]
+    c.append(b"v")
+    c.scripted.clock.advance(9)
+    assert query.trigger() is None
+    c.scripted.clock.advance(2)
+    assert query.trigger() == [("t", 0, 6, 7)]
+
+
+def test_bytes_per_trigger_are_estimated(cluster):
+    c = cluster()
+    c.append(*[b"x" * 1000] * 100)
+    query = Query(c, maxBytesPerTrigger="10000")
+    assert query.trigger() == [("t", 0, 0, 10)]
+    assert query.trigger() == [("t", 0, 10, 20)]
+
+
+def test_partition_added_is_read_from_its_start(cluster):
+    c = cluster({"t": 1})
+    c.append(b"a")
+    query = Query(c)
+    query.trigger()
+    c.scripted.topics.by_name.pop("t")
+    topic = c.scripted.topics.add("t", 2)
+    topic.partitions[0].append_values([b"a"])
+    topic.partitions[1].append_values([b"x", b"y"])
+    query.reader._lookup.close()
+    assert query.trigger() == [("t", 1, 0, 2)]
+
+
+def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(cluster, caplog):
+    c = cluster()
+    c.append(*[b"v"] * 10)
+    for fails in ("true", "false"):
+        query = Query(c, failOnDataLoss=fails, maxOffsetsPerTrigger="2")
+        query.at = '{"t": {"0": 3, "1": 0}}'
+        c.scripted.partition("t", 0).delete_before(0)
+        c.append(*[b"v"] * 10)
+        c.scripted.partition("t", 0).delete_before(10)
+        if fails == "true":
+            with pytest.raises(DataLossError, match=r"t-0 \[3, 5\): deleted; the log begins at 10"):
+                query.trigger()
+            continue
+        while (found := query.trigger()) == []:
+            pass
+        assert found == [("t", 0, 10, 11)]
+        assert "t-0 [3, 5): deleted" in caplog.text
+
+
+def test_deleted_topic_is_lost_data(cluster):
+    c = cluster({"t": 1, "u": 1})
+    c.append(b"v", topic="u")
+    query = Query(c, subscribe="t,u")
+    query.trigger()
+    c.scripted.topics.by_name.pop("u")
+    query.reader._lookup.close()
+    with pytest.raises(DataLossError, match=r"u-0 \[1, \?\): the partition is gone"):
+        query.trigger()
+
+
+def test_stream_of_nothing_begins_when_there_is_something(cluster):
+    c = cluster({"u": 1})
+    query = Query(c, subscribePattern="t.*")
+    assert query.trigger() == []
+    assert query.trigger() is None
+    c.scripted.topics.add("t1", 1).partitions[0].append_values([b"a"])
+    assert query.trigger() == [("t1", 0, 0, 1)]
+
+
+def test_stream_starting_before_its_log_is_told(cluster):
+    c = cluster({"t": 1})
+    c.append(*[b"v"] * 10)
+    c.scripted.partition("t", 0).delete_before(5)
+    given = {"startingOffsets": '{"t":{"0":1}}'}
+    with pytest.raises(DataLossError, match=r"t-0 \[1, "):
+        Query(c, **given).trigger()
+    assert Query(c, **given, failOnDataLoss="false").trigger() == [("t", 0, 5, 10)]
+
+
+def test_pyspark_without_limits_hands_in_no_start(cluster):
+    """4.0 and 4.1: the reader itself has to know where the stream is, also after a restart."""
+    c = cluster({"t": 1})
+    c.append(b"a")
+    reader = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.lookup())
+    assert reader.initialOffset() == {}
+    first = reader.latestOffset()
+    assert ranges(reader.partitions({}, first)) == [("t", 0, 0, 1)]
+    assert reader.latestOffset() == first
+    c.append(b"b")
+    second = reader.latestOffset()
+    assert second == {"t": {"0": 2}}
+    again = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.lookup())
+    again.partitions(second, second)  # what Spark calls on a restart
+    assert again.latestOffset() == second
+
+
+def test_default_limit_says_that_there_is_one(cluster):
+    assert Query(cluster(), maxOffsetsPerTrigger="6").limit == ReadMaxRows(6)
+    assert Query(cluster()).limit == ReadAllAvailable()
+
+
+def test_commit_is_for_the_group_that_was_named(cluster, caplog):
+    c = cluster()
+    Query(c).reader.commit({"t": {"0": 1}})
+    assert not c.made
+    query = Query(c, commitGroup="g", **{"kafka.default.api.timeout.ms": "100"})
+    query.reader.commit({"t": {"0": 1}, "@start": {}})
+    assert "not committed for group 'g'" in caplog.text
