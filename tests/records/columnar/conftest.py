@@ -1,0 +1,94 @@
+"""Two readers of the same batches, and a judge: the row decoder has the last word on what there is, and what is wrong."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from thinconsumer.errors import RecordError
+from thinconsumer.records.batch import split
+from thinconsumer.records.builder import build_batch
+from thinconsumer.types import TopicPartition
+
+TP = TopicPartition("topic", 3)
+
+
+def by_rows(batches, check_crcs):
+    """Return each batch's records, or its error, as the row decoder has it."""
+    found = []
+    for batch in batches:
+        try:
+            found.append(batch.decode(*TP, check_crcs))
+        except RecordError as error:
+            found.append((type(error), str(error), error.offset, error.next_offset))
+    return found
+
+
+def by_columns(batches, check_crcs):
+    """Return the same as :func:`by_rows`, read as columns, all batches at once."""
+    from thinconsumer.records.columnar.decode import Decoder
+
+    decoder, found, numbers = Decoder(check_crcs), [], []
+    for batch in batches:
+        try:
+            decoder.add(batch, TP)
+            numbers.append(len(found))
+            found.append([])
+        except RecordError as error:
+            found.append((type(error), str(error), error.offset, error.next_offset))
+    decoded = decoder.finish()
+    for number, place in enumerate(numbers):
+        error = decoded.errors.get(number)
+        columns = decoded.columns(TP, number, number + 1, 0)
+        found[place] = columns.rows()
+        if error is not None:
+            assert not len(columns)
+            found[place] = (type(error), str(error), error.offset, error.next_offset)
+    if not decoded.errors:
+        together = decoded.columns(TP, 0, len(decoder), 0)
+        assert together.rows() == [row for place in numbers for row in found[place]]
+    return found
+
+
+@pytest.fixture(scope="session")
+def agree():
+    """Return a function that has batches, given as bytes, read both ways, and returns what both have found."""
+
+    def check(data, check_crcs=True):
+        batches, _ = split(memoryview(data))
+        rows, columns = by_rows(batches, check_crcs), by_columns(batches, check_crcs)
+        assert columns == rows
+        return rows
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def columns():
+    """Return a function that reads batches, given as bytes, as columns; no error among them is expected."""
+    from thinconsumer.records.columnar.decode import Decoder
+
+    def read(data, start=0, tp=TP):
+        decoder = Decoder()
+        for batch in split(memoryview(data))[0]:
+            decoder.add(batch, tp)
+        decoded = decoder.finish()
+        assert not decoded.errors
+        return decoded.columns(tp, 0, len(decoder), start)
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def shell():
+    """Return a function that puts bytes into a batch that claims to hold so many records; the checksum is wrong."""
+
+    def put(body, count, base_offset=10, last_offset_delta=None):
+        delta = max(count - 1, 0) if last_offset_delta is None else last_offset_delta
+        head = bytearray(build_batch([], base_offset=base_offset, last_offset_delta=delta))
+        struct.pack_into(">i", head, 8, 49 + len(body))
+        struct.pack_into(">i", head, 57, count)
+        return bytes(head) + body
+
+    return put

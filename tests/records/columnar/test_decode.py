@@ -1,0 +1,231 @@
+"""Many batches to columns: the same records as row by row, and the same errors, whatever stands beside them."""
+
+from __future__ import annotations
+
+import random
+import struct
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+np = pytest.importorskip("numpy")
+
+from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError  # noqa: E402
+from thinconsumer.records import compression  # noqa: E402
+from thinconsumer.records.batch import ControlType, split  # noqa: E402
+from thinconsumer.records.builder import NewRecord, build_batch, build_legacy, build_marker  # noqa: E402
+from thinconsumer.records.columnar import decode  # noqa: E402
+from thinconsumer.records.columnar.decode import Decoder  # noqa: E402
+from thinconsumer.types import TopicPartition  # noqa: E402
+
+NOW = 1_700_000_000_000
+TP = TopicPartition("topic", 3)
+CODECS = [codec for codec in compression.Codec if not compression.available()[codec.name.lower()].startswith("missing")]
+
+
+def varied(count, seed=1, **more):
+    """Records of many sizes, with keys, nulls and headers among them."""
+    rng = random.Random(seed)
+    return [
+        NewRecord(
+            None if rng.random() < 0.1 else rng.randbytes(rng.choice((0, 3, 60, 100, 200))),
+            None if rng.random() < 0.3 else rng.randbytes(rng.choice((0, 5, 70))),
+            [("a", b"1"), ("béta", None), ("", b"")][: rng.randrange(4)] if rng.random() < 0.2 else (),
+            NOW + rng.choice((0, 1, 100, 10_000, -5)),
+        )._replace(**more)
+        for _ in range(count)
+    ]
+
+
+def stream(sizes, **more):
+    """Batches of so many records, at offsets that follow each other."""
+    out, offset = b"", 100
+    for number, size in enumerate(sizes):
+        out += build_batch(varied(size, number), base_offset=offset, leader_epoch=number % 3, **more)
+        offset += size
+    return out
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_records_in_any_batches(agree, record_lists, data):
+    """Neighbours in every combination: few batches and many, of every codec, stamped by the broker, compacted."""
+    out, offset = b"", 0
+    for _ in range(data.draw(st.integers(1, 5), "batches")):
+        records = data.draw(record_lists, "records")
+        if data.draw(st.booleans(), "holes"):
+            records = [r._replace(offset=3 * n + n // 4) for n, r in enumerate(records)]
+        times = data.draw(st.sampled_from([1, 1, 20]), "times")
+        for _ in range(times):
+            out += build_batch(
+                records,
+                base_offset=offset,
+                codec=data.draw(st.sampled_from(CODECS), "codec") if times == 1 else 0,
+                log_append_time=data.draw(st.sampled_from([None, None, NOW + 5]), "log append"),
+                leader_epoch=data.draw(st.integers(-1, 3), "epoch"),
+                last_offset_delta=4 * len(records) + 10,
+                delete_horizon=data.draw(st.sampled_from([None, NOW + 86_400_000]), "horizon"),
+            )
+            offset += 4 * len(records) + 11
+    for found in agree(out):
+        assert isinstance(found, list)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    "sizes", [[1], [300], [1] * 100, [5] * 50, [*range(1, 70)], [1000, *[3] * 60], [0, 2, 0, 3, 0]]
+)
+def test_batches_of_every_size_and_codec(agree, sizes, codec):
+    found = agree(stream(sizes, codec=codec))
+    assert [len(rows) for rows in found] == sizes
+
+
+def test_many_partitions_are_told_apart(columns):
+    """All are decoded together; each gets what is its own, from its own position on."""
+    decoder = Decoder()
+    for partition in range(5):
+        for batch in split(memoryview(stream([3, 4])))[0]:
+            decoder.add(batch, TopicPartition("t", partition))
+    decoded = decoder.finish()
+    for partition in range(5):
+        found = decoded.columns(TopicPartition("t", partition), 2 * partition, 2 * partition + 2, 102)
+        assert found.offsets.tolist() == [102, 103, 104, 105, 106]
+        assert (found.topic, found.partition) == ("t", partition)
+
+
+@pytest.mark.parametrize("start", [0, 100, 101, 106, 107, 500])
+def test_records_below_the_position_are_left_out(columns, start):
+    data = stream([3, 4])
+    expected = [row for batch in split(memoryview(data))[0] for row in batch.decode(*TP, start=start)]
+    assert columns(data, start).rows() == expected
+
+
+def test_old_formats_go_through_the_row_decoder(agree):
+    """Between batches of format 2, where they stand in topics that were upgraded; alone, and compressed, too."""
+    plain = [r._replace(headers=()) for r in varied(10)]
+    old = b""
+    for magic in (0, 1):
+        old += build_legacy(plain, magic=magic, base_offset=10)
+        old += build_legacy(plain, magic=magic, base_offset=20, codec=compression.Codec.GZIP)
+    new = stream([3, 50])
+    for data in (old, old + new, new + old, new + old + new):
+        assert sum(len(rows) for rows in agree(data)) > 39
+
+
+def test_markers_and_empty_batches_have_no_records(agree):
+    marker = build_marker(ControlType.ABORT, producer_id=7, base_offset=103)
+    empty = build_batch([], base_offset=104, last_offset_delta=5)
+    assert [len(rows) for rows in agree(stream([3]) + marker + empty + stream([2]))] == [3, 0, 0, 2]
+    assert agree(marker) == [[]]
+
+
+def test_nothing_at_all():
+    decoded = Decoder().finish()
+    assert len(decoded.columns(TP, 0, 0, 0)) == 0 and decoded.errors == {}
+
+
+def test_a_wrong_checksum_is_an_error_at_once(agree):
+    data = bytearray(stream([3, 3]))
+    data[-1] ^= 1
+    good, error = agree(bytes(data))
+    assert len(good) == 3 and error[0] is CorruptRecordError
+    assert len(agree(bytes(data), check_crcs=False)) == 2
+
+
+def test_an_unknown_codec_and_broken_compression_are_what_the_row_decoder_says(agree):
+    data = bytearray(stream([3], codec=compression.Codec.GZIP))
+    data[80] ^= 0xFF
+    broken, unknown = bytes(data), bytearray(stream([3]))
+    unknown[22] |= 7
+    first, second = agree(broken + bytes(unknown), check_crcs=False)
+    assert (first[0], second[0]) == (CorruptRecordError, UnsupportedCodecError)
+
+
+def test_what_becomes_too_large_is_refused_as_row_by_row():
+    (batch,), _ = split(memoryview(build_batch([NewRecord(bytes(5000))], codec=compression.Codec.GZIP)))
+    with pytest.raises(CorruptRecordError, match="more than 4000 bytes"):
+        Decoder(decompressed_bytes_max=4000).add(batch, TP)
+
+
+@pytest.mark.parametrize("neighbours", [0, 3, 60])
+def test_a_broken_batch_leaves_its_neighbours_alone(agree, shell, neighbours):
+    """Found out only when all are read together: its error is the row decoder's, and everybody else's records stay."""
+    good = stream([4] * neighbours)
+    bad = shell(b"\x10\0\0\0\1\4vv\0" + b"\0" * 8, 1)
+    found = agree(good + bad + good, check_crcs=False)
+    assert [type(some) for some in found] == [list] * neighbours + [tuple] + [list] * neighbours
+
+
+def test_what_the_row_decoder_tolerates_is_records(agree, shell):
+    """Here: attributes that are not zero, and lengths in more bytes than they need."""
+    body = b"\x7f\x80\0\0\1\x86\x80\0abc\0"
+    odd = bytes([2 * len(body) | 0x80]) + b"\x80\0" + body
+    (before, rows, after) = agree(stream([2]) + shell(odd, 1) + stream([2]), check_crcs=False)
+    assert rows[0].value == b"abc"
+
+
+@pytest.mark.parametrize("claim", [-1, 0, 2, 3, 5, 1000, 2**31 - 1])
+def test_counts_that_lie(agree, claim):
+    """Nothing is allocated for what a header claims beyond its bytes."""
+    data = bytearray(build_batch(varied(4)))
+    struct.pack_into(">i", data, 57, claim)
+    (found,) = agree(bytes(data), check_crcs=False)
+    assert isinstance(found, tuple)
+    agree(stream([3] * 50) + bytes(data) + stream([3]), check_crcs=False)
+
+
+@pytest.mark.parametrize("base", [2**63 - 1, -(2**63)])
+def test_timestamps_wrap_as_javas_do(agree, base):
+    data = bytearray(build_batch([NewRecord(b"", timestamp=0), NewRecord(b"", timestamp=5)]))
+    struct.pack_into(">q", data, 27, base)
+    (rows,) = agree(bytes(data), check_crcs=False)
+    assert [row.timestamp for row in rows] == [base, base + 5 if base < 0 else base + 5 - 2**64]
+
+
+@pytest.mark.parametrize("offsets", [[1, 0], [0, 0], [-1, 0], [0, 9], [5], [3, 2**31 - 1]])
+def test_offsets_out_of_order_or_outside_their_batch(agree, offsets):
+    records = [NewRecord(b"x", offset=offset) for offset in offsets]
+    found = agree(stream([2]) + build_batch(records, base_offset=50, last_offset_delta=4) + stream([2]))
+    assert [type(some) for some in found] == [list, tuple, list]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_flipped_bytes_give_what_the_row_decoder_gives(agree, seed):
+    """Never a crash, never other records; hundreds of broken batches among good ones, walked together and alone."""
+    rng = random.Random(seed)
+    data = bytearray(stream([rng.choice((1, 2, 5, 30)) for _ in range(rng.choice((3, 80)))]))
+    batches = split(memoryview(bytes(data)))[0]
+    starts = [sum(batch.size for batch in batches[:n]) for n in range(len(batches))]
+    for start, batch in zip(starts, batches):
+        for _ in range(rng.randrange(3)):
+            data[start + rng.randrange(61, batch.size)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+    found = agree(bytes(data), check_crcs=False)
+    assert len(found) == len(batches)
+
+
+def test_one_record_with_thousands_of_headers_takes_no_turn_each(agree, monkeypatch):
+    """Headers are read one of each record at a time; a record that has far more than the others waits for nobody."""
+    turns = []
+    original = decode.read
+    monkeypatch.setattr(decode, "read", lambda *args: turns.append(1) or original(*args))
+    many = [("h", b"%d" % n) for n in range(3000)]
+    (rows,) = agree(build_batch([NewRecord(b"x", headers=many), NewRecord(b"y", headers=many[:2])]))
+    assert [len(row.headers) for row in rows] == [3000, 2] and turns == [1]
+
+
+def test_a_batch_of_many_records_beside_many_of_one_costs_no_more_than_both(agree):
+    """Were each walker given room for as many records as the longest batch has, this would take gigabytes."""
+    long = build_batch([NewRecord(b"x" * (n % 7)) for n in range(20_000)], base_offset=0)
+    short = b"".join(build_batch([NewRecord(b"y")], base_offset=20_000 + n) for n in range(2000))
+    found = agree(long * 1 + short)
+    assert len(found[0]) == 20_000 and len(found) == 2001
+
+
+def test_size_counts_what_was_decompressed():
+    decoder = Decoder()
+    for codec in CODECS:
+        before = decoder.size
+        (batch,), _ = split(memoryview(build_batch([NewRecord(bytes(10_000))], codec=codec)))
+        decoder.add(batch, TP)
+        assert 10_000 <= decoder.size - before <= 10_020
