@@ -75,7 +75,7 @@ def test_two_rolling_bounces_change_the_protocol(
             crew.poll_for(1)
             done = time.monotonic()
             written = producer.stop()
-        crew.poll_until(lambda: not crew.ledger().lost(written), 30, "everything that was written")
+        crew.poll_while(lambda: f"lost {lost}" if (lost := crew.ledger().lost(written)) else "", 30)
         for member in list(crew.members):
             crew.leave(member)
     finally:

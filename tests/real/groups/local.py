@@ -151,8 +151,12 @@ class Locals:
 
     def poll_until(self, condition: Callable[[], bool], seconds: float, what: str) -> float:
         """Poll all in turn until it is so; return how long that took."""
+        return self.poll_while(lambda: "" if condition() else what, seconds)
+
+    def poll_while(self, wrong: Callable[[], str], seconds: float) -> float:
+        """Poll all in turn until nothing is wrong any more; return how long that took."""
         began = time.monotonic()
-        while not condition():
+        while what := wrong():
             assert time.monotonic() - began < seconds, f"{what}: not within {seconds} s: {self.describe()}"
             # Without waiting for each in turn: with many of them every answer would take as long as all.
             found = sum(member.poll() for member in self.members)
