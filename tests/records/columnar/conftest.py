@@ -1,4 +1,4 @@
-"""Two readers of the same batches, and a judge: the row decoder has the last word on what there is, and what is wrong."""
+"""Two readers of the same batches, and a judge: the row decoder has the last word on records and on errors."""
 
 from __future__ import annotations
 

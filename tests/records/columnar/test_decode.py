@@ -161,7 +161,7 @@ def test_what_the_row_decoder_tolerates_is_records(agree, shell):
     """Here: attributes that are not zero, and lengths in more bytes than they need."""
     body = b"\x7f\x80\0\0\1\x86\x80\0abc\0"
     odd = bytes([2 * len(body) | 0x80]) + b"\x80\0" + body
-    (before, rows, after) = agree(stream([2]) + shell(odd, 1) + stream([2]), check_crcs=False)
+    _, rows, _ = agree(stream([2]) + shell(odd, 1) + stream([2]), check_crcs=False)
     assert rows[0].value == b"abc"
 
 
