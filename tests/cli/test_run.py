@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import thinconsumer
+from thinconsumer import CorruptRecordError, TopicPartition
 from thinconsumer.cli import main
 from thinconsumer.cli.run import COMMANDS
 
@@ -146,3 +147,22 @@ def test_a_stream_that_the_shell_has_closed_is_like_one_to_nowhere(commands, clo
     assert done.stdout == ""
     assert done.stderr.startswith("error: no broker could be reached") == (closed != 2)
     assert done.stderr.count("\n") == (closed != 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["consume", "orders"], "Go on behind it with --from"),
+        (["consume", "orders", "--group", "billing"], "Have the group go on behind it: Consumer.commit() an offset"),
+        (["consume", "orders", "--group=billing"], "Have the group go on behind it: Consumer.commit() an offset"),
+    ],
+)
+def test_what_to_do_about_a_broken_record_fits_how_it_is_read(monkeypatch, capsys, words, advice):
+    """A group goes on where it has committed, so that --from would be refused, or do nothing."""
+
+    def run(options):
+        raise CorruptRecordError("corrupt batch", TopicPartition("orders", 0), 7, 8)
+
+    monkeypatch.setattr("thinconsumer.cli.consume.run", run)
+    assert main(words) == 1
+    assert advice in capsys.readouterr().err

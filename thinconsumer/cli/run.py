@@ -55,6 +55,11 @@ NEXT: Sequence[tuple[type[KafkaError], str]] = (
     (RecordError, "Go on behind it with --from"),
     (KafkaTimeoutError, "Try again, or look at the brokers' logs"),
 )
+#: The same for a member of a group, which goes on where the group has committed, whatever --from says.
+NEXT_IN_GROUP: Sequence[tuple[type[KafkaError], str]] = (
+    (UnsupportedCodecError, "Install it, or have the group go on behind it: Consumer.commit() an offset behind it"),
+    (RecordError, "Have the group go on behind it: Consumer.commit() an offset behind it"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise KeyboardInterrupt from error
             if is_debugging or isinstance(error, (UsageError, BrokenPipeError)):
                 raise
-            code = _failed(error)
+            code = _failed(error, words)
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
                 _drop_output()  # what could not be written would be tried once more, and make the code another one
     except UsageError as error:
@@ -140,11 +145,13 @@ def _run(words: list[str]) -> int:
         raise UsageError(f"{parser.prog}: {error}") from error
 
 
-def _failed(error: Exception) -> int:
+def _failed(error: Exception, command: Sequence[str]) -> int:
     words = " ".join(str(error).split())
     if not isinstance(error, (KafkaError, Failure, OSError)):
         words = f"{error!r}, which is a bug of ours: please report it, with what --debug shows"
-    advice = next((text for kind, text in NEXT if isinstance(error, kind)), "")
+    in_group = any(word.partition("=")[0] == "--group" for word in command)
+    rows = (*NEXT_IN_GROUP, *NEXT) if in_group else NEXT
+    advice = next((text for kind, text in rows if isinstance(error, kind)), "")
     if isinstance(error, BrokerResponseError) and not advice:
         advice = "It may work later: try again" if error.retriable else ""
     _say(f"error: {words}{'. ' + advice if advice else ''}")
