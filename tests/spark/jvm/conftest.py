@@ -1,0 +1,143 @@
+"""One Spark session, local[2], and a broker in a process of its own, for the tests that need the JVM."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from thinconsumer.testing import BrokerProcess
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A JVM takes its time, and leaves sockets behind that are none of ours."""
+    for item in items:
+        if "jvm" in item.path.parts:
+            item.add_marker(pytest.mark.timeout(600))
+            item.add_marker(pytest.mark.filterwarnings("default"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory) -> Iterator:
+    """The session. Nothing is registered: PySpark has to find the format by itself."""
+    sql = pytest.importorskip("pyspark.sql")
+    # Spark's own default is whatever is called python3 on the PATH, which need not have what this Python has.
+    before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
+    os.environ.update(dict.fromkeys(before, sys.executable))
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .appName("thinconsumer")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.local.dir", str(tmp_path_factory.mktemp("local")))
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.sql.execution.pyspark.udf.faulthandler.enabled", "true")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+    for name, value in before.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[BrokerProcess]:
+    with BrokerProcess() as process:
+        yield process
+
+
+class Kafka:
+    """A topic of its own, and what reads it with Spark."""
+
+    def __init__(self, session, broker: BrokerProcess, folder) -> None:
+        self.session = session
+        self.broker = broker
+        self.folder = folder
+        self.topic = f"t{uuid.uuid4().hex[:8]}"
+        self._names = itertools.count()
+
+    def create(self, partitions: int = 2) -> str:
+        self.broker.create_topic(self.topic, partitions)
+        return self.topic
+
+    def produce(self, values, partition: int = 0, **batch) -> int:
+        return self.broker.produce(self.topic, values, partition, **batch)
+
+    def options(self, **given) -> dict[str, str]:
+        base = {"kafka.bootstrap.servers": self.broker.bootstrap_servers, "subscribe": self.topic}
+        if given.keys() & {"assign", "subscribePattern"}:
+            del base["subscribe"]
+        return {**base, **given}
+
+    def read(self, **given):
+        return self.session.read.format("thinconsumer").options(**self.options(**given)).load()
+
+    def rows(self, **given):
+        """Return every row of a batch read, in order."""
+        return sorted(self.read(**given).collect(), key=lambda row: (row.topic, row.partition, row.offset))
+
+    def stream(self, **given):
+        return self.session.readStream.format("thinconsumer").options(**self.options(**given)).load()
+
+    def available(self, into: list, checkpoint: str = "checkpoint", **given) -> int:
+        """Run a stream over what is available now; add (batch, partition, offset) of each row; return its batches."""
+
+        def keep(batch, number):
+            into.extend((number, row.partition, row.offset) for row in batch.collect())
+
+        writer = self.stream(**given).writeStream.foreachBatch(keep).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(self.folder / checkpoint))
+
+        def run() -> int:
+            query = writer.start()
+            try:
+                query.awaitTermination(300)
+                return len(query.recentProgress)
+            finally:
+                query.stop()
+
+        return patient(run)
+
+    def follow(self, name: str, **given):
+        """Start a stream into a table in memory; return its query once it has caught up."""
+        writer = self.stream(**given).writeStream.format("memory").queryName(name)
+        writer = writer.option("checkpointLocation", str(self.folder / name))
+
+        def run():
+            query = writer.start()
+            try:
+                query.processAllAvailable()
+            except BaseException:
+                query.stop()
+                raise
+            return query
+
+        return patient(run)
+
+
+def patient(run):
+    """Run what starts Python workers again if one did not start in the ten seconds that Spark gives it."""
+    for _ in range(4):
+        try:
+            return run()
+        except Exception as error:  # noqa: BLE001 - which class it is depends on what was run
+            if "failed to connect back" not in str(error):
+                raise
+    return run()
+
+
+@pytest.fixture
+def kafka_topic(spark, broker, tmp_path) -> Kafka:
+    return Kafka(spark, broker, tmp_path)

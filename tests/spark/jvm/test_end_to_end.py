@@ -1,0 +1,168 @@
+"""Spark itself reads what was produced: rows, streams, limits, restarts, losses."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+
+import pytest
+
+from thinconsumer.records.builder import NewRecord
+
+pytest.importorskip("pyspark")
+
+WHEN = 1_700_000_000_123
+
+
+def test_batch_has_exactly_the_rows_that_were_produced(kafka_topic):
+    k = kafka_topic
+    k.create(2)
+    k.produce([NewRecord(b"v1", key=b"k", timestamp=WHEN, headers=[("h", b"x"), ("h", None)])], codec=3)
+    k.produce([NewRecord(None, key=b"k", timestamp=WHEN), NewRecord(b"", timestamp=WHEN)], 1)
+    rows = k.rows(includeHeaders="true")
+    when = datetime.fromtimestamp(WHEN / 1000, timezone.utc)
+    found = [(r.key, r.value, r.topic, r.partition, r.offset, r.timestampType) for r in rows]
+    assert [tuple(bytes(x) if isinstance(x, bytearray) else x for x in row) for row in found] == [
+        (b"k", b"v1", k.topic, 0, 0, 0),
+        (b"k", None, k.topic, 1, 0, 0),
+        (None, b"", k.topic, 1, 1, 0),
+    ]
+    assert {r.timestamp.astimezone(timezone.utc) for r in rows} == {when}
+    assert [(h.key, None if h.value is None else bytes(h.value)) for h in rows[0].headers] == [("h", b"x"), ("h", None)]
+    assert rows[1].headers is None
+
+
+def test_batch_of_many_records_in_tasks_of_many(kafka_topic):
+    k = kafka_topic
+    k.create(2)
+    for partition in (0, 1):
+        for _ in range(20):
+            k.produce([b"%d" % n for n in range(500)], partition, codec=3)
+    frame = k.read(minPartitions="6")
+    assert frame.rdd.getNumPartitions() == 6
+    assert frame.selectExpr("count(*)", "sum(cast(cast(value as string) as int))").first()[:] == (20000, 40 * 124750)
+    assert frame.groupBy("partition").count().orderBy("partition").collect() == [(0, 10000), (1, 10000)]
+    assert frame.where("partition = 1").take(3)[2].offset == 2
+    assert k.read().limit(5).count() == 5
+
+
+def test_nothing_to_read_is_an_empty_frame(kafka_topic):
+    k = kafka_topic
+    k.create(2)
+    assert k.rows() == []
+    assert k.read(includeHeaders="true").columns[-1] == "headers"
+
+
+def test_sql_finds_the_format_by_itself_and_columns_can_be_left_out(kafka_topic):
+    k = kafka_topic
+    k.create(1)
+    k.produce([b"a", b"b"])
+    options = ", ".join(f"`{name}` '{value}'" for name, value in k.options().items())
+    k.session.sql(f"CREATE TEMPORARY VIEW v_{k.topic} USING thinconsumer OPTIONS ({options})")
+    assert k.session.sql(f"SELECT count(*) FROM v_{k.topic}").first()[0] == 2
+    frame = k.session.read.format("thinconsumer").schema("value binary").options(**k.options()).load()
+    assert [bytes(row.value) for row in frame.collect()] == [b"a", b"b"]
+
+
+def test_wrong_options_fail_load_with_what_to_do(kafka_topic):
+    with pytest.raises(Exception, match=r"did you mean 'startingOffsets'\?"):
+        kafka_topic.read(startingOffset="earliest")
+
+
+def test_available_now_reads_in_limited_batches_and_goes_on_after_a_restart(kafka_topic):
+    k = kafka_topic
+    k.create(2)
+    for partition in (0, 1):
+        k.produce([b"v"] * 50, partition)
+    rows: list = []
+    assert k.available(rows, startingOffsets="earliest", maxOffsetsPerTrigger="30") >= 4
+    assert sorted(row[1:] for row in rows) == [(p, n) for p in (0, 1) for n in range(50)]
+    k.produce([b"v"] * 5, 1)
+    rows.clear()
+    k.available(rows, startingOffsets="earliest", maxOffsetsPerTrigger="30")
+    assert sorted(row[1:] for row in rows) == [(1, n) for n in range(50, 55)]
+    last = max((k.folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    assert json.loads(last.read_text().splitlines()[-1]) == {k.topic: {"0": 50, "1": 55}}
+
+
+def test_stream_follows_and_reads_added_partitions_from_their_start(kafka_topic):
+    k = kafka_topic
+    k.create(1)
+    k.produce([b"a"])
+    name = f"m_{k.topic}"
+    query = k.follow(name, startingOffsets="earliest")
+
+    def seen():
+        query.processAllAvailable()
+        return [(r.partition, r.offset) for r in k.session.table(name).orderBy("partition", "offset").collect()]
+
+    try:
+        assert seen() == [(0, 0)]
+        k.produce([b"b"])
+        assert seen() == [(0, 0), (0, 1)]
+        k.broker.expand(k.topic, 2)
+        k.produce([b"x", b"y"], 1)
+        assert seen() == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        progress = query.lastProgress["sources"][0]
+        assert json.loads(progress["latestOffset"]) == {k.topic: {"0": 2, "1": 2}}
+    finally:
+        query.stop()
+
+
+def test_first_batch_is_repeated_as_it_was(kafka_topic):
+    """Its commit is taken away, as if Spark had been killed before it: the same offsets come again, and no others."""
+    k = kafka_topic
+    k.create(1)
+    k.produce([b"v"] * 3)
+    first: list = []
+    k.available(first, startingOffsets="earliest")
+    for path in (k.folder / "checkpoint" / "commits").iterdir():
+        path.unlink()
+    k.produce([b"v"] * 3)
+    again: list = []
+    k.available(again, startingOffsets="latest")
+    assert [row for row in again if row[0] == 0] == first
+    assert sorted(row[2] for row in again) == [0, 1, 2, 3, 4, 5]
+
+
+def test_transactions_are_read_when_they_are_committed(kafka_topic):
+    k = kafka_topic
+    k.create(1)
+    k.produce([b"a", b"b"])
+    rows: list = []
+    k.available(rows, startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"})
+    assert len(rows) == 2
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(kafka_topic, fails):
+    k = kafka_topic
+    k.create(1)
+    k.produce([b"v"] * 4)
+    rows: list = []
+    k.available(rows, startingOffsets="earliest")
+    for _ in range(3):
+        k.produce([b"v"] * 10)
+    k.broker.delete_records((k.topic, 0), 24)
+    rows.clear()
+    if fails == "true":
+        with pytest.raises(Exception, match=rf"{k.topic}-0 \[4, 24\): deleted; the log begins at 24"):
+            k.available(rows, failOnDataLoss=fails)
+        assert rows == []
+    else:
+        k.available(rows, failOnDataLoss=fails)
+        assert sorted(row[2] for row in rows) == list(range(24, 34))
+
+
+def test_group_sees_how_far_a_stream_is(kafka_topic):
+    from thinconsumer import Consumer, TopicPartition
+
+    k = kafka_topic
+    k.create(1)
+    rows: list = []
+    for _ in range(2):
+        k.produce([b"v"] * 10)
+        k.available(rows, startingOffsets="earliest", commitGroup=f"g{k.topic}")
+    with Consumer(bootstrap_servers=k.broker.bootstrap_servers, group_id=f"g{k.topic}") as consumer:
+        assert consumer.committed(TopicPartition(k.topic, 0)) == 10  # one batch behind, as the API has it
+    assert len(k.rows(startingOffsets=f"committed:g{k.topic}")) == 10
