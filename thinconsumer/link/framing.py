@@ -5,7 +5,8 @@ which the driver receives into, so that its body is copied once, from the kernel
 never written to again: records stay slices of it.
 
 Sizes are the peer's claims. One over the limit ends the connection, and one within it is believed only as far as bytes
-have come: the buffer of a large frame starts small and grows by doubling. Knows nothing of messages, but recognises
+have come: the buffer of a large frame starts small and grows by doubling, unless this connection has sent as much
+before. Knows nothing of messages, but recognises
 what servers that do not speak Kafka say first.
 """
 
@@ -17,8 +18,10 @@ from ..errors import KafkaProtocolError
 
 #: The shared buffer; frames that fit into it are small.
 SHARED_BYTES = 64 * 1024
-#: First allocation for a large frame. Its pages are written to (zeroed) at once, whatever comes of the frame.
-FIRST_BYTES = 1024 * 1024
+#: First allocation for a large frame. Its pages are written to (zeroed) at once, whatever comes of the frame. What
+#: max_partition_fetch_bytes lets a broker send by default, and room for what is around it: were it a little too small,
+#: nearly every answer would be moved into a buffer of twice its size in the end.
+FIRST_BYTES = 1024 * 1024 + 64 * 1024
 SIZE_BYTES = 4
 #: A response has at least a correlation id.
 LEAST_FRAME = 4
@@ -40,13 +43,14 @@ _FOREIGN = {
 class Frames:
     """The receiving half of one connection. ``buffer`` is for the driver; :meth:`received` yields finished frames."""
 
-    __slots__ = ("_body", "_filled", "_first", "_limit", "_shared", "_size", "_view")
+    __slots__ = ("_believed", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_view")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._shared = bytearray()  #: Allocated when the first bytes are expected.
         self._filled = 0  #: Bytes in the shared buffer, or in the large frame's body while there is one.
         self._size = 0  #: Of the large frame.
+        self._believed = FIRST_BYTES  #: What is allocated for a claim; as large as the largest that came true.
         self._body: bytearray | None = None
         self._view: memoryview | None = None
         self._first = True
@@ -82,6 +86,7 @@ class Frames:
             frame = memoryview(self._body).toreadonly()
             self._body = None
             self._filled = 0
+            self._believed = max(self._believed, self._size)
             yield frame
         elif self._filled == len(self._body):
             self._body = _doubled(self._body, min(self._size, 2 * len(self._body)))
@@ -105,7 +110,7 @@ class Frames:
             self._filled = end - start
 
     def _begin_body(self, size: int, start: int, end: int) -> None:
-        body = bytearray(min(size, FIRST_BYTES))
+        body = bytearray(min(size, self._believed))
         body[: end - start] = memoryview(self._shared)[start:end]
         self._body = body
         self._size = size
