@@ -121,7 +121,8 @@ class Collector:
             handover.turns.append(partition)
             if decoder.size >= max_bytes:
                 break
-        self._hand_over(spans, decoder.finish(), handover)
+        if spans:
+            self._hand_over(spans, decoder.finish(), handover)
         if self._buffer.starving and not handover.moves:
             self._buffer.make_room()
         return handover
