@@ -132,7 +132,7 @@ def patient(run):
     for _ in range(4):
         try:
             return run()
-        except Exception as error:  # noqa: BLE001 - which class it is depends on what was run
+        except Exception as error:
             if "failed to connect back" not in str(error):
                 raise
     return run()
