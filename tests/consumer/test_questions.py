@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer import TopicAuthorizationFailedError, TopicPartition
-from thinconsumer.consumer.questions import look_up, partitions_of, poll_up_to
+from thinconsumer.consumer.questions import look_up, partitions_of, poll_columns_up_to, poll_up_to
 from thinconsumer.records.batch import ControlType
-from thinconsumer.records.builder import build_marker
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -74,3 +74,33 @@ def test_poll_hands_out_nothing_behind_the_end(world):
     assert [record.offset for record in found[T0]] == [0, 1, 2, 3]
     assert poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=1000) == {}
     assert consumer.position(T0) == 4
+
+
+def test_columns_end_like_records(world):
+    pytest.importorskip("numpy")
+    w = world()
+    w.append(3)
+    w.cluster.partition("t", 0).append(build_marker(ControlType.COMMIT, producer_id=1))
+    consumer = w.consumer()
+    found = poll_columns_up_to(consumer, {T0: 4}, max_bytes=1000, timeout_ms=60_000)
+    assert found[T0].offsets.tolist() == [0, 1, 2]
+    seconds, found = w.elapsed(lambda: poll_columns_up_to(consumer, {T0: 4}, max_bytes=1000, timeout_ms=60_000))
+    assert found == {}
+    assert seconds < 1
+    assert consumer.position(T0) == 4
+
+
+def test_columns_behind_the_end_stay_for_whoever_wants_them(world):
+    """Whole batches come, and none that begins behind the end; a hole before one ends at the end."""
+    pytest.importorskip("numpy")
+    w = world()
+    w.append(3)
+    w.cluster.partition("t", 0).append(build_batch([NewRecord(b"v", offset=5), NewRecord(b"v")]))
+    consumer = w.consumer()
+    offsets = []
+    for end in (2, 4, 5, 8, 9, 10):
+        found = poll_columns_up_to(consumer, {T0: end}, max_bytes=10**6, timeout_ms=1000)
+        offsets.append((found[T0].offsets.tolist() if found else [], consumer.position(T0)))
+    assert offsets == [([0, 1, 2], 3), ([8, 9], 10), ([], 10), ([], 10), ([], 10), ([], 10)]
+    consumer.seek(T0, 3)
+    assert poll_columns_up_to(consumer, {T0: 3}, max_bytes=10**6, timeout_ms=1000) == {}

@@ -131,7 +131,8 @@ def test_no_progress_is_an_error_that_says_where(executor):
 
 def test_next_task_uses_the_connection_of_the_one_before(executor):
     e = executor({"t": 2})
-    e.cluster.append(*[b"v"] * 10)
+    e.cluster.append(*[b"v"] * 5)
+    e.cluster.append(*[b"v"] * 5)
     e.cluster.append(*[b"v"] * 10, partition=1)
     assert e.offsets(0, 5) == [0, 1, 2, 3, 4]
     fetches = len(e.cluster.requests(FetchRequest))
@@ -162,7 +163,8 @@ def test_task_that_is_killed_gives_its_connection_up(executor):
 
 def test_tasks_at_the_same_time_share_nothing(executor):
     e = executor()
-    e.cluster.append(*[b"v"] * 100)
+    for _ in range(10):
+        e.cluster.append(*[b"v" * 50] * 10)
     one, other = e.batches(0, 100, max_batch_bytes=500), e.batches(50, 100, max_batch_bytes=500)
     assert next(one).column("offset")[0].as_py() == 0
     assert next(other).column("offset")[0].as_py() == 50

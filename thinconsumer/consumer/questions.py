@@ -7,14 +7,17 @@ answer one question each. Owns no state: each function is one call of the consum
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..fetch.collector import Records
 from ..types import TopicPartition
 from .arguments import to_seconds
 from .consumer import Consumer
 
-__all__ = ["look_up", "partitions_of", "poll_up_to"]
+if TYPE_CHECKING:
+    from ..records.columnar.record_columns import RecordColumns
+
+__all__ = ["look_up", "partitions_of", "poll_columns_up_to", "poll_up_to"]
 
 
 def partitions_of(
@@ -66,3 +69,17 @@ def poll_up_to(
         handover = shell.poll(to_seconds(timeout_ms), max_records, ends)
     shell.handover = handover
     return handover.records
+
+
+def poll_columns_up_to(
+    consumer: Consumer[Any, Any], ends: Mapping[TopicPartition, int], *, max_bytes: int, timeout_ms: float
+) -> dict[TopicPartition, RecordColumns]:
+    """Poll for columns; return as soon as there are any, or once all partitions are at their end.
+
+    Whole batches come, so that the last records may be behind the ends, and the positions too.
+    """
+    shell = consumer._shell
+    with shell.enter():
+        handover = shell.poll(to_seconds(timeout_ms), max_bytes, ends, columns=True)
+    shell.handover = handover
+    return handover.columns

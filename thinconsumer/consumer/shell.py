@@ -196,7 +196,7 @@ class Shell:
         """Return up to ``limit`` records as soon as there are any; none after ``seconds``, or once at ``ends``.
 
         A log may end in what is never handed out, such as the end of a transaction. With ``columns`` the limit is
-        bytes, see :meth:`Collector.gather_columns`, and there are no ends.
+        bytes, and of the batch in which an end lies all comes, see :meth:`Collector.gather_columns`.
         """
         self.refuse_in_callback("reading")
         group = self.engine.group
@@ -205,7 +205,7 @@ class Shell:
         self.watch.polled_at = began = self.driver.now()
         self.engine.metrics.poll_begins(began)
         try:
-            gather = _columns(limit) if columns else _records(limit, ends)
+            gather = _columns(limit, ends) if columns else _records(limit, ends)
             handover = self._poll(began, began + seconds, gather, ends)
         finally:
             now = self.driver.now()
@@ -377,8 +377,8 @@ def _records(limit: int, ends: Mapping[TopicPartition, int] | None) -> Gather:
     return lambda collector: collector.gather(limit, ends)
 
 
-def _columns(max_bytes: int) -> Gather:
-    return lambda collector: collector.gather_columns(max_bytes)
+def _columns(max_bytes: int, ends: Mapping[TopicPartition, int] | None) -> Gather:
+    return lambda collector: collector.gather_columns(max_bytes, ends)
 
 
 def _driver(config: ConsumerConfig, guard: Guard) -> Driver:

@@ -55,6 +55,7 @@ class Span(NamedTuple):
     indices: list[int]  #: Where in ``fetched`` the decoder's batches are; others of it have nothing to decode.
     chunk: int  #: Where in ``fetched`` the span ends, ...
     error: RecordError | None  #: ... and what stands there, if that cannot be handed out.
+    reached: int = -1  #: The end that was asked for, if what stands there begins behind it.
 
 
 @dataclass(slots=True)
@@ -99,8 +100,10 @@ class Collector:
             self._buffer.make_room()
         return handover
 
-    def gather_columns(self, max_bytes: int) -> Handover:
+    def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
         """Return whole batches, as columns, up to the one with which they reach ``max_bytes``, headers not counted.
+
+        Of each partition in ``ends`` only batches that begin before that offset; what they hold behind it comes, too.
 
         Raises ``RecordError`` as :meth:`gather`. No deserializer sees them, so that none is in their way either.
         """
@@ -112,11 +115,12 @@ class Collector:
         spans: list[Span] = []
         for partition in self._due():
             self._buffer.head(partition)
+            end = ends.get(partition.tp) if ends is not None else None
             for fetched in self._buffer.queue(partition):
                 if not fetched.fresh:
                     break
-                spans.append(self._span(fetched, max_bytes, decoder))
-                if spans[-1].error is not None or decoder.size >= max_bytes:
+                spans.append(self._span(fetched, max_bytes, decoder, end))
+                if spans[-1].error is not None or spans[-1].reached >= 0 or decoder.size >= max_bytes:
                     break
             handover.turns.append(partition)
             if decoder.size >= max_bytes:
@@ -247,7 +251,7 @@ class Collector:
             handover.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch, begin))
         return error
 
-    def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder) -> Span:
+    def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:
         """Give the decoder what is next in ``fetched``."""
         index, begin, tp = fetched.chunk, len(decoder), fetched.partition.tp
         indices: list[int] = []
@@ -255,6 +259,9 @@ class Collector:
         while index < len(fetched.batches) and decoder.size < max_bytes:
             batch = fetched.batches[index]
             assert batch is not None
+            # An old format's compressed set says only where it ends.
+            if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
+                return Span(fetched, begin, indices, index, None, stop)
             try:
                 if self._is_aborted(fetched, index):
                     self._check(batch, tp)
@@ -283,10 +290,13 @@ class Collector:
                     chunk, error, end = span.indices[number - span.begin], decoded.errors[number], number
                     break
             offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
-            if chunk > fetched.chunk:
-                last = fetched.batches[chunk - 1]
-                assert last is not None
-                offset, epoch = max(offset, last.next_offset), last.leader_epoch
+            if chunk > fetched.chunk or (chunk == span.chunk and span.reached > offset):
+                if chunk > fetched.chunk:
+                    last = fetched.batches[chunk - 1]
+                    assert last is not None
+                    offset, epoch = max(offset, last.next_offset), last.leader_epoch
+                if chunk == span.chunk:
+                    offset = max(offset, span.reached)
                 begin = begins.setdefault(partition, span.begin)
                 columns = decoded.columns(partition.tp, begin, end, fetched.cursor.offset)
                 adds = len(columns) - len(handover.columns.get(partition.tp, ()))

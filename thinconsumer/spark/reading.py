@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
-from ..errors import KafkaError, KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError
+from ..errors import KafkaError, KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError, RecordError
 from .columns import fetch
 from .options import consumer_config
 from .planner import DataLossError, Loss, OffsetRange, tell
@@ -140,6 +140,10 @@ class _Reading:
                 now_at = self._after_range_error(error, position)
             except LogTruncationError as error:
                 now_at = self._after_truncation(error)
+            except RecordError as error:
+                if error.offset < self._until:
+                    raise
+                now_at = self._until  # what is broken is behind a hole at the end, and another task's
             if now_at != position:
                 position, moved_at = now_at, self._clock()
             elif self._clock() - moved_at >= how.poll_timeout_ms / 1000:
