@@ -61,6 +61,7 @@ class Batch:
     """
 
     __slots__ = (
+        "at",
         "attributes",
         "base_offset",
         "base_timestamp",
@@ -73,6 +74,7 @@ class Batch:
         "producer_epoch",
         "producer_id",
         "size",
+        "source",
         "view",
     )
 
@@ -89,12 +91,17 @@ class Batch:
     producer_epoch: int
     count: int  #: Records, as the header claims.
     view: memoryview  #: All of it; pins the response's frame.
+    source: memoryview  #: What it was found in, together with its neighbours, ...
+    at: int  #: ... and where in there it begins.
 
     def __init__(
         self, view: memoryview, base_offset: int, next_offset: int, leader_epoch: int, magic: int, crc: int,
         attributes: int, base_timestamp: int, max_timestamp: int, producer_id: int, producer_epoch: int, count: int,
+        source: memoryview, at: int,
     ) -> None:  # fmt: skip
         self.view = view
+        self.source = source
+        self.at = at
         self.size = len(view)
         self.base_offset = base_offset
         self.next_offset = next_offset
@@ -258,7 +265,7 @@ def split(
                 break
             batch = Batch(
                 view[pos:stop], base_offset, base_offset + last_offset_delta + 1, leader_epoch, 2, crc, attributes,
-                base_timestamp, max_timestamp, producer_id, producer_epoch, count,
+                base_timestamp, max_timestamp, producer_id, producer_epoch, count, view, pos,
             )  # fmt: skip
             batches.append(batch)
             pos = stop
@@ -297,8 +304,9 @@ def _not_plain(view: memoryview, pos: int) -> tuple[Batch | None, str]:
     _, _, crc, _, attributes = LEGACY_HEADER.unpack_from(view, pos)
     timestamp = TIMESTAMP.unpack_from(view, pos + LEGACY_HEADER.size)[0] if magic else -1
     batch = Batch(
-        view[pos : pos + size], offset, offset + 1, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, 1
-    )
+        view[pos : pos + size], offset, offset + 1, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, 1,
+        view, pos,
+    )  # fmt: skip
     return batch, ""
 
 

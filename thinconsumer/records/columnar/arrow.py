@@ -43,7 +43,10 @@ def to_arrow(columns: RecordColumns, include_headers: bool) -> pa.RecordBatch:
     """See :meth:`RecordColumns.to_arrow`."""
     count = len(columns)
     data = pa.py_buffer(columns.data)
-    stamps = np.clip(columns.timestamps, -MILLISECONDS_MAX, MILLISECONDS_MAX) * 1000
+    stamps = columns.timestamps
+    if count and not -MILLISECONDS_MAX <= int(stamps.min()) <= int(stamps.max()) <= MILLISECONDS_MAX:
+        stamps = np.clip(stamps, -MILLISECONDS_MAX, MILLISECONDS_MAX)
+    stamps = stamps * 1000
     arrays = [
         binary(data, columns.key_starts, columns.key_lengths),
         binary(data, columns.value_starts, columns.value_lengths),

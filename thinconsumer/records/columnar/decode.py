@@ -20,7 +20,7 @@ from ..batch import HEADER_SIZE, LOG_APPEND_TIME, Batch
 from ..columns import RECORD_SIZE_MIN, Columns
 from .fields import HeaderPlaces, read
 from .record_columns import RecordColumns
-from .walk import PADDING, walk
+from .walk import walk
 
 __all__ = ["Decoded", "Decoder"]
 
@@ -42,6 +42,14 @@ class Flat(NamedTuple):
     value_starts: Int64s
     value_lengths: Int64s
     headers: HeaderPlaces | None
+
+
+class Bodies(NamedTuple):
+    """Where the bodies of batches are, side by side or with something in between."""
+
+    data: bytes | memoryview
+    begins: Int64s
+    ends: Int64s
 
 
 class Decoded(NamedTuple):
@@ -122,7 +130,11 @@ class Decoder:
         """Decode what was added."""
         plain = [number for number, body in enumerate(self._bodies) if body]
         batches = [self._batches[number] for number in plain]
-        found, bad = _decode(batches, [self._bodies[number] for number in plain]) if plain else (_EMPTY, [])
+        found: Flat = _EMPTY
+        bad: list[int] = []
+        if plain:
+            bodies = _side_by_side(batches, [self._bodies[number] for number in plain])
+            found, bad = _decode(batches, bodies)
         counts = np.zeros(len(self._batches) + 1, np.int64)
         counts[[number + 1 for number in plain]] = [batch.count for batch in batches]
         errors: dict[int, RecordError] = {}
@@ -136,53 +148,45 @@ class Decoder:
                 errors[number] = error
                 self._read[number] = Columns([], [], [], [], [])
         if self._read:
-            found = self._put_together(found)
+            found = self._put_together(found, bodies if plain else None)
             for number, columns in self._read.items():
                 counts[number + 1] = len(columns.offsets)
         return Decoded(found, np.cumsum(counts).tolist(), errors)
 
-    def _put_together(self, found: Flat) -> Flat:
+    def _put_together(self, found: Flat, bodies: Bodies | None) -> Flat:
         """All records in the order of batches: those in ``found``, and those read apart."""
         pieces: list[Flat] = []
         apart: list[tuple[Batch, Columns]] = []
-        begin = at = byte_begin = byte_at = 0
-
-        def cut() -> None:
-            nonlocal begin, byte_begin
-            if begin < at:
-                pieces.append(_cut(found, begin, at, byte_begin, byte_at))
-            begin, byte_begin = at, byte_at
-
+        begin = at = 0  # records of found
+        first = place = 0  # batches that found was made of
         for number, (batch, body) in enumerate(zip(self._batches, self._bodies)):
             columns = self._read.get(number)
-            if columns is None:
-                if apart:
-                    pieces.append(_of_rows(apart))
-                    apart = []
-            else:
-                cut()
-                apart.append((batch, columns))
-            if body:
-                at, byte_at = at + batch.count, byte_at + len(body)
             if columns is not None:
-                begin, byte_begin = at, byte_at
-        cut()
+                if begin < at and bodies is not None:
+                    pieces.append(_cut(found, begin, at, bodies, first, place))
+                apart.append((batch, columns))
+            elif apart:
+                pieces.append(_of_rows(apart))
+                apart = []
+            if body:
+                at, place = at + batch.count, place + 1
+            if columns is not None:
+                begin, first = at, place
+        if begin < at and bodies is not None:
+            pieces.append(_cut(found, begin, at, bodies, first, place))
         if apart:
             pieces.append(_of_rows(apart))
         return _join(pieces)
 
 
-def _decode(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> tuple[Flat, list[int]]:
+def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
     """Decode these batches, of one record at least each; return their columns, and which are not proven to be so."""
-    data = b"".join([*bodies, bytes(PADDING)])
+    data, begins, ends = bodies
     bytewise = np.frombuffer(data, np.uint8)
     counts = _of_batches([batch.count for batch in batches])
-    ends = np.cumsum(_of_batches([len(body) for body in bodies]))
-    begins = np.empty_like(ends)
-    begins[0], begins[1:] = 0, ends[:-1]
     last = np.cumsum(counts)
     first = last - counts
-    places = walk(data, bytewise, begins, ends, counts)
+    places = walk(bytewise, begins, ends, counts)
     stops = np.empty_like(places)
     stops[:-1] = places[1:]
     stops[last - 1] = ends
@@ -221,6 +225,29 @@ def _decode(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> t
     return flat, sorted(bad_batches)
 
 
+def _side_by_side(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> Bodies:
+    """Something that all these bodies are in: the response itself, if that is one, and nothing was compressed."""
+    sizes = _of_batches([len(body) for body in bodies])
+    response = batches[0].view.obj
+    if any(isinstance(body, bytes) or body.obj is not response for body in bodies):
+        ends = np.cumsum(sizes)
+        return Bodies(b"".join(bodies), ends - sizes, ends)
+    whole = memoryview(response)
+    begins, source, shift = [], None, 0
+    for batch in batches:
+        if batch.source is not source:
+            source = batch.source
+            shift = _address(source) - _address(whole) + HEADER_SIZE
+        begins.append(shift + batch.at)
+    found = _of_batches(begins)
+    return Bodies(whole, found, found + sizes)
+
+
+def _address(view: memoryview) -> int:
+    address: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
+    return address
+
+
 def _of_batches(values: list[int]) -> Int64s:
     return np.array(values, np.int64)
 
@@ -233,8 +260,9 @@ def _batches_of(records: npt.NDArray[np.bool_], first: Int64s) -> list[int]:
     return found
 
 
-def _cut(flat: Flat, begin: int, end: int, byte_begin: int, byte_end: int) -> Flat:
-    """Some records of ``flat``, and the bytes they are in."""
+def _cut(flat: Flat, begin: int, end: int, bodies: Bodies, first: int, last: int) -> Flat:
+    """Some records of ``flat``, and the bytes they are in, which are those of some bodies."""
+    byte_begin, byte_end = int(bodies.begins[first:last].min()), int(bodies.ends[first:last].max())
     part = slice(begin, end)
     headers = flat.headers
     if headers is not None:

@@ -44,10 +44,12 @@ class Fields(NamedTuple):
 
 
 def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
-    """Read the records that stand between ``begins`` and ``ends``, which ``PADDING`` more bytes follow."""
+    """Read the records that stand between ``begins`` and ``ends``, each behind a length that says so."""
     bad = np.zeros(len(begins), bool)
-    _, pos = varints(data, begins, 5, bad)
-    deltas, pos = varints(data, pos + 1, 10, bad)
+    pos = begins + 2 + (data[begins] >> 7)  # the attributes, which are unused, are one byte
+    if (ends - begins).max() > 8000:  # else no length has three bytes
+        pos = varints(data, begins, 5, bad)[1] + 1
+    deltas, pos = varints(data, pos, 10, bad)
     offsets, pos = varints(data, pos, 5, bad)
     key_lengths, key_starts = varints(data, pos, 5, bad)
     key_lengths, pos = _behind(key_lengths, key_starts)
@@ -57,7 +59,7 @@ def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
     value_lengths, pos = _behind(value_lengths, value_starts)
     bad |= pos >= ends
     pos = np.minimum(pos, ends)
-    more = (data[pos] != 0) | (pos + 1 != ends)
+    more = (data.take(pos, mode="clip") != 0) | (pos + 1 != ends)
     headers = None
     if more.any():
         headers = _headers(data, np.flatnonzero(more & ~bad), pos, ends, bad)
@@ -75,11 +77,12 @@ def _behind(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
 
 def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
     """The varints at these places, of 32 bits (5 bytes) or 64 (10), and where they end; ``bad`` if that is too long."""
-    low = data[pos]
+    # Positions beyond the end are beyond their record, too, which is noticed in the end: whatever is read there.
+    low = data.take(pos, mode="clip")
     long = low >> 7
     if not long.any():
         return ((low >> 1) ^ -(low & 1)).view(np.int8).astype(np.int64), pos + 1
-    high = data[pos + 1]
+    high = data.take(pos + 1, mode="clip")
     # The high bit of the first byte is taken off by what the second adds.
     raw = low + ((high.astype(np.uint16) << 7) - np.uint16(128)) * long
     values = ((raw >> 1) ^ -(raw & 1)).view(np.int16).astype(np.int64)
@@ -98,7 +101,7 @@ def _wide(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, Int64s, np
     after = pos.copy()
     more = np.ones(len(pos), bool)
     for at in range(length_max):
-        byte = data[pos + at].astype(np.uint64)
+        byte = data.take(pos + at, mode="clip").astype(np.uint64)
         raw |= np.where(more, (byte & np.uint64(0x7F)) << np.uint64(7 * at), np.uint64(0))
         after += more
         more &= byte > 127

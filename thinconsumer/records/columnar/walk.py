@@ -17,15 +17,13 @@ import numpy.typing as npt
 
 from ..varints import LENGTH_TABLES, NOT_HERE, Malformed, varint
 
-__all__ = ["PADDING", "walk"]
+__all__ = ["walk"]
 
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 Places: TypeAlias = npt.NDArray[np.int64]
 
-#: A step in numpy costs as much as so many steps in Python.
-TOGETHER_MIN = 40
-#: What must follow the last batch: a walker that has lost its way stays where it is in zeros. The longest step that is
-#: not looked at first is that of a length of two bytes.
-PADDING = 8192 + 64
+#: A step of all walkers in numpy costs as much as so many steps in Python.
+TOGETHER_MIN = 20
 
 
 def _step(pair: int) -> int:
@@ -40,11 +38,10 @@ _STEPS = [_step(pair) for pair in range(65536)]
 _STEPS_ARRAY = np.array(_STEPS, np.int64)
 
 
-def walk(data: bytes, bytewise: npt.NDArray[np.uint8], begins: Places, ends: Places, counts: Places) -> Places:
+def walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
     """Where each record of each batch begins, batch after batch; -1 in all places of a batch that could not be walked.
 
-    ``bytewise`` is ``data``, with :data:`PADDING` zeros at its end; the batches' records stand between ``begins`` and
-    ``ends``, at least one each, and not more than there are bytes.
+    The records stand between ``begins`` and ``ends``, at least one for each batch, and not more than there are bytes.
     """
     first = np.cumsum(counts) - counts
     places = np.empty(int(counts.sum()), np.int64)
@@ -53,30 +50,34 @@ def walk(data: bytes, bytewise: npt.NDArray[np.uint8], begins: Places, ends: Pla
         order = np.argsort(-counts, kind="stable")
         # As many steps as there are walkers enough for: the longest batches are finished alone.
         steps = int(counts[order[TOGETHER_MIN - 1]])
-        at = np.empty_like(begins)
-        at[order] = _together(bytewise, begins[order], counts[order], steps, first[order], places)
+        at = np.full_like(begins, -1)
+        try:
+            at[order] = _together(data, begins[order], counts[order], steps, first[order], places)
+        except IndexError:  # one is lost, and beyond the end: nobody has arrived then
+            places[:] = 0
         last = places[first + np.minimum(counts, steps) - 1]
         # Where a record ends that has begun before that, all of them do.
         whole = (at == ends) & (last < ends) & (counts <= steps)
         for index in np.flatnonzero((counts > steps) & (at < ends) & (last < at)).tolist():
             start, stop = int(first[index]) + steps, int(first[index] + counts[index])
-            found = alone(data, int(at[index]), int(ends[index]), stop - start)
+            found = alone(data[at[index] : ends[index]].tobytes(), stop - start)
             if found is not None:
-                places[start:stop] = found
+                np.add(found, at[index], out=places[start:stop])
                 whole[index] = True
         lost = np.flatnonzero(~whole)
     for index in lost.tolist():
         start, stop = int(first[index]), int(first[index] + counts[index])
-        found = alone(data, int(begins[index]), int(ends[index]), stop - start)
-        places[start:stop] = -1 if found is None else found
+        found = alone(data[begins[index] : ends[index]].tobytes(), stop - start)
+        if found is None:
+            places[start:stop] = -1
+        else:
+            np.add(found, begins[index], out=places[start:stop])
     return places
 
 
-def _together(
-    bytewise: npt.NDArray[np.uint8], pos: Places, counts: Places, steps: int, first: Places, places: Places
-) -> Places:
+def _together(data: Bytes, pos: Places, counts: Places, steps: int, first: Places, places: Places) -> Places:
     """Walk up to ``steps`` records of each batch, of which the longest come first; return where each walker is then."""
-    pairs = np.ndarray((len(bytewise) - 1,), "<u2", bytewise, 0, (1,))
+    pairs = np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
     walkers = np.searchsorted(-counts, -np.arange(steps), side="left")  # that take each step
     found: list[Places] = []
     arrived: list[Places] = []
@@ -94,21 +95,22 @@ def _together(
     return np.concatenate(arrived[::-1])
 
 
-def alone(data: bytes, pos: int, end: int, count: int) -> list[int] | None:
-    """Where ``count`` records begin of which the first is at ``pos``; None unless the last one ends at ``end``."""
+def alone(body: bytes, count: int) -> list[int] | None:
+    """Where each of ``count`` records in ``body`` begins; None unless they are all that is in there."""
     steps = _STEPS
+    pos = 0
     found: list[int] = []
     put = found.append
-    for _ in range(count):
-        put(pos)
-        step = steps[data[pos] | data[pos + 1] << 8]
-        if not step:
-            try:
-                length, start = varint(data, pos)
-            except Malformed:
-                return None
-            step = start - pos + length
-            if length <= 0 or step > end - pos:
-                return None
-        pos += step
-    return found if pos == end else None
+    try:
+        for _ in range(count):
+            put(pos)
+            step = steps[body[pos] | body[pos + 1] << 8]
+            if not step:
+                length, start = varint(body, pos)
+                step = start - pos + length
+                if length <= 0:
+                    return None
+            pos += step
+    except (Malformed, IndexError):  # lost, and beyond the end
+        return None
+    return found if pos == len(body) else None
