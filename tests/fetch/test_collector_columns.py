@@ -1,0 +1,242 @@
+"""Handing over columns: the same records as rows, the same positions, the same errors; and both ways mixed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from crc32c import crc32c
+
+pytest.importorskip("numpy")
+
+from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
+from thinconsumer.partitions import PositionEvent, Reset
+from thinconsumer.records.batch import ControlType
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.records.rows import deserialize
+
+BIG = 10**6
+
+
+def offsets(handover):
+    """Return the offsets of all records, in order; holds each to where it says it is from."""
+    for tp, columns in handover.columns.items():
+        assert len(columns) and (columns.topic, columns.partition) == tp
+    return [offset for columns in handover.columns.values() for offset in columns.offsets.tolist()]
+
+
+def take(world, max_bytes=BIG):
+    """Gather and settle; return the offsets."""
+    handover = world.collector.gather_columns(max_bytes)
+    assert handover.count == len(offsets(handover)) and not handover.records
+    world.collector.settle(handover)
+    return offsets(handover)
+
+
+def take_rows(world, limit):
+    handover = world.collector.gather(limit)
+    world.collector.settle(handover)
+    return [record.offset for records in handover.records.values() for record in records]
+
+
+def corrupted(data):
+    """Return a batch whose checksum does not fit."""
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def malformed(base, count=2):
+    """Return a batch whose checksum fits, and whose records do not."""
+    good = build_batch([NewRecord(b"x", headers=[("h", b"v")])] * count, base_offset=base, leader_epoch=5)
+    bad = bytearray(good)
+    bad[-5] = 16  # eight headers where there is one
+    bad[17:21] = crc32c(bytes(bad[21:])).to_bytes(4, "big")
+    return bytes(bad)
+
+
+def test_positions_move_only_when_settled(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 5)})
+    handover = world.collector.gather_columns(BIG)
+    assert offsets(handover) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
+    assert offsets(world.collector.gather_columns(BIG)) == [0, 1, 2, 3, 4], "not settled: the same again"
+    for _ in range(3):
+        world.collector.settle(handover)
+    assert (a.cursor.offset, a.cursor.epoch) == (5, 5)
+    assert take(world) == [] and world.buffer.pinned == 0
+
+
+@pytest.mark.parametrize(("limit", "calls"), [(1, 20), (80, 20), (200, 10), (BIG, 1)])
+def test_whole_batches_up_to_so_many_bytes_one_at_least(world, kit, limit, calls):
+    [a] = world.simple(0)
+    world.receive({a.tp: b"".join(kit.batch(10 * n, 10, size=4) for n in range(20))})  # 110 bytes of records each
+    got = []
+    for _ in range(calls):
+        got += (more := take(world, limit))
+        assert len(more) == 200 / calls
+    assert got == list(range(200)) and a.cursor.offset == 200 and world.buffer.pinned == 0
+
+
+def test_records_below_the_position_are_left_out_of_the_first_batch(world, kit):
+    [a] = world.simple(3)
+    world.receive({a.tp: kit.batch(0, 5)})
+    assert take(world) == [3, 4]
+
+
+def test_several_answers_and_partitions_in_one_go(world, kit):
+    """What one partition has in two answers is one set of columns."""
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 9)})
+    world.receive({a.tp: kit.batch(4, 3)})
+    handover = world.collector.gather_columns(BIG)
+    assert {tp.partition: c.offsets.tolist() for tp, c in handover.columns.items()} == {0: [*range(7)], 1: [*range(9)]}
+    assert [c.value(i) for c in handover.columns.values() for i in range(len(c))] == [
+        str(n).encode() for n in (*range(7), *range(9))
+    ]
+    world.collector.settle(handover)
+    assert (a.cursor.offset, b.cursor.offset) == (7, 9)
+
+
+def test_partitions_take_turns(world, kit):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 3) + kit.batch(3, 3)})
+    assert [take(world, 1) for _ in range(4)] == [[0, 1], [0, 1, 2], [2, 3], [3, 4, 5]]
+
+
+def test_pain_F5_positions_go_past_what_yields_no_records(world):
+    [a] = world.simple(0)
+    hole = build_batch([NewRecord(b"x")], base_offset=0, leader_epoch=5, last_offset_delta=9)
+    empty = build_batch([], base_offset=10, leader_epoch=5, last_offset_delta=4)
+    marker = build_marker(ControlType.COMMIT, producer_id=1, base_offset=15, leader_epoch=6)
+    world.receive({a.tp: hole + empty + marker})
+    assert take(world) == [0]
+    assert (a.cursor.offset, a.cursor.epoch) == (16, 6)
+
+
+def test_only_empty_batches_are_a_move_without_records(world):
+    [a] = world.simple(0)
+    world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
+    handover = world.collector.gather_columns(BIG)
+    assert handover.count == 0 and handover.columns == {} and handover.moves
+    world.collector.settle(handover)
+    assert a.cursor.offset == 1 and world.buffer.pinned == 0
+
+
+@pytest.mark.parametrize("bad", [corrupted, None], ids=["checksum", "content"])
+def test_what_is_broken_comes_after_what_is_good(world, kit, bad):
+    """Found out before or while all is decoded together: records first, then the error, as often as it is true."""
+    [a] = world.simple(0)
+    broken = corrupted(kit.batch(4, 2)) if bad else malformed(4)
+    world.receive({a.tp: kit.batch(0, 4) + broken + kit.batch(6, 2)})
+    assert take(world) == [0, 1, 2, 3]
+    for _ in range(3):
+        with pytest.raises(CorruptRecordError) as caught:
+            take(world)
+        assert (caught.value.offset, caught.value.next_offset) == (4, 6)
+    assert a.cursor.offset == 4
+    a.place(PositionEvent.SEEK, 6)
+    world.receive({a.tp: kit.batch(6, 2)})
+    assert take(world) == [6, 7]
+
+
+@pytest.mark.parametrize("way", ["checksum", "content"])
+def test_one_broken_partition_does_not_hold_up_the_others(world, kit, way):
+    a, b = world.simple(0, 0)
+    broken = corrupted(kit.batch(0, 2)) if way == "checksum" else malformed(0)
+    world.receive({a.tp: broken, b.tp: kit.batch(0, 3)})
+    with pytest.raises(CorruptRecordError):
+        take(world)
+    assert take(world) == [0, 1, 2]
+    with pytest.raises(CorruptRecordError):
+        take(world)
+
+
+@pytest.mark.parametrize("how", ["pause", "seek", "reset", "unassign"])
+def test_what_is_not_wanted_any_more_is_not_handed_out(world, kit, how):
+    a, b = world.simple(0, 0)
+    world.receive({a.tp: kit.batch(0, 5), b.tp: kit.batch(0, 2)})
+    if how == "pause":
+        a.paused = True
+    elif how == "seek":
+        a.place(PositionEvent.SEEK, 3)
+    elif how == "reset":
+        a.ask_reset(Reset(Reset.LATEST, "seek_to_end"))
+    else:
+        world.partitions.assign([b.tp])
+    assert take(world) == [0, 1]
+    if how == "pause":
+        a.paused = False
+        assert take(world) == [0, 1, 2, 3, 4]
+
+
+def test_aborted_transactions_are_left_out_however_often_it_is_gathered(make, kit):
+    """Gathering again, because the call before was interrupted, finds the same verdicts: markers count once."""
+    w = make(isolation_level="read_committed")
+    [a] = w.simple(0)
+    own = {"producer_id": 7, "transactional": True, "leader_epoch": 5}
+    log = build_batch([NewRecord(b"a")] * 2, base_offset=0, **own)
+    log += kit.batch(2, 1)
+    log += build_marker(ControlType.ABORT, producer_id=7, base_offset=3, leader_epoch=5)
+    log += build_batch([NewRecord(b"c")], base_offset=4, **own)
+    log += build_marker(ControlType.COMMIT, producer_id=7, base_offset=5, leader_epoch=5)
+    w.receive({a.tp: {"records": log, "aborted": [(7, 0)]}})
+    for _ in range(3):
+        assert offsets(w.collector.gather_columns(BIG)) == [2, 4]
+    assert offsets(w.collector.gather_columns(1)) == [2]
+    assert take_rows(w, 1) == [2]
+    assert take(w) == [4]
+    assert a.cursor.offset == 6
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_rows_and_columns_in_any_order_give_each_record_once(world, kit, seed):
+    rng = random.Random(seed)
+    a, b = world.simple(0, 0)
+    data, ends = {}, {}
+    for tp in (a.tp, b.tp):
+        base, out = 0, b""
+        for _ in range(30):
+            count = rng.randrange(1, 6)
+            out += kit.batch(base, count)
+            base += count
+        data[tp], ends[tp] = out, base
+    world.receive(data)
+    found = {a.tp: [], b.tp: []}
+    for _ in range(500):
+        if rng.random() < 0.5:
+            handover = world.collector.gather_columns(rng.choice((1, 30, 100)))
+            got = {tp: columns.offsets.tolist() for tp, columns in handover.columns.items()}
+        else:
+            handover = world.collector.gather(rng.choice((1, 2, 7)))
+            got = {tp: [record.offset for record in records] for tp, records in handover.records.items()}
+        if rng.random() < 0.7:
+            world.collector.settle(handover)
+            for tp, some in got.items():
+                found[tp] += some
+    assert found == {tp: list(range(end)) for tp, end in ends.items()}
+    assert world.buffer.pinned == 0
+
+
+def test_a_record_no_deserializer_can_read_is_bytes_like_any_other(make, kit):
+    """The error of a poll that used one holds up nobody who wants bytes."""
+
+    def refuse(topic, headers, data):
+        if data == b"3":
+            raise ValueError(data)
+        return data
+
+    w = make(lambda tp, records: deserialize(records, None, refuse))
+    [a] = w.simple(0)
+    w.receive({a.tp: kit.batch(0, 6)})
+    assert take_rows(w, BIG) == [0, 1, 2]
+    with pytest.raises(DeserializationError):
+        take_rows(w, BIG)
+    assert a.cursor.offset == 3
+    assert take(w) == [3, 4, 5]
+
+
+def test_an_unreadable_end_of_an_answer_is_raised_once_all_before_it_is_out(world, kit):
+    [a] = world.simple(0)
+    world.receive({a.tp: kit.batch(0, 2) + b"\0" * 60})
+    assert take(world) == [0, 1]
+    with pytest.raises(RecordError):
+        take(world)
