@@ -1,0 +1,232 @@
+"""``poll_batches``: what poll promises, for columns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from thinconsumer import Consumer, CorruptRecordError, IllegalArgumentError, IllegalStateError, TopicPartition
+from thinconsumer.records.builder import NewRecord, build_batch
+from thinconsumer.testing import Simulation
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def test_without_numpy_the_call_says_what_to_install():
+    """Nothing else needs it: the package imports, and a consumer is built, without."""
+    code = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "from thinconsumer import Consumer, TopicPartition\n"
+        "with Consumer(bootstrap_servers='127.0.0.1:1') as consumer:\n"
+        "    consumer.assign([TopicPartition('t', 0)])\n"
+        "    try: consumer.poll_batches()\n"
+        "    except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "pip install 'thinconsumer[arrow]'" in done.stdout
+
+
+@pytest.fixture
+def numpy():
+    """Skip where it is missing."""
+    return pytest.importorskip("numpy")
+
+
+def offsets(found):
+    return {tp.partition: columns.offsets.tolist() for tp, columns in found.items()}
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "8"])
+def test_nonsense_is_refused_and_changes_nothing(numpy, world, wrong):
+    w = world()
+    w.append(3)
+    consumer = w.consumer()
+    with pytest.raises(IllegalArgumentError, match="max_bytes"):
+        consumer.poll_batches(1000, max_bytes=wrong)
+    with pytest.raises(IllegalArgumentError, match="timeout"):
+        consumer.poll_batches(-1)
+    assert offsets(consumer.poll_batches(1000)) == {0: [0, 1, 2]}
+
+
+def test_nothing_assigned_raises(numpy, world):
+    consumer = world().consumer()
+    consumer.unsubscribe()
+    with pytest.raises(IllegalStateError, match="assign"):
+        consumer.poll_batches()
+
+
+@pytest.mark.parametrize("timeout_ms", [1, 999.5, 60_000])
+def test_idle_takes_exactly_its_timeout(numpy, world, timeout_ms):
+    w = world()
+    consumer = w.consumer()
+    assert consumer.poll_batches(1000) == {}
+    seconds, found = w.elapsed(lambda: consumer.poll_batches(timeout_ms))
+    assert found == {} and seconds == pytest.approx(timeout_ms / 1000, abs=1e-9)
+
+
+def test_it_returns_as_soon_as_something_came(numpy, world):
+    w = world()
+    consumer = w.consumer()
+    consumer.poll_batches(1000)
+    w.network.call_at(w.clock.now() + 2, lambda: w.append(3))
+    seconds, found = w.elapsed(lambda: consumer.poll_batches(60_000))
+    assert offsets(found) == {0: [0, 1, 2]} and seconds == pytest.approx(2, abs=0.01)
+
+
+def test_columns_carry_everything(numpy, world):
+    w = world()
+    headers = (("a", b"1"), ("b", None))
+    batch = [NewRecord(b"v", b"k", headers, timestamp=1234), NewRecord(None, b"gone", timestamp=1235)]
+    w.cluster.partition("t").append(build_batch(batch))
+    consumer = w.consumer()
+    rows = consumer.poll(1000)[T0]
+    consumer.seek(T0, 0)
+    assert consumer.poll_batches(1000)[T0].rows() == rows
+
+
+def test_deserializers_are_not_applied(numpy, world):
+    w = world()
+    w.append(2)
+    consumer = w.consumer(value_deserializer=lambda data: pytest.fail("called"))
+    columns = consumer.poll_batches(1000)[T0]
+    assert [columns.value(n) for n in range(2)] == [b"0:0", b"0:1"]
+
+
+def test_positions_are_behind_what_was_returned(numpy, world):
+    w = world(topics={"t": 2})
+    w.append(4)
+    w.append(2, partition=1)
+    consumer = w.consumer(("t", 0), ("t", 1))
+    found = {}
+    while sum(map(len, found.values())) < 6:
+        found.update(offsets(consumer.poll_batches(1000)))
+    assert found == {0: [0, 1, 2, 3], 1: [0, 1]}
+    assert (consumer.position(T0), consumer.position(T1)) == (4, 2)
+    consumer.seek(T0, 2)
+    assert offsets(consumer.poll_batches(1000)) == {0: [2, 3]}
+
+
+def test_paused_partitions_are_kept_for_later(numpy, world):
+    w = world(topics={"t": 2})
+    w.append(3)
+    w.append(3, partition=1)
+    consumer = w.consumer(("t", 0), ("t", 1))
+    consumer.pause(T0)
+    assert offsets(consumer.poll_batches(1000)) == {1: [0, 1, 2]}
+    assert consumer.poll_batches(100) == {}
+    consumer.resume(T0)
+    assert offsets(consumer.poll_batches(1000)) == {0: [0, 1, 2]}
+
+
+def test_all_ways_of_reading_mixed(numpy, world):
+    w = world()
+    for _ in range(6):
+        w.append(4)
+    consumer = w.consumer()
+    found = [record.offset for record in consumer.poll(1000, max_records=6)[T0]]
+    found += offsets(consumer.poll_batches(1000, max_bytes=1))[0]
+    found += [next(consumer).offset, next(consumer).offset]
+    found += offsets(consumer.poll_batches(1000, max_bytes=1))[0]
+    found += [record.offset for record in consumer.poll(1000, max_records=1)[T0]]
+    found += offsets(consumer.poll_batches(1000))[0]
+    assert found == list(range(24))
+    assert consumer.position(T0) == 24
+
+
+def test_good_records_first_then_the_error_and_skip_goes_on_behind_it(numpy, world):
+    w = world()
+    w.append(2)
+    broken = bytearray(build_batch([NewRecord(b"x")] * 2))
+    broken[-1] ^= 1
+    w.cluster.partition("t").append(bytes(broken))
+    w.append(1)
+    consumer = w.consumer()
+    assert offsets(consumer.poll_batches(1000)) == {0: [0, 1]}
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError) as caught:
+            consumer.poll_batches(1000)
+    assert consumer.position(T0) == 2
+    consumer.skip(caught.value)
+    assert offsets(consumer.poll_batches(1000)) == {0: [4]}
+
+
+def test_figures_count_what_columns_hand_over(numpy, world):
+    w = world()
+    w.append(5)
+    consumer = w.consumer()
+    consumer.poll_batches(1000)
+    total = {
+        name: value
+        for group in consumer.metrics().values()
+        for name, value in group.items()
+        if name == "records-consumed-total"
+    }
+    assert total == {"records-consumed-total": 5}
+
+
+@pytest.fixture
+def member(numpy):
+    """Return a function that makes members of one group on a simulated cluster; ``member.sim`` is the cluster."""
+    sim = Simulation(seed=1, brokers=1, topics={"t": 2})
+    made = []
+
+    def make(**options):
+        options = {"group_id": "g", "auto_offset_reset": "earliest", **options}
+        made.append(Consumer("t", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, **options))
+        return made[-1]
+
+    make.sim = sim
+    yield make
+    for consumer in made:
+        consumer.close()
+
+
+def read(consumer, count, **how):
+    """Poll until so many records came; return their offsets by partition."""
+    found = {}
+    for _ in range(1000):
+        for tp, columns in consumer.poll_batches(100, **how).items():
+            found.setdefault(tp.partition, []).extend(columns.offsets.tolist())
+        if sum(map(len, found.values())) >= count:
+            return found
+    raise AssertionError(found)
+
+
+def test_a_commit_covers_what_calls_before_have_returned(member):
+    consumer = member(enable_auto_commit=False)
+    for values in ([b"a", b"b"], [b"c"]):
+        member.sim.produce("t", 0, values)
+    assert read(consumer, 1, max_bytes=1) == {0: [0, 1]}
+    consumer.commit()
+    assert consumer.committed(T0) == 2
+
+
+def test_what_is_committed_by_itself_is_what_calls_before_have_returned(member):
+    """The interval is over at once: each call commits what the one before has returned, and closing the rest."""
+    consumer = member(auto_commit_interval_ms=0)
+    for values in ([b"a", b"b"], [b"c"]):
+        member.sim.produce("t", 0, values)
+    assert read(consumer, 2, max_bytes=1) == {0: [0, 1]}
+    assert member(enable_auto_commit=False, group_instance_id="other").committed(T0) in (None, 0)
+    assert read(consumer, 1) == {0: [2]}
+    consumer.close()
+    heir = member()
+    member.sim.produce("t", 0, [b"d"])
+    assert read(heir, 1) == {0: [3]}
+
+
+def test_members_share_out_and_none_gets_what_is_another_s(member):
+    first, second = member(), member()
+    for partition in (0, 1):
+        member.sim.produce("t", partition, [b"x"] * 5)
+    found = []
+    for _ in range(1000):
+        for consumer in (first, second):
+            for tp, columns in consumer.poll_batches(50).items():
+                assert tp in consumer.assignment()
+                found += [(tp.partition, offset) for offset in columns.offsets.tolist()]
+        if len(set(found)) == 10 and len(first.assignment()) == len(second.assignment()) == 1:
+            break
+    assert sorted(set(found)) == [(partition, offset) for partition in (0, 1) for offset in range(5)]

@@ -1,0 +1,153 @@
+"""To Arrow: exactly the schema that Spark's own source has, and exactly the rows."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+np = pytest.importorskip("numpy")
+pa = pytest.importorskip("pyarrow")
+
+from crc32c import crc32c  # noqa: E402
+
+from thinconsumer.records.builder import NewRecord, build_batch, build_legacy  # noqa: E402
+from thinconsumer.records.columnar.arrow import MILLISECONDS_MAX, binary  # noqa: E402
+
+NOW = 1_700_000_000_000
+HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
+#: As PySpark's to_arrow_schema writes it; a batch of another one is refused there.
+SCHEMA = [
+    ("key", pa.binary()),
+    ("value", pa.binary()),
+    ("topic", pa.string()),
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("timestamp", pa.timestamp("us", tz="UTC")),
+    ("timestampType", pa.int32()),
+]
+
+
+def made_of_rows(rows, include_headers):
+    """Return the batch that rows make, built from Python objects."""
+    columns = {
+        "key": [row.key for row in rows],
+        "value": [row.value for row in rows],
+        "topic": [row.topic for row in rows],
+        "partition": [row.partition for row in rows],
+        "offset": [row.offset for row in rows],
+        "timestamp": [max(-MILLISECONDS_MAX, min(row.timestamp, MILLISECONDS_MAX)) * 1000 for row in rows],
+        "timestampType": [row.timestamp_type for row in rows],
+    }
+    fields = list(SCHEMA)
+    if include_headers:
+        columns["headers"] = [[{"key": k, "value": v} for k, v in row.headers] or None for row in rows]
+        fields.append(("headers", HEADERS))
+    arrays = [pa.array(columns[name], kind) for name, kind in fields]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def check(found):
+    for include_headers in (False, True):
+        batch = found.to_arrow(include_headers)
+        batch.validate(full=True)
+        expected = made_of_rows(found.rows(), include_headers)
+        assert batch.schema.equals(expected.schema)
+        assert batch.equals(expected)
+    return batch
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+def test_any_records(columns, record_lists, data):
+    out, offset = b"", 0
+    for _ in range(data.draw(st.integers(1, 3))):
+        records = data.draw(record_lists)
+        out += build_batch(records, base_offset=offset, log_append_time=data.draw(st.sampled_from([None, NOW])))
+        offset += len(records)
+    found = columns(out)
+    check(found)
+    start = data.draw(st.integers(0, offset))
+    check(found.slice(start, data.draw(st.integers(start, offset))))
+
+
+@pytest.mark.parametrize(
+    "records", [[NewRecord(None)], [NewRecord(b"")], [NewRecord(None, None)] * 70, [NewRecord(b"x")]]
+)
+def test_all_null_all_empty_and_single(columns, records):
+    check(columns(build_batch(records)))
+
+
+def test_nothing_at_all(columns):
+    batch = check(columns(b""))
+    assert batch.num_rows == 0
+
+
+def test_old_formats_beside_new_ones(columns):
+    """Their bytes stand where they are read, so that keys still come in the buffer's order."""
+    plain = [NewRecord(b"v%d" % n, None if n % 3 else b"k%d" % n, timestamp=NOW + n) for n in range(20)]
+    out = build_batch(plain, base_offset=0)
+    out += build_legacy(plain, magic=0, base_offset=20) + build_legacy(plain, magic=1, base_offset=40, codec=1)
+    out += build_batch(plain, base_offset=60)
+    batch = check(columns(out))
+    assert batch["timestampType"].to_pylist() == [0] * 20 + [-1] * 20 + [0] * 40
+
+
+@pytest.mark.parametrize("base", [2**63 - 1, -(2**63), MILLISECONDS_MAX + 1, -1])
+def test_times_no_microseconds_can_say_are_the_last_they_can(columns, base):
+    raw = bytearray(build_batch([NewRecord(b"v", timestamp=0)]))
+    raw[27:35] = base.to_bytes(8, "big", signed=True)
+    raw[17:21] = crc32c(bytes(raw[21:])).to_bytes(4, "big")
+    check(columns(bytes(raw)))
+
+
+def test_header_names_that_are_not_utf8_show_replacement_characters(columns):
+    """Arrow would pass broken text on unseen."""
+    raw = bytearray(build_batch([NewRecord(b"v", headers=[("abc", b"1"), ("é", None)])] * 3))
+    for _ in range(2):
+        raw[raw.index(b"abc")] = 0xFF
+    raw[17:21] = crc32c(bytes(raw[21:])).to_bytes(4, "big")
+    batch = check(columns(bytes(raw)))
+    assert batch["headers"][0].as_py()[0] == {"key": "\ufffdbc", "value": b"1"}
+
+
+def test_the_batch_needs_nothing_of_what_it_was_made_from(columns):
+    """A response, of which it may be a small part, is not kept for as long as the batch is."""
+    rng = random.Random(1)
+    found = columns(build_batch([NewRecord(rng.randbytes(1000)) for _ in range(200)]))
+    batch = found.slice(50, 52).to_arrow()
+    assert batch.get_total_buffer_size() < 6000
+
+
+def test_pieces_keep_their_order_and_nulls_their_place():
+    data = pa.py_buffer(b"abcdefgh")
+    pieces = binary(data, np.array([1, 3, 3, 6]), np.array([2, -1, 0, 2]))
+    assert pieces.to_pylist() == [b"bc", None, b"", b"gh"]
+
+
+def test_without_pyarrow_it_says_what_to_install():
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from thinconsumer.records.columnar.decode import Decoder\n"
+        "columns = Decoder().finish().columns(('t', 0), 0, 0, 0)\n"
+        "try: columns.to_arrow()\n"
+        "except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert "pip install 'thinconsumer[arrow]'" in done.stdout
+
+
+def test_it_is_the_schema_of_spark():
+    types = pytest.importorskip("pyspark.sql.types")
+    to_arrow_schema = pytest.importorskip("pyspark.sql.pandas.types").to_arrow_schema
+    header = types.StructType().add("key", "string").add("value", "binary")
+    schema = types.StructType().add("key", "binary").add("value", "binary").add("topic", "string")
+    schema = schema.add("partition", types.IntegerType()).add("offset", types.LongType()).add("timestamp", "timestamp")
+    schema = schema.add("timestampType", types.IntegerType()).add("headers", types.ArrayType(header))
+    from thinconsumer.records.columnar import arrow
+
+    assert arrow.SCHEMA_WITH_HEADERS.equals(to_arrow_schema(schema, timezone="UTC"))

@@ -1,0 +1,74 @@
+"""What users hold: one by one, as rows, and in parts."""
+
+from __future__ import annotations
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+from thinconsumer.records.builder import NewRecord, build_batch  # noqa: E402
+
+RECORDS = [
+    NewRecord(b"first", b"k", [("a", b"1"), ("a", None)], 1000),
+    NewRecord(None, None, (), 1001),
+    NewRecord(b"", b"", [("b", b"")], 1002),
+    NewRecord(b"last", None, (), 1003),
+]
+DATA = build_batch(RECORDS[:2], base_offset=10, leader_epoch=4) + build_batch(RECORDS[2:], base_offset=20)
+
+
+def test_one_record_at_a_time(columns):
+    found = columns(DATA)
+    assert len(found) == 4
+    assert [(found.value(n), found.key(n), found.headers(n)) for n in range(4)] == [
+        (record.value, record.key, tuple(record.headers)) for record in RECORDS
+    ]
+    assert (found.value(-1), found.key(-4), found.headers(-2)) == (b"last", b"k", (("b", b""),))
+    with pytest.raises(IndexError):
+        found.value(4)
+    with pytest.raises(IndexError):
+        found.headers(4)
+
+
+def test_numbers_are_arrays(columns):
+    found = columns(DATA)
+    assert found.offsets.tolist() == [10, 11, 20, 21] and found.offsets.dtype == np.int64
+    assert found.timestamps.tolist() == [1000, 1001, 1002, 1003]
+    assert found.leader_epochs.tolist() == [4, 4, -1, -1]
+    assert found.key_lengths.tolist() == [1, -1, 0, -1] and found.value_lengths.tolist() == [5, -1, 0, 4]
+    assert found.nbytes == 10
+
+
+def test_repr_says_where_it_is_from(columns):
+    assert repr(columns(DATA)) == "<RecordColumns topic-3: 4 records, offsets 10 to 21>"
+    assert repr(columns(DATA).slice(0, 0)) == "<RecordColumns topic-3: 0 records, empty>"
+
+
+@pytest.mark.parametrize("start", range(5))
+@pytest.mark.parametrize("stop", range(5))
+def test_any_part_is_that_part_of_the_rows(columns, start, stop):
+    found = columns(DATA)
+    part = found.slice(start, stop)
+    assert part.rows() == found.rows()[start:stop]
+    assert [part.headers(n) for n in range(len(part))] == [row.headers for row in part.rows()]
+    if len(part) > 1:
+        assert part.slice(1, len(part)).rows() == found.rows()[start + 1 : stop]
+
+
+def test_a_part_is_no_copy(columns):
+    found = columns(DATA)
+    assert np.shares_memory(found.slice(1, 3).offsets, found.offsets) and found.slice(1, 3).data is found.data
+
+
+def test_header_names_that_are_not_utf8_show_replacement_characters(columns):
+    raw = bytearray(build_batch([NewRecord(b"v", headers=[("abc", b"1")])]))
+    raw[raw.index(b"abc")] = 0xFF
+    from crc32c import crc32c
+
+    raw[17:21] = crc32c(bytes(raw[21:])).to_bytes(4, "big")
+    assert columns(bytes(raw)).headers(0) == (("\ufffdbc", b"1"),)
+
+
+def test_nothing_at_all(columns):
+    found = columns(b"")
+    assert len(found) == 0 and found.rows() == [] and found.nbytes == 0

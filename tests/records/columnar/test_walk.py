@@ -1,0 +1,97 @@
+"""Finding records: together, alone, and who gets lost."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+from thinconsumer.records.builder import NewRecord, encode_record, write_varint  # noqa: E402
+from thinconsumer.records.columnar.walk import TOGETHER_MIN, alone, walk  # noqa: E402
+
+
+def laid_out(bodies, gap=b""):
+    """Return bodies side by side as ``walk`` wants them, and where their records really begin."""
+    data, begins, ends, counts, expected = b"", [], [], [], []
+    for body in bodies:
+        begins.append(len(data))
+        for record in body:
+            expected.append(len(data))
+            data += record
+        ends.append(len(data))
+        counts.append(len(body))
+        data += gap
+    arrays = (np.array(numbers, np.int64) for numbers in (begins, ends, counts))
+    return (np.frombuffer(data, np.uint8), *arrays), expected
+
+
+def records(rng, count, sizes=(0, 5, 40, 57, 58, 59, 100, 300)):
+    return [encode_record(NewRecord(rng.randbytes(rng.choice(sizes))), n, n) for n in range(count)]
+
+
+@pytest.mark.parametrize("gap", [b"", b"\xff" * 61])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [1],
+        [500],
+        [1] * TOGETHER_MIN,
+        [30] * (TOGETHER_MIN - 1),
+        [30] * (TOGETHER_MIN + 50),
+        [*range(1, 90)],
+        [400, 300, *[7] * 60],
+        [1, 2, 3] * 40,
+    ],
+)
+def test_each_record_is_found(counts, gap):
+    rng = random.Random(1)
+    arguments, expected = laid_out([records(rng, count) for count in counts], gap)
+    assert walk(*arguments).tolist() == expected
+
+
+@pytest.mark.parametrize("many", [1, 60])
+def test_large_records_are_found_beside_small_ones(many):
+    """Their length takes three bytes, which no table of pairs holds."""
+    rng = random.Random(1)
+    bodies = [records(rng, 5, (3, 8180, 8190, 9000, 70_000)) for _ in range(many)]
+    arguments, expected = laid_out(bodies)
+    assert walk(*arguments).tolist() == expected
+
+
+@pytest.mark.parametrize("many", [3, 60])
+@pytest.mark.parametrize("how", ["one too many", "one too few", "longer", "shorter", "zeros", "ones", "negative"])
+@pytest.mark.parametrize("place", [0, 1, -1])
+def test_who_is_lost_finds_nothing_and_the_others_everything(many, how, place):
+    """Whatever is next to a broken batch: a walker may run through all the others, or out at the end."""
+    rng = random.Random(1)
+    bodies = [records(rng, 4) for _ in range(many)]
+    (data, begins, ends, counts), expected = laid_out(bodies)
+    broken = data.copy()
+    begin, end = int(begins[place]), int(ends[place])
+    if how.startswith("one too"):
+        counts[place] += 1 if how.endswith("many") else -1
+    elif how == "longer":
+        broken[begin : begin + 2] = (0xFE, 0x7F)
+    elif how == "shorter":
+        broken[begin] = 2
+    else:
+        broken[begin:end] = {"zeros": 0, "ones": 0xFF, "negative": 1}[how]
+    found = walk(broken, begins, ends, counts).tolist()
+    number = range(many)[place]
+    before, after = 4 * number, 4 * number + int(counts[place])
+    assert found[before:after] == [-1] * (after - before)
+    assert found[:before] + found[after:] == expected[:before] + expected[4 * number + 4 :]
+
+
+def test_alone_reads_lengths_of_any_width():
+    out = bytearray()
+    write_varint(out, 5)
+    wide = bytes([out[0] | 0x80, 0x80, 0x80, 0x00])
+    assert alone(wide + b"12345" + bytes(out) + b"12345", 2) == [0, 9]
+
+
+@pytest.mark.parametrize("body", [b"\x08123", b"\x0a1234", b"", b"\0", b"\1\0", b"\xff" * 20, b"\x80\0\0"])
+def test_alone_is_lost_without_an_error(body):
+    assert alone(body, 1) is None
