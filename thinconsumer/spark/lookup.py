@@ -28,6 +28,8 @@ Connect = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 SAMPLED_PARTITIONS = 8
 SAMPLED_RECORDS = 200
 SAMPLING_MS = 2000
+#: A commit is a courtesy: no query waits for it longer than this.
+COMMIT_MS = 10_000
 
 
 class Lookup:
@@ -44,9 +46,11 @@ class Lookup:
         self._connect = connect
         self._sleep = sleep
         self._consumer: Consumer[Any, Any] | None = None
+        #: For groups' offsets, by group. None of them is ever a member.
+        self._groups: dict[str, Consumer[Any, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_consumer": None}
+        return {**self.__dict__, "_consumer": None, "_groups": {}}
 
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> list[TopicPartition]:
         """Return the partitions that the options choose, in order.
@@ -90,9 +94,8 @@ class Lookup:
         wanted = list(partitions)
 
         def ask(_: Consumer[Any, Any]) -> dict[TopicPartition, int | None]:
-            with self._of_group(group) as consumer:
-                found: dict[TopicPartition, int | None] = consumer.committed(wanted)
-                return found
+            found: dict[TopicPartition, int | None] = self._of_group(group).committed(wanted)
+            return found
 
         return self._again(ask) if wanted else {}
 
@@ -101,9 +104,9 @@ class Lookup:
         if not offsets:
             return
         try:
-            with self._of_group(group) as consumer:
-                consumer.commit(offsets)
+            self._of_group(group).commit(offsets, COMMIT_MS)
         except KafkaError as error:
+            self.close()
             log.warning("offsets were not committed for group %r, which the query does not need: %s", group, error)
 
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
@@ -114,14 +117,18 @@ class Lookup:
 
     def close(self) -> None:
         """Hang up; what comes later connects again."""
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close(autocommit=False)
+        consumers = [*self._groups.values(), *([] if self._consumer is None else [self._consumer])]
+        self._consumer, self._groups = None, {}
+        for consumer in consumers:
+            consumer.close(autocommit=False, timeout_ms=0)
 
     # -- inside
 
     def _of_group(self, group: str) -> Consumer[Any, Any]:
-        return self._connect(consumer_config(self._options.kafka, **{"group.id": group, "enable.auto.commit": "false"}))
+        if group not in self._groups:
+            ours = {"group.id": group, "enable.auto.commit": "false"}
+            self._groups[group] = self._connect(consumer_config(self._options.kafka, **ours))
+        return self._groups[group]
 
     def _again(self, ask: Callable[[Consumer[Any, Any]], T]) -> T:
         """Ask until there is an answer, as often as the options allow."""

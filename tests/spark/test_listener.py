@@ -1,0 +1,92 @@
+"""Lag and commits out of Spark's progress reports; what they look like is what Spark 4.3 wrote."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from thinconsumer import TopicPartition
+from thinconsumer.spark.listener import COMMIT_EVERY_S, KafkaListener, Lag, lag_of, read_of
+from thinconsumer.spark.options import parse
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+def report(end, latest, batch=3, name="q", query="id-1", more=()):
+    sources = [{"description": "x", "endOffset": end, "latestOffset": latest}, *more]
+    return {"id": query, "name": name, "batchId": batch, "sources": sources}
+
+
+@pytest.mark.parametrize("text", [lambda value: value, json.dumps])
+def test_lag_is_what_has_not_been_read(text):
+    end = {"t": {"0": 5}, "@start": {"t": {"0": 0}}}
+    lag = lag_of(report(text(end), text({"t": {"0": 9, "1": 4}})))
+    assert lag == Lag("q", 3, {T0: 4, T1: 4})
+    assert lag.total == 8
+    assert lag_of(report(text(end), None, name=None)) == Lag("id-1", 3, {})
+
+
+def test_other_sources_are_left_out():
+    others = [{"endOffset": 17, "latestOffset": 20}, {"endOffset": {"logOffset": 3}, "latestOffset": None}]
+    progress = report({"t": {"0": 5}}, {"t": {"0": 6}}, more=[*others, {"endOffset": {"u": {"0": 2}}}])
+    assert lag_of(progress).behind == {T0: 1}
+    assert read_of(progress) == {T0: 5, U0: 2}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "read"),
+    [
+        ({"subscribe": "t"}, {T0: 1, T1: 2}),
+        ({"subscribePattern": "[uv]"}, {U0: 3}),
+        ({"assign": '{"t":[1],"u":[0]}'}, {T1: 2, U0: 3}),
+    ],
+)
+def test_only_partitions_that_the_options_choose_are_meant(chosen, read):
+    selection = parse({"kafka.bootstrap.servers": "h:1", **chosen}).selection
+    progress = report({"t": {"0": 1, "1": 2}, "u": {"0": 3}}, {})
+    assert read_of(progress, selection) == read
+
+
+class Committed:
+    """In the place of a lookup: what was committed."""
+
+    def __init__(self):
+        self.commits = []
+
+    def commit(self, group, offsets):
+        self.commits.append((group, dict(offsets)))
+
+    def close(self):
+        self.commits.append("closed")
+
+
+def test_commits_are_few_and_the_last_one_is_not_left_out():
+    now, lookup, lags = [100.0], Committed(), []
+    options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "commitGroup": "g"}
+    listener = KafkaListener(options, lags.append, lookup=lookup, clock=lambda: now[0])
+    for offset in (1, 2, 3):
+        progress = json.dumps(report({"t": {"0": offset}}, {"t": {"0": 9}}))
+        listener.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(json=progress)))
+    assert lookup.commits == [("g", {T0: 1})]
+    now[0] += COMMIT_EVERY_S
+    listener.take(report({"t": {"0": 4}}, {"t": {"0": 9}}))
+    listener.take(report({"t": {"0": 5}}, {"t": {"0": 9}}))
+    listener.onQueryIdle(SimpleNamespace(id="id-1"))
+    listener.onQueryIdle(SimpleNamespace(id="id-1"))
+    listener.take(report({"t": {"0": 6}}, {"t": {"0": 9}}))
+    listener.onQueryTerminated(SimpleNamespace(id="id-1"))
+    assert lookup.commits[1:] == [("g", {T0: 4}), ("g", {T0: 5}), ("g", {T0: 6}), "closed"]
+    assert [lag.total for lag in lags] == [8, 7, 6, 5, 4, 3]
+
+
+def test_without_a_group_nothing_is_committed(caplog):
+    caplog.set_level("INFO")
+    lookup = Committed()
+    KafkaListener({"kafka.bootstrap.servers": "h:1", "subscribe": "t"}, lookup=lookup).take(report({"t": {"0": 1}}, {}))
+    KafkaListener().take(report({"t": {"0": 1}}, {"t": {"0": 8}}))
+    assert lookup.commits == []
+    assert "q, batch 3: 7 behind" in caplog.text
