@@ -154,13 +154,10 @@ class Collector:
     def place(self, handover: Handover) -> None:
         """Move the positions. Repeating it changes nothing, so an interrupted one is simply repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in handover.moves:
-            for done in range(fetched.chunk, chunk):
-                # Lets go of the memory of what was handed over; its place in the list keeps the count.
-                if done < len(fetched.chunks):
-                    fetched.chunks[done] = None
-                else:
-                    fetched.chunks.append(None)
-                fetched.batches[done] = None
+            # Lets go of the memory of what was handed over; its place in the list keeps the count.
+            nothing = [None] * (chunk - fetched.chunk)
+            fetched.chunks[fetched.chunk : chunk] = nothing
+            fetched.batches[fetched.chunk : chunk] = nothing
             fetched.chunk = chunk
             fetched.record = record
             fetched.cursor.offset = offset
@@ -256,6 +253,7 @@ class Collector:
         index, begin, tp = fetched.chunk, len(decoder), fetched.partition.tp
         indices: list[int] = []
         error: RecordError | None = None
+        judged = fetched.aborted is not None
         while index < len(fetched.batches) and decoder.size < max_bytes:
             batch = fetched.batches[index]
             assert batch is not None
@@ -263,7 +261,7 @@ class Collector:
             if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
                 return Span(fetched, begin, indices, index, None, stop)
             try:
-                if self._is_aborted(fetched, index):
+                if judged and self._is_aborted(fetched, index):
                     self._check(batch, tp)
                 else:
                     decoder.add(batch, tp)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ...errors import RecordError
 from ...types import TopicPartition
 from .. import compression
-from ..batch import HEADER_SIZE, LOG_APPEND_TIME, Batch
+from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, Batch
 from ..columns import RECORD_SIZE_MIN, Columns
 from .fields import HeaderPlaces, read
 from .record_columns import RecordColumns
@@ -91,23 +91,25 @@ class Decoder:
         Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`Batch.decode`; the batch has not been added then.
         """
         body: bytes | memoryview = b""
-        if batch.magic == 2:
+        attributes, count = batch.attributes, batch.count
+        plain = batch.magic == 2
+        if plain:
             if self._check_crcs:
                 batch.check_crc(*tp)
-            if not batch.is_control:
+            if not attributes & CONTROL:
                 body = batch.view[HEADER_SIZE:]
-                codec = batch.attributes & CODEC_MASK
-                if codec:
-                    body = self._decompress(batch, tp, codec, body)
-        count = batch.count
-        if batch.magic < 2 or count < 0 or (count == 0) != (len(body) == 0) or count * RECORD_SIZE_MIN > len(body):
+                if attributes & CODEC_MASK:
+                    body = self._decompress(batch, tp, attributes & CODEC_MASK, body)
+        size = len(body)
+        # Without records, or with fewer bytes than they would need: not for those who rely on either.
+        if not (plain and 0 < count * RECORD_SIZE_MIN <= size):
             self._add_read(batch, tp)
             return
         # In this order: an exception between two of them leaves nothing behind that counts.
         self._bodies.append(body)
         self._partitions.append(tp)
         self._batches.append(batch)
-        self.size += len(body)
+        self.size += size
 
     def _decompress(self, batch: Batch, tp: TopicPartition, codec: int, body: memoryview) -> bytes:
         try:
