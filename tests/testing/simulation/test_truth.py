@@ -289,8 +289,8 @@ def test_a_leader_that_begins_after_its_successor_takes_nothing_back_but_says_so
         late.log.begin_epoch(1)
     truth = partition.truth
     assert (partition.losses, truth.epochs, partition.counting()) == ([(1, 1)], epochs, [0, 1])
-    assert [truth.late_rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
-    assert truth.late_rival(1, 1) is None and truth.late_rival(2, 2) is None
+    assert [truth.rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
+    assert truth.rival(1, 1) is None and truth.rival(2, 2) is None
 
 
 def test_where_an_epoch_was_left_and_for_which(partition):
@@ -324,6 +324,23 @@ def test_an_older_leader_brings_back_what_it_had_committed(partition):
     assert (partition.counting(), truth.end, truth.epochs) == ([0, 1, 2], 3, [(0, 0), (2, 3)])
     assert truth.counts(1, 0) and not truth.counts(1, 1)
     assert (truth.records, truth.rows[1, 1].value) == (4, b"B")
+
+
+def test_who_led_without_what_was_brought_back_goes_on_saying_that_it_is_no_more(partition):
+    brought_back(partition)
+    truth = partition.truth
+    assert [truth.rival(offset, 0) for offset in (0, 1, 2)] == [None, 1, 1]
+    assert truth.rival(2, 1) is None and truth.rival(3, 2) is None
+
+
+def test_who_has_led_before_and_lost_nothing_is_nobodys_rival(partition):
+    partition.leader.write(b"a", b"b")
+    new = partition.copy(2)
+    new.log.begin_epoch(1)
+    new.write(b"c", epoch=1)
+    partition.leader = new
+    partition.copy(3).log.begin_epoch(2)
+    assert [partition.truth.rival(offset, 0) for offset in range(4)] == [None] * 4
 
 
 def test_what_was_brought_back_can_be_lost_again(partition):

@@ -40,9 +40,7 @@ class Truth:
         self.epochs: list[tuple[int, int]] = []  #: Leader epochs that counted, and where each began.
         self._lost = lost
         self._leader: list[tuple[int, int]] = []  #: The epochs of the newest leader's log, its own included.
-        self._late: list[
-            tuple[int, int]
-        ] = []  #: Epochs that began after a newer one had, and where each parts from it.
+        self._rivals: list[tuple[int, int]] = []  #: Epochs that do not count, and where the leader of each parts.
         self._offsets: list[int] = []  #: Of the records that count, ascending ...
         self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
@@ -107,13 +105,13 @@ class Truth:
                 return None  # older than all that is known: it has expired
         return next((newer for newer, _ in self.epochs if newer > epoch), self.latest_epoch)
 
-    def late_rival(self, offset: int, epoch: int) -> int | None:
-        """Return a newer epoch whose leader has not got a record that counts, and may still say so.
+    def rival(self, offset: int, epoch: int) -> int | None:
+        """Return a newer epoch that does not count, of a leader that has not got a record that does; None: none is.
 
-        It heard of its election so late that its successor led already; until it hears of that one, too, it tells those
-        who ask it that the record is no more, as it has every right to (KIP-320).
+        It was deposed, by one that brought the record back, or even before it heard of its own election. Until it hears
+        of that, it tells those who ask it that the record is no more, as it has every right to (KIP-320).
         """
-        return next((newer for newer, end in self._late if newer > epoch and end <= offset), None)
+        return next((newer for newer, end in self._rivals if newer > epoch and end <= offset), None)
 
     def answer_for(self, epoch: int) -> int | None:
         """Return where an epoch ended, as the newest leader answers (KIP-320); None: it goes on, or is unknown.
@@ -130,8 +128,8 @@ class Truth:
         """A leader begins: what is committed and not in its log is lost, unless a newer one leads already."""
         lost_from = self._first_not_in(log)
         if self.epochs and epoch <= self.epochs[-1][0]:
-            if lost_from < self.end and epoch not in [own for own, _ in self.epochs + self._late]:
-                self._late.append((epoch, lost_from))
+            if lost_from < self.end and epoch not in dict(self.epochs + self._rivals):
+                self._rivals.append((epoch, lost_from))
                 self._lost(self, lost_from, epoch)
             return
         self._leader = [*log.epochs, (epoch, log.end_offset)]
@@ -144,6 +142,7 @@ class Truth:
         first = known[0][0] if known else epoch
         expired = [(own, start) for own, start in self.epochs if own < first and start < log.start_offset]
         self.epochs = [*expired, *known, (epoch, log.end_offset)]
+        self._rivals += [(own, start) for own, start in starts.items() if own not in dict(self.epochs)]
         # An older leader that is elected again brings back what was lost while another one led.
         self.commit(log, self.end, log.high_watermark)
 

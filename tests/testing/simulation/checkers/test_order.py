@@ -207,3 +207,19 @@ def test_a_leader_too_old_to_know_the_epoch_lets_the_policy_decide_once(court, c
     assert (court.verdict() == "") is excused
     court.deliver(1)
     assert "offset 1 again" in court.verdict()
+
+
+def test_who_reads_what_was_brought_back_may_be_sent_back_by_the_leader_that_had_lost_it(court):
+    """It was deposed before the reader had got there, and has not heard of it when it is asked."""
+    court.write(b"6")
+    old = court.log
+    court.elect_short(6, 1)
+    court.log = old
+    old.begin_epoch(2)
+    court.deliver(4, 5, 6)
+    court.deliver(6)
+    assert court.verdict() == ""
+    court.write(b"7", epoch=2)
+    court.deliver(7, epoch=2)
+    court.deliver(6)
+    assert "offset 6 again, when 8" in court.verdict()

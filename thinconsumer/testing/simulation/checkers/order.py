@@ -82,7 +82,7 @@ class OrderChecker(Checker):
             # What was read from a leader that had been deposed will be taken back; what one has not got may be.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
-                successor = truth.late_rival(last.offset, last.leader_epoch)
+                successor = truth.rival(last.offset, last.leader_epoch)
             if successor is not None:
                 expected.doubt = successor
             elif expected.doubt is not None and last.leader_epoch >= expected.doubt:
