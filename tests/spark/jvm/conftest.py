@@ -113,10 +113,11 @@ class Kafka:
     def follow(self, name: str, **given):
         """Start a stream into a table in memory; return its query once it has caught up."""
         writer = self.stream(**given).writeStream.format("memory").queryName(name)
-        writer = writer.option("checkpointLocation", str(self.folder / name))
 
         def run():
-            query = writer.start()
+            # A table in memory cannot go on from a checkpoint: each attempt has its own.
+            folder = self.folder / f"{name}-{next(self._names)}"
+            query = writer.option("checkpointLocation", str(folder)).start()
             try:
                 query.processAllAvailable()
             except BaseException:

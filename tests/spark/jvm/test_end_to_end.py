@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime, timezone
 
 import pytest
@@ -126,12 +127,31 @@ def test_first_batch_is_repeated_as_it_was(kafka_topic):
 
 
 def test_transactions_are_read_when_they_are_committed(kafka_topic):
+    """The last stable offset is the end; aborted records and marks are holes that end no batch early."""
+    from kafka import KafkaProducer
+
     k = kafka_topic
     k.create(1)
-    k.produce([b"a", b"b"])
+    committed = {"kafka.isolation.level": "read_committed", "startingOffsets": "earliest"}
+    producer = KafkaProducer(bootstrap_servers=k.broker.bootstrap_servers, transactional_id=k.topic, linger_ms=0)
     rows: list = []
-    k.available(rows, startingOffsets="earliest", **{"kafka.isolation.level": "read_committed"})
-    assert len(rows) == 2
+    try:
+        producer.init_transactions()
+        for value, end in [(b"a", producer.commit_transaction), (b"b", producer.abort_transaction), (b"c", None)]:
+            producer.begin_transaction()
+            producer.send(k.topic, value, partition=0)
+            producer.flush()
+            if end is not None:
+                end()
+        k.available(rows, **committed)
+        assert [row[2] for row in rows] == [0]
+        assert [row.offset for row in k.rows()] == [0, 2, 4]
+        producer.commit_transaction()
+        k.available(rows, **committed)
+        assert [row[2] for row in rows] == [0, 4]
+        assert [row.offset for row in k.rows(**committed)] == [0, 4]
+    finally:
+        producer.close()
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])
@@ -155,14 +175,30 @@ def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(kafka_top
 
 
 def test_group_sees_how_far_a_stream_is(kafka_topic):
+    """A source alone is told of a batch when there is another one; a listener of each."""
     from thinconsumer import Consumer, TopicPartition
+    from thinconsumer.spark import KafkaListener
 
     k = kafka_topic
     k.create(1)
+    group = f"g{k.topic}"
     rows: list = []
     for _ in range(2):
         k.produce([b"v"] * 10)
-        k.available(rows, startingOffsets="earliest", commitGroup=f"g{k.topic}")
-    with Consumer(bootstrap_servers=k.broker.bootstrap_servers, group_id=f"g{k.topic}") as consumer:
-        assert consumer.committed(TopicPartition(k.topic, 0)) == 10  # one batch behind, as the API has it
-    assert len(k.rows(startingOffsets=f"committed:g{k.topic}")) == 10
+        k.available(rows, startingOffsets="earliest", commitGroup=group)
+    with Consumer(bootstrap_servers=k.broker.bootstrap_servers, group_id=group) as consumer:
+        assert consumer.committed(TopicPartition(k.topic, 0)) == 10
+        assert len(k.rows(startingOffsets=f"committed:{group}")) == 10
+        lags: list = []
+        listener = KafkaListener(k.options(commitGroup=group), lags.append)
+        k.session.streams.addListener(listener)
+        try:
+            k.produce([b"v"] * 5)
+            k.available(rows)
+            deadline = time.monotonic() + 60
+            while consumer.committed(TopicPartition(k.topic, 0)) != 25 and time.monotonic() < deadline:
+                time.sleep(0.1)
+        finally:
+            k.session.streams.removeListener(listener)
+        assert consumer.committed(TopicPartition(k.topic, 0)) == 25
+    assert lags[-1].behind == {(k.topic, 0): 0}
