@@ -178,7 +178,7 @@ MUTATIONS = {
         bug(
             "paused data thrown away",
             "What is buffered of a paused partition is dropped and not fetched again; pausing must lose nothing.",
-            (Collector, "gather", "self._buffer.head(partition)  # lets go of what has become stale",
+            (Collector, "_due", "self._buffer.head(partition)  # lets go of what has become stale",
              "[setattr(lost, 'chunk', 1 << 30) for lost in self._buffer.queue(partition) if partition.paused]"),
             needs=oddities,
         ),
@@ -219,7 +219,7 @@ MUTATIONS = {
         bug(
             "unassigned data handed out",
             "What is buffered of a partition is handed out after it was unassigned; it belongs to somebody else then.",
-            (Collector, "gather", " or self._partitions.get(partition.tp) is not partition:", ":"),
+            (Collector, "_due", " and self._partitions.get(partition.tp) is partition:", ":"),
             (Engine, "_note_changes", "self.buffer.sweep(set(self.partitions))", "pass"),
             needs=oddities,
         ),
@@ -285,7 +285,7 @@ MUTATIONS = {
         bug(
             "aborted list ignored",
             "read_committed hands out records of aborted transactions.",
-            (Collector, "_decode", "fetched.aborted is not None and", "False and"),
+            (Collector, "_is_aborted", "fetched.aborted is None:", "True:"),
             needs=transactions,
         ),
         bug(
