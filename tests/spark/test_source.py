@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -291,6 +293,32 @@ def test_pyspark_without_limits_hands_in_no_start(cluster):
     again = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.lookup())
     again.partitions(second, second)  # what Spark calls on a restart
     assert again.latestOffset() == second
+
+
+WITHOUT_LIMITS = """
+import sys
+from pyspark.sql.datasource import CaseInsensitiveDict
+sys.modules["pyspark.sql.streaming.datasource"] = None
+from pyspark_thinconsumer import DefaultSource
+from thinconsumer.spark.source import KafkaStreamReader, spark_schema
+
+def reader(**given):
+    options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", **given}
+    return DefaultSource(CaseInsensitiveDict(options)).streamReader(schema=spark_schema(include_headers=False))
+
+assert type(reader()) is KafkaStreamReader
+try:
+    reader(maxOffsetsPerTrigger="5")
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_pyspark_without_limits_refuses_options_that_need_them():
+    """As 4.0 and 4.1 are: whoever limits batches there should not get one with everything in it."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_LIMITS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "maxOffsetsPerTrigger: this PySpark has no read limits" in done.stdout
 
 
 def test_default_limit_says_that_there_is_one(cluster):
