@@ -31,12 +31,15 @@ def records(rng, count, sizes=(0, 5, 40, 57, 58, 59, 100, 300)):
     return [encode_record(NewRecord(rng.randbytes(rng.choice(sizes))), n, n) for n in range(count)]
 
 
-@pytest.mark.parametrize("gap", [b"", b"\xff" * 61])
+@pytest.mark.parametrize("gap", [b"", b"\xff" * 61], ids=["adjacent", "apart"])
 @pytest.mark.parametrize(
     "counts",
     [
         [1],
         [500],
+        [5000],
+        [1000] * 5,
+        [3000, 2, 400],
         [1] * TOGETHER_MIN,
         [30] * (TOGETHER_MIN - 1),
         [30] * (TOGETHER_MIN + 50),
@@ -49,6 +52,39 @@ def test_each_record_is_found(counts, gap):
     rng = random.Random(1)
     arguments, expected = laid_out([records(rng, count) for count in counts], gap)
     assert walk(*arguments).tolist() == expected
+
+
+def nested(rng, number):
+    """Return a record whose value looks like records with consecutive offsets, from this one's own on."""
+    inside = b"".join(encode_record(NewRecord(rng.randbytes(5)), number + n, 0) for n in range(rng.randrange(1, 9)))
+    return encode_record(NewRecord(inside), number, 0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_values_that_look_like_records_mislead_nobody(seed):
+    """Topics with dumps of other topics: a part that begins inside a value does not end where the next one begins."""
+    rng = random.Random(seed)
+    bodies = [[nested(rng, n) for n in range(2000)], records(rng, 700)]
+    arguments, expected = laid_out(bodies)
+    assert walk(*arguments).tolist() == expected
+
+
+def test_offsets_with_holes_are_found_all_the_same():
+    """Compaction: the offset is not the record's number, and parts that were guessed by it do not add up."""
+    rng = random.Random(1)
+    bodies = [[encode_record(NewRecord(rng.randbytes(40)), n + n // 10, 0) for n in range(3000)]]
+    arguments, expected = laid_out(bodies)
+    assert walk(*arguments).tolist() == expected
+
+
+def test_a_large_batch_that_breaks_in_the_middle_is_lost_alone():
+    rng = random.Random(1)
+    bodies = [records(rng, 1000) for _ in range(3)]
+    (data, begins, ends, counts), expected = laid_out(bodies)
+    broken = data.copy()
+    broken[expected[1500]] ^= 4
+    found = walk(broken, begins, ends, counts).tolist()
+    assert found == expected[:1000] + [-1] * 1000 + expected[2000:]
 
 
 @pytest.mark.parametrize("many", [1, 60])

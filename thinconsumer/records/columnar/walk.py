@@ -4,8 +4,12 @@ A record says only how long it is, so that the next one's place is known when th
 thing about records that cannot be read all at once. But batches know nothing of each other: one walker each, and all
 walkers take a step together. Where too few are left for that to pay, each goes on alone.
 
-Nothing here is believed that is not proven: a walker that does not end exactly where its batch does has found nothing,
-and its batch is left to the row decoder.
+Few large batches are cut into parts, so that there is a walker for each part. Where a part begins is guessed: from the
+middle of a batch one looks for what could be a record, with the offset k, right before one with the offset k + 1.
+
+Nothing here is believed that is not proven: a walker that does not end exactly where its batch does, or where the next
+part begins, after as many records as that says, has found nothing. Its batch is walked alone, and if that ends nowhere
+either, left to the row decoder.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..varints import LENGTH_TABLES, NOT_HERE, Malformed, varint
+from .fields import varints
 
 __all__ = ["walk"]
 
@@ -24,6 +29,10 @@ Places: TypeAlias = npt.NDArray[np.int64]
 
 #: A step of all walkers in numpy costs as much as so many steps in Python.
 TOGETHER_MIN = 20
+#: Batches are cut into parts of so many records at least, and so that there are about so many walkers.
+PART_MIN, WALKERS = 150, 96
+#: The first record is looked for in so many bytes from a guess on, at most.
+WINDOW_MAX = 2048
 
 
 def _step(pair: int) -> int:
@@ -43,6 +52,76 @@ def walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
 
     The records stand between ``begins`` and ``ends``, at least one for each batch, and not more than there are bytes.
     """
+    parts = _cut(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
+    if parts is None:
+        return _walk(data, begins, ends, counts)
+    places = _walk(data, *parts)
+    if int(places.min()) < 0:
+        first = np.cumsum(counts) - counts
+        for index in np.flatnonzero(np.minimum.reduceat(places, first) < 0).tolist():
+            start, stop = int(first[index]), int(first[index] + counts[index])
+            places[start:stop] = _walk(
+                data, begins[index : index + 1], ends[index : index + 1], counts[index : index + 1]
+            )
+    return places
+
+
+def _cut(data: Bytes, begins: Places, ends: Places, counts: Places) -> tuple[Places, Places, Places] | None:
+    """Begins, ends and counts of the parts that these batches are probably made of; None where that does not pay."""
+    wanted = np.maximum(np.minimum(counts // PART_MIN, -(-WALKERS * counts // int(counts.sum()))), 1)
+    if int(wanted.max()) < 2:
+        return None
+    sizes = ends - begins
+    window = min(3 * int((sizes // counts).max()) + 64, WINDOW_MAX)
+    guesses = np.concatenate(
+        [begin + size // parts * np.arange(1, parts) for begin, size, parts in zip(begins, sizes, wanted)]
+    )
+    batch = np.repeat(np.arange(len(counts)), wanted - 1)
+    inside = guesses + window + 64 < ends[batch]
+    guesses, batch = guesses[inside], batch[inside]
+    found = _first_records(data, guesses, ends[batch], window)
+    starts: list[list[int]] = [[int(begin)] for begin in begins]
+    numbers: list[list[int]] = [[0] for _ in counts]
+    for index, start, number in zip(batch.tolist(), *(column.tolist() for column in found)):
+        if start > starts[index][-1] and numbers[index][-1] < number < counts[index]:
+            starts[index].append(start)
+            numbers[index].append(number)
+    return (
+        np.array([start for some in starts for start in some], np.int64),
+        np.array([stop for some, end in zip(starts, ends) for stop in (*some[1:], end)], np.int64),
+        np.concatenate([np.diff([*some, count]) for some, count in zip(numbers, counts)]),
+    )
+
+
+def _first_records(data: Bytes, guesses: Places, ends: Places, window: int) -> tuple[Places, Places]:
+    """What seems to be the first record after each guess, and its number, by its offset; -1 where none is near."""
+    pairs = np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
+    starts, numbers = np.full_like(guesses, -1), np.full_like(guesses, -1)
+    at = (guesses[:, None] + np.arange(window)).ravel()
+    # Attributes are zero, behind a length of one byte or two; that leaves one in a hundred or so.
+    attributes = at + 1 + (data[at] >> 7)
+    likely = np.flatnonzero(data[attributes] == 0)
+    guess, at = likely // window, at[likely]
+    following = at + _STEPS_ARRAY.take(pairs[at], mode="clip")
+    near = (following > at) & (following + 8 < ends[guess])
+    guess, at, following = guess[near], at[near], following[near]
+    bad = np.zeros(len(at), bool)
+    here, there = _offsets(data, at, bad), _offsets(data, following, bad)
+    good = np.flatnonzero(~bad & (here >= 0) & (there == here + 1))[::-1]
+    starts[guess[good]], numbers[guess[good]] = at[good], here[good]  # the first one of each is written last
+    return starts, numbers
+
+
+def _offsets(data: Bytes, records: Places, bad: npt.NDArray[np.bool_]) -> Places:
+    """The offsets of what may be records, relative to their batch's."""
+    attributes = records + 1 + (data[records] >> 7)
+    bad |= data[attributes] != 0
+    _, pos = varints(data, attributes + 1, 10, bad)
+    return varints(data, pos, 5, bad)[0]
+
+
+def _walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
+    """:func:`walk`, with one walker for each batch."""
     first = np.cumsum(counts) - counts
     places = np.empty(int(counts.sum()), np.int64)
     lost = np.arange(len(counts))
