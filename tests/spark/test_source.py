@@ -19,6 +19,7 @@ from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.spark.planner import DataLossError
 from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader, KafkaDataSource, spark_schema
+from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -213,7 +214,13 @@ def test_bytes_per_trigger_are_estimated(cluster):
     c.append(*[b"x" * 1000] * 100)
     query = Query(c, maxBytesPerTrigger="10000")
     assert query.trigger() == [("t", 0, 0, 10)]
+    fetches = len(c.requests(FetchRequest))
     assert query.trigger() == [("t", 0, 10, 20)]
+    assert len(c.requests(FetchRequest)) == fetches  # records are looked at now and then only
+    c.append(*[b"x" * 100] * 400)
+    query.at = json.dumps({"t": {"0": 100, "1": 0}})
+    c.scripted.clock.advance(60)
+    assert query.trigger() == [("t", 0, 100, 200)]
 
 
 def test_partition_added_is_read_from_its_start(cluster):

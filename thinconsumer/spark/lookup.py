@@ -27,6 +27,7 @@ Connect = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 #: How many partitions are looked into to learn how large records are, and how many records of each.
 SAMPLED_PARTITIONS = 8
 SAMPLED_RECORDS = 200
+SAMPLED_BYTES = 65_536
 SAMPLING_MS = 2000
 #: A commit is a courtesy: no query waits for it longer than this.
 COMMIT_MS = 10_000
@@ -135,7 +136,7 @@ class Lookup:
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
             try:
                 if self._consumer is None:
-                    ours = {"auto.offset.reset": "none"}
+                    ours = {"auto.offset.reset": "none", "max.partition.fetch.bytes": str(SAMPLED_BYTES)}
                     self._consumer = self._connect(consumer_config(self._options.kafka, **ours))
                 return ask(self._consumer)
             except KafkaError as error:

@@ -19,6 +19,8 @@ from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, show
 from .options import AtOffsets, AtTime, AtTimes, Bound, Committed, Mark
 
 Partitions = Iterable[TopicPartition]
+#: What a record is taken to have where none could be looked at: to read all there is would be no limit.
+USUAL_BYTES = 1000
 
 
 class OffsetRange(NamedTuple):
@@ -233,16 +235,14 @@ def must_wait(backlog: int, offsets_min: int, waited_ms: float, delay_max_ms: fl
     return backlog < offsets_min and waited_ms < delay_max_ms
 
 
-def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]], backlog: Mapping[TopicPartition, int]) -> int:
+def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]]) -> int:
     """Return how many offsets ``bytes_max`` bytes are likely to be, at least one.
 
-    ``samples`` are (offsets, bytes) of what was looked at; without any, everything that is waiting.
+    ``samples`` are (offsets, bytes) of what was looked at; without any, a record is taken to be of a usual size.
     """
-    looked_at = [(offsets, size) for offsets, size in samples if offsets > 0]
+    looked_at = [(offsets, size) for offsets, size in samples if offsets > 0] or [(1, USUAL_BYTES)]
     offsets, size = sum(n for n, _ in looked_at), sum(b for _, b in looked_at)
-    if size <= 0:
-        return max(1, sum(backlog.values()))
-    return max(1, bytes_max * offsets // size)
+    return max(1, bytes_max * offsets // max(1, size))
 
 
 # -- in how many tasks

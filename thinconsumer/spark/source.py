@@ -69,6 +69,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+#: How long what was seen of the sizes of records is believed; seconds.
+SAMPLE_EVERY_S = 30.0
+
 
 class KafkaPartition(InputPartition):
     """One task: a range of offsets, and nothing that may be out of date when it runs."""
@@ -200,7 +203,8 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._target: Offsets | None = None  #: Where a stream of what is available now ends.
         self._has_target = False
         self._fired_at: float | None = None
-        self._loaded_at = clock()
+        self._sizes: list[tuple[int, int]] = []  #: Offsets and bytes of the records looked at last, ...
+        self._sample_at = float("-inf")  #: ... and when to look again.
 
     def initialOffset(self) -> Json:
         """Return the constant that stands for "not begun yet"; see ``offsets`` for why it is one."""
@@ -286,9 +290,12 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         options = self._options
         found = [] if options.max_offsets_per_trigger is None else [options.max_offsets_per_trigger]
         if options.max_bytes_per_trigger is not None:
-            sizes = self._lookup.sizes(begin, latest)
-            sized = {tp: end - begin.get(tp, 0) for tp, end in latest.items()}
-            found.append(offsets_within(options.max_bytes_per_trigger, sizes, sized))
+            now = self._clock()
+            if now >= self._sample_at:
+                # Now and then: a look into records costs more than all the other questions of a trigger.
+                self._sizes = self._lookup.sizes(begin, latest) or self._sizes
+                self._sample_at = now + SAMPLE_EVERY_S if self._sizes else now
+            found.append(offsets_within(options.max_bytes_per_trigger, self._sizes))
         return min(found, default=None)
 
 
