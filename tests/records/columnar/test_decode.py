@@ -81,8 +81,10 @@ def test_batches_of_every_size_and_codec(agree, sizes, codec):
     assert [len(rows) for rows in found] == sizes
 
 
-def test_many_partitions_are_told_apart(columns):
+@pytest.mark.parametrize("few", [0, 1000])
+def test_many_partitions_are_told_apart(monkeypatch, few):
     """All are decoded together; each gets what is its own, from its own position on."""
+    monkeypatch.setattr(decode, "FEW_RECORDS", few)
     decoder = Decoder()
     for partition in range(5):
         for batch in split(memoryview(stream([3, 4])))[0]:
@@ -220,6 +222,18 @@ def test_a_batch_of_many_records_beside_many_of_one_costs_no_more_than_both(agre
     short = b"".join(build_batch([NewRecord(b"y")], base_offset=20_000 + n) for n in range(2000))
     found = agree(long * 1 + short)
     assert len(found[0]) == 20_000 and len(found) == 2001
+
+
+@pytest.mark.parametrize(("records", "size", "vectors"), [(99, 100, 0), (101, 100, 1), (20, 10_000, 1)])
+def test_a_few_small_records_take_the_short_way(monkeypatch, records, size, vectors):
+    """A call that brings one record must not cost what a thousand of them would."""
+    turns = []
+    original = decode.read
+    monkeypatch.setattr(decode, "read", lambda *args: turns.append(1) or original(*args))
+    decoder = Decoder()
+    (batch,), _ = split(memoryview(build_batch([NewRecord(bytes(size))] * records)))
+    decoder.add(batch, TP)
+    assert len(decoder.finish().columns(TP, 0, 1, 0)) == records and len(turns) == vectors
 
 
 def test_size_counts_what_was_decompressed():

@@ -17,7 +17,8 @@ from ...errors import RecordError
 from ...types import TopicPartition
 from .. import compression
 from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, Batch
-from ..columns import RECORD_SIZE_MIN, Columns
+from ..columns import RECORD_SIZE_MIN, Columns, Malformed
+from ..columns import decode as decode_rows
 from .fields import HeaderPlaces, read
 from .record_columns import RecordColumns
 from .walk import walk
@@ -27,6 +28,8 @@ __all__ = ["Decoded", "Decoder"]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 NOTHING = np.zeros(0, np.int64)
 CODEC_MASK = 0x07
+#: So few records are read faster one by one, unless they are large: then each would be copied twice.
+FEW_RECORDS, FEW_BYTES = 100, 100_000
 
 
 class Flat(NamedTuple):
@@ -132,28 +135,37 @@ class Decoder:
         """Decode what was added."""
         plain = [number for number, body in enumerate(self._bodies) if body]
         batches = [self._batches[number] for number in plain]
+        records = [batch.count for batch in batches]
         found: Flat = _EMPTY
-        bad: list[int] = []
-        if plain:
+        apart = plain
+        bodies: Bodies | None = None
+        if sum(records) > FEW_RECORDS or sum(len(self._bodies[number]) for number in plain) > FEW_BYTES:
             bodies = _side_by_side(batches, [self._bodies[number] for number in plain])
             found, bad = _decode(batches, bodies)
+            apart = [plain[index] for index in bad]
         counts = np.zeros(len(self._batches) + 1, np.int64)
-        counts[[number + 1 for number in plain]] = [batch.count for batch in batches]
+        counts[[number + 1 for number in plain]] = records
         errors: dict[int, RecordError] = {}
-        for number in (plain[index] for index in bad):
-            batch, tp = self._batches[number], self._partitions[number]
+        for number in apart:
             try:
-                again = batch.columns(*tp, False, decompressed_bytes_max=self._limit)
-                assert again is not None
-                self._read[number] = again
+                self._read[number] = self._by_rows(number)
             except RecordError as error:
                 errors[number] = error
                 self._read[number] = Columns([], [], [], [], [])
         if self._read:
-            found = self._put_together(found, bodies if plain else None)
+            found = self._put_together(found, bodies)
             for number, columns in self._read.items():
                 counts[number + 1] = len(columns.offsets)
         return Decoded(found, np.cumsum(counts).tolist(), errors)
+
+    def _by_rows(self, number: int) -> Columns:
+        """Have the row decoder read a batch that is decompressed already."""
+        batch = self._batches[number]
+        try:
+            return decode_rows(batch, bytes(self._bodies[number]))
+        except Malformed:
+            batch.columns(*self._partitions[number], False, decompressed_bytes_max=self._limit)  # raises it in full
+            raise
 
     def _put_together(self, found: Flat, bodies: Bodies | None) -> Flat:
         """All records in the order of batches: those in ``found``, and those read apart."""
@@ -164,17 +176,17 @@ class Decoder:
         for number, (batch, body) in enumerate(zip(self._batches, self._bodies)):
             columns = self._read.get(number)
             if columns is not None:
-                if begin < at and bodies is not None:
+                if bodies is not None and begin < at:
                     pieces.append(_cut(found, begin, at, bodies, first, place))
                 apart.append((batch, columns))
             elif apart:
                 pieces.append(_of_rows(apart))
                 apart = []
-            if body:
+            if body and bodies is not None:
                 at, place = at + batch.count, place + 1
             if columns is not None:
                 begin, first = at, place
-        if begin < at and bodies is not None:
+        if bodies is not None and begin < at:
             pieces.append(_cut(found, begin, at, bodies, first, place))
         if apart:
             pieces.append(_of_rows(apart))

@@ -14,7 +14,7 @@ either, left to the row decoder.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -139,14 +139,14 @@ def _walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
         whole = (at == ends) & (last < ends) & (counts <= steps)
         for index in np.flatnonzero((counts > steps) & (at < ends) & (last < at)).tolist():
             start, stop = int(first[index]) + steps, int(first[index] + counts[index])
-            found = alone(data[at[index] : ends[index]].tobytes(), stop - start)
+            found = alone(_body(data, int(at[index]), int(ends[index]), stop - start), stop - start)
             if found is not None:
                 np.add(found, at[index], out=places[start:stop])
                 whole[index] = True
         lost = np.flatnonzero(~whole)
     for index in lost.tolist():
         start, stop = int(first[index]), int(first[index] + counts[index])
-        found = alone(data[begins[index] : ends[index]].tobytes(), stop - start)
+        found = alone(_body(data, int(begins[index]), int(ends[index]), stop - start), stop - start)
         if found is None:
             places[start:stop] = -1
         else:
@@ -172,6 +172,12 @@ def _together(data: Bytes, pos: Places, counts: Places, steps: int, first: Place
     walker = np.arange(len(all_found)) - np.repeat(np.cumsum(walkers) - walkers, walkers)
     places[first[walker] + step] = all_found
     return np.concatenate(arrived[::-1])
+
+
+def _body(data: Bytes, begin: int, end: int, count: int) -> Any:
+    """These bytes: as ``bytes``, which are faster to look at, unless that many are copied for it."""
+    body = memoryview(data)[begin:end]
+    return bytes(body) if end - begin < 400 * count else body
 
 
 def alone(body: bytes, count: int) -> list[int] | None:
