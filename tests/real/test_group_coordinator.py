@@ -129,6 +129,7 @@ def test_the_coordinator_goes_and_the_group_goes_on(
     ledger = crew.ledger()
     took = stable - trouble.at
     retained = {p for had, member in zip(kept, crew.members) for p in had & member.owned}
+    assert led & retained, f"nobody kept anything, so that nothing can be said of fetching: {crew.describe()}"
     silence = max(ledger.longest_silence(p, trouble.at - 0.5, stable) for p in led & retained)
     troubles = [event.words for event in ledger.events if event.what == "trouble"]
     said = (

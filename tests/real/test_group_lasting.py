@@ -55,9 +55,11 @@ def lines() -> Iterator[Lines]:
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+    logger.propagate = False  # pytest keeps every record: that would be all that grows here
     yield handler
     logger.removeHandler(handler)
     logger.setLevel(level)
+    logger.propagate = True
 
 
 def sample(lines: Lines) -> Sample:
