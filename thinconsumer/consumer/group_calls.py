@@ -46,8 +46,8 @@ class GroupCalls:
     def unsubscribe(self) -> None:
         """Give up all partitions, those assigned by hand as well, and leave the group.
 
-        Commits what was processed (``enable_auto_commit``) and calls ``on_partitions_revoked`` first. Waits for commits,
-        those of ``commit_async`` included, no longer than ``default_api_timeout_ms``.
+        Commits what was processed (``enable_auto_commit``) and calls ``on_partitions_revoked`` first. Waits no longer
+        than ``default_api_timeout_ms`` for commits, those of ``commit_async`` included.
         """
         with self._shell.change():
             if self._shell.engine.group is not None:
