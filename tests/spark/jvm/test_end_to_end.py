@@ -12,6 +12,8 @@ from thinconsumer.records.builder import NewRecord
 
 pytest.importorskip("pyspark")
 
+from thinconsumer.spark.source import HAS_LIMITS
+
 WHEN = 1_700_000_000_123
 
 
@@ -76,11 +78,12 @@ def test_available_now_reads_in_limited_batches_and_goes_on_after_a_restart(kafk
     for partition in (0, 1):
         k.produce([b"v"] * 50, partition)
     rows: list = []
-    assert k.available(rows, startingOffsets="earliest", maxOffsetsPerTrigger="30") >= 4
+    limits = {"maxOffsetsPerTrigger": "30"} if HAS_LIMITS else {}
+    assert k.available(rows, startingOffsets="earliest", **limits) >= (4 if HAS_LIMITS else 1)
     assert sorted(row[1:] for row in rows) == [(p, n) for p in (0, 1) for n in range(50)]
     k.produce([b"v"] * 5, 1)
     rows.clear()
-    k.available(rows, startingOffsets="earliest", maxOffsetsPerTrigger="30")
+    k.available(rows, startingOffsets="earliest", **limits)
     assert sorted(row[1:] for row in rows) == [(1, n) for n in range(50, 55)]
     last = max((k.folder / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     assert json.loads(last.read_text().splitlines()[-1]) == {k.topic: {"0": 50, "1": 55}}
@@ -105,7 +108,7 @@ def test_stream_follows_and_reads_added_partitions_from_their_start(kafka_topic)
         k.produce([b"x", b"y"], 1)
         assert seen() == [(0, 0), (0, 1), (1, 0), (1, 1)]
         progress = query.lastProgress["sources"][0]
-        assert json.loads(progress["latestOffset"]) == {k.topic: {"0": 2, "1": 2}}
+        assert not HAS_LIMITS or json.loads(progress["latestOffset"]) == {k.topic: {"0": 2, "1": 2}}
     finally:
         query.stop()
 
@@ -122,6 +125,8 @@ def test_first_batch_is_repeated_as_it_was(kafka_topic):
     k.produce([b"v"] * 3)
     again: list = []
     k.available(again, startingOffsets="latest")
+    if not HAS_LIMITS:  # there, what is available now is one batch, and that was the one to repeat
+        k.available(again, startingOffsets="latest")
     assert [row for row in again if row[0] == 0] == first
     assert sorted(row[2] for row in again) == [0, 1, 2, 3, 4, 5]
 
