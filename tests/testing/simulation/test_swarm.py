@@ -78,6 +78,7 @@ def test_failures_show_seed_knobs_trace_and_the_command_that_repeats_them(knobs,
 def test_a_reader_that_does_not_arrive_in_peace_fails_the_run_by_name(knobs, monkeypatch):
     monkeypatch.setattr(swarm, "FAULTS_S", 1.0)
     monkeypatch.setattr(swarm, "PEACE_S", 5.0)
+    monkeypatch.setattr(swarm, "A_RECORD_S", 0.0)
     run = Swarm(1, knobs=knobs)
     monkeypatch.setattr(run, "_is_at_end", lambda consumer, tp: False)
     run.safety()

@@ -169,6 +169,29 @@ def test_who_had_read_exactly_up_to_a_loss_has_lost_nothing(court):
     assert "offset 5 again" in court.verdict()
 
 
+@pytest.mark.parametrize(("position", "right"), [(6, True), (5, False)])
+def test_who_stood_behind_a_marker_that_a_loss_took_goes_back_to_what_it_had_read(court, position, right):
+    """Nobody has said that it was past the marker, so that it seems to have read exactly up to the loss."""
+    court.write(b"6")
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.elect_short(6, 1)
+    court.write(b"n6", b"n7", epoch=1)
+    court.position(7)
+    court.position(position)
+    assert (court.verdict() == "") is right
+
+
+def test_once_something_was_read_behind_the_loss_positions_bind_again(court):
+    court.write(b"6")
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.elect_short(6, 1)
+    court.write(b"n6", b"n7", epoch=1)
+    court.deliver(6, epoch=1)
+    court.position(8)
+    court.position(7)
+    assert "went back from 8 to 7" in court.verdict()
+
+
 @pytest.mark.parametrize("reads", ["before", "after"])
 def test_a_leader_that_began_after_its_successor_may_send_readers_back_until_they_read_the_newest(court, reads):
     """It says that 6 is no more; then the leader who never lost it goes on."""

@@ -23,6 +23,8 @@ class _Expected:
 
     next: int | None = None  #: The lowest offset that may come next; None: any.
     doubt: int | None = None  #: The epoch that a loss began: until something of it was read, it may go back.
+    #: A loss began right behind what was read. Where a reader stands beyond, behind a marker say, is no place to keep.
+    parted: bool = False
 
 
 class OrderChecker(Checker):
@@ -63,6 +65,8 @@ class OrderChecker(Checker):
             expected = by_tp.get(truth.tp)
             if expected is not None and (expected.next is None or expected.next > offset):
                 expected.doubt = epoch
+            elif expected is not None:
+                expected.parted = expected.next == offset
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
         """Compare offsets with those before."""
@@ -78,7 +82,7 @@ class OrderChecker(Checker):
                     return
                 at = offset + 1
             last = found[-1]
-            expected.next = at
+            expected.next, expected.parted = at, False
             # What was read from a leader that had been deposed will be taken back; what one has not got may be.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
@@ -104,7 +108,7 @@ class OrderChecker(Checker):
         if expected.next is not None and offset < expected.next:
             self.accuse(f"{reader}'s position of {tp.topic}-{tp.partition} went back from {expected.next} to {offset}")
             return
-        if self._exists(tp, offset):
+        if self._exists(tp, offset) and not expected.parted:
             expected.next = offset
 
     def _exists(self, tp: TopicPartition, offset: int) -> bool:
