@@ -388,6 +388,26 @@ def test_a_leader_that_never_had_the_epoch_cannot_tell_who_is_below_its_answer(c
     assert court.verdict() == "" or is_owed
 
 
+@pytest.mark.parametrize(("reads", "right"), [((5, 6), True), ((6,), False)])
+def test_who_had_passed_a_marker_is_sent_to_where_that_ones_epoch_would_have_been(court, reads, right):
+    """Its records are of epoch 0, of which the new leader has three; the marker was of 2, which it has never had."""
+    court.deliver(0, 1, 2, 3, 4, 5)
+    court.elect_short(3, 1)
+    court.write(b"a3", epoch=1)
+    court.write(b"a4", epoch=1)
+    court.log.begin_epoch(3)
+    court.write(b"b5", epoch=3)
+    court.write(b"b6", epoch=3)
+    request = OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=2)])]
+    )
+    end = EpochEndOffset(partition=0, leader_epoch=1, end_offset=5)
+    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
+    court.checker.answered("ann", 1, request, response, 0.0)
+    court.deliver(*reads, epoch=3)
+    assert (court.verdict() == "") is right
+
+
 def test_a_position_may_have_passed_markers_of_a_history_that_does_not_count(court):
     """Until something of the newest leader was read, only the next record tells."""
     court.deliver(0, 1, 2)

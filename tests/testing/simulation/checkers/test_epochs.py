@@ -32,7 +32,7 @@ def talk(asked, leader, answer, *, error=0, partition=0):
 @pytest.mark.parametrize(
     ("more", "found"),
     [
-        ({"answer": (1, 9)}, [(TP, 9)]),
+        ({"answer": (1, 9)}, [(TP, 1, 9)]),
         ({"answer": (2, 9)}, []),
         ({"answer": (-1, -1)}, []),
         ({"answer": (1, 9), "error": 6}, []),

@@ -246,3 +246,16 @@ def test_who_reads_what_was_brought_back_may_be_sent_back_by_the_leader_that_had
     court.deliver(7, epoch=2)
     court.deliver(6)
     assert "offset 6 again, when 8" in court.verdict()
+
+
+@pytest.mark.parametrize(("epoch", "right"), [(0, True), (-1, False)])
+def test_who_seeks_behind_what_was_brought_back_may_be_sent_back_too_if_it_knows_an_epoch(court, epoch, right):
+    """Who has no epoch asks nobody about it."""
+    court.write(b"6")
+    old = court.log
+    court.elect_short(6, 1)
+    court.log = old
+    old.begin_epoch(2)
+    court.checker.sought(court.reader, court.tp, 7, epoch)
+    court.deliver(6)
+    assert (court.verdict() == "") is right

@@ -85,10 +85,16 @@ class CoverageChecker(Checker):
 
         Or it is too old to have heard of it: "latest" may then be anywhere.
         """
-        for tp, end in never_had(request, response):
+        for tp, epoch, end in never_had(request, response):
+            truth = self.truth(tp)
             for _, covered in self._of(client, tp):
-                if covered.up_to is not None:
-                    covered.up_to = max(covered.up_to, end)
+                if covered.up_to is None:
+                    continue
+                covered.up_to = max(covered.up_to, end)
+                if covered.last is not None and truth is not None and truth.successor(*covered.last) is not None:
+                    # The records it has read do not count. It is not sent to where their epoch has ended, but to where
+                    # that of a marker behind them would have: that is what it asked about.
+                    covered.up_to, covered.last = end, (end - 1, epoch)
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
             for reader, covered in self._of(client, tp):

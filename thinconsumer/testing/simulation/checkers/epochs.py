@@ -17,11 +17,11 @@ from ....wire.offset_for_leader_epoch import (
 )
 
 
-def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions of whose epoch the leader has no record, and where the one before ended there."""
+def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int, int]]:
+    """Yield partitions of whose epoch the leader has no record; the epoch it has before that, and where that ended."""
     for tp, asked, data in _answers(request, response):
         if 0 <= data.leader_epoch < asked.leader_epoch:
-            yield tp, data.end_offset
+            yield tp, data.leader_epoch, data.end_offset
 
 
 def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:

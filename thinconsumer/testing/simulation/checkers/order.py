@@ -54,6 +54,8 @@ class OrderChecker(Checker):
         back = truth.answer_for(epoch) if truth is not None else None
         if truth is not None and back is not None and back < offset:
             expected.doubt = truth.latest_epoch  # what was before it has been lost: it will be sent back
+        elif truth is not None and epoch >= 0:
+            expected.doubt = truth.rival(offset - 1, epoch)  # who still believes so may be asked
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """Anything may come."""
