@@ -388,6 +388,24 @@ def test_a_leader_that_never_had_the_epoch_cannot_tell_who_is_below_its_answer(c
     assert court.verdict() == "" or is_owed
 
 
+def test_an_answer_beyond_what_was_read_sends_nobody_back(court):
+    """What was lost comes back, and is still the reader's place: it owes nothing of what is before it."""
+    court.deliver(0, 1, 2, 3, 4, 5)
+    old = court.log
+    court.elect_short(5, 1)
+    request = OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=3)])]
+    )
+    end = EpochEndOffset(partition=0, leader_epoch=1, end_offset=90)
+    response = OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[end])])
+    court.checker.answered("ann", 1, request, response, 0.0)
+    court.log = old
+    old.begin_epoch(4)
+    court.write(b"c6", epoch=4)
+    court.deliver(6, epoch=4)
+    assert court.verdict() == ""
+
+
 @pytest.mark.parametrize(("reads", "right"), [((5, 6), True), ((6,), False)])
 def test_who_had_passed_a_marker_is_sent_to_where_that_ones_epoch_would_have_been(court, reads, right):
     """Its records are of epoch 0, of which the new leader has three; the marker was of 2, which it has never had."""

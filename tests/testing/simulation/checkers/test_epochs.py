@@ -6,6 +6,14 @@ import pytest
 
 from thinconsumer.testing.simulation.checkers import epochs
 from thinconsumer.types import TopicPartition
+from thinconsumer.wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 from thinconsumer.wire.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -61,3 +69,13 @@ def test_a_leader_of_before_the_epoch_does_not_know_it(asked, leader, answer, er
 def test_other_talk_says_nothing():
     assert list(epochs.never_had(MetadataRequest(), MetadataResponse())) == []
     assert list(epochs.too_old_to_know(MetadataRequest(), MetadataResponse())) == []
+
+
+@pytest.mark.parametrize(("error", "found"), [(0, [(TP, 4)]), (6, [])])
+def test_a_lookup_tells_who_answered_it(error, found):
+    question = ListOffsetsPartition(partition_index=0, current_leader_epoch=4, timestamp=-2)
+    answer = ListOffsetsPartitionResponse(partition_index=0, error_code=error, offset=0)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[question])])
+    response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[answer])])
+    assert list(epochs.looked_up(request, response)) == found
+    assert list(epochs.looked_up(*talk(2, 3, (1, 9)))) == []

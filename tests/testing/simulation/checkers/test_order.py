@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.testing.simulation.checkers import OrderChecker
+from thinconsumer.wire.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+    ListOffsetsTopicResponse,
+)
 from thinconsumer.wire.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -258,4 +266,25 @@ def test_who_seeks_behind_what_was_brought_back_may_be_sent_back_too_if_it_knows
     old.begin_epoch(2)
     court.checker.sought(court.reader, court.tp, 7, epoch)
     court.deliver(6)
+    assert (court.verdict() == "") is right
+
+
+@pytest.mark.parametrize(
+    ("client", "believed", "reads_before", "right"),
+    [("ann", 0, False, True), ("ann", 1, False, False), ("bob", 0, False, False), ("ann", 0, True, False)],
+)
+def test_who_seeks_to_what_a_deposed_leader_has_not_got_goes_on_by_policy(court, client, believed, reads_before, right):
+    """Whoever has come to read there needs no policy any more."""
+    court.log.begin_epoch(1)
+    court.write(b"6", epoch=1)
+    court.write(b"7", epoch=1)
+    court.checker.sought(court.reader, court.tp, 6)
+    if reads_before:
+        court.deliver(6, epoch=1)
+    question = ListOffsetsPartition(partition_index=0, current_leader_epoch=believed, timestamp=-2)
+    request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=[question])])
+    answer = ListOffsetsPartitionResponse(partition_index=0, offset=0)
+    response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[answer])])
+    court.checker.answered(client, 1, request, response, 0.0)
+    court.deliver(0)
     assert (court.verdict() == "") is right

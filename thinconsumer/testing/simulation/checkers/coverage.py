@@ -91,7 +91,8 @@ class CoverageChecker(Checker):
                 if covered.up_to is None:
                     continue
                 covered.up_to = max(covered.up_to, end)
-                if covered.last is not None and truth is not None and truth.successor(*covered.last) is not None:
+                last = covered.last
+                if last is not None and end <= last[0] and truth is not None and truth.successor(*last) is not None:
                     # The records it has read do not count. It is not sent to where their epoch has ended, but to where
                     # that of a marker behind them would have: that is what it asked about.
                     covered.up_to, covered.last = end, (end - 1, epoch)

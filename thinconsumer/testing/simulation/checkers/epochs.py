@@ -1,6 +1,7 @@
-"""What leaders answer who asks where an epoch has ended (KIP-320), as far as it excuses what readers do then.
+"""What leaders answer who asks where an epoch or the log has ended, where it excuses what readers do then (KIP-320).
 
-Owns the reading of OffsetForLeaderEpoch on the wire. What a leader should have answered is not its business.
+Owns the reading of OffsetForLeaderEpoch and ListOffsets on the wire. What a leader should have answered is not its
+business.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 
 from ....types import TopicPartition
 from ....wire import Message
+from ....wire.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ....wire.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -33,6 +35,18 @@ def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[Topic
     for tp, asked, data in _answers(request, response):
         if data.leader_epoch < 0 and 0 <= asked.current_leader_epoch < asked.leader_epoch:
             yield tp, asked.leader_epoch
+
+
+def looked_up(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
+    """Yield partitions whose offsets were looked up, and the epoch that the leader is in who has answered."""
+    if not isinstance(request, ListOffsetsRequest) or not isinstance(response, ListOffsetsResponse):
+        return
+    asked = {(t.name, p.partition_index): p.current_leader_epoch for t in request.topics for p in t.partitions}
+    for topic in response.topics:
+        for data in topic.partitions:
+            tp = TopicPartition(topic.name, data.partition_index)
+            if data.error_code == 0 and tp in asked:
+                yield tp, asked[tp]
 
 
 def _answers(

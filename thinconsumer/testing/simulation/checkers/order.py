@@ -14,7 +14,7 @@ from ....types import TopicPartition
 from ....wire import Message
 from ..truth import Truth
 from .base import Checker, Reader, Records
-from .epochs import too_old_to_know
+from .epochs import looked_up, too_old_to_know
 
 
 @dataclass(slots=True)
@@ -25,6 +25,7 @@ class _Expected:
     doubt: int | None = None  #: The epoch that a loss began: until something of it was read, it may go back.
     #: A loss began right behind what was read. Where a reader stands beyond, behind a marker say, is no place to keep.
     parted: bool = False
+    sought: bool = False  #: The user's seek has set ``next``, and nothing has come since.
 
 
 class OrderChecker(Checker):
@@ -49,7 +50,7 @@ class OrderChecker(Checker):
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
         """The next one is that or a later one; where there is no such offset, the policy decides."""
-        expected = self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None)
+        expected = self._expected[reader][tp] = _Expected(offset if self._exists(tp, offset) else None, sought=True)
         truth = self.truth(tp)
         back = truth.answer_for(epoch) if truth is not None else None
         if truth is not None and back is not None and back < offset:
@@ -84,7 +85,7 @@ class OrderChecker(Checker):
                     return
                 at = offset + 1
             last = found[-1]
-            expected.next, expected.parted = at, False
+            expected.next, expected.parted, expected.sought = at, False, False
             # What was read from a leader that had been deposed will be taken back; what one has not got may be.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
@@ -95,7 +96,16 @@ class OrderChecker(Checker):
                 expected.doubt = None
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Whoever asks a leader that is too old to know its epoch goes on by policy: anything may come."""
+        """Whoever asks a leader that is too old to know its epoch goes on by policy: anything may come.
+
+        So does who seeks to what that leader has not got, and then asks it where its log begins or ends.
+        """
+        for tp, believed in looked_up(request, response):
+            truth = self.truth(tp)
+            for reader, by_tp in self._expected.items():
+                found = by_tp.get(tp) if reader.name == client else None
+                if found is not None and found.sought and truth is not None and 0 <= believed < truth.latest_epoch:
+                    by_tp[tp] = _Expected()
         for tp, epoch in too_old_to_know(request, response):
             truth = self.truth(tp)
             for reader, by_tp in self._expected.items():
