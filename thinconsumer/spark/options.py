@@ -200,7 +200,7 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
     problems += _contradictions(values)
     problems += _kafka_problems(kafka)
     if problems:
-        raise KafkaConfigurationError(_sentence(problems))
+        raise KafkaConfigurationError(sentence(problems))
     return SourceOptions(kafka=kafka, given=frozenset(given), **values)
 
 
@@ -404,7 +404,8 @@ def _unknown(name: str) -> str:
     return f"unknown option {name!r}{spelt}"
 
 
-def _sentence(problems: list[str]) -> str:
+def sentence(problems: list[str], what: str = "options are wrong") -> str:
+    """Return all problems as one message."""
     if len(problems) == 1:
         return problems[0]
-    return "\n  - ".join([f"{len(problems)} options are wrong:", *problems])
+    return "\n  - ".join([f"{len(problems)} {what}:", *problems])

@@ -1,4 +1,4 @@
-"""What Spark calls: the format ``thinconsumer``, its batch reader and its stream reader.
+"""What Spark calls: the format ``thinconsumer``, its batch reader and its stream reader; its writers are in ``sink``.
 
 Owns when each question is asked and what is kept between two calls; what the answers mean is the planner's. Spark
 pickles all of this between processes, calls the readers in one process and ``read`` in others, and keeps of an offset
@@ -13,7 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -50,6 +57,8 @@ from .planner import (
     waiting,
 )
 from .reading import ReadSettings, read
+from .sink import KafkaBatchWriter, KafkaStreamWriter
+from .write_options import WriteSettings, parse_write
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -115,6 +124,19 @@ class KafkaDataSource(DataSource):
             )
         columns = _columns(schema, found)
         return KafkaAvailableNowReader(found, columns) if HAS_LIMITS else KafkaStreamReader(found, columns)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what writes a frame; refuse here what cannot be written."""
+        if overwrite:
+            raise KafkaConfigurationError("a topic cannot be overwritten: write with mode('append')")
+        return KafkaBatchWriter(self._write_settings(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return what writes a stream. With ``overwrite``, in complete mode, each result is added to those before."""
+        return KafkaStreamWriter(self._write_settings(schema))
+
+    def _write_settings(self, schema: StructType) -> WriteSettings:
+        return parse_write(dict(self.options), [(one.name, one.dataType.simpleString()) for one in schema.fields])
 
     def _options(self) -> SourceOptions:
         return source_options.parse(dict(self.options))

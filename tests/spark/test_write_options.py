@@ -1,0 +1,138 @@
+"""A writer's options and columns: the official connector's meanings, and refusals that say what to do."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from thinconsumer import KafkaConfigurationError
+from thinconsumer.spark.write_options import parse_write
+
+BASE = {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"}
+HEADERS = "array<struct<key:string,value:binary>>"
+ALL = [("topic", "string"), ("key", "binary"), ("value", "string"), ("headers", HEADERS), ("partition", "int")]
+VALUE = [("value", "binary")]
+
+
+def refused(options, schema=VALUE) -> str:
+    with pytest.raises(KafkaConfigurationError) as error:
+        parse_write(options, schema)
+    return str(error.value)
+
+
+def test_columns_are_found_by_name_wherever_they_are():
+    found = parse_write({**BASE, "topic": " a "}, [("offset", "bigint"), *reversed(ALL)])
+    assert found.topic == "a"
+    assert found.columns == {"partition": 1, "headers": 2, "value": 3, "key": 4}
+    without = {"kafka.bootstrap.servers": "h:1"}
+    assert parse_write(without, ALL).columns["topic"] == 0
+    assert parse_write(without, ALL).topic is None
+
+
+def test_option_topic_wins_over_a_column_of_whatever_type():
+    assert parse_write(BASE, [("topic", "int"), ("value", "string")]).columns == {"value": 1}
+
+
+def test_first_of_two_columns_of_one_name_counts():
+    assert parse_write(BASE, [("value", "string"), ("value", "int")]).columns == {"value": 0}
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ([("key", "string")], "there is no column 'value': the columns are 'key'"),
+        ([("Value", "string")], "there is no column 'value': rename 'Value', since case counts"),
+        ([], "there is no column 'value'"),
+        ([("value", "int")], "column 'value' is of type int, and has to be string or binary: cast it"),
+        ([*VALUE, ("key", "void")], "column 'key' is of type void, and has to be string or binary: cast it"),
+        ([*VALUE, ("partition", "bigint")], "column 'partition' is of type bigint, and has to be int: cast it"),
+        (
+            [*VALUE, ("headers", "map<string,binary>")],
+            "column 'headers' is of type map<string,binary>, and has to be array<struct<key:string,value:binary>>",
+        ),
+    ],
+)
+def test_columns_that_cannot_be_written_are_refused(schema, words):
+    assert words in refused(BASE, schema)
+
+
+def test_topic_has_to_come_from_somewhere():
+    servers = {"kafka.bootstrap.servers": "h:1"}
+    assert "no column 'topic', and no option 'topic'" in refused(servers)
+    assert "column 'topic' is of type int" in refused(servers, [*VALUE, ("topic", "int")])
+    assert "the name of a topic is wanted" in refused({**BASE, "topic": "  "})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("kafka.transactional.id", "x", "records are written at least once"),
+        ("kafka.key.serializer", "x", "turn it into others with DataFrame operations"),
+        ("kafka.value.serializer", "x", "turn it into others with DataFrame operations"),
+        ("kafka.partitioner.class", "x", "a column named 'partition' says where a record goes"),
+        ("kafka.interceptor.classes", "x", "no class of yours would be called"),
+        ("kafka.acks", "1", "kafka.acks='1' is refused: every record is acknowledged by all replicas in sync"),
+        ("kafka.enable.idempotence", "false", "kafka.enable.idempotence='false' is refused"),
+        ("kafka.security.protocol", "SASL_SSL", "TLS is not supported yet"),
+        ("kafka.sasl.jaas.config", "secret", "SASL logins are not supported yet"),
+        ("kafka.ssl.truststore.location", "/x", "TLS is not supported yet"),
+        ("kafka.compression.type", "brotli", "compression.type"),
+        ("kafka.compresion.type", "lz4", "did you mean 'compression.type'?"),
+        ("kafka.bootstrap.servers", "", "kafka.bootstrap.servers is missing"),
+        ("path", "/tmp/x", "save() and start() take no path"),
+        ("topics", "x", "did you mean 'topic'?"),
+        ("batch.size", "10", "did you mean 'kafka.batch.size'?"),
+        ("acks", "all", "did you mean 'kafka.acks'?"),
+    ],
+)
+def test_options_that_cannot_be_had_are_refused(name, text, words):
+    message = refused({**BASE, name: text})
+    assert words in message
+    assert "secret" not in message
+
+
+def test_everything_that_is_wrong_is_said_at_once():
+    message = refused({"kafka.acks": "0", "kafka.transactional.id": "x"}, [("key", "int")])
+    assert message.startswith("6 things are wrong:\n  - ")
+    for word in ("acks", "transactional", "bootstrap", "'value'", "'topic'", "'key'"):
+        assert word in message
+
+
+def test_kafka_options_are_the_producers():
+    given = {
+        "Kafka.Compression.Type": "lz4",
+        "kafka.acks": "-1",
+        "kafka.enable.idempotence": "TRUE",
+        "kafka.batch.size": "20000",
+        "kafka.linger.ms": "5",
+        "kafka.retries": "3",
+    }
+    settings = parse_write({**BASE, **given}, VALUE).producer()
+    assert (settings.compression_type, settings.batch_size) == ("lz4", 20_000)
+    assert settings.bootstrap_servers == (("localhost", 9092),)
+
+
+def test_whether_a_topic_may_be_made_is_the_brokers_to_say():
+    assert parse_write(BASE, VALUE).producer().allow_auto_create_topics is True
+    never = {**BASE, "kafka.allow.auto.create.topics": "false"}
+    assert parse_write(never, VALUE).producer().allow_auto_create_topics is False
+
+
+def test_options_of_a_reader_and_of_a_stream_can_be_left_in():
+    given = {
+        "subscribe": "a",
+        "startingOffsets": "earliest",
+        "kafka.group.id": "g",
+        "kafka.isolation.level": "read_committed",
+        "kafka.max.poll.records": "5",
+        "checkpointLocation": "/c",
+        "queryName": "q",
+    }
+    assert parse_write({**BASE, **given}, VALUE).producer().client_id
+
+
+def test_settings_travel_and_keep_secrets_to_themselves():
+    found = parse_write({**BASE, "kafka.client.id": "hidden"}, ALL)
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert "hidden" not in repr(found)
