@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -71,7 +71,7 @@ class KafkaStreamWriter(_Writer, DataSourceStreamArrowWriter):
 
     def abort(self, messages: Sequence[KafkaCommitMessage | None], batchId: int) -> None:
         """Say what cannot be taken back, and will come again."""
-        what = "micro-batch %d was not written; %s of tasks that were done stay in Kafka, and come again with the next try"
+        what = "micro-batch %d was not written; %s of tasks that were done stay in Kafka, and come again with it"
         log.warning(what, batchId, _sum(messages))
 
 

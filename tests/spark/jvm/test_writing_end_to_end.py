@@ -1,0 +1,136 @@
+"""Spark itself writes: frames and streams, every column, what it refuses, what is left of a write that fails."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import functions as F
+
+from thinconsumer import Consumer, TopicPartition
+
+
+class Sink:
+    """A topic to write to, and what is in it."""
+
+    def __init__(self, kafka) -> None:
+        self.kafka = kafka
+        self.options = {"kafka.bootstrap.servers": kafka.broker.bootstrap_servers, "topic": kafka.topic}
+
+    def write(self, frame, mode="append", **options) -> None:
+        given = {**self.options, **options}
+        given = {name: text for name, text in given.items() if text is not None}
+        frame.write.format("thinconsumer").mode(mode).options(**given).save()
+
+    def records(self):
+        with Consumer(bootstrap_servers=self.kafka.broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            topic = self.kafka.topic
+            consumer.assign([TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)])
+            return list(consumer.read_to_end(30_000))
+
+    def values(self):
+        return sorted(record.value for record in self.records())
+
+
+@pytest.fixture
+def sink(kafka_topic) -> Sink:
+    kafka_topic.create(2)
+    return Sink(kafka_topic)
+
+
+def test_every_column_is_written(sink, spark):
+    headers = F.expr("array(named_struct('key', 'h', 'value', cast('x' as binary)))")
+    frame = spark.range(2).select(
+        F.lit("ignored").alias("topic"),
+        F.col("id").cast("string").alias("key"),
+        F.when(F.col("id") == 1, F.lit("v")).alias("value"),
+        F.when(F.col("id") == 1, headers).alias("headers"),
+        F.lit(1).alias("partition"),
+        F.col("id").alias("more"),
+    )
+    sink.write(frame)
+    found = sorted((r.partition, r.key, r.value, r.headers) for r in sink.records())
+    assert found == [(1, b"0", None, ()), (1, b"1", b"v", (("h", b"x"),))]
+
+
+def test_many_rows_in_many_tasks_and_read_back_with_spark(sink, spark):
+    frame = spark.range(0, 50_000, 1, 4).selectExpr("cast(id as string) key", "repeat('x', 20) value")
+    sink.write(frame, **{"kafka.compression.type": "lz4"})
+    back = sink.kafka.read()
+    assert back.selectExpr("count(*)", "count(distinct key)", "sum(cast(cast(key as string) as int))").first()[:] == (
+        50_000,
+        50_000,
+        50_000 * 49_999 // 2,
+    )
+
+
+def test_topic_of_the_column(sink, spark):
+    sink.write(spark.createDataFrame([(sink.kafka.topic, b"v")], "topic string, value binary"), topic=None)
+    assert sink.values() == [b"v"]
+
+
+def test_wrong_columns_options_and_modes_fail_before_anything_is_written(sink, spark):
+    good = spark.createDataFrame([("v",)], "value string")
+    with pytest.raises(Exception, match="column 'value' is of type bigint, and has to be string or binary"):
+        sink.write(spark.range(1).withColumnRenamed("id", "value"))
+    with pytest.raises(Exception, match="kafka.acks='1' is refused"):
+        sink.write(good, **{"kafka.acks": "1"})
+    with pytest.raises(Exception, match=r"write with mode\('append'\)"):
+        sink.write(good, mode="overwrite")
+    with pytest.raises(Exception, match="save mode"):
+        sink.write(good, mode="errorifexists")
+    assert sink.values() == []
+
+
+def test_error_of_a_task_names_the_partition(sink, spark):
+    frame = spark.createDataFrame([("v", 7)], "value string, partition int")
+    with pytest.raises(Exception, match=rf"{sink.kafka.topic}-7: not acknowledged within .* has 2 partitions"):
+        sink.write(frame, **{"kafka.delivery.timeout.ms": "2000"})
+
+
+def test_stream_is_written_and_goes_on_where_it_was(sink, spark, broker, tmp_path):
+    """From one topic to another; twice, with more in between."""
+    source = f"{sink.kafka.topic}-in"
+    broker.create_topic(source, 2)
+
+    def run() -> None:
+        frame = sink.kafka.stream(subscribe=source, startingOffsets="earliest").select("key", "value")
+        writer = frame.writeStream.format("thinconsumer").options(**sink.options).queryName(f"q{source}")
+        query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination(120)
+            assert query.exception() is None
+        finally:
+            query.stop()
+
+    broker.produce(source, [b"a", b"b"])
+    run()
+    assert sink.values() == [b"a", b"b"]
+    broker.produce(source, [b"c"], 1)
+    run()
+    assert sink.values() == [b"a", b"b", b"c"]
+
+
+def test_complete_results_are_added_and_updates_go_through_foreach_batch(sink, spark, broker, tmp_path):
+    """Spark lets no Python writer have the update mode: each batch is written as a frame of its own, there."""
+    source = f"{sink.kafka.topic}-in"
+    broker.create_topic(source, 1)
+    broker.produce(source, [b"a", b"b", b"a"])
+    frame = sink.kafka.stream(subscribe=source, startingOffsets="earliest")
+    counts = frame.groupBy(F.col("value").alias("key")).count().selectExpr("key", "cast(count as string) value")
+
+    def run(writer, name) -> None:
+        query = writer.option("checkpointLocation", str(tmp_path / name)).trigger(availableNow=True).start()
+        try:
+            query.awaitTermination(120)
+        finally:
+            query.stop()
+
+    complete = counts.writeStream.format("thinconsumer").options(**sink.options)
+    run(complete.outputMode("complete"), "complete")
+    assert sorted((r.key, r.value) for r in sink.records()) == [(b"a", b"2"), (b"b", b"1")]
+    with pytest.raises(Exception, match="does not support Update mode"):
+        run(complete.outputMode("update"), "update")
+    run(counts.writeStream.outputMode("update").foreachBatch(lambda batch, _: sink.write(batch)), "each")
+    assert len(sink.records()) == 4

@@ -1,0 +1,161 @@
+"""One task's batches in Kafka: against the broker's own code, on a network and a clock that are not real."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+import pyarrow as pa
+from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeoutError, TopicPartition
+from thinconsumer.broker.faults import Disconnect, Reply
+from thinconsumer.errors import TopicAuthorizationFailedError
+from thinconsumer.produce import Producer
+from thinconsumer.spark.write_options import parse_write
+from thinconsumer.spark.writing import Written, write
+from thinconsumer.testing import Simulation
+from thinconsumer.wire.error_codes import Code
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+TYPES = {
+    "topic": ("string", pa.string()),
+    "key": ("binary", pa.binary()),
+    "value": ("string", pa.string()),
+    "partition": ("int", pa.int32()),
+    "headers": ("array<struct<key:string,value:binary>>", HEADERS),
+}
+
+
+class Task:
+    """A cluster, and a task that writes into it."""
+
+    def __init__(self, **about):
+        self.sim = Simulation(seed=1, **{"topics": {"t": 2}, **about})
+        self.producers = []
+        self.most = 0  #: Bytes that were buffered when a batch was asked for.
+
+    def connect(self, settings):
+        self.producers.append(Producer(settings, driver=self.sim.driver()))
+        return self.producers[-1]
+
+    def write(self, *batches, names=("value",), **options):
+        """Write batches, each a list of tuples."""
+        given = {"kafka.bootstrap.servers": ",".join(self.sim.bootstrap_servers), "topic": "t", **options}
+        given = {name: text for name, text in given.items() if text is not None}
+        how = parse_write(given, [(name, TYPES[name][0]) for name in names])
+
+        def handed_out():
+            for rows in batches:
+                if isinstance(rows, Exception):
+                    raise rows
+                columns = list(zip(*rows)) or [[]] * len(names)
+                arrays = [pa.array(list(one), TYPES[name][1]) for name, one in zip(names, columns)]
+                yield pa.RecordBatch.from_arrays(arrays, names=list(names))
+                self.most = max([self.most, *(one.buffered_bytes for one in self.producers)])
+
+        return write(handed_out(), how, connect=self.connect)
+
+    def records(self, topic="t"):
+        """Return (partition, key, value, headers) of everything in a topic."""
+        with Consumer(
+            bootstrap_servers=self.sim.bootstrap_servers, driver=self.sim.driver(), auto_offset_reset="earliest"
+        ) as consumer:
+            consumer.assign([TopicPartition(topic, one) for one in consumer.partitions_for_topic(topic)])
+            return sorted((r.partition, r.key, r.value, r.headers) for r in consumer.read_to_end(60_000))
+
+
+@pytest.fixture
+def task():
+    made = []
+
+    def make(**about):
+        made.append(Task(**about))
+        return made[-1]
+
+    yield make
+    for one in made:
+        assert all(producer._closed for producer in one.producers), "a producer was left open"
+
+
+def test_everything_is_written_and_counted(task):
+    t = task()
+    rows = [("ab", b"k", 1, [{"key": "h", "value": b"x"}]), ("c", b"k", 0, None)]
+    assert t.write(rows, names=("value", "key", "partition", "headers")) == Written(2, 5)
+    assert t.records() == [(0, b"k", b"c", ()), (1, b"k", b"ab", (("h", b"x"),))]
+
+
+def test_topic_comes_from_the_column_where_no_option_names_it(task):
+    t = task(topics={"a": 1, "b": 1})
+    t.write([("1", "a"), ("2", "b")], [("3", "a")], names=("value", "topic"), topic=None)
+    assert [r[2] for r in t.records("a")] == [b"1", b"3"]
+    assert [r[2] for r in t.records("b")] == [b"2"]
+
+
+def test_topic_that_does_not_exist_is_made_as_by_javas_producer(task):
+    t = task(topics={})
+    t.write([("v",)], topic="new")
+    assert [r[2] for r in t.records("new")] == [b"v"]
+
+
+def test_nothing_to_write_connects_to_nobody(task):
+    t = task()
+    assert t.write() == t.write([]) == Written()
+    assert t.producers == []
+
+
+def test_one_producer_writes_a_task_and_has_nothing_under_way_when_more_is_asked_for(task):
+    """Spark may take hours to compute the next batch: nobody would look after what is under way then."""
+    t = task()
+    assert t.write(*[[(f"{n}",) for n in range(1000)]] * 3).records == 3000
+    assert len(t.producers) == 1
+    assert t.most == 0
+    assert len(t.records()) == 3000
+
+
+def test_batch_much_larger_than_the_buffer_goes_through_it(task):
+    t = task()
+    buffer = {"kafka.buffer.memory": "100000", "kafka.compression.type": "lz4"}
+    assert t.write([("x" * 1000,)] * 2000, **buffer) == Written(2000, 2_000_000)
+    assert len(t.records()) == 2000
+
+
+def test_lost_connections_and_answers_write_nothing_twice(task):
+    t = task()
+    t.sim.cluster.on("Produce", Disconnect(after=True), times=3)
+    t.write([(f"{n}",) for n in range(100)])
+    assert sorted(int(r[2]) for r in t.records()) == list(range(100))
+
+
+def test_error_names_partition_broker_and_cause_and_the_producer_is_closed(task):
+    t = task()
+    t.sim.cluster.on("Produce", Reply(Code.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(
+        TopicAuthorizationFailedError, match=r"broker 1 answered .* for t-\d: not authorized for the topic"
+    ):
+        t.write([("v",)], AssertionError("more was asked for"))
+
+
+def test_partition_that_does_not_exist_is_named(task):
+    with pytest.raises(KafkaTimeoutError, match="t-7: .* the topic has 2 partitions"):
+        task().write([("v", 7)], names=("value", "partition"), **{"kafka.delivery.timeout.ms": "5000"})
+
+
+def test_record_that_cannot_be_sent_is_named(task):
+    with pytest.raises(IllegalArgumentError, match="row 1 of this task, for t: a record of .* is larger than"):
+        task().write([("v",), ("x" * 2_000_000,)])
+    with pytest.raises(IllegalArgumentError, match="row 0 of this task, for t--1: a partition is a number from 0 on"):
+        task().write([("v", -1)], names=("value", "partition"))
+
+
+def test_what_comes_before_a_failure_of_sparks_stays_and_the_producer_is_closed(task):
+    t = task()
+    with pytest.raises(ZeroDivisionError):
+        t.write([("v",)], ZeroDivisionError())
+    assert [r[2] for r in t.records()] == [b"v"]
+
+
+def test_broker_that_never_answers_ends_in_an_error_with_its_name(task):
+    t = task()
+    t.sim.kill(1)
+    with pytest.raises(KafkaError, match="t: not sent within delivery_timeout_ms=3000.*kafka1:9092"):
+        t.write([("v",)], **{"kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "1000"})
