@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 import pyarrow as pa
+
 from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeoutError, TopicPartition
 from thinconsumer.broker.faults import Disconnect, Reply
 from thinconsumer.errors import TopicAuthorizationFailedError
