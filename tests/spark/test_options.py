@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.spark.options import (
+    FIELDS,
     Assigned,
     AtOffsets,
     AtTime,
@@ -198,3 +202,9 @@ def test_limits_are_told_and_are_streams_only():
         assert found.is_limited
         assert found.ignored_in_batch() == [name]
     assert options(commitGroup="g").ignored_in_batch() == ["commitGroup"]
+
+
+def test_every_option_is_on_the_page():
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
+    table = page.split("## Options")[1].split("\n## ")[0]
+    assert set(FIELDS) - {"topic"} <= set(re.findall(r"`(\w[\w.]*)`", table))

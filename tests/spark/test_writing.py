@@ -9,9 +9,9 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeoutError, TopicPartition
-from thinconsumer.broker.faults import Disconnect, Reply
+from thinconsumer.broker.faults import Delay, Disconnect, Reply
 from thinconsumer.errors import TopicAuthorizationFailedError
-from thinconsumer.produce import Producer
+from thinconsumer.produce import BufferFullError, Producer
 from thinconsumer.spark.write_options import parse_write
 from thinconsumer.spark.writing import Written, write
 from thinconsumer.testing import Simulation
@@ -139,6 +139,20 @@ def test_error_names_partition_broker_and_cause_and_the_producer_is_closed(task)
 def test_partition_that_does_not_exist_is_named(task):
     with pytest.raises(KafkaTimeoutError, match="t-7: .* the topic has 2 partitions"):
         task().write([("v", 7)], names=("value", "partition"), **{"kafka.delivery.timeout.ms": "5000"})
+
+
+def test_what_keeps_the_buffer_full_is_named(task):
+    limits = {"kafka.buffer.memory": "20000", "kafka.max.block.ms": "1000", "kafka.delivery.timeout.ms": "5000"}
+    with pytest.raises(KafkaTimeoutError, match="t-7: not acknowledged within delivery_timeout_ms=5000"):
+        task().write([("v" * 1000, 7)] * 100, names=("value", "partition"), **limits)
+
+
+def test_buffer_that_is_only_too_slow_says_so(task):
+    t = task()
+    t.sim.cluster.on("Produce", Delay(2.0))
+    limits = {"kafka.buffer.memory": "20000", "kafka.max.block.ms": "1000"}
+    with pytest.raises(BufferFullError, match="no room for 1021 bytes came up within 1.000 s"):
+        t.write([("v" * 1000,)] * 100, **limits)
 
 
 def test_record_that_cannot_be_sent_is_named(task):

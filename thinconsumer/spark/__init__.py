@@ -1,10 +1,10 @@
-"""Kafka for PySpark: ``spark.read.format("thinconsumer")`` and ``spark.readStream.format("thinconsumer")``, no jar.
+"""Kafka for PySpark, without a jar: the format ``thinconsumer`` to read and to write, frames and streams.
 
 ``pip install thinconsumer[spark]`` registers it by itself (``pyspark_thinconsumer``); where that is not found, call
 :func:`register`. The rows and the options are those of Spark's own Kafka connector. What is decided here is decided by
 pure functions (``options``, ``offsets``, ``planner``), which import no Spark; ``lookup`` asks the cluster on the
-driver, ``reading`` reads on the executors, ``source`` is what Spark calls, and
-``listener`` hears how far its queries are.
+driver, ``reading`` reads on the executors, ``source`` is what Spark calls, and ``listener`` hears how far its queries
+are. To write: ``write_options``, ``rows`` and ``writing``, and ``sink`` is what Spark calls.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import IllegalArgumentError
 from ..net import SelectorDriver
-from ..produce import Producer, ProducerSettings, Receipt
+from ..produce import BufferFullError, Producer, ProducerSettings, Receipt
 from .rows import Row, parts, rows
 from .write_options import WriteSettings
 
@@ -91,6 +91,11 @@ class _Writing:
             except IllegalArgumentError as error:
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
+            except BufferFullError:
+                # It says for how long, and not what is in the way: that is known when those before are given up.
+                producer.flush()
+                self._check()
+                raise
             count += 1
             size += len(key or b"") + len(value or b"")
         self.written = Written(count, size)
