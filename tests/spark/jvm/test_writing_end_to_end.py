@@ -78,7 +78,7 @@ def test_wrong_columns_options_and_modes_fail_before_anything_is_written(sink, s
         sink.write(good, **{"kafka.acks": "1"})
     with pytest.raises(Exception, match=r"write with mode\('append'\)"):
         sink.write(good, mode="overwrite")
-    with pytest.raises(Exception, match="save mode"):
+    with pytest.raises(Exception, match="Append"):
         sink.write(good, mode="errorifexists")
     assert sink.values() == []
 
