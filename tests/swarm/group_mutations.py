@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -306,14 +305,8 @@ def run(seed: int, mutation: Any = None) -> Any:
 
 def pins() -> dict[str, Any]:
     """Return what was written down last."""
-    found = json.loads(PINS.read_text(encoding="utf-8")) if PINS.exists() else {}
-    return {name: Catch(*row) for name, row in found.items()}
-
-
-def write(catches: dict[str, Any]) -> None:
-    """Write down what was found, without what depends on the machine."""
-    rows = [f"  {json.dumps(name)}: {json.dumps([c.seed, c.accuser, c.events])}" for name, c in sorted(catches.items())]
-    PINS.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+    found: dict[str, Any] = shared.pins(PINS)
+    return found
 
 
 def find(names: list[str], seeds: range, tell: Callable[[str], None], until: float) -> dict[str, Any]:
@@ -361,7 +354,7 @@ def main(arguments: list[str] | None = None) -> int:
     catches = find(names, range(int(first), int(last or first) + 1), tell, until)
     print(shared.table(names, catches))
     if options.write:
-        write({name: row for name, row in {**pins(), **catches}.items() if name in MUTATIONS})
+        shared.write({name: row for name, row in {**pins(), **catches}.items() if name in MUTATIONS}, PINS)
     return 0 if len(catches) == len(names) else 1
 
 

@@ -425,16 +425,16 @@ class Catch:
     words: str = ""
 
 
-def pins() -> dict[str, Catch]:
+def pins(path: Path = PINS) -> dict[str, Catch]:
     """Return what was written down last."""
-    found = json.loads(PINS.read_text(encoding="utf-8")) if PINS.exists() else {}
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {name: Catch(*row) for name, row in found.items()}
 
 
-def write(catches: dict[str, Catch]) -> None:
+def write(catches: dict[str, Catch], path: Path = PINS) -> None:
     """Write down what was found, without what depends on the machine."""
     rows = [f"  {json.dumps(name)}: {json.dumps([c.seed, c.accuser, c.events])}" for name, c in sorted(catches.items())]
-    PINS.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+    path.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 
 def find(names: list[str], seeds: range, tell: Callable[[str], None], until: float) -> dict[str, Catch]:

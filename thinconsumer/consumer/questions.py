@@ -48,13 +48,12 @@ def look_up(
     with shell.enter():
         calls = [shell.engine.look_up(dict(question), "look_up()") for question in questions]
         try:
-            for call in calls:
-                # The others go on meanwhile: waiting for one steps all. One that has failed ends the waiting for all.
-                shell.wait(call, timeout_ms, lambda call=call: call.done)  # type: ignore[misc]
+            # The others go on meanwhile: waiting for one steps all. One that has failed ends the waiting for all.
+            answers = [shell.wait(call, timeout_ms) for call in calls]
         finally:
             for call in calls:
                 call.abandoned = True
-    return [{tp: found.offset for tp, found in call.result().items()} for call in calls]
+    return [{tp: found.offset for tp, found in answer.items()} for answer in answers]
 
 
 def poll_up_to(

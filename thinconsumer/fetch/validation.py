@@ -76,9 +76,8 @@ class Validation:
         self._lot = Lot(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._asked: dict[Partition, Question] = {}
-        self._behind: dict[
-            Partition, tuple[Cursor, float]
-        ] = {}  #: Who knows more than metadata does, and for how long.
+        #: Who knows more than metadata does, and until when they wait for it.
+        self._behind: dict[Partition, tuple[Cursor, float]] = {}
         self._seen = (-1, -1)
 
     def step(self, now: float) -> list[Request]:
