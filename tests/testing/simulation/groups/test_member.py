@@ -203,6 +203,15 @@ def test_closing_what_is_closed_does_nothing(sim, start):
     sim.check()
 
 
+def test_what_it_was_to_do_behind_closing_is_not_done(sim, start):
+    ann = start()
+    sim.run_until(ann.assignment)
+    ann.soon(ann.close)
+    ann.soon(lambda: ann.subscribe(["u"]))
+    sim.run_until(lambda: not ann.is_running)
+    assert ann.topics == ["t"]
+
+
 def test_the_trace_says_what_it_says_and_learns(sim, start):
     ann = start()
     sim.run_until(ann.assignment)

@@ -230,7 +230,7 @@ class MemberActor(Actor):
             if now < self._thinks_until:
                 return self._drive()
             self._process()
-            while self._to_do:
+            while self._to_do and self.is_running:  # one of them may be to close
                 self._to_do.pop(0)()
             if not self.is_running:
                 return NEVER
