@@ -128,6 +128,22 @@ def test_once_reading_has_begun_what_is_committed_does_not_matter(translator, no
     assert notes.take() == []
 
 
+def test_a_callback_that_is_called_again_takes_nothing_back_of_what_it_has_sought(translator, notes, ann):
+    translator.hears(ann, "assigned", {A, B})
+    translator.sought(ann, A, 3)
+    translator.heard(ann, "assigned", {A, B}, ValueError())
+    translator.hears(ann, "assigned", {A, B})
+    notes.take()
+    learn(translator, ann, {A: 7, B: 8})
+    assert notes.take() == [("sought", B, 8, 3)]
+    translator.heard(ann, "assigned", {A, B}, None)
+    translator.heard(ann, "revoked", {A}, None)
+    translator.hears(ann, "assigned", {A})
+    notes.take()
+    learn(translator, ann, {A: 9})
+    assert notes.take() == [("sought", A, 9, 3)], "what was given up in between begins anew"
+
+
 def test_who_is_gone_begins_nothing(translator, notes, ann):
     translator.hears(ann, "assigned", {A})
     translator.ended(ann)

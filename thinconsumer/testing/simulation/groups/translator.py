@@ -38,10 +38,12 @@ class Translator(GroupChecker):
         self._starting.pop(reader, None)
 
     def hears(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """What comes is there before its callback: it may seek."""
+        """What comes is there before its callback: it may seek. A callback that failed is called again; where it went
+        before it did is where reading begins.
+        """
         if what == ASSIGNED:
+            self._starting[member] |= set(tps) - self._owned[member].keys()
             self._owned[member].update(dict.fromkeys(sorted(tps)))
-            self._starting[member] |= set(tps)
             self._jury.tell("assigned", member, list(self._owned[member]))
 
     def heard(self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None) -> None:
