@@ -1,6 +1,6 @@
-"""Kafka's jars, by Maven, kept in a cache folder outside the checkout; and the Java that runs them.
+"""Kafka's jars, and those of Spark's connector, kept in a cache folder outside the checkout; and the Java to run them.
 
-Owns downloading and class paths. Knows nothing of brokers. The cache is ``$THINCONSUMER_CACHE`` or
+Owns downloading, by Maven, and class paths. Knows nothing of brokers. The cache is ``$THINCONSUMER_CACHE`` or
 ``~/.cache/thinconsumer``; a version is downloaded once per machine, in a few seconds.
 """
 
@@ -17,6 +17,14 @@ from pathlib import Path
 CURRENT, OLD = "4.3.0", "2.8.2"
 #: The command line tools of this version talk to every broker from 2.1 on, so one class path serves all clusters.
 TOOLS = "4.3.0"
+#: Spark's own connector is compared with ours on this version, the newest that is on Maven Central with all it needs.
+SPARK = "4.0.0"
+CONNECTOR = (
+    f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}",
+    f"org.apache.spark:spark-token-provider-kafka-0-10_2.13:{SPARK}",
+    "org.apache.kafka:kafka-clients:3.9.1",
+    "org.apache.commons:commons-pool2:2.12.1",
+)
 LOG4J2 = (
     "org.apache.logging.log4j:log4j-core:2.24.3",
     "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3",
@@ -46,12 +54,17 @@ def java() -> str:
 
 def class_path(version: str) -> str:
     """Return the class path with a broker of this version, and the tools if they are of the same one."""
-    return f"{_folder(version, _artifacts(version))}/*"
+    return f"{_folder(f'kafka-{version}', _artifacts(version))}/*"
 
 
 def tools_class_path() -> str:
     """Return the class path with the command line tools."""
     return class_path(TOOLS)
+
+
+def connector_jars() -> list[Path]:
+    """Return the jars of Spark's own Kafka connector, for a PySpark of the version ``SPARK``."""
+    return sorted(_folder(f"spark-kafka-{SPARK}", CONNECTOR, "-DexcludeTransitive=true").glob("*.jar"))
 
 
 def is_legacy(version: str) -> bool:
@@ -68,22 +81,22 @@ def _artifacts(version: str) -> tuple[str, ...]:
     return (broker, *LOG4J2)
 
 
-def _folder(version: str, artifacts: tuple[str, ...]) -> Path:
+def _folder(name: str, artifacts: tuple[str, ...], *options: str) -> Path:
     # The artifacts are in the name, so that whoever changes them need not empty every machine's cache.
-    folder = cache_folder() / "jars" / f"kafka-{version}-{hashlib.sha256(repr(artifacts).encode()).hexdigest()[:8]}"
+    folder = cache_folder() / "jars" / f"{name}-{hashlib.sha256(repr(artifacts).encode()).hexdigest()[:8]}"
     if folder.is_dir():
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        raise NoJars(f"Kafka {version} is not in {folder}, and there is no mvn on the PATH to download it")
+        raise NoJars(f"{name} is not in {folder}, and there is no mvn on the PATH to download it")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as name:
-        work = Path(name)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as temporary:
+        work = Path(temporary)
         (work / "pom.xml").write_text(_pom(artifacts), encoding="utf-8")
-        command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work / 'jars'}"]
+        command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={work / 'jars'}", *options]
         done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
-            raise NoJars(f"Maven could not download Kafka {version}: {(done.stdout + done.stderr)[-2000:]}")
+            raise NoJars(f"Maven could not download {name}: {(done.stdout + done.stderr)[-2000:]}")
         try:
             # Whole or not at all: another run may be downloading the same, or be interrupted.
             (work / "jars").rename(folder)

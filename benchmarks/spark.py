@@ -1,0 +1,237 @@
+"""Spark's own Kafka connector and ours in one session, on the same topics: ``python benchmarks/spark.py``.
+
+Needs PySpark of the version that ``realkafka.jars.SPARK`` names, since the connector's jars belong to that one, numpy,
+pyarrow and confluent-kafka. Both read everything, warm, in turns, several times over, and Spark throws the rows away.
+``--also PYTHON`` names a Python with a newer PySpark, on which ours alone reads the same topics afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+# A script's own folder comes first on the path, and nothing in it may be taken for another library's module.
+from clusters import ROOT, broker, environment, unique
+from columns import Data, write
+from floor import batch_sizes
+
+#: Seconds of every round, by case, mode and reader.
+Results = dict[str, dict[str, dict[str, list[float]]]]
+
+OFFICIAL, OURS = "Spark's connector", "thinconsumer"
+FORMATS = {OFFICIAL: "kafka", OURS: "thinconsumer"}
+#: Batches of 16 kB are the Java producer's default. Fewer records where they are large: ``share`` of ``--records``.
+CASES = {
+    case.name: case
+    for case in (
+        Data("lz4", 100, 100, 6, "lz4", 16384),
+        Data("plain", 100, 100, 1, "none", 16384),
+        Data("random", 50, 150, 6, "lz4", 16384),
+        Data("1k", 1000, 1000, 6, "none", 16384, share=0.3),
+        Data("1k-lz4", 1000, 1000, 6, "lz4", 16384, share=0.3),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Topic:
+    """A case as it was written."""
+
+    name: str
+    records: int
+    batch: int
+
+
+@contextmanager
+def session(memory: str) -> Iterator[tuple[Any, list[str]]]:
+    """Yield a session on two cores and who can read in it, with everything else as Spark's defaults have it."""
+    import pyspark
+    from pyspark.sql import SparkSession
+    from realkafka import jars
+
+    readers = [OFFICIAL, OURS] if pyspark.__version__ == jars.SPARK else [OURS]
+    os.environ.update(environment(), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
+    builder = SparkSession.builder.master("local[2]").appName("benchmark")
+    if OFFICIAL in readers:
+        builder = builder.config("spark.jars", ",".join(map(str, jars.connector_jars())))
+    with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as folder:
+        spark = (
+            builder.config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.memory", memory)
+            .config("spark.local.dir", folder)
+            .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
+            .getOrCreate()
+        )
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            yield spark, readers
+        finally:
+            spark.stop()
+
+
+def batch(spark: Any, reader: str, options: dict[str, str], topic: Topic) -> float:
+    """Read everything with ``spark.read``; return the seconds from ``load()`` to the last row."""
+    started = time.perf_counter()
+    frame = spark.read.format(FORMATS[reader]).options(**options).load()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - started
+
+
+def stream(spark: Any, reader: str, options: dict[str, str], topic: Topic) -> float:
+    """Read everything with a new stream of what is available now; return the seconds from ``load()`` to its end."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-checkpoint-") as folder:
+        started = time.perf_counter()
+        frame = spark.readStream.format(FORMATS[reader]).options(**options, startingOffsets="earliest").load()
+        writer = frame.writeStream.format("noop").option("checkpointLocation", folder).trigger(availableNow=True)
+        query = writer.start()
+        query.awaitTermination()
+        seconds = time.perf_counter() - started
+    check(reader, topic, sum(progress["numInputRows"] for progress in query.recentProgress))
+    return seconds
+
+
+MODES: dict[str, Callable[[Any, str, dict[str, str], Topic], float]] = {"batch": batch, "AvailableNow": stream}
+
+
+def check(reader: str, topic: Topic, rows: int) -> None:
+    """Fail if somebody read less than there is, or more."""
+    if rows != topic.records:
+        raise RuntimeError(f"{reader} read {rows:,} of {topic.records:,} records")
+
+
+def measure(bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namespace) -> Results:
+    """Let everybody read everything once, and count; then measure in turns."""
+    results: Results = {}
+    with session(arguments.memory) as (spark, readers):
+        for case, topic in topics.items():
+            options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic.name}
+            for reader in readers:
+                check(reader, topic, spark.read.format(FORMATS[reader]).options(**options).load().count())
+            for number in range(-1, arguments.rounds):
+                for mode in arguments.modes:
+                    for reader in readers if number % 2 else readers[::-1]:
+                        seconds = MODES[mode](spark, reader, options, topic)
+                        say(f"{case}, {mode}, round {number}: {reader} {seconds:.2f} s")
+                        if number >= 0:
+                            results.setdefault(case, {}).setdefault(mode, {}).setdefault(reader, []).append(seconds)
+    return results
+
+
+def prepare(cluster: Any, case: Data, records: int) -> Topic:
+    """Write a case's topic."""
+    name, count = unique(f"spark-{case.name}"), int(records * case.share)
+    cluster.create_topic(name, case.partitions, 1, {"compression.type": "producer"})
+    write(cluster.bootstrap, case, name, count)
+    inside, _ = batch_sizes(cluster.bootstrap, name, case.partitions)
+    say(f"{case.name}: {count:,} records, {inside} a batch")
+    return Topic(name, count, inside)
+
+
+def also(python: str, bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namespace) -> Results:
+    """Measure on another Python's PySpark."""
+    written = json.dumps({case: dataclasses.asdict(topic) for case, topic in topics.items()})
+    command = [python, __file__, "--bootstrap", bootstrap, "--written", written, "--rounds", str(arguments.rounds)]
+    command += ["--modes", ",".join(arguments.modes), "--memory", arguments.memory]
+    done = subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, timeout=900, check=True)
+    found: Results = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def version(python: str) -> str:
+    """Return the version of a Python's PySpark."""
+    command = [python, "-c", "import pyspark; print(pyspark.__version__)"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+
+def main() -> None:
+    """Write the topics, run the rounds, print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap", help="a cluster of one broker; without it one is started")
+    parser.add_argument("--records", type=int, default=3_000_000, help="of the small ones (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="after one that is not counted (default: %(default)s)")
+    names = functools.partial(str.split, sep=",")
+    parser.add_argument("--cases", type=names, default=list(CASES), help=f"of {', '.join(CASES)}")
+    parser.add_argument("--modes", type=names, default=list(MODES), help=f"of {', '.join(MODES)}")
+    parser.add_argument("--memory", default="2g", help="of Spark's virtual machine (default: %(default)s)")
+    parser.add_argument("--also", help="a Python whose PySpark is a newer one")
+    parser.add_argument("--written", type=json.loads, help=argparse.SUPPRESS)
+    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / f"spark-{int(time.time())}.json")
+    arguments = parser.parse_args()
+    if unknown := {*arguments.cases, *arguments.modes} - {*CASES, *MODES}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    if arguments.written:  # the other Python's part
+        topics = {case: Topic(**topic) for case, topic in arguments.written.items()}
+        print(json.dumps(measure(arguments.bootstrap, topics, arguments)))
+        return
+    with broker(arguments.bootstrap) as cluster:
+        topics = {case: prepare(cluster, CASES[case], arguments.records) for case in arguments.cases}
+        found = {version(sys.executable): measure(cluster.bootstrap, topics, arguments)}
+        if arguments.also:
+            found[version(arguments.also)] = also(arguments.also, cluster.bootstrap, topics, arguments)
+    print(report(found, topics, arguments))
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    written = {case: dataclasses.asdict(topic) for case, topic in topics.items()}
+    arguments.json.write_text(json.dumps({"topics": written, "seconds": found}, indent=1), encoding="utf-8")
+    say(f"all figures: {arguments.json}")
+
+
+def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argparse.Namespace) -> str:
+    """Return the tables as Markdown."""
+    lines = [
+        f"{arguments.rounds} rounds after a first one, local[2], {os.cpu_count()} cores, {platform.platform()}, "
+        f"Python {platform.python_version()}.",
+        "Medians of 1,000 rows/s (lowest to highest); the ratio is of the medians.",
+    ]
+    for pyspark, results in found.items():
+        readers = list(next(iter(next(iter(results.values())).values())))
+        ordered = [reader for reader in FORMATS if reader in readers]
+        ratio = " ratio |" if OFFICIAL in readers else ""
+        lines += ["", f"PySpark {pyspark}:", "", f"| | | {' | '.join(ordered)} |{ratio}"]
+        lines += ["|---" * (2 + len(ordered) + bool(ratio)) + "|"]
+        for case, modes in results.items():
+            for mode, rounds in modes.items():
+                cells = [describe(CASES[case], topics[case]), mode]
+                cells += [spread(topics[case], rounds[reader]) for reader in ordered]
+                if ratio:
+                    cells.append(f"{median(rounds[OFFICIAL]) / median(rounds[OURS]):.2f}")
+                lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def describe(case: Data, topic: Topic) -> str:
+    """Return a case in words."""
+    size = f"{case.smallest}" if case.smallest == case.largest else f"{case.smallest} to {case.largest}"
+    partitions = "one partition" if case.partitions == 1 else f"{case.partitions} partitions"
+    codec = "uncompressed" if case.codec == "none" else case.codec
+    return f"{topic.records:,} of {size} bytes, {topic.batch} a batch, {partitions}, {codec}"
+
+
+def spread(topic: Topic, seconds: list[float]) -> str:
+    """Return a cell."""
+    rates = [topic.records / each / 1000 for each in seconds]
+    return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f})"
+
+
+def say(line: str) -> None:
+    """Tell whoever waits."""
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
