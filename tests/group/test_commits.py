@@ -502,6 +502,17 @@ def test_unknown_member_in_a_rebalance_fails_the_commit_and_leaves_the_join_alon
     assert world.membership.identity == Identity("g", 5, "me")
 
 
+@pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
+def test_before_the_join_is_out_the_commits_answer_is_news(world, code):
+    """It may be due for long, and until it is answered records would be handed out that are another's by now."""
+    call = world.add((A, 7))
+    sent = world.one()
+    world.membership.rebalancing, world.membership.has_asked = True, False
+    world.answer(sent, code)
+    assert world.membership.told == [(code, Identity("g", 5, "me"))]
+    assert not world.membership.identity.is_member and not failure(call).retriable
+
+
 @pytest.mark.parametrize("code", [Code.ILLEGAL_GENERATION, Code.UNKNOWN_MEMBER_ID, Code.FENCED_INSTANCE_ID])
 def test_verdict_on_a_generation_that_is_over_changes_nothing(world, code):
     """The answer crossed the sync; the offset is stamped anew."""

@@ -403,7 +403,7 @@ class Commits:
         elif who is not None and who != stamp and who.member_id == stamp.member_id:
             # Said of a generation that we have left behind ourselves: stamped anew, if the partitions are still ours.
             self._again(entries, error, now)
-        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and standing.rebalancing:
+        elif who == stamp and error.code == Code.ILLEGAL_GENERATION and standing.is_asking:
             # All have joined, and our own answer is on its way: what is still ours then is stamped anew.
             standing.refused(stamp)
             self._again(entries, error, now)

@@ -167,6 +167,11 @@ class Group:
         """Whether a join or a sync is due or out: what is said of the old generation may not be taken."""
         return self.member.rebalancing
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a join or a sync is out, whose answer tells what has become of us."""
+        return self.member.is_asking
+
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
         """Take what the coordinator said to a commit: we are not who we thought we are."""
         self.member.expelled(error, identity, now)

@@ -32,6 +32,11 @@ class Membership(Protocol):
         """Whether a JoinGroup or SyncGroup is due or out; over when the sync has been answered."""
         ...
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a JoinGroup or SyncGroup is out, whose answer tells what has become of us."""
+        ...
+
     def owns(self, tp: TopicPartition) -> bool:
         """Return whether the partition is still ours after the rebalance that is just over."""
         ...
@@ -74,6 +79,11 @@ class Standing:
     def rebalancing(self) -> bool:
         """Whether a rebalance is on for us."""
         return self._membership is not None and self._membership.is_member and self._membership.rebalancing
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a rebalance is on, and the coordinator has been asked to let us take part."""
+        return self.rebalancing and self._membership is not None and self._membership.is_asking
 
     @property
     def held(self) -> bool:

@@ -75,7 +75,8 @@ def test_nobody_waits_longer_for_an_answer_than_the_session_lasts(options):
 
 def test_attendance_counts_from_call_to_call_and_poll_to_poll(options):
     attendance = Attendance(options)
-    assert attendance.overdue_at() == NEVER
+    assert attendance.overdue_at() == NEVER and attendance.away(5.0) == 0.0
     assert [attendance.attended(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
     attendance.polled(20.0)
     assert attendance.polled_at == 20.0 and attendance.overdue_at() == 80.0
+    assert attendance.away(23.5) == 3.5

@@ -11,6 +11,7 @@ from thinconsumer.group.classic.states import MemberState
 from thinconsumer.group.identity import Identity
 from thinconsumer.link.request import Answer
 from thinconsumer.wire.error_codes import Code, to_error
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest
 from thinconsumer.wire.leave_group import LeaveGroupRequest
@@ -18,7 +19,7 @@ from thinconsumer.wire.sync_group import SyncGroupRequest
 
 S = MemberState
 WHOLE = ["prepare", "protocols", "take", "revoke", "install"]
-SILENCE = "silence"
+SILENCE, RESET = "silence", "reset"
 
 
 # -- users' code that raises
@@ -293,6 +294,45 @@ def test_while_a_join_is_running_it_will_tell(world, state):
     world.turn()
     world.member.expelled(to_error(Code.ILLEGAL_GENERATION), world.member.identity, world.now)
     assert world.member.state is state and world.member.rebalancing
+
+
+@pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
+def test_while_a_join_is_only_due_what_a_commit_is_told_counts(world, code):
+    """The coordinator may be out of reach for long, for joins at least; what we have is somebody else's by then."""
+    world.join()
+    before = world.member.identity
+    world.script.always[JoinGroupRequest] = RESET
+    world.script.always[FindCoordinatorRequest] = SILENCE
+    world.member.request_rejoin("again")
+    world.turn()
+    assert world.member.state is S.PREPARING_REBALANCE and not world.member.is_asking
+    world.role.take_calls()
+    world.member.expelled(to_error(Code.REBALANCE_IN_PROGRESS), before, world.now)
+    assert world.member.identity == before
+    world.member.expelled(to_error(code), before, world.now)
+    world.turn()
+    assert world.role.calls == ["lose"] and not world.member.identity.is_member
+    world.heal()
+    world.run(60.0, until=lambda: world.member.state is S.STABLE)
+    last = world.sent(JoinGroupRequest)[-1]
+    assert last.member_id == ("m2" if code == Code.UNKNOWN_MEMBER_ID else "m1")
+    assert world.member.state is S.STABLE
+
+
+def test_a_join_that_waits_for_its_connection_is_taken_back_by_what_a_commit_is_told(world):
+    """It would be said by somebody who is no more."""
+    world.join()
+    world.member.request_rejoin("again")
+    while not world.open:
+        world.step()
+        world.member.work(world.now)
+    [join] = world.open
+    assert world.member.state is S.PREPARING_REBALANCE and not world.member.is_asking
+    world.member.expelled(to_error(Code.UNKNOWN_MEMBER_ID), world.member.identity, world.now)
+    assert "abandoned" in str(world.write(join))
+    world.turn()
+    assert world.member.state is S.STABLE and world.member.identity == Identity("g", 2, "m2")
+    assert [message.member_id for message in world.sent(JoinGroupRequest)][2:] == ["", "m2"]
 
 
 def test_other_errors_of_commits_say_nothing_of_us(world):

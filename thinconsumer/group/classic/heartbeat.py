@@ -79,6 +79,10 @@ class Attendance:
         """Note a call of ``poll``."""
         self.polled_at = now
 
+    def away(self, now: float) -> float:
+        """Return how many seconds ``poll`` has not been called for; none before the first."""
+        return 0.0 if self.polled_at is None else now - self.polled_at
+
     def overdue_at(self) -> float:
         """Return when ``poll`` will have been due; never, before the first."""
         return NEVER if self.polled_at is None else self.polled_at + self._poll_interval

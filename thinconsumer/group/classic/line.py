@@ -42,6 +42,7 @@ class Line:
         self.beats = Heartbeats(settings, random)
         self.out: Request | None = None  #: The JoinGroup or SyncGroup that is unanswered.
         self.out_at = 0.0
+        self._is_written = False  #: Whether that has left; else it waits for its connection.
         self.farewell: Farewell | None = None
         self.drops: list[Target] = []
 
@@ -49,6 +50,11 @@ class Line:
     def is_open(self) -> bool:
         """Whether there is a coordinator, and nothing out that must not be followed."""
         return self.out is None and self._coordinator.target(MEMBERSHIP) is not None
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a JoinGroup or SyncGroup is on its way, or with the coordinator."""
+        return self.out is not None and self._is_written
 
     # -- saying
 
@@ -84,6 +90,7 @@ class Line:
             return None
         self.out = self._request(api, who, message, now + patience, held)
         self.out_at = now
+        self._is_written = False
         return self.out
 
     def beat(self, who: Callable[[], Identity], now: float) -> Request | None:
@@ -105,6 +112,7 @@ class Line:
         def build(version: int) -> Message:
             if request is not self.out and request is not self.beats.out:
                 raise IllegalStateError("this request was abandoned before it was written")
+            self._is_written = self._is_written or request is self.out
             return message()
 
         lowest = requests.lowest_version(api, who)
@@ -157,6 +165,12 @@ class Line:
         return NEVER if self.farewell is None else self.farewell.wake_at(self._coordinator.target(MEMBERSHIP))
 
     # -- not waiting any more
+
+    def take_back(self) -> None:
+        """Do not say what has not been said yet: who says it is nobody now. Nor wait for the heartbeat that is out."""
+        self.beats.forget()
+        if self.out is not None and not self._is_written:
+            self.out = None
 
     def hang_up(self) -> None:
         """Wait no longer for what is parked: its connection is of no use before that is answered."""

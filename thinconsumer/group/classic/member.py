@@ -52,7 +52,7 @@ _BEATING = frozenset(
         _S.STABLE,
     }
 )
-#: Where a join or a sync is due or out: it will tell what has become of us, whatever others say.
+#: Where a join or a sync is due or out.
 _JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
 #: Where a heartbeat that is answered well shows that the generation holds, and not only its predecessor.
 _PROVEN = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
@@ -76,8 +76,7 @@ class ClassicMember:
         self._coordinator = coordinator
         self._troubles = Troubles(settings, identity.group_id, random)
         self._line = Line(self.asker, settings, coordinator, random)
-        self._attendance = Attendance(settings)
-        self._round = Round("", 0.0)
+        self._attendance, self._round = Attendance(settings), Round("", 0.0)
         self._rejoin: str | None = None  #: Why to join again as soon as this round is over.
         self._resubscribe: str | None = None  #: Why to join again as soon as we have left.
         self._awaits_poll = False
@@ -109,6 +108,11 @@ class ClassicMember:
     def rebalancing(self) -> bool:
         """Whether a join or a sync is due or out, so that what is said of the old generation may not be taken."""
         return self.state in _JOINING
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a join or a sync has left us: its answer tells what has become of us, whatever others hear."""
+        return self._line.is_asking
 
     @property
     def leads(self) -> bool:
@@ -184,14 +188,15 @@ class ClassicMember:
         log.warning("group %s: %s: asking whether we are still a member", self.identity.group_id, self.held)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Take what the coordinator said to somebody else of us, while we were ``identity``.
+        """Take what the coordinator said to somebody else of us, while we were ``identity``; in vain unless we still are.
 
-        Ignored unless we still are, and while a join is running: its answer tells the same, and more.
+        Nor does it matter while a join is out: its answer tells the same, and more. One that has not left yet may wait
+        for a connection, or a coordinator, for long, and we would hand out what is another's meanwhile.
         """
-        if identity != self.identity or not identity.is_member or self.state in _JOINING:
+        if identity != self.identity or not identity.is_member or self.is_asking:
             return
         verdict = of_code(error.code) if isinstance(error, BrokerResponseError) else Verdict.AGAIN
-        if verdict is Verdict.REBALANCING:
+        if verdict is Verdict.REBALANCING and self.state not in _JOINING:
             self._rejoin = self._rejoin or "the group is rebalancing"
         elif verdict in EXPULSIONS:
             self._troubles.note(verdict, error, OffsetCommitRequest)
@@ -308,9 +313,8 @@ class ClassicMember:
 
     def _forget_group(self, now: float) -> None:
         """Leave, since the user is busy with something else; the next poll joins again."""
-        polled_at = self._attendance.polled_at
-        away = now - (now if polled_at is None else polled_at)
-        why = f"{away:.1f} s between polls, max_poll_interval_ms={self._settings.max_poll_interval_ms}"
+        limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
+        why = f"{self._attendance.away(now):.1f} s between polls, {limit}"
         log.warning("group %s: %s: leaving the group until the next poll", self.identity.group_id, why)
         if self.identity.group_instance_id is None:
             self._line.say_goodbye(self.identity, why, now)
@@ -322,7 +326,7 @@ class ClassicMember:
         group_id = self.identity.group_id
         said = said or self.held is not None or not self.identity.is_member
         self.identity = self.identity.behind() if verdict is Verdict.BEHIND else self.identity.lost()
-        self._line.beats.forget()
+        self._line.take_back()
         self._expulsion = self.held = str(error)
         self.stats.expulsions += 1
         if verdict is not Verdict.FATAL:
