@@ -188,7 +188,7 @@ class ClassicMember:
         log.warning("group %s: %s: asking whether we are still a member", self.identity.group_id, self.held)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Take what the coordinator said to somebody else of us, while we were ``identity``; in vain unless we still are.
+        """Take what the coordinator said to somebody else of us, while we were ``identity``: in vain if we are not now.
 
         Nor does it matter while a join is out: its answer tells the same, and more. One that has not left yet may wait
         for a connection, or a coordinator, for long, and we would hand out what is another's meanwhile.
