@@ -31,7 +31,7 @@ class Cluster:
         return parse({"kafka.bootstrap.servers": ",".join(self.scripted.bootstrap_servers), **named, **given})
 
     def lookup(self, **given) -> Lookup:
-        return Lookup(self.options(**given), connect=self.connect, sleep=self.sleep)
+        return Lookup(self.options(**given), connect=self.connect, sleep=self.sleep, clock=self.scripted.clock.now)
 
     def sleep(self, seconds) -> None:
         self.slept.append(seconds)

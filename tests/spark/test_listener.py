@@ -54,11 +54,13 @@ def test_only_partitions_that_the_options_choose_are_meant(chosen, read):
 class Committed:
     """In the place of a lookup: what was committed."""
 
-    def __init__(self):
+    def __init__(self, works=True):
         self.commits = []
+        self.works = works
 
-    def commit(self, group, offsets):
+    def commit(self, group, offsets, *, last=False):
         self.commits.append((group, dict(offsets)))
+        return self.works or last
 
     def close(self):
         self.commits.append("closed")
@@ -81,6 +83,18 @@ def test_commits_are_few_and_the_last_one_is_not_left_out():
     listener.onQueryTerminated(SimpleNamespace(id="id-1"))
     assert lookup.commits[1:] == [("g", {T0: 4}), ("g", {T0: 5}), ("g", {T0: 6}), "closed"]
     assert [lag.total for lag in lags] == [8, 7, 6, 5, 4, 3]
+
+
+def test_what_was_not_committed_is_kept_for_the_next_time_and_no_longer_than_the_query():
+    now, lookup = [100.0], Committed(works=False)
+    options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "commitGroup": "g"}
+    listener = KafkaListener(options, lambda lag: None, lookup=lookup, clock=lambda: now[0])
+    listener.take(report({"t": {"0": 1}}, {}))
+    listener.onQueryIdle(SimpleNamespace(id="id-1"))
+    listener.take(report({"t": {"1": 2}}, {}))
+    listener.onQueryTerminated(SimpleNamespace(id="id-1"))
+    listener.onQueryIdle(SimpleNamespace(id="id-1"))
+    assert lookup.commits == [("g", {T0: 1}), ("g", {T0: 1}), ("g", {T0: 1, T1: 2}), "closed"]
 
 
 def test_without_a_group_nothing_is_committed(caplog):

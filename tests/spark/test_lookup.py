@@ -13,6 +13,7 @@ from thinconsumer import (
     UnknownTopicOrPartitionError,
 )
 from thinconsumer.records.builder import NewRecord
+from thinconsumer.spark.lookup import COMMIT_PAUSE_S
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -42,6 +43,17 @@ def test_topic_that_is_gone_is_left_out_only_after_asking_again(cluster):
     c = cluster()
     assert c.lookup(subscribe="t,gone").partitions(known={TopicPartition("gone", 0): 3}) == [T0, T1]
     assert c.slept == [1.0, 1.0]
+
+
+def test_partition_that_does_not_exist_is_named_at_once(cluster):
+    """Its offsets have no leader to be asked of: that would take three minutes, and say that nobody had answered."""
+    c = cluster()
+    chosen = {"assign": '{"t":[0,7],"nope":[1]}'}
+    begun = c.scripted.clock.now()
+    with pytest.raises(UnknownTopicOrPartitionError, match="no partition nope-1, t-7.*correct the option assign"):
+        c.lookup(**chosen).partitions()
+    assert c.scripted.clock.now() - begun < 5
+    assert c.lookup(**chosen).partitions(known={T0: 1}) == [T0]
 
 
 def test_all_offsets_are_one_round_trip(cluster):
@@ -102,6 +114,18 @@ def test_sizes_are_those_of_the_first_records_of_the_largest_ranges(cluster):
     assert lookup.earliest([T0]) == {T0: 0}
 
 
+def test_sizes_that_cannot_be_looked_at_are_none_and_no_error(cluster, caplog):
+    """What was deleted, for one: whether that is an error is for failOnDataLoss to say, and not here."""
+    c = cluster()
+    c.append(b"a")
+    c.append(b"b")
+    c.scripted.partition("t", 0).delete_before(1)
+    lookup = c.lookup()
+    assert lookup.sizes({T0: 0}, {T0: 2}) == []
+    assert "no records could be looked at" in caplog.text
+    assert (lookup.sizes({T0: 1}, {T0: 2}), c.slept) == ([(1, 1)], [])
+
+
 def test_committed_offsets_and_commits_are_a_groups(cluster):
     """Against the broker's own code, which keeps groups."""
     from thinconsumer import Consumer
@@ -123,7 +147,20 @@ def test_committed_offsets_and_commits_are_a_groups(cluster):
     lookup.close()
 
 
-def test_commit_that_fails_is_told_and_nothing_more(cluster, caplog):
+def test_commit_that_fails_is_told_and_costs_time_now_and_then_only(cluster, caplog):
+    """A stream that waits for it in every micro-batch would be ten times as slow while a coordinator is away."""
     c = cluster()
-    c.lookup(**{"kafka.default.api.timeout.ms": "200"}).commit("g", {T0: 7})
+    lookup = c.lookup(**{"kafka.default.api.timeout.ms": "200"})
+    lookup.partitions()
+    assert not lookup.commit("g", {T0: 7})
     assert "were not committed for group 'g', which the query does not need" in caplog.text
+    before = c.scripted.clock.now()
+    assert not lookup.commit("g", {T0: 8})
+    assert (c.scripted.clock.now(), len(c.made)) == (before, 2)
+    assert not lookup.commit("g", {T0: 9}, last=True)
+    assert len(c.made) == 3
+    c.scripted.clock.advance(COMMIT_PAUSE_S)
+    assert not lookup.commit("g", {T0: 9})
+    assert len(c.made) == 4
+    assert lookup.partitions() == [T0, T1]  # the other questions have kept their connections
+    assert len(c.made) == 4

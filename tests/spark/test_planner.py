@@ -113,7 +113,7 @@ def test_batch_tells_exactly_what_lies_outside_of_the_log(start, until, ranges, 
         ({A: 5}, {A: 2}, {A: 0}, [], [(A, 2, 5)]),
         ({A: 5}, {A: 9}, {A: 7}, [span(A, 7, 9)], [(A, 5, 7)]),
         ({A: 5}, {A: 9}, {A: 30}, [], [(A, 5, 9)]),
-        ({A: 5}, {A: 9}, {}, [span(A, 5, 9)], []),
+        ({A: 5, B: 1}, {A: 9, B: 1}, {}, [], [(A, 5, 9)]),
     ],
 )
 def test_micro_batch_reads_new_partitions_from_their_start_and_tells_what_is_lost(start, end, earliest, ranges, losses):

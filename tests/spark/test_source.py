@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,7 @@ from thinconsumer.spark.planner import DataLossError
 from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader, KafkaDataSource, spark_schema
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
+from thinconsumer.wire.metadata import MetadataRequest
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SCHEMA = spark_schema(include_headers=False)
@@ -224,6 +226,52 @@ def test_bytes_per_trigger_are_estimated(cluster):
     assert query.trigger() == [("t", 0, 100, 200)]
 
 
+def test_bytes_per_trigger_do_not_fail_where_records_were_deleted(cluster):
+    c = cluster({"t": 1})
+    c.append(*[b"v"] * 10)
+    c.append(*[b"v"] * 10)
+    c.scripted.partition("t", 0).delete_before(10)
+    query = Query(c, maxBytesPerTrigger="1m", failOnDataLoss="false")
+    query.at = '{"t": {"0": 3}}'
+    assert query.trigger() == [("t", 0, 10, 20)]
+
+
+TIMES = {"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "latest"}
+
+
+def asked(cluster):
+    """Return how many ListOffsets each broker got, and how many Metadata all of them, since this was last asked."""
+    found = [len([r for r in one.requests if r.api is ListOffsetsRequest]) for one in cluster.scripted.brokers.values()]
+    metadata = len(cluster.requests(MetadataRequest))
+    for one in cluster.scripted.brokers.values():
+        one.requests.clear()
+    return found, metadata
+
+
+@pytest.mark.parametrize(("given", "times"), [({}, 2), ({**TIMES, "endingTimestamp": "9"}, 4)])
+def test_thousand_partitions_are_one_request_to_each_broker_for_each_time(cluster, given, times):
+    """Of a batch: where logs begin, where they end, and each time that is asked for."""
+    c = cluster({"t": 1000}, node_ids=(1, 2, 3))
+    c.append(b"v", partition=999)
+    KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()
+    assert asked(c) == ([times] * 3, 2)  # the second one names the brokers
+
+
+@pytest.mark.parametrize(("given", "times"), [({}, 2), ({"startingOffsets": "latest"}, 2), (TIMES, 3)])
+def test_thousand_partitions_of_a_stream_are_one_request_to_each_broker_for_each_time(cluster, given, times):
+    c = cluster({"t": 1000}, node_ids=(1, 2, 3))
+    query = Query(c, maxOffsetsPerTrigger="1000000", **given)
+    end = query.reader.latestOffset({}, query.limit)
+    assert asked(c) == ([times] * 3, 2)
+    assert query.reader.latestOffset(end, query.limit) == end
+    assert asked(c) == ([1] * 3, 1)  # a trigger that finds nothing: where logs end, and which there are
+    for number in range(1000):
+        c.append(b"v", partition=number)
+    later = query.reader.latestOffset(end, query.limit)
+    assert len(query.reader.partitions(end, later)) == 1000
+    assert asked(c) == ([2] * 3, 2)  # one that finds some: where logs begin, too
+
+
 def test_partition_added_is_read_from_its_start(cluster):
     c = cluster({"t": 1})
     c.append(b"a")
@@ -254,6 +302,40 @@ def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(cluster, 
             pass
         assert found == [("t", 0, 10, 11)]
         assert "t-0 [3, 5): deleted" in caplog.text
+
+
+@pytest.mark.parametrize("given", [{"subscribe": "t,u"}, {"assign": '{"t":[0],"u":[0]}'}])
+def test_topic_deleted_before_its_batch_was_read_is_lost_data_and_no_task_waits_for_it(cluster, caplog, given):
+    c = cluster({"t": 1, "u": 1})
+    c.append(b"v")
+    c.append(b"v", topic="u")
+    start, end = {"t": {"0": 0}, "u": {"0": 0}}, {"t": {"0": 1}, "u": {"0": 1}}
+    c.scripted.topics.by_name.pop("u")
+    with pytest.raises(DataLossError, match=r"u-0 \[0, 1\): the partition is gone"):
+        Query(c, **given).reader.partitions(start, end)
+    query = Query(c, failOnDataLoss="false", **given)
+    assert ranges(query.reader.partitions(start, end)) == [("t", 0, 0, 1)]
+    assert "u-0 [0, 1): the partition is gone" in caplog.text
+
+
+def test_topic_that_was_made_anew_has_gone_back(cluster, caplog):
+    """Offsets alone tell that it is another topic; what it has already is passed over, and what comes is read."""
+    c = cluster({"t": 1})
+    c.append(*[b"v"] * 10)
+    log = {}
+    for fails in ("true", "false"):
+        log[fails] = Query(c, failOnDataLoss=fails)
+        log[fails].trigger()
+    c.scripted.topics.remove("t")
+    c.scripted.topics.add("t", 1)
+    c.append(*[b"w"] * 3)
+    words = r"t-0 [3, 10): the log ended at 10 once and now at 3"
+    with pytest.raises(DataLossError, match=re.escape(words)):
+        log["true"].trigger()
+    assert log["false"].trigger() == []
+    assert words in caplog.text
+    c.append(b"w")
+    assert log["false"].trigger() == [("t", 0, 3, 4)]
 
 
 def test_deleted_topic_is_lost_data(cluster):

@@ -78,8 +78,10 @@ class KafkaListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:
         """Commit what is left."""
-        self._commit(str(event.id), now=True)
-        self._next.pop(str(event.id), None)
+        query = str(event.id)
+        self._commit(query, now=True, last=True)
+        self._next.pop(query, None)
+        self._due.pop(query, None)
         if self._lookup is not None and not self._due:
             self._lookup.close()
 
@@ -91,14 +93,14 @@ class KafkaListener(StreamingQueryListener):
             self._due.setdefault(progress["id"], {}).update(read_of(progress, selection))
             self._commit(progress["id"], now=False)
 
-    def _commit(self, query: str, *, now: bool) -> None:
+    def _commit(self, query: str, *, now: bool, last: bool = False) -> None:
         offsets, group = self._due.get(query), None if self._options is None else self._options.commit_group
         if not offsets or group is None or self._lookup is None:
             return
         if now or self._clock() >= self._next.get(query, float("-inf")):
-            del self._due[query]
             self._next[query] = self._clock() + COMMIT_EVERY_S
-            self._lookup.commit(group, offsets)
+            if self._lookup.commit(group, offsets, last=last):
+                del self._due[query]
 
 
 def read_of(progress: Mapping[str, Any], selection: Selection | None = None) -> Offsets:

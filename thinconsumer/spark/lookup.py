@@ -29,8 +29,10 @@ SAMPLED_PARTITIONS = 8
 SAMPLED_RECORDS = 200
 SAMPLED_BYTES = 65_536
 SAMPLING_MS = 2000
-#: A commit is a courtesy: no query waits for it longer than this.
+#: A commit is a courtesy: no query waits for it longer than this, ...
 COMMIT_MS = 10_000
+#: ... and not in every micro-batch while it does not work; seconds.
+COMMIT_PAUSE_S = 60.0
 
 
 class Lookup:
@@ -42,16 +44,19 @@ class Lookup:
         *,
         connect: Connect = Consumer.from_config,
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
         self._connect = connect
         self._sleep = sleep
+        self._clock = clock
+        self._commit_at: dict[str, float] = {}  #: When to try again to commit for a group.
         self._consumer: Consumer[Any, Any] | None = None
         #: For groups' offsets, by group. None of them is ever a member.
         self._groups: dict[str, Consumer[Any, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_consumer": None, "_groups": {}}
+        return {**self.__dict__, "_consumer": None, "_groups": {}, "_commit_at": {}}
 
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> list[TopicPartition]:
         """Return the partitions that the options choose, in order.
@@ -60,7 +65,7 @@ class Lookup:
         asking as often as may be. One broker that has not heard of it yet would have all of it read once more.
 
         Raises:
-            UnknownTopicOrPartitionError: a topic that is named does not exist.
+            UnknownTopicOrPartitionError: a topic or a partition that is named does not exist.
         """
         try:
             return self._again(lambda consumer: choose(self._options.selection, consumer))
@@ -100,21 +105,37 @@ class Lookup:
 
         return self._again(ask) if wanted else {}
 
-    def commit(self, group: str, offsets: Offsets) -> None:
-        """Commit for a group, so that tools see how far a stream is. What goes wrong is told and nothing more."""
+    def commit(self, group: str, offsets: Offsets, *, last: bool = False) -> bool:
+        """Commit for a group, so that tools see how far a stream is; return whether that was done.
+
+        What goes wrong is told and nothing more. After that nothing is tried for a while, but for the ``last`` one.
+        """
         if not offsets:
-            return
+            return True
+        if not last and self._clock() < self._commit_at.get(group, float("-inf")):
+            return False
         try:
             self._of_group(group).commit(offsets, COMMIT_MS)
         except KafkaError as error:
-            self.close()
+            self._commit_at[group] = self._clock() + COMMIT_PAUSE_S
+            if group in self._groups:
+                self._groups.pop(group).close(autocommit=False, timeout_ms=0)
             log.warning("offsets were not committed for group %r, which the query does not need: %s", group, error)
+            return False
+        return True
 
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-        """Return (offsets, bytes of key, value and headers) of a few records at the beginning of the largest ranges."""
+        """Return (offsets, bytes of key, value and headers) of a few records at the beginning of the largest ranges.
+
+        Nothing, if they cannot be read. Whoever has to read them says why, and knows whether that is an error.
+        """
         largest = sorted(end, key=lambda tp: start.get(tp, 0) - end[tp])[:SAMPLED_PARTITIONS]
         begins = {tp: start[tp] for tp in largest if tp in start and start[tp] < end[tp]}
-        return self._again(lambda consumer: sample(consumer, begins, end)) if begins else []
+        try:
+            return self._again(lambda consumer: sample(consumer, begins, end), attempts=1) if begins else []
+        except KafkaError as error:
+            log.warning("no records could be looked at to learn how large they are: %s", error)
+            return []
 
     def close(self) -> None:
         """Hang up; what comes later connects again."""
@@ -131,9 +152,10 @@ class Lookup:
             self._groups[group] = self._connect(consumer_config(self._options.kafka, **ours))
         return self._groups[group]
 
-    def _again(self, ask: Callable[[Consumer[Any, Any]], T]) -> T:
+    def _again(self, ask: Callable[[Consumer[Any, Any]], T], attempts: int | None = None) -> T:
         """Ask until there is an answer, as often as the options allow."""
-        for attempt in range(1, self._options.fetch_offset_num_retries + 1):
+        attempts = self._options.fetch_offset_num_retries if attempts is None else attempts
+        for attempt in range(1, attempts + 1):
             try:
                 if self._consumer is None:
                     ours = {"auto.offset.reset": "none", "max.partition.fetch.bytes": str(SAMPLED_BYTES)}
@@ -142,7 +164,7 @@ class Lookup:
             except KafkaError as error:
                 self.close()
                 final = isinstance(error, (AuthorizationError, IllegalArgumentError))
-                if final or attempt == self._options.fetch_offset_num_retries:
+                if final or attempt == attempts:
                     raise
                 log.warning("attempt %d to get offsets from Kafka failed: %s", attempt, error)
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
@@ -152,22 +174,31 @@ class Lookup:
 def choose(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool = False) -> list[TopicPartition]:
     """Return the partitions that a selection means on this cluster, in order."""
     if isinstance(selection, Assigned):
-        return list(selection.partitions)
+        # Asking a leader for what has none would take until the time is over, and would not say which one it is.
+        there = partitions_of(consumer, sorted({tp.topic for tp in selection.partitions}))
+        chosen = [tp for tp in selection.partitions if tp.partition in there.get(tp.topic, ())]
+        if len(chosen) < len(selection.partitions) and not missing_ok:
+            raise _unknown(f"partition {show(set(selection.partitions) - set(chosen))}", "assign", "it")
+        return chosen
     if isinstance(selection, Topics):
         found = partitions_of(consumer, selection.names)
         missing = [name for name in selection.names if not found.get(name)]
         if missing and not missing_ok:
-            raise UnknownTopicOrPartitionError(
-                f"no topic {', '.join(map(repr, missing))} on this cluster, or it may not be seen: correct the option "
-                "subscribe, create the topic, or grant DESCRIBE on it",
-                code=3,
-                name="UNKNOWN_TOPIC_OR_PARTITION",
-                retriable=True,
-            )
+            raise _unknown(f"topic {', '.join(map(repr, missing))}", "subscribe", "the topic")
     else:
         everything = partitions_of(consumer, None)
         found = {name: numbers for name, numbers in everything.items() if selection.pattern.fullmatch(name)}
     return [TopicPartition(name, number) for name in sorted(found) for number in found[name]]
+
+
+def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
+    return UnknownTopicOrPartitionError(
+        f"no {what} on this cluster, or it may not be seen: correct the option {option}, create {it}, or grant "
+        "DESCRIBE on it",
+        code=3,
+        name="UNKNOWN_TOPIC_OR_PARTITION",
+        retriable=True,
+    )
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:

@@ -194,9 +194,13 @@ def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartit
             if low > 0:
                 losses.append(Loss(tp, 0, low, f"a new partition whose log begins at {low} already"))
             first = low
+        elif low is None:
+            if until > first:
+                losses.append(Loss(tp, first, until, "the partition is gone"))
+            continue
         elif until < first:
             losses.append(Loss(tp, until, first, f"the log ended at {first} once and now at {until}"))
-        elif low is not None and first < min(low, until):
+        elif first < min(low, until):
             losses.append(Loss(tp, first, min(low, until), f"deleted; the log begins at {low}"))
             first = low
         ranges.append(OffsetRange(tp.topic, tp.partition, first, until))

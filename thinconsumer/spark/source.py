@@ -239,9 +239,10 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         begin: Offsets
         if start:
             begin, first = from_json(start), None
+            latest = self._find_latest(begin)
         else:
-            begin = first = self._begin()
-        latest = self._find_latest(begin)
+            begin, latest = self._begin()
+            first = begin
         end = self._limited(begin, latest, limit)
         if first is not None:
             self._seen = first_end(first, end)
@@ -276,22 +277,26 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
 
     # -- inside
 
-    def _begin(self) -> Offsets:
+    def _begin(self) -> tuple[Offsets, Offsets]:
+        """Return where a new stream begins, and where logs end: both are known from one round trip."""
         starting = self._options.start_of_stream()
         (facts,) = self._facts(starting)
         found = starts(starting, facts, no_match_is_latest=self._options.no_match_is_latest)
         if isinstance(starting, (AtOffsets, Committed)):
             self._judge(plan_batch(found, facts.latest, facts))
             found = {tp: min(max(offset, facts.earliest[tp]), facts.latest[tp]) for tp, offset in found.items()}
-        return found
+        return found, self._noted(dict(facts.latest))
 
     def _find_latest(self, begin: Offsets) -> Offsets:
-        if self._target is None:
-            found = self._lookup.latest(self._lookup.partitions(known=begin), begin)
-            if self._has_target:
-                self._target = found
-            self._latest = found
-        return self._latest if self._target is None else self._target  # type: ignore[return-value]
+        if self._target is not None:
+            return self._target
+        return self._noted(self._lookup.latest(self._lookup.partitions(known=begin), begin))
+
+    def _noted(self, latest: Offsets) -> Offsets:
+        self._latest = latest
+        if self._has_target:
+            self._target = latest
+        return latest
 
     def _limited(self, begin: Offsets, latest: Offsets, bound: Any) -> Offsets:
         options = self._options
