@@ -126,7 +126,12 @@ def sim():
 
 
 @pytest.fixture
-def driver(sim, heard):
+def dialled():
+    return []
+
+
+@pytest.fixture
+def driver(sim, heard, dialled):
     return MemberDriver(
         sim.world,
         sim.network,
@@ -134,6 +139,7 @@ def driver(sim, heard):
         lambda line, sent, before: heard.append(("said", line)),
         lambda line, sent, response: heard.append(("learned", line, response.error_code)),
         lambda line: heard.append(("closed", line)),
+        lambda line, host, port: dialled.append((line, host, port)),
     )
 
 
@@ -159,7 +165,7 @@ def test_a_driver_listens_in_and_tells_after_the_step(sim, driver, heard):
     assert len(heard) == 3
 
 
-def test_each_connection_has_a_number_and_tells_of_its_end(sim, driver, heard):
+def test_each_connection_has_a_number_and_tells_of_its_end(sim, driver, heard, dialled):
     sim.run_for(1)
     streams = [FakeStream(), FakeStream()]
     address = Address(2, ("10.0.0.1", 9092))
@@ -168,3 +174,4 @@ def test_each_connection_has_a_number_and_tells_of_its_end(sim, driver, heard):
     for _ in range(4):
         step(driver, sim, FakeEndpoint())
     assert heard == [("closed", 1), ("closed", 2)] and driver.streams == []
+    assert dialled == [(1, "kafka1", 9092), (2, "kafka1", 9092)]

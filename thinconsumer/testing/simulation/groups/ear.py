@@ -56,6 +56,8 @@ class Sent(NamedTuple):
 Said = Callable[[int, Sent, Sequence[Sent]], None]
 #: Told of a connection's number, a request and the answer that has come.
 Learned = Callable[[int, Sent, Message], None]
+#: Told of a new connection's number, and of the host and port that it goes to.
+Dialled = Callable[[int, str, int], None]
 
 
 class Ear:
@@ -155,8 +157,10 @@ class MemberDriver(SimDriver):
         said: Said,
         learned: Learned,
         closed: Callable[[int], None],
+        dialled: Dialled,
     ) -> None:
         super().__init__(world, network, name)
+        self._dialled = dialled
         self._said = said
         self._learned = learned
         self._closed = closed
@@ -185,6 +189,7 @@ class MemberDriver(SimDriver):
             return
         self._numbers += 1
         ear = Ear(command.stream, self._numbers, self._said, self._hear, self._end)
+        self._dialled(self._numbers, command.host, command.address.sockaddr[1])
         self._connections[id(command.stream)] = self.network.dial(Dial(ear, command.host, command.address), self)
 
     def _hear(self, line: int, sent: Sent, response: Message) -> None:

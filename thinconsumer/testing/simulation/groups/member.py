@@ -461,7 +461,9 @@ class MemberActor(Actor):
                 self.panel.tell("attended", member)
 
     def _new_driver(self) -> MemberDriver:
-        return MemberDriver(self.world, self._network, self.name, self._said, self._learned, self._cut_off)
+        return MemberDriver(
+            self.world, self._network, self.name, self._said, self._learned, self._cut_off, self._dialled
+        )
 
     # -- what passes at its sockets
 
@@ -473,6 +475,9 @@ class MemberActor(Actor):
     def _learned(self, line: int, sent: Sent, response: Message) -> None:
         self.note("learns", "%s on %d: %s", type(response).__name__, line, _brief(response))
         self.panel.tell("learned", self.member, line, sent, response)
+
+    def _dialled(self, line: int, host: str, port: int) -> None:
+        self.panel.tell("dialled", self.member, line, host, port)
 
     def _cut_off(self, line: int) -> None:
         self.panel.tell("cut_off", self.member, line)

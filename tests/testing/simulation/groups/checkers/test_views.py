@@ -64,6 +64,43 @@ def test_in_a_rebalance_a_commits_word_need_not_be_believed(room, ann, view):
     assert not view.may_forget
 
 
+@pytest.mark.parametrize(
+    ("named", "when", "believed"),
+    [
+        (("b", 9092), "after", False),
+        (("a", 9093), "after", False),
+        (("a", 9092), "after", True),
+        (("b", 9092), "before", True),
+        (None, "after", True),
+    ],
+)
+def test_a_deposed_coordinators_word_on_a_commit_need_not_be_believed(room, ann, view, named, when, believed):
+    """Only if another one was named since it was sent: else whoever is sent it has to know."""
+    room.tell("dialled", ann, 3, "a", 9092)
+    room.owns(ann, A)
+    if when == "before":
+        room.find(ann, named)
+    request, response = room.commit_messages(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID)
+    room.says(ann, request, line=3)
+    if when == "after":
+        room.find(ann, named)
+    room.learns(ann, request, response, line=3)
+    assert (view.member_id, view.may_forget) == (("", False) if believed else ("ann-id", True))
+
+
+def test_what_the_next_coordinator_says_has_to_be_believed(room, ann, view):
+    room.tell("dialled", ann, 3, "a", 9092)
+    room.owns(ann, A)
+    request, response = room.commit_messages(ann, {A: 1}, Code.UNKNOWN_MEMBER_ID)
+    room.says(ann, request, line=3)
+    room.find(ann, ("b", 9092))
+    room.learns(ann, request, response, line=3)
+    room.tell("dialled", ann, 4, "b", 9092)
+    room.says(ann, request, line=4)
+    room.learns(ann, request, response, line=4)
+    assert view.member_id == "" and view.expelled == "UNKNOWN_MEMBER_ID"
+
+
 def test_a_heartbeats_word_does_not_count_while_a_join_is_parked(room, ann, view):
     room.owns(ann, A)
     room.join(ann, code=None)

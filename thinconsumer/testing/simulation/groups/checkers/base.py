@@ -35,6 +35,9 @@ class GroupChecker(Checker):
 
     # -- on the wire, at the member's end
 
+    def dialled(self, member: Member, line: int, host: str, port: int) -> None:
+        """It opens connection ``line``."""
+
     def said(self, member: Member, line: int, sent: Sent, before: Sequence[Sent]) -> None:
         """It has written a request to connection ``line``, on which those ``before`` are unanswered."""
 

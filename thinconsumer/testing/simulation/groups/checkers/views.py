@@ -15,6 +15,7 @@ from .....types import TopicPartition
 from .....wire import Message
 from .....wire.consumer_protocol import decode_assignment
 from .....wire.error_codes import Code
+from .....wire.find_coordinator import FindCoordinatorResponse
 from .....wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from .....wire.join_group import JoinGroupRequest, JoinGroupResponse
 from .....wire.leave_group import LeaveGroupRequest
@@ -44,7 +45,9 @@ class View:
     rebalancing: bool = False  #: It knows of a rebalance that is not over for it.
     may_forget: bool = False  #: It may have given itself up: it was away for too long, or told so while it joined.
     parked_on: int = 0  #: The connection that a join or sync is unanswered on; 0: none is.
-    commits_on: int = 0  #: The connection that it has committed on last.
+    commits_on: int = 0  #: The connection that it has committed on last ...
+    named: tuple[str, int] | None = None  #: ... and who was named to it as the coordinator since.
+    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Where its connections go.
     attended_at: float = 0.0
     polled_at: float = 0.0
     doubted_since: float | None = None  #: Since when it has to ask whether it still is a member.
@@ -92,6 +95,12 @@ class Views(GroupChecker):
 
     # -- on the wire
 
+    def dialled(self, member: Member, line: int, host: str, port: int) -> None:
+        """Note who is at the other end."""
+        view = self.of.get(member)
+        if view is not None:
+            view.lines[line] = host, port
+
     def said(self, member: Member, line: int, sent: Sent, before: Sequence[Sent]) -> None:
         """Note what is out."""
         view = self.of.get(member)
@@ -102,7 +111,7 @@ class Views(GroupChecker):
         if isinstance(sent.message, (JoinGroupRequest, SyncGroupRequest)):
             view.rebalancing, view.parked_on = True, line
         if isinstance(sent.message, OffsetCommitRequest):
-            view.commits_on = line
+            view.commits_on, view.named = line, None
         if self.now() - view.polled_at >= member.max_poll_interval_s:
             view.may_forget = True
         if isinstance(sent.message, LeaveGroupRequest):
@@ -129,10 +138,12 @@ class Views(GroupChecker):
             self._take_sync(view, request, response)
         elif isinstance(response, HeartbeatResponse) and isinstance(request, HeartbeatRequest):
             self._take_beat(view, request, response)
+        elif isinstance(response, FindCoordinatorResponse):
+            self._take_coordinator(view, response)
         elif line != view.commits_on:
             return  # it has committed the same elsewhere since, if this is about a commit at all
         elif isinstance(response, OffsetCommitResponse) and isinstance(request, OffsetCommitRequest):
-            self._take_commit(view, request, response)
+            self._take_commit(view, line, request, response)
 
     def cut_off(self, member: Member, line: int) -> None:
         """What was parked there is waited for no longer."""
@@ -179,13 +190,19 @@ class Views(GroupChecker):
         elif not view.parked_on:
             self._expel(view, code)
 
-    def _take_commit(self, view: View, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
+    def _take_coordinator(self, view: View, response: FindCoordinatorResponse) -> None:
+        for row in response.coordinators:  # members of the simulation ask in a version that has these
+            if not row.error_code:
+                view.named = row.host, row.port
+
+    def _take_commit(self, view: View, line: int, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
         stamp = request.member_id, request.generation_id_or_member_epoch
         codes = {row.error_code for topic in response.topics for row in topic.partitions}
         if stamp != (view.member_id, view.generation) or not codes & EXPULSIONS:
             return
-        if view.rebalancing:
-            view.may_forget = True  # it need not believe this in a rebalance: its join's answer will tell
+        # In a rebalance its join's answer will tell; and who was deposed meanwhile may know nobody.
+        if view.rebalancing or view.named not in (None, view.lines.get(line)):
+            view.may_forget = True  # it need not believe this
             return
         for code in sorted(codes & EXPULSIONS):
             self._expel(view, code)
