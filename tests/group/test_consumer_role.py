@@ -229,6 +229,47 @@ def test_pain_E5_the_leader_joins_again_for_what_its_plan_depends_on_and_nothing
     assert "3 partitions" in world.role.rejoin_reason(0.0)
 
 
+def test_a_static_leader_that_is_back_cannot_know_whether_a_handover_was_under_way_and_asks():
+    """It may itself have given up, and died before it joined again: nobody else would ever say so (KIP-814)."""
+    world = World("cooperative-sticky")
+    members = joined("cooperative-sticky", a=world)
+    assert world.role.perform_assignment("a", "cooperative-sticky", members, skip=True) == {}
+    world.role.take(ME, "cooperative-sticky", encode_assignment([A]), 0.0)
+    assert "plan that it has not made" in world.role.rejoin_reason(0.0)
+    members = joined("cooperative-sticky", a=world)
+    world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
+    world.role.take(ME, "cooperative-sticky", encode_assignment([A, B]), 0.0)
+    assert world.role.rejoin_reason(1e9) is None, "once"
+
+
+@pytest.mark.parametrize("ends", [None, "as a follower", "lost"])
+def test_a_handover_whose_second_half_does_not_come_is_asked_for_by_the_leader(ends):
+    """A static member that gives partitions up and is restarted before it joins again is back without a rebalance."""
+    world, other = World("cooperative-sticky"), World("cooperative-sticky")
+    other.rebalance(A, B)
+    members = joined("cooperative-sticky", a=world, b=other)
+    plan = world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
+    assert sum(len(t.partitions) for s in plan.values() for t in decode_assignment(s).assigned_partitions) == 1
+    world.role.take(ME, "cooperative-sticky", encode_assignment([]), 100.0)
+    assert world.role.rejoin_reason(144.9) is None, "it has a session's time to say so itself"
+    if ends == "as a follower":
+        world.rebalance(A)
+    elif ends == "lost":
+        world.role.lose("gone", 101.0)
+    reason = world.role.rejoin_reason(145.0)
+    assert reason is None if ends else "did not join again" in reason
+
+
+@pytest.mark.parametrize("gone", [C, TopicPartition("other", 0)])
+def test_what_nobody_can_have_is_not_waited_for(gone):
+    world, other = World("cooperative-sticky"), World("cooperative-sticky")
+    other.rebalance(B, gone)
+    members = joined("cooperative-sticky", a=world, b=other)
+    plan = world.role.perform_assignment("a", "cooperative-sticky", members, skip=False)
+    world.role.take(ME, "cooperative-sticky", plan["a"], 0.0)
+    assert world.partitions.tps() == set() and world.role.rejoin_reason(1e9) is None
+
+
 def test_a_follower_leaves_partition_counts_to_the_leader():
     world = World("range")
     world.rebalance(A)

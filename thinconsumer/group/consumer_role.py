@@ -14,6 +14,7 @@ from ..assignors.plans import checked
 from ..errors import KafkaProtocolError
 from ..metadata import Metadata
 from ..partitions import Partitions
+from ..timers import NEVER
 from ..types import ClusterView, TopicPartition
 from ..wire.consumer_protocol import (
     decode_assignment,
@@ -59,6 +60,10 @@ class ConsumerRole:
         self._seen: tuple[int, int] | None = None  #: What of metadata and subscription was looked at last.
         self._group_topics: frozenset[str] = frozenset()  #: Of all members, while we lead.
         self._planned_with: dict[str, TopicShape] | None = None  #: While we lead.
+        #: While we lead a cooperative group: whether our plan gave to nobody yet what one member was to give up first;
+        #: and whether we made no plan at all, and cannot know.
+        self._hands_over = self._leads_blindly = False
+        self._handed_over_by = NEVER  #: When that has to be over, or whoever should have joined again never will.
         self._share = Assignment()
         self._share_of: PartitionAssignor | None = None
         self._identity = Identity(config.group_id or "")
@@ -90,6 +95,7 @@ class ConsumerRole:
         """Return our subscription, with what we own, once per assignor: each may add bytes of its own."""
         self._joined_with = self._wanted()
         self._due = None
+        self._hands_over = self._leads_blindly = False
         topics = tuple(sorted(self._joined_with))
         owned = tuple(sorted(self._partitions.tps())) if self.is_cooperative else ()
         return [
@@ -127,17 +133,22 @@ class ConsumerRole:
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
     ) -> Mapping[str, bytes]:
-        """Plan for all members, and keep what the plan was made from."""
+        """Plan for all members; keep what the plan was made from, and whether it is half of a handover (KIP-429)."""
         subscriptions = self._subscriptions(members)
         self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
         view = self._metadata.view(self._group_topics)
         self._planned_with = self._shapes(view)
         if skip:
+            self._leads_blindly = self.is_cooperative
             return {}
         assignor = self._assignor(protocol)
         plan = checked(
             assignor.name, assignor.assign(view, subscriptions), view, subscriptions, cooperative=self.is_cooperative
         )
+        if self.is_cooperative:
+            given = {tp for share in plan.values() for tp in share.partitions}
+            had = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions} - given
+            self._hands_over = any(tp.partition < view.partition_count(tp.topic) for tp in had)
         return {member: encode_assignment(share.partitions, share.user_data) for member, share in plan.items()}
 
     def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
@@ -160,6 +171,8 @@ class ConsumerRole:
     def _forget_leading(self) -> None:
         self._group_topics = frozenset()
         self._planned_with = None
+        self._hands_over = self._leads_blindly = False
+        self._handed_over_by = NEVER
 
     # -- after the sync
 
@@ -176,10 +189,13 @@ class ConsumerRole:
         owned, share = self._partitions.tps(), set(self._share.partitions)
         for tp in owned - share:
             self._partitions.require(tp).pending_revocation = True
+        self._handed_over_by = now + self._config.session_timeout_ms / 1000 if self._hands_over else NEVER
         strangers = {tp.topic for tp in share} - self._joined_with
         self._due = None
         if owned - share:
             self._due = "partitions were given up, so that others can take them"
+        elif self._leads_blindly:
+            self._due = "leads by a plan that it has not made, and which may be half of a handover"
         elif strangers:
             self._due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
         came, went = share - self._had, self._had - share
@@ -217,6 +233,9 @@ class ConsumerRole:
         """Compare what we joined with, and as the leader what we planned with, with how things are now."""
         if self._due is not None:
             return self._due
+        if now >= self._handed_over_by:
+            # Static members come back without a rebalance (KIP-345): nobody is left who remembers to ask for one.
+            return "who gave partitions up did not join again, so that others can take them"
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:
             return None
