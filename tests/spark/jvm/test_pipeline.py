@@ -1,0 +1,93 @@
+"""The pipeline example as somebody runs it: killed in the middle, exact in the end, and nothing left of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import pyspark
+
+import thinconsumer
+
+PIPELINE = Path(__file__).parents[3] / "examples" / "pipeline"
+
+pytestmark = [
+    pytest.mark.skipif(
+        tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2), reason="its batches are limited: PySpark 4.2"
+    ),
+    pytest.mark.skipif(sys.platform == "win32", reason="sessions of processes are POSIX"),
+]
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start it in a folder of its own; see that nothing of it runs in the end."""
+    children = []
+
+    def start_one(*words) -> subprocess.Popen:
+        environment = {**os.environ, "PYTHONPATH": str(Path(thinconsumer.__file__).parents[1])}
+        command = [sys.executable, PIPELINE, "--folder", tmp_path / "run", "--picture", tmp_path / "run.svg", *words]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        children.append(subprocess.Popen(command, cwd=tmp_path, env=environment, start_new_session=True, **streams))
+        return children[-1]
+
+    yield start_one
+    for child in children:
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+        child.communicate(timeout=60)
+
+
+def left_of(folder) -> list[str]:
+    """What runs and names this folder, or is in it."""
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if str(folder) in line]
+
+
+def test_a_job_that_is_killed_comes_to_the_same_sums(start, tmp_path, spark):
+    """In Kafka and in Parquet; Spark reads from Parquet just what the example says is there."""
+    child = start("--seconds", "12", "--rate", "500")
+    out, _ = child.communicate(timeout=400)
+    assert child.returncode == 0, out
+    assert "kill -9" in out
+    assert "have ended by themselves" in out
+    assert out.splitlines()[-1] == "OK: to the cent, in Kafka and in Parquet", out
+
+    words = [shape.text for shape in ET.parse(tmp_path / "run.svg").iter() if shape.tag.endswith("text")]
+    assert {"kill -9", "started again"} <= set(words)
+
+    revenue = spark.read.parquet(str(tmp_path / "run" / "revenue"))
+    orders = int(words[0].split()[0].replace(",", "")) - 1  # the closing one is in a window that nothing closes
+    assert revenue.selectExpr("sum(orders)").first()[0] == orders
+    assert revenue.count() == revenue.select("start", "category").distinct().count()
+
+    lags = [json.loads(line) for line in (tmp_path / "run" / "lag.jsonl").read_text().splitlines()]
+    assert {lag["query"] for lag in lags} == {"totals", "windows"}
+    assert left_of(tmp_path) == []
+
+
+def test_ctrl_c_ends_all_of_it(start, tmp_path):
+    """While Spark starts; what was asked to end has ended when the program has."""
+    child = start()
+    for line in child.stdout:
+        if line.startswith("Spark starts"):
+            break
+    deadline = time.monotonic() + 60
+    while not any("java" in line for line in left_of(tmp_path)):
+        assert time.monotonic() < deadline, "no JVM has come up"
+        time.sleep(0.1)
+    child.send_signal(signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 130, out
+    assert "Traceback" not in out
+    assert left_of(tmp_path) == []
