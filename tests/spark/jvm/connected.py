@@ -1,0 +1,54 @@
+"""What a client of Spark Connect does with the format, as a program: ``python connected.py SERVERS REMOTE FOLDER``.
+
+Nothing is registered, and nothing is set but where the server is. Prints what it has read as one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+servers, remote, folder = sys.argv[1:]
+builder = SparkSession.builder.remote(remote)
+if remote.startswith("local"):
+    builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
+spark = builder.getOrCreate()
+found = {"session": type(spark).__module__}
+
+
+def options(topic: str) -> dict[str, str]:
+    """Return the options of a source."""
+    return {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+
+
+def offsets(frame) -> list:
+    """Return where the rows of a frame come from, in order."""
+    return sorted([row.partition, row.offset] for row in frame.collect())
+
+
+found["batch"] = offsets(spark.read.format("thinconsumer").options(**options("in")).load())
+stream = spark.readStream.format("thinconsumer").options(**options("in")).load()
+
+writer = stream.writeStream.format("parquet").option("checkpointLocation", str(Path(folder, "c1")))
+query = writer.option("path", str(Path(folder, "files"))).trigger(availableNow=True).start()
+query.awaitTermination(240)
+found["available now"] = offsets(spark.read.parquet(str(Path(folder, "files"))))
+
+query = stream.writeStream.format("memory").queryName("followed").start()
+query.processAllAvailable()
+rows = spark.createDataFrame([("in", b"written")], "topic string, value binary")
+rows.write.format("thinconsumer").mode("append").option("kafka.bootstrap.servers", servers).save()
+query.processAllAvailable()
+found["followed"] = [bytes(row.value).decode() for row in spark.table("followed").collect()]
+query.stop()
+
+writer = stream.select("value").writeStream.format("thinconsumer").option("kafka.bootstrap.servers", servers)
+writer = writer.option("topic", "out").option("checkpointLocation", str(Path(folder, "c2")))
+query = writer.trigger(availableNow=True).start()
+query.awaitTermination(240)
+found["copied"] = spark.read.format("thinconsumer").options(**options("out")).load().count()
+spark.stop()
+print(json.dumps(found))

@@ -1,0 +1,216 @@
+"""Must hold: Spark's driver, its workers and its source's process are killed at random, and every record is there once.
+
+``followed.py`` is the job that is killed. Three kills on the embedded broker; with ``--soak`` twenty, on real Kafka.
+Moments and victims come from a seed, which is printed: THINCONSUMER_SEED repeats them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from thinconsumer import Consumer, TopicPartition
+
+PROGRAM = Path(__file__).with_name("followed.py")
+PARTITIONS = 2
+PATIENCE_S = 180.0
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
+
+
+class Job:
+    """One run of the program, with every process that it has started."""
+
+    def __init__(self, servers: str, topic: str, folder: Path, master: str) -> None:
+        self._how = servers, topic, folder, master
+        self.output = folder / "output.txt"
+        self.mark = self.output.stat().st_size if self.output.exists() else 0
+        with self.output.open("ab") as output:
+            self.child = subprocess.Popen(
+                [sys.executable, str(PROGRAM), servers, topic, str(folder), master],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+            )
+        self.seen: set[tuple[tuple[int, str], str]] = set()
+
+    def again(self) -> Job:
+        """Return it started once more, with what it has left."""
+        return Job(*self._how)
+
+    def said(self, words: str) -> bool:
+        """Return whether it has said this since it was started."""
+        return words.encode() in self.output.read_bytes()[self.mark :]
+
+    def wait_for(self, words: str) -> None:
+        """Wait until it says so."""
+        until = time.monotonic() + PATIENCE_S
+        while not self.said(words):
+            if self.child.poll() is not None or time.monotonic() > until:
+                raise AssertionError(f"did not say {words!r}: {self.output.read_text()[self.mark :][-4000:]}")
+            time.sleep(0.05)
+
+    def kill(self, victim: str) -> bool:
+        """Kill what it says, if there is one; return whether there was."""
+        processes = descendants(self.child.pid)
+        self.seen |= processes.items()
+        if victim == "driver":
+            found = [self.child.pid, *(pid for (pid, _), command in processes.items() if "/java " in command)]
+        else:
+            words = "python_streaming_source_runner" if victim == "source" else "pyspark.daemon pyspark.worker"
+            # The daemon itself is the first of them: it has been there for longest.
+            found = sorted(pid for (pid, _), command in processes.items() if words in command)[victim == "worker" :][
+                -1:
+            ]
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return bool(found)
+
+    def finish(self) -> None:
+        """Let it read what is left, and end."""
+        assert self.child.stdin is not None
+        self.child.stdin.close()
+        self.wait_for("done")
+
+    def end(self) -> None:
+        """End what is left of it: what a killed driver leaves behind goes by itself, but not at once."""
+        self.seen |= descendants(self.child.pid).items()
+        self.child.kill()
+        self.child.communicate()
+        until = time.monotonic() + 20
+        while (left := self.seen & running().items()) and time.monotonic() < until:
+            time.sleep(0.05)
+        for (pid, _), _ in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert not left, f"processes that nobody ended: {left}"
+
+
+def running() -> dict[tuple[int, str], str]:
+    """Return the command of every process, by its id and when it was started: ids are used again."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                started = (entry / "stat").read_text().rpartition(")")[2].split()[19]
+                command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if command:
+                    found[int(entry.name), started] = command
+    return found
+
+
+def descendants(root: int) -> dict[tuple[int, str], str]:
+    """Return those of them that come from one."""
+    parents = {}
+    everything = running()
+    for pid, _ in everything:
+        with contextlib.suppress(OSError):
+            parents[pid] = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    below, level = set(), {root}
+    while level:
+        below |= level
+        level = {pid for pid, parent in parents.items() if parent in level}
+    return {key: command for key, command in everything.items() if key[0] in below - {root}}
+
+
+@contextlib.contextmanager
+def steady(produce) -> Iterator[None]:
+    """Produce ten records at a time, ten times a second, one partition after the other."""
+    enough = threading.Event()
+
+    def run() -> None:
+        number = 0
+        while not enough.wait(0.1):
+            produce([b"%d" % n for n in range(number, number + 10)], number // 10 % PARTITIONS)
+            number += 10
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        enough.set()
+        thread.join()
+
+
+def survive(job: Job, kills: int, rng: random.Random) -> Job:
+    """Kill the job or a part of it so many times at random moments; return the one that lives."""
+    # None of the victims is left to luck, only when their turn is.
+    victims = [("driver", "worker", "source")[n % 3] for n in range(kills)]
+    rng.shuffle(victims)
+    for victim in victims:
+        job.wait_for("running")
+        moment = rng.uniform(0, 4)
+        time.sleep(moment)
+        until = time.monotonic() + PATIENCE_S
+        while not job.kill(victim):
+            assert job.child.poll() is None, job.output.read_text()[-4000:]
+            assert time.monotonic() < until, f"there is no {victim}"
+            time.sleep(0.1)
+        print(f"killed the {victim} after {moment:.2f} s")
+        if victim == "driver":
+            job.end()
+            job = job.again()
+    return job
+
+
+def records_of(servers: str, topic: str) -> Counter:
+    """Return every record of the topic, as (partition, offset, value)."""
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
+        return Counter((r.partition, r.offset, r.value.decode()) for r in consumer.read_to_end(60_000))
+
+
+def rows_of(session, *folders: Path) -> Counter:
+    """Return every row in Spark's files. Where its file sink wrote, Spark knows which files count."""
+    rows = session.read.parquet(*map(str, folders)).collect()
+    return Counter((row["partition"], row["offset"], row["value"]) for row in rows)
+
+
+@pytest.fixture
+def produced(request, broker):
+    """Where the records come from: servers, a topic, and what writes to it."""
+    topic = f"crashes-{os.getpid()}"
+    if not request.config.getoption("--soak"):
+        broker.create_topic(topic, PARTITIONS)
+        return broker.bootstrap_servers, topic, steady(lambda values, number: broker.produce(topic, values, number))
+    from realkafka.produce import SteadyProducer
+
+    cluster = request.getfixturevalue("kafka")
+    cluster.create_topic(topic, PARTITIONS)
+    return cluster.bootstrap, topic, SteadyProducer(cluster.bootstrap, topic, PARTITIONS, records_per_second=100)
+
+
+@pytest.mark.soak(1200)
+@pytest.mark.timeout(3600)
+def test_every_record_is_there_once_whoever_is_killed(request, spark, produced, tmp_path):
+    seed = int(os.environ.get("THINCONSUMER_SEED", random.randrange(2**32)))
+    print(f"THINCONSUMER_SEED={seed}")
+    servers, topic, producing = produced
+    job = Job(servers, topic, tmp_path, "local[2,4]")
+    try:
+        with producing:
+            job = survive(job, 20 if request.config.getoption("--soak") else 3, random.Random(seed))
+        job.finish()
+    finally:
+        job.end()
+    expected = records_of(servers, topic)
+    assert expected.total() > 0
+    for folders in ([tmp_path / "files"], sorted((tmp_path / "batches").iterdir())):
+        found = rows_of(spark, *folders)
+        assert (expected - found, found - expected) == (Counter(), Counter()), "(missing, too many)"
