@@ -45,8 +45,12 @@ class Stream(Protocol):
         """Return a writable, non-empty buffer to receive into; valid until the next call of ``buffer_updated``."""
         ...
 
-    def buffer_updated(self, size: int, now: float) -> None:
-        """``size`` bytes (at least one) were received into the front of the last buffer."""
+    def buffer_updated(self, size: int, now: float) -> bool:
+        """``size`` bytes (at least one) were received into the front of the last buffer.
+
+        Returns whether they are only a part of a message that has to go on arriving before anything follows from it.
+        """
+        ...
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         """The connection failed or ended, or was never made; ``None`` when the peer closed it in order.
@@ -123,8 +127,9 @@ class Driver(Protocol):
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
         """Carry out the endpoint's commands, wait for I/O until ``deadline`` or its ``wake_at()``, hand over what came.
 
-        Returns after the first batch of events; at once when ``deadline`` has passed, having polled I/O without
-        waiting. Returns whether anything happened. Ends early, without raising, on :meth:`wakeup`.
+        Returns after the first batch of events that tell anybody anything; parts of messages need not. At once when
+        ``deadline`` has passed, having polled I/O without waiting. Returns whether anything happened. Ends early,
+        without raising, on :meth:`wakeup`.
         """
         ...
 

@@ -40,6 +40,8 @@ class RecordingStream:
         self.sent = 0
         self.calls = []
         self.on_call = lambda name: None
+        #: So many bytes are a message: what is received before is only a part of it.
+        self.message_bytes = 0
         self._buffer = memoryview(bytearray(buffer_bytes))
 
     def _note(self, name):
@@ -65,6 +67,7 @@ class RecordingStream:
         self.received += self._buffer[:size]
         self.sizes.append(size)
         self._note("received")
+        return len(self.received) < self.message_bytes
 
     def connection_lost(self, error, now):
         self.lost.append(error)

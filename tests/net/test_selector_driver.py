@@ -92,6 +92,63 @@ def test_step_with_a_past_deadline_polls_io_without_waiting(world):
     assert stream.received == b"x"
 
 
+def in_parts(world, parts):
+    """A connected stream, whose peer sends the next part once the one before has been received."""
+    stream, peer = world.connect()
+    stream.message_bytes = sum(map(len, parts))
+    rest = iter(parts)
+    peer.sendall(next(rest))
+
+    def received(name):
+        part = next(rest, None)
+        if name == "received" and part is not None:
+            peer.sendall(part)
+
+    stream.on_call = received
+    return stream
+
+
+def test_parts_of_a_message_do_not_end_a_step(world):
+    stream = in_parts(world, [b"large"] * 20)
+    assert world.step(60) is True
+    assert stream.received == b"large" * 20
+    assert len(stream.sizes) > 1
+
+
+def test_a_step_that_receives_parts_lasts_no_longer_than_the_endpoint_wants(world):
+    """An engine has deadlines of its own, also while an endless answer trickles in."""
+    stream = in_parts(world, [b"."] * 1_000_000)
+    world.orders.wakes_at = world.driver.now() + 0.05
+    assert world.step(60) is False
+    assert stream.received
+    assert world.driver.now() < world.orders.wakes_at + 5
+
+
+def test_parts_do_not_keep_a_poll_from_ending(world):
+    stream = in_parts(world, [b"large", b"large"])
+    world.await_bytes(stream, 1)
+    assert world.step(-1) is False
+    assert stream.received == b"large"
+
+
+def test_parts_do_not_keep_a_wakeup_from_ending_a_step(world):
+    stream = in_parts(world, [b"large", b""])
+    world.step()
+    world.driver.wakeup()
+    assert world.step(60) is False
+    assert world.driver.take_wakeup()
+    assert stream.received == b"large"
+
+
+def test_the_end_of_a_connection_ends_a_step_in_which_only_parts_came(world):
+    stream, peer = world.connect()
+    stream.message_bytes = 100
+    peer.sendall(b"large")
+    peer.close()
+    assert world.step(60) is True
+    assert stream.error is None
+
+
 def test_step_waits_until_the_deadline_and_not_longer(world):
     world.connect()
     started = world.driver.now()

@@ -227,18 +227,22 @@ class Link:
         """Return where to receive into."""
         return self._frames.buffer()
 
-    def buffer_updated(self, size: int, now: float) -> None:
-        """Take what was received; frames that it completes are acted on."""
+    def buffer_updated(self, size: int, now: float) -> bool:
+        """Take what was received; frames that it completes are acted on. Returns whether there were none."""
         if not self._move(LinkEvent.RECEIVED):
-            return
+            return False
         self._used_at = self.heard_at = now
+        only_a_part = True
         try:
             for frame in self._frames.received(size):
+                only_a_part = False
                 self._take(frame, now)
                 if self.over:
-                    return
+                    break
         except KafkaError as error:
             self._blame(error)
+            return False
+        return only_a_part
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         """The transport is gone, or never was."""

@@ -90,10 +90,10 @@ class Owner(Protocol):
         """Return monotonic seconds."""
         ...
 
-    def called(self, connection: Connection, *, told: bool) -> None:
+    def called(self, connection: Connection, *, told: bool, part: bool = False) -> None:
         """Note that the stream was called, and obey what its endpoint wants now: that may be to hang it up.
 
-        ``told`` says whether the stream learned something.
+        ``told`` says whether the stream learned something, ``part`` whether it received a part of what it will learn.
         """
 
     def closed(self, connection: Connection) -> None:
@@ -217,8 +217,8 @@ class Connection:
             receives -= 1
             limit -= size
             room = len(buffer) - size
-            stream.buffer_updated(size, self._owner.now())
-            called(self, told=True)
+            part = stream.buffer_updated(size, self._owner.now())
+            called(self, told=not part, part=part)
             if room and transport.short_read_ends:
                 return False, None
         return False, None

@@ -18,6 +18,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 from selectors import EVENT_READ, DefaultSelector
 
 from ..driver import Address, Command, Dial, Endpoint, Hangup, Resolve
@@ -79,6 +80,7 @@ class SelectorDriver:
         self._commands_left = 0
         self._obeying = False
         self._told = False
+        self._part_came = False
         self.waiting = False  #: An exception that finds this true has interrupted a wait, and nothing else.
 
     # The clocks
@@ -110,15 +112,9 @@ class SelectorDriver:
         self._obey()
         self._look_up_one()
         self._flush()
-        seconds = self._seconds_to_wait(endpoint, deadline)
-        self.waiting = True
-        came = watch.wait(seconds)
-        self.waiting = False
-        for owner, events in came:
-            if owner is self._waker:
-                self._waker.drain()
-            else:
-                self._work_on(owner, events)
+        until = self._wait_until(endpoint, deadline)
+        while self._take_in(watch, until):
+            pass
         if self._told:
             self._flush()
         if self._commands or self._lookups:
@@ -135,10 +131,29 @@ class SelectorDriver:
         for connection in left_in_work:
             connection.interrupted()
 
-    def _seconds_to_wait(self, endpoint: Endpoint, deadline: float) -> float:
-        if self._told or self._commands or self._lookups:
-            return 0.0
-        return min(deadline, endpoint.wake_at()) - self.now()
+    def _wait_until(self, endpoint: Endpoint, deadline: float) -> float:
+        if self._told or self._commands or self._lookups or deadline <= self.now():
+            return -inf
+        return min(deadline, endpoint.wake_at())
+
+    def _take_in(self, watch: Watch, until: float) -> bool:
+        """Wait once and hand over what came; return whether to wait on, since it was but a part of something.
+
+        A large answer comes in many pieces. To step the endpoint for each would cost more than to receive them.
+        """
+        self._part_came = False
+        self.waiting = True
+        came = watch.wait(until - self.now())
+        self.waiting = False
+        rung = False
+        for owner, events in came:
+            if owner is self._waker:
+                self._waker.drain()
+                rung = True
+            else:
+                self._work_on(owner, events)
+        nothing_else = not (rung or self._told or self._commands or self._lookups)
+        return self._part_came and nothing_else and self.now() < until
 
     def _flush(self) -> None:
         for connection in list(self._connections.values()):
@@ -217,9 +232,10 @@ class SelectorDriver:
         assert self._watch is not None
         return self._watch
 
-    def called(self, connection: Connection, *, told: bool) -> None:
+    def called(self, connection: Connection, *, told: bool, part: bool = False) -> None:
         """Note that a stream was called, and obey at once: a stream hung up now must not hear another byte."""
         self._told = self._told or told
+        self._part_came = self._part_came or part
         self._obey()
 
     def closed(self, connection: Connection) -> None:

@@ -84,7 +84,7 @@ class Ear:
         self._room = self.inner.get_buffer()
         return self._room
 
-    def buffer_updated(self, size: int, now: float) -> None:
+    def buffer_updated(self, size: int, now: float) -> bool:
         """Read what has come, before the client does: it may act on it at once."""
         self._in += self._room[:size]
         while len(self._in) >= SIZE:
@@ -94,7 +94,7 @@ class Ear:
             frame = bytes(self._in[SIZE:end])
             del self._in[:end]
             self._hear(frame)
-        self.inner.buffer_updated(size, now)
+        return self.inner.buffer_updated(size, now)
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
         """Pass it on."""
