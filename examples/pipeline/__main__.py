@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -32,12 +33,16 @@ HERE = Path(__file__).resolve().parent
 TOPICS = {"orders:4": "delete", "products:1": "compact", "totals:1": "compact"}
 #: As in job.py; seconds.
 WINDOW_S = 5
+#: For a JVM that lives for a minute: compile quickly instead of well, which halves the time it takes to start.
+JAVA = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1".strip()
 #: From the death of the job to its second life, at least; seconds.
 PAUSE_S = 2.0
 #: How long workers of a job that is dead may go on; seconds.
 MOURNING_S = 5.0
 #: Without anything that was waited for: it has failed; seconds.
-PATIENCE_S = 180.0
+PATIENCE_S = 240.0
+#: How often the job may end by itself.
+LIVES = 3
 #: Between two lines of output; seconds.
 SAY_EVERY_S = 2.0
 
@@ -59,6 +64,7 @@ class Run:
         self._source: Iterator[Order] = orders(seed, rate)
         self._began = time.time()
         self._said_at = 0.0
+        self._lives = LIVES
         self._is_heard = 0  #: How much of what the job says.
         self._job: Program | None = None
         self._shop: Program | None = None
@@ -88,11 +94,10 @@ class Run:
             folder=self.folder,
             output=self.folder / "lag.jsonl",
             environment={
-                # Spark would take the python3 that is on the PATH, which need not be this one; and leave what it has on
-                # disk where it is when it is killed.
-                "PYSPARK_PYTHON": sys.executable,
-                "SPARK_LOCAL_DIRS": str(self.folder / "scratch"),
+                "PYSPARK_PYTHON": sys.executable,  # or it would be the python3 that is on the PATH
+                "SPARK_LOCAL_DIRS": str(self.folder / "scratch"),  # a job that is killed leaves them
                 "SPARK_LOCAL_IP": "127.0.0.1",
+                "JAVA_TOOL_OPTIONS": JAVA,
             },
         )
         self._stack.callback(self._job.end)
@@ -101,6 +106,7 @@ class Run:
         """From now on orders come in."""
         self._shop = self._producer("orders")
         self._began = time.time()
+        self.story = picture.Story()
 
     def kill_job(self) -> None:
         """Kill it; and see that the Python processes that Spark has started end, too."""
@@ -166,7 +172,7 @@ class Run:
                 self._said_at = self.seconds
                 self.say(f"{len(self.orders):>9,} written {self.published.orders:>9,} in the totals {self._lag_line()}")
         if self._job is not None and self._job.code is not None:
-            raise Failure(f"the job ended by itself, with exit code {self._job.code}:\n{self._job.last_words}")
+            self._start_again(self._job)
 
     @property
     def seconds(self) -> float:
@@ -188,6 +194,16 @@ class Run:
         print(f"{self.seconds:6.1f} s  {words}", flush=True)
 
     # -- inside
+
+    def _start_again(self, job: Program) -> None:
+        """Do what whoever looks after a job does: it may end by itself, if a worker needs too long to start for one."""
+        if not self._lives:
+            raise Failure(f"the job has ended by itself again and again:\n{job.last_words}")
+        self._lives -= 1
+        self.say(f"* the job has ended by itself, with exit code {job.code}: started again")
+        self.story.restarts.append(self.seconds)
+        job.end()
+        self.start_job()
 
     def _write(self, batch: list[Order]) -> None:
         assert self._shop is not None
@@ -211,7 +227,7 @@ class Run:
                 self._is_heard += len(line)
                 with contextlib.suppress(ValueError):  # a line that a kill has cut off, and the next one behind it
                     said = json.loads(line)
-                    self.story.lags.append((said["at"] - self._began, said["query"], said["behind"]))
+                    self.story.lags.append((max(0.0, said["at"] - self._began), said["query"], said["behind"]))
 
     def _lag_line(self) -> str:
         """Return the lag of the last half minute as a row of little bars."""
@@ -328,6 +344,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, help="for Parquet, checkpoints and logs (default: removed afterwards)")
     parser.add_argument("--picture", type=Path, default=Path("pipeline.svg"), help="(default: %(default)s)")
     options = parser.parse_args()
+    if options.folder and options.folder.exists() and any(options.folder.iterdir()):
+        parser.error(f"{options.folder} is not empty: each run has checkpoints of its own")
     try:
         version = tuple(map(int, _pyspark().split(".")[:2]))
     except ImportError:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import product
+from itertools import pairwise, product
 
 WIDTH, HEIGHT = 960, 600
 LEFT, RIGHT = 76, 24
@@ -29,6 +29,10 @@ class Story:
     lags: list[tuple[float, str, int]] = field(default_factory=list)  #: When; which query; offsets behind.
     kills: list[float] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
+
+    def batches(self) -> list[float]:
+        """Return when there were new totals."""
+        return [after[0] for before, after in pairwise(self.counts) if after[2] > before[2]]
 
     def count(self, at: float, written: int, counted: int) -> None:
         """Note both, if there is news or a moment has passed."""
@@ -82,7 +86,7 @@ class Panel:
 
 def draw(story: Story, title: str, subtitle: str) -> str:
     """Return the picture as SVG."""
-    width_s = _bar_width(story.end)
+    width_s = _bar_width(story.batches())
     bars = list(_rates(((at, counted) for at, _, counted in story.counts), width_s, story.end))
     paced = list(_rates(((at, written) for at, written, _ in story.counts), width_s, story.end))
     behind = [(at, max(0, written - counted)) for at, written, counted in story.counts]
@@ -128,9 +132,11 @@ def _rates(counts: Iterable[tuple[float, int]], width_s: float, end: float) -> I
         yield begin, came / max(min(width_s, end - begin), width_s / 2)
 
 
-def _bar_width(end: float) -> float:
-    """Return seconds: batches come every second or so, and narrower bars would show nothing but that."""
-    return next((width for width in (2.0, 5.0, 10.0, 20.0) if end / width <= 60), end / 60)
+def _bar_width(batches: Sequence[float]) -> float:
+    """Return seconds, such that there is a batch or two to a bar: narrower ones would only show when they end."""
+    gaps = sorted(after - before for before, after in pairwise(batches))
+    usual = gaps[len(gaps) // 2] if gaps else 0.0
+    return next((width for width in (2.0, 5.0, 10.0) if width >= 1.2 * usual), 20.0)
 
 
 def _above(values: Iterable[float]) -> float:
