@@ -12,6 +12,7 @@ from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeou
 from thinconsumer.broker.faults import Delay, Disconnect, Reply
 from thinconsumer.errors import TopicAuthorizationFailedError
 from thinconsumer.produce import BufferFullError, Producer
+from thinconsumer.spark.kept import Kept
 from thinconsumer.spark.write_options import parse_write
 from thinconsumer.spark.writing import Written, write
 from thinconsumer.testing import Simulation
@@ -33,13 +34,14 @@ class Task:
     def __init__(self, **about):
         self.sim = Simulation(seed=1, **{"topics": {"t": 2}, **about})
         self.producers = []
+        self.kept = Kept(lambda producer: producer.close(0))
         self.most = 0  #: Bytes that were buffered when a batch was asked for.
 
     def connect(self, settings):
         self.producers.append(Producer(settings, driver=self.sim.driver()))
         return self.producers[-1]
 
-    def write(self, *batches, names=("value",), **options):
+    def write(self, *batches, names=("value",), attempt=0, **options):
         """Write batches, each a list of tuples."""
         given = {"kafka.bootstrap.servers": ",".join(self.sim.bootstrap_servers), "topic": "t", **options}
         given = {name: text for name, text in given.items() if text is not None}
@@ -54,7 +56,7 @@ class Task:
                 yield pa.RecordBatch.from_arrays(arrays, names=list(names))
                 self.most = max([self.most, *(one.buffered_bytes for one in self.producers)])
 
-        return write(handed_out(), how, connect=self.connect)
+        return write(handed_out(), how, attempt=attempt, kept=self.kept, connect=self.connect)
 
     def records(self, topic="t"):
         """Return (partition, key, value, headers) of everything in a topic."""
@@ -75,6 +77,7 @@ def task():
 
     yield make
     for one in made:
+        one.kept.close()
         assert all(producer._closed for producer in one.producers), "a producer was left open"
 
 
@@ -174,3 +177,50 @@ def test_broker_that_never_answers_ends_in_an_error_with_its_name(task):
     t.sim.kill(1)
     with pytest.raises(KafkaError, match="t: not sent within delivery_timeout_ms=3000.*kafka1:9092"):
         t.write([("v",)], **{"kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "1000"})
+
+
+def test_producer_is_kept_for_the_next_task(task):
+    """With its producer id: brokers remember each for a day."""
+    t = task()
+    for _ in range(3):
+        t.write([("v",)])
+    assert len(t.producers) == 1
+    assert len(t.records()) == 3
+    t.write([("v",)], **{"kafka.compression.type": "lz4"})
+    assert len(t.producers) == 2
+
+
+def test_task_that_fails_keeps_no_producer_and_a_repeated_one_trusts_none(task):
+    t = task()
+    t.write([("a",)])
+    with pytest.raises(ZeroDivisionError):
+        t.write([("b",)], ZeroDivisionError())
+    assert t.producers[0]._closed
+    t.write([("c",)])
+    t.write([("d",)], attempt=1)
+    assert [producer._closed for producer in t.producers] == [True, True, False]
+    assert [r[2] for r in t.records()] == [b"a", b"b", b"c", b"d"]
+
+
+def test_what_a_failed_task_had_under_way_does_not_come_with_the_next_one(task):
+    """It is Spark that repeats it."""
+    t = task()
+    limits = {"kafka.request.timeout.ms": "1000", "kafka.delivery.timeout.ms": "2000"}
+    t.write([("a",)], **limits)
+    t.sim.kill(1)
+    with pytest.raises(KafkaError, match="delivery_timeout_ms=2000"):
+        t.write([("lost",)], **limits)
+    t.sim.start(1)
+    t.write([("b",)], **limits)
+    assert [r[2] for r in t.records()] == [b"a", b"b"]
+
+
+def test_kept_producer_writes_after_a_long_while_and_a_broker_that_was_started_again(task):
+    t = task()
+    t.write([("a",)])
+    t.sim.kill(1)
+    t.sim.run_for(1000)
+    t.sim.start(1)
+    t.write([("b",)])
+    assert len(t.producers) == 1
+    assert [r[2] for r in t.records()] == [b"a", b"b"]

@@ -11,8 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
+from ..produce import Producer
+from .kept import Kept
 from .write_options import WriteSettings
 from .writing import Connect, connect, write
 
@@ -41,13 +44,16 @@ class KafkaCommitMessage(WriterCommitMessage):
 class _Writer:
     """What both writers do alike."""
 
-    def __init__(self, how: WriteSettings, connect: Connect = connect) -> None:
+    def __init__(self, how: WriteSettings, *, connect: Connect = connect, kept: Kept[Producer] | None = None) -> None:
         self._how = how
         self._connect = connect
+        self._kept = kept
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaCommitMessage:
         """Write what a task has; runs on an executor."""
-        return KafkaCommitMessage(*write(iterator, self._how, connect=self._connect))
+        return KafkaCommitMessage(
+            *write(iterator, self._how, attempt=_attempt(), kept=self._kept, connect=self._connect)
+        )
 
 
 class KafkaBatchWriter(_Writer, DataSourceArrowWriter):
@@ -73,6 +79,11 @@ class KafkaStreamWriter(_Writer, DataSourceStreamArrowWriter):
         """Say what cannot be taken back, and will come again."""
         what = "micro-batch %d was not written; %s of tasks that were done stay in Kafka, and come again with it"
         log.warning(what, batchId, _sum(messages))
+
+
+def _attempt() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.attemptNumber()
 
 
 def _sum(messages: Sequence[KafkaCommitMessage | None]) -> str:

@@ -1,9 +1,12 @@
-"""On the executor: writes the Arrow batches of one task with a producer of its own, and knows that they are written.
+"""On the executor: writes the Arrow batches of one task with one producer, and knows that they are written.
 
 Owns when Kafka has to have acknowledged what was handed in: all of a batch before Spark is asked for the next one,
 which may take it any time, and everything before the task is done. So memory is bounded by one of Spark's batches and
 the producer's buffer, and nothing runs out of time while nobody looks. A task that fails has written some of its
 records; Spark repeats it, and writes them again: at least once.
+
+Owns the producers of a worker process, too. One is kept for the next task: a micro-batch a second would be as many
+producer ids otherwise, each of which brokers remember for a day. A task that fails leaves none behind.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import IllegalArgumentError
 from ..net import SelectorDriver
 from ..produce import BufferFullError, Producer, ProducerSettings, Receipt
+from .kept import Kept
 from .rows import Row, parts, rows
 from .write_options import WriteSettings
 
@@ -36,31 +40,48 @@ def connect(settings: ProducerSettings) -> Producer:
     return Producer(settings, driver=SelectorDriver())
 
 
-def write(batches: Iterable[pa.RecordBatch], how: WriteSettings, *, connect: Connect = connect) -> Written:
-    """Write a task's batches; return when every record is acknowledged.
+#: One for the process, in a module that can be imported: what is pickled with a task is new for every task.
+KEPT: Kept[Producer] = Kept(lambda producer: producer.close(0))
+
+
+def write(
+    batches: Iterable[pa.RecordBatch],
+    how: WriteSettings,
+    *,
+    attempt: int = 0,
+    kept: Kept[Producer] | None = None,
+    connect: Connect = connect,
+) -> Written:
+    """Write a task's batches; return when every record is acknowledged. A repeated ``attempt`` connects anew.
 
     Raises:
         KafkaError: a record could not be written: which topic and partition, which broker, and why. Others, before and
             after it, may have been.
     """
-    task = _Writing(how, connect)
+    kept = KEPT if kept is None else kept
+    task = _Writing(how, lambda: kept.take(how.kafka, lambda: connect(how.producer()), fresh=attempt > 0))
     done = False
     try:
         for batch in batches:
             task.add(batch)
         done = True
     finally:
-        task.close(done)
+        # Whatever ends a task early may have records under way, which must not be sent when the next one begins.
+        if task.producer is not None:
+            if done:
+                kept.give_back(how.kafka, task.producer)
+            else:
+                task.producer.close(0)
     return task.written
 
 
 class _Writing:
     """One task."""
 
-    def __init__(self, how: WriteSettings, connect: Connect) -> None:
+    def __init__(self, how: WriteSettings, connect: Callable[[], Producer]) -> None:
         self._how = how
         self._connect = connect
-        self._producer: Producer | None = None  #: None until there is something to write.
+        self.producer: Producer | None = None  #: None until there is something to write.
         self._unsettled: deque[Receipt] = deque()
         self.written = Written()
 
@@ -68,19 +89,14 @@ class _Writing:
         """Write a batch."""
         if not batch.num_rows:
             return
-        if self._producer is None:
-            self._producer = self._connect(self._how.producer())
+        if self.producer is None:
+            self.producer = self._connect()
         for part in parts(batch):
-            self._send(self._producer, rows(part, self._how.columns, self._how.topic))
-            self._producer.poll(0)
+            self._send(self.producer, rows(part, self._how.columns, self._how.topic))
+            self.producer.poll(0)
             self._check()
-        self._producer.flush()
+        self.producer.flush()
         self._check()
-
-    def close(self, done: bool) -> None:
-        """Hang up; without waiting, where that what is under way does not matter any more."""
-        if self._producer is not None:
-            self._producer.close(None if done else 0)
 
     def _send(self, producer: Producer, found: Iterable[Row]) -> None:
         send, keep = producer.send, self._unsettled.append
