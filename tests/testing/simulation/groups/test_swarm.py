@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from thinconsumer.broker.group import rebalance
 from thinconsumer.testing.simulation import Violation
 from thinconsumer.testing.simulation.groups import GroupSwarm
 from thinconsumer.testing.simulation.groups.swarm import LOGGER
@@ -68,6 +69,33 @@ def test_what_nobody_processes_is_found(monkeypatch):
         team.ledger.first_missing = lambda tp: 7
     with pytest.raises(Violation, match="offset 7 was not processed by group1"):
         swarm._settle("later")
+
+
+def in_order(seed=2):
+    """Return a run in which everybody has what is theirs, and one of its groups, as its coordinator has it."""
+    swarm = GroupSwarm(seed)
+    swarm.safety()
+    swarm.liveness()
+    return swarm, next(group for group in swarm._groups() if group.group_id == "group1")
+
+
+def test_a_sync_that_a_coordinator_still_waits_for_ends_before_the_quiet():
+    """As of a static member that was told a wrong thing and came back under another id instead of sending it."""
+    swarm, group = in_order()
+    before = group.generation
+    group.pending_syncs.add("gone-id")
+    group.schedule(rebalance.SYNC, 4000, lambda: rebalance._expire_syncs(group))
+    swarm.quiet()
+    assert group.generation > before and not swarm.rounds.is_quiet
+    swarm.sim.check()
+
+
+def test_who_joins_in_the_quiet_for_no_reason_is_found():
+    swarm, _ = in_order()
+    member = swarm.members[0]
+    swarm.sim.world.call_later(2.0, lambda: member.soon(member.consumer.raw.enforce_rebalance))
+    with pytest.raises(Violation, match="joins again, and nothing has happened"):
+        swarm.quiet()
 
 
 def test_topics_have_names_even_when_they_are_gone():
