@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
+from thinconsumer.config import OPTIONS as CONSUMER_OPTIONS
+from thinconsumer.config import dotted
+from thinconsumer.produce import ProducerSettings
+from thinconsumer.spark import write_options
 from thinconsumer.spark.options import (
     FIELDS,
+    REFUSED,
     Assigned,
     AtOffsets,
     AtTime,
@@ -85,6 +90,16 @@ def test_each_option_is_read_whatever_its_case(name, text, field, value):
 def test_writers_and_groups_options_pass_since_jobs_share_them():
     found = options(topic="out", groupIdPrefix="p", **{"kafka.group.id": "g"})
     assert consumer_config(found.kafka) == {"bootstrap.servers": "localhost:9092"}
+
+
+def test_whatever_a_writer_takes_for_kafka_passes_a_reader_and_goes_nowhere():
+    """Values are not looked at: the writer does."""
+    producers = {dotted(name) for name in ProducerSettings.options()}
+    writers = producers | write_options.REFUSED.keys() | write_options.WITHOUT_EFFECT | {"acks", "enable.idempotence"}
+    ours = {dotted(name) for name in CONSUMER_OPTIONS} | REFUSED.keys()
+    shared = {f"kafka.{name}": "x" for name in writers - ours}
+    assert {"kafka.compression.type", "kafka.delivery.timeout.ms", "kafka.acks", "kafka.linger.ms"} <= shared.keys()
+    assert consumer_config(options(**shared).kafka) == {"bootstrap.servers": "localhost:9092"}
 
 
 def test_pattern_matches_whole_names():

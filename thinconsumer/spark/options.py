@@ -19,6 +19,7 @@ from ..config import OPTIONS as CONSUMER_OPTIONS
 from ..config import ConsumerConfig, dotted
 from ..config.kinds import did_you_mean
 from ..errors import KafkaConfigurationError
+from ..produce import ProducerSettings
 from ..types import TopicPartition
 from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, show
 
@@ -365,8 +366,14 @@ REFUSED = {
     "enable.auto.commit": "Spark's checkpoint says what was read: to see it in Kafka as well, set commitGroup",
     "interceptor.classes": "interceptors could change what is read, and none would be called",
 }
-#: What it takes, and has nothing to do here: no group is joined.
-WITHOUT_EFFECT = frozenset({"group.id"})
+#: A writer's, in jobs that share their options between both. Java's consumer takes whatever it does not know.
+WRITERS = frozenset(
+    {dotted(name) for name in ProducerSettings.options()} - {dotted(name) for name in CONSUMER_OPTIONS}
+    | {"acks", "enable.idempotence", "linger.ms", "retries", "transactional.id", "partitioner.class"}
+    | {"key.serializer", "value.serializer"}
+)
+#: What may be given, and has nothing to do here: no group is joined, and nothing is written.
+WITHOUT_EFFECT = frozenset({"group.id"}) | WRITERS
 
 
 def _kafka_problems(kafka: Mapping[str, str]) -> list[str]:
