@@ -9,6 +9,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import functions as F
 
 from thinconsumer import Consumer, TopicPartition
+from thinconsumer.broker.faults import Delay
 
 
 class Sink:
@@ -63,6 +64,16 @@ def test_many_rows_in_many_tasks_and_read_back_with_spark(sink, spark):
         50_000,
         50_000 * 49_999 // 2,
     )
+
+
+def test_tasks_of_a_worker_share_a_producer(sink, spark, broker):
+    """Of a stream that writes every second, brokers would remember a day's worth of producer ids otherwise."""
+    ids = broker.on("InitProducerId", Delay(0.001))
+    for _ in range(8):
+        sink.write(spark.range(0, 10, 1, 1).selectExpr("cast(id as string) value"))
+    assert ids.hits <= 4  # Spark has one or two workers here, and may start another
+    ids.remove()
+    assert len(sink.records()) == 80
 
 
 def test_topic_of_the_column(sink, spark):
