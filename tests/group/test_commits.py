@@ -502,6 +502,24 @@ def test_unknown_member_in_a_rebalance_fails_the_commit_and_leaves_the_join_alon
     assert world.membership.identity == Identity("g", 5, "me")
 
 
+@pytest.mark.parametrize(("generation", "sent"), [(6, True), (7, False)])
+def test_what_is_committed_between_join_and_sync_is_not_said_after_a_missed_generation(world, generation, sent):
+    """Another may have had the partition in it, and have committed more."""
+    world.sent()
+    world.membership.rebalancing = True
+    world.membership.identity = Identity("g", generation, "me")
+    call = world.add((A, 7))
+    assert world.sent() == []
+    world.membership.rebalancing = False
+    if sent:
+        commit = world.one()
+        assert commit.stamp == (6, "me")
+        world.answer(commit)
+        call.result()
+    else:
+        assert world.sent() == [] and failure(call).reason == "rebalance_in_progress"
+
+
 @pytest.mark.parametrize("code", [Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION])
 def test_before_the_join_is_out_the_commits_answer_is_news(world, code):
     """It may be due for long, and until it is answered records would be handed out that are another's by now."""

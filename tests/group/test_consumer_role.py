@@ -270,6 +270,30 @@ def test_what_nobody_can_have_is_not_waited_for(gone):
     assert world.partitions.tps() == set() and world.role.rejoin_reason(1e9) is None
 
 
+@pytest.mark.parametrize("share", [[A], []])
+def test_after_a_generation_without_us_what_we_kept_is_lost_and_not_given_up(share):
+    """To commit it, as who gives up does, would take back what its owner in between has committed."""
+    world = World("cooperative-sticky")
+    world.rebalance(A, B)
+    kept = world.partitions.require(A)
+    del world.heard[:]
+    world.role.protocols()
+    world.role.take(ME.joined(5, "me"), "cooperative-sticky", encode_assignment(share), 0.0, missed=True)
+    assert world.heard == [("lost", [A, B])] and world.partitions.tps() == set()
+    world.do(world.role.revoke, ME, 0.0)
+    world.do(world.role.install, ME, 0.0)
+    assert world.heard == [("lost", [A, B]), ("assigned", share)]
+    assert not share or world.partitions.require(A) is not kept, "it starts where the group is"
+    assert "others can take them" in world.role.rejoin_reason(0.0), "it had said that it owns them"
+
+
+def test_after_a_generation_without_us_who_owns_nothing_hears_nothing():
+    world = World("range")
+    world.role.protocols()
+    world.role.take(ME, "range", encode_assignment([A]), 0.0, missed=True)
+    assert world.heard == [] and world.role.rejoin_reason(0.0) is None
+
+
 def test_a_follower_leaves_partition_counts_to_the_leader():
     world = World("range")
     world.rebalance(A)

@@ -85,6 +85,24 @@ def test_commits_are_held_from_the_join_until_the_sync():
     assert not found.held
 
 
+def test_what_is_to_be_committed_between_join_and_sync_was_read_in_the_generation_before():
+    """So it is judged as that after the sync: it may have gone to another, even a generation ago."""
+    straw = SimpleNamespace(is_member=True, identity=FIVE, rebalancing=False, owns=lambda tp: True)
+    found = Standing(straw, "g")  # type: ignore[arg-type]
+    found.note()
+    straw.rebalancing = True
+    assert found.asks_as == FIVE
+    straw.identity = SEVEN
+    assert (found.asks_as, found.who) == (FIVE, SEVEN)
+    straw.identity = Identity("g", 7, "reborn")
+    assert found.asks_as == straw.identity, "it never was the other one"
+    straw.identity = FIVE.lost()
+    assert found.asks_as is None
+    straw.identity, straw.rebalancing = SEVEN, False
+    found.note()
+    assert found.asks_as == SEVEN
+
+
 def test_nothing_is_held_without_members():
     """By hand there is no rebalance, not even one that the member's machine is still busy with."""
     straw = SimpleNamespace(is_member=False, identity=FIVE, rebalancing=True, owns=lambda tp: True)

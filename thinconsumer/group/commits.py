@@ -128,7 +128,7 @@ class Commits:
         """
         if self._queue.idle:
             self._stale_error = self._coordinator.error
-        who = self._standing.who
+        who = self._standing.asks_as
         pending = self._queue.add(offsets, who or self._standing.by_hand, deadline, callback, what)
         if who is None and offsets:
             # At once: were it kept, an unsubscribe before the next step would make it a commit by hand.

@@ -6,6 +6,7 @@ of assignors, never by an election: it is the highest that all of them support.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ from .watch import TopicShape, shapes, shapes_changed, topics_changed
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig
+
+log = logging.getLogger(__name__)
 
 
 class ConsumerRole:
@@ -176,8 +179,14 @@ class ConsumerRole:
 
     # -- after the sync
 
-    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float) -> None:
-        """Note our share; hold back at once what it lacks."""
+    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
+        """Note our share; hold back at once what it lacks. After a generation without us nothing is ours any more."""
+        owned = self._partitions.tps()
+        if missed and owned:
+            # Whoever had it in between may have gone further: to commit now, as if giving it up, would take that back.
+            log.info("group %s: a generation went by without us: %d partitions lost", identity.group_id, len(owned))
+            self.handover.lose(now)
+            self._had = frozenset()
         raw = decode_assignment(assignment)
         self._share = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions), raw.user_data
@@ -186,8 +195,8 @@ class ConsumerRole:
         self._identity = identity
         self._generation = identity.generation_id
         self._installed = False
-        owned, share = self._partitions.tps(), set(self._share.partitions)
-        for tp in owned - share:
+        share = set(self._share.partitions)
+        for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
         self._handed_over_by = now + self._config.session_timeout_ms / 1000 if self._hands_over else NEVER
         strangers = {tp.topic for tp in share} - self._joined_with

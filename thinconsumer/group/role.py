@@ -62,8 +62,11 @@ class Role(Protocol):
         """
         ...
 
-    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float) -> None:
-        """Our share has come. Decide what is to be given up and what is new; no callbacks yet."""
+    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
+        """Our share has come. Decide what is to be given up and what is new; no callbacks yet, but for what is lost.
+
+        ``missed``: the group went through a generation without us. What we kept may have been another's in it.
+        """
         ...
 
     def revoke(self, identity: Identity, now: float) -> bool:

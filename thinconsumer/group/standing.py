@@ -76,6 +76,14 @@ class Standing:
         return membership.identity if membership.identity.is_member else None
 
     @property
+    def asks_as(self) -> Identity | None:
+        """As whom what is to be committed from now on was read: late in a rebalance, as who we were before it."""
+        who, before = self.who, self._settled
+        if self.rebalancing and who is not None and before is not None and before.member_id == who.member_id:
+            return before
+        return who
+
+    @property
     def rebalancing(self) -> bool:
         """Whether a rebalance is on for us."""
         return self._membership is not None and self._membership.is_member and self._membership.rebalancing

@@ -73,6 +73,7 @@ class FakeRole:
         self.lost_because: list[str] = []
         self.members: Sequence[JoinedMember] = ()
         self.skips: list[bool] = []
+        self.missed: list[bool] = []
 
     def _do(self, name: str) -> Any:
         self.calls.append(name)
@@ -106,8 +107,9 @@ class FakeRole:
         self.skips.append(skip)
         return {} if skip else {member.member_id: b"share of " + member.member_id.encode() for member in members}
 
-    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float) -> None:
+    def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
         self._do("take")
+        self.missed.append(missed)
         self.taken.append((identity, protocol, assignment))
 
     def revoke(self, identity: Identity, now: float) -> bool:

@@ -335,6 +335,36 @@ def test_a_join_that_waits_for_its_connection_is_taken_back_by_what_a_commit_is_
     assert [message.member_id for message in world.sent(JoinGroupRequest)][2:] == ["", "m2"]
 
 
+def test_a_role_is_told_of_a_generation_that_went_by_without_it(world):
+    """KIP-345: a static member that is late to join stays in the group, which goes on without it."""
+    world.join()
+    world.script.generation = 4
+    world.script.lines[SyncGroupRequest].append(Code.REBALANCE_IN_PROGRESS)
+    world.member.request_rejoin("late")
+    world.run(5.0)
+    assert world.member.identity.generation_id == 6 and world.role.missed == [False, True]
+    world.member.request_rejoin("again")
+    world.turn()
+    assert world.role.missed == [False, True, False]
+
+
+@pytest.mark.parametrize("missed", [False, True])
+def test_after_a_missed_generation_the_rebalance_is_not_over_before_the_role_has_let_go(world, missed):
+    """A member that drives only is not asked; what it commits meanwhile may be another's."""
+    world.join()
+    world.script.generation += 3 if missed else 0
+    world.script.always[SyncGroupRequest] = SILENCE
+    world.member.request_rejoin("late")
+    world.turn()
+    [request] = world.unheard
+    world.working = False
+    world.script.always.clear()
+    world.reply(request, world.write(request))
+    world.turn()
+    assert world.member.state is S.REVOKING_AFTER_SYNC and world.member.rebalancing is missed
+    assert world.member.work(world.now) and not world.member.rebalancing
+
+
 def test_other_errors_of_commits_say_nothing_of_us(world):
     world.join()
     world.member.expelled(KafkaConnectionError("x"), world.member.identity, world.now)

@@ -107,7 +107,7 @@ class ClassicMember:
     @property
     def rebalancing(self) -> bool:
         """Whether a join or a sync is due or out, so that what is said of the old generation may not be taken."""
-        return self.state in _JOINING
+        return self.state in _JOINING or self._round.loses
 
     @property
     def is_asking(self) -> bool:
@@ -384,8 +384,8 @@ class ClassicMember:
             error = unusable_join(answer, self._role.protocol_type, self._offered())
         if error is None:
             self.stats.joins.add(now - self._line.out_at)
+            self._round.joined(self.identity, response, now)
             self.identity = self.identity.joined(response.generation_id, response.member_id)
-            self._round.joined(response, now)
             self._line.beats.heard(now)
             self._move(_E.JOINED)
             self._heard(self._line.out_at, now)
@@ -534,7 +534,7 @@ class ClassicMember:
 
     def _revoke(self, now: float) -> MemberEvent | None:
         if not self._round.taken:
-            self._role.take(self.identity, self._round.protocol, self._round.share, now)
+            self._role.take(self.identity, self._round.protocol, self._round.share, now, missed=self._round.missed)
             self._round.taken = True
             return None
         return self._unless_done(self._role.revoke(self.identity, now), _E.REVOKED, now)

@@ -51,6 +51,26 @@ def test_a_cooperative_round_in_order(room, checker, coop):
     assert (room.verdict(), checker.owned(coop)) == ("", {B, C})
 
 
+def test_after_a_generation_without_it_all_is_lost(room, checker, coop):
+    room.owns(coop, A, B)
+    room.join(coop, 3)
+    room.sync(coop, B)
+    room.hears(coop, "lost", A, B)
+    room.hears(coop, "assigned", B)
+    assert (room.verdict(), checker.owned(coop)) == ("", {B})
+    room.hears(coop, "lost", B)
+    assert "nobody has told it so" in room.verdict(), "once"
+
+
+def test_after_a_generation_without_it_nothing_is_revoked(room, checker, coop):
+    """Who had it in between may have gone further than what is committed by who gives it up."""
+    room.owns(coop, A, B)
+    room.join(coop, 3)
+    room.sync(coop, B)
+    room.hears(coop, "revoked", A)
+    assert "after a generation without it" in room.verdict()
+
+
 def test_assigned_must_be_new_and_given(room, checker, coop):
     room.owns(coop, A)
     room.hears(coop, "assigned", A)

@@ -129,6 +129,19 @@ def test_a_joins_answer_that_comes_after_another_was_sent_elsewhere_does_not_cou
     assert view.generation == 7
 
 
+def test_a_generation_without_it_is_noted_until_it_hears_what_is_left(room, ann, view):
+    room.owns(ann, A, generation=3)
+    room.join(ann, 4)
+    assert not view.missed
+    room.join(ann, 6)
+    room.join(ann, 7)
+    assert view.missed
+    room.hears(ann, "revoked", A)
+    assert view.missed
+    room.hears(ann, "assigned")
+    assert not view.missed
+
+
 def test_who_leaves_is_nobody(room, ann, view):
     room.owns(ann, A)
     room.leave(ann)

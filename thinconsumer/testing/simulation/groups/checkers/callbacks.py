@@ -71,7 +71,7 @@ class CallbackChecker(GroupChecker):
             self._check_revoked(member, found, these)
         elif these != found.owned:
             self.accuse(f"{member} hears that {names(these)} is lost, and owned {names(found.owned)}")
-        elif not view.expelled and not view.may_forget:
+        elif not view.expelled and not view.may_forget and not view.missed:
             self.accuse(f"{member} hears that {names(these)} is lost, and nobody has told it so")
 
     def heard(self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None) -> None:
@@ -109,6 +109,8 @@ class CallbackChecker(GroupChecker):
                     f"{member} hears that {names(these)} is revoked, and owns {names(found.owned)}: eager is all"
                 )
             return
+        if view.missed:
+            self.accuse(f"{member} hears that {names(these)} is revoked, after a generation without it: it is lost")
         kept = {tp for tp in these & view.share if found.topics is not None and tp.topic in found.topics}
         if kept:
             self.accuse(f"{member} hears that {names(these)} is revoked, of which {names(kept)} is its share")

@@ -7,7 +7,7 @@ it is in the member's hands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from .....errors import KafkaProtocolError
@@ -23,7 +23,7 @@ from .....wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from .....wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...checkers import Reader
 from ..ear import Sent
-from .base import GroupChecker, Member
+from .base import REVOKED, GroupChecker, Member
 
 Share = frozenset[TopicPartition]
 #: What says of a member that it is none any more.
@@ -44,6 +44,7 @@ class View:
     unknown: set[str] = field(default_factory=set)  #: Ids that the coordinator said it does not know.
     rebalancing: bool = False  #: It knows of a rebalance that is not over for it.
     may_forget: bool = False  #: It may have given itself up: it was away for too long, or told so while it joined.
+    missed: bool = False  #: It joined after a generation without it, and has not heard its share yet.
     parked_on: int = 0  #: The connection that a join or sync is unanswered on; 0: none is.
     commits_on: int = 0  #: The connection that it has committed on last ...
     named: tuple[str, int] | None = None  #: ... and who was named to it as the coordinator since.
@@ -92,6 +93,11 @@ class Views(GroupChecker):
     def parts(self, member: Member) -> None:
         """It gives its identity up."""
         self.of[member].may_forget = True
+
+    def heard(self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None) -> None:
+        """It knows what is left of what it had."""
+        if what != REVOKED:
+            self.of[member].missed = False
 
     # -- on the wire
 
@@ -156,6 +162,7 @@ class Views(GroupChecker):
     def _take_join(self, view: View, request: JoinGroupRequest, response: JoinGroupResponse) -> None:
         code = response.error_code
         if code == Code.NONE:
+            view.missed = view.missed or 0 <= view.generation < response.generation_id - 1
             view.member_id, view.generation, view.may_forget = response.member_id, response.generation_id, False
             self._proven(view)
         elif code == Code.MEMBER_ID_REQUIRED:
