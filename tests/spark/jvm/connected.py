@@ -1,6 +1,7 @@
 """What a client of Spark Connect does with the format, as a program: ``python connected.py SERVERS REMOTE FOLDER``.
 
-Nothing is registered, and nothing is set but where the server is. Prints what it has read as one line of JSON.
+Nothing is registered, nothing is set but where the server is, and the client needs none of this package. Prints what it
+has read as one line of JSON.
 """
 
 from __future__ import annotations
@@ -50,5 +51,6 @@ writer = writer.option("topic", "out").option("checkpointLocation", str(Path(fol
 query = writer.trigger(availableNow=True).start()
 query.awaitTermination(240)
 found["copied"] = spark.read.format("thinconsumer").options(**options("out")).load().count()
+found["on the client"] = [name for name in sys.modules if name.startswith(("thinconsumer", "pyspark_thinconsumer"))]
 spark.stop()
 print(json.dumps(found))

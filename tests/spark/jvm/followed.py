@@ -3,7 +3,7 @@
 ``python followed.py SERVERS TOPIC FOLDER MASTER``: one sink are Spark's own files, which hold each row exactly once;
 the other is ``foreachBatch``, which writes each batch under its number, so that one that is repeated takes the place of
 what is there. A query that fails, since a worker was killed for instance, is started again. Says "running" when both
-have begun, and "done" when all is read and it was told to end.
+have begun, "read" after each micro-batch, and "done" when all is read and it was told to end.
 """
 
 from __future__ import annotations
@@ -56,11 +56,16 @@ def start(name):
 told_to_end = threading.Event()
 threading.Thread(target=lambda: (sys.stdin.read(), told_to_end.set()), daemon=True).start()
 queries = {name: start(name) for name in ("files", "batches")}
+read = dict.fromkeys(queries)
 print("running", flush=True)
 while True:
     finish = told_to_end.wait(0.05)
     for name, query in queries.items():
         try:
+            progress = query.lastProgress
+            if progress is not None and progress["batchId"] != read[name]:
+                read[name] = progress["batchId"]
+                print(name, "read", progress["numInputRows"], flush=True)
             if finish:
                 query.processAllAvailable()
             elif query.isActive:

@@ -54,6 +54,7 @@ def check(servers: str, remote: str, folder: Path, **more: str) -> None:
         "available now": rows,
         "followed": ["v"] * 10 + ["written"],
         "copied": 11,
+        "on the client": [],
     }
 
 

@@ -26,7 +26,9 @@ from thinconsumer import Consumer, TopicPartition
 
 PROGRAM = Path(__file__).with_name("followed.py")
 PARTITIONS = 2
-PATIENCE_S = 180.0
+PATIENCE_S = 240.0
+#: A driver that is killed soon has nothing of code compiled well, and starts sooner without.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 
@@ -44,7 +46,7 @@ class Job:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+                env={"JDK_JAVA_OPTIONS": QUICK, **os.environ, "PYSPARK_PYTHON": sys.executable},
             )
         self.seen: set[tuple[tuple[int, str], str]] = set()
 
@@ -153,19 +155,25 @@ def survive(job: Job, kills: int, rng: random.Random) -> Job:
     # None of the victims is left to luck, only when their turn is.
     victims = [("driver", "worker", "source")[n % 3] for n in range(kills)]
     rng.shuffle(victims)
+    job.wait_for("running")
     for victim in victims:
-        job.wait_for("running")
-        moment = rng.uniform(0, 4)
+        # Some while it starts, or starts again; most of them while it reads.
+        starting = rng.random() < 0.3
+        if not starting:
+            job.wait_for("read")
+        moment = rng.uniform(0, 2)
         time.sleep(moment)
         until = time.monotonic() + PATIENCE_S
         while not job.kill(victim):
             assert job.child.poll() is None, job.output.read_text()[-4000:]
             assert time.monotonic() < until, f"there is no {victim}"
             time.sleep(0.1)
-        print(f"killed the {victim} after {moment:.2f} s")
+        job.mark = job.output.stat().st_size
+        print(f"killed the {victim} {moment:.2f} s after it was {'running' if starting else 'reading'}")
         if victim == "driver":
             job.end()
             job = job.again()
+            job.wait_for("running")
     return job
 
 

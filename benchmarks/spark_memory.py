@@ -1,0 +1,193 @@
+"""What a long stream makes of Spark's memory: ``python benchmarks/spark_memory.py``.
+
+Must hold: over 10 GB of payload, read in micro-batches, neither the source's process on the driver nor a Python worker
+nor the JVM's live heap grows once all of them have worked for a tenth of it. Needs PySpark 4.2 or newer, and
+confluent-kafka to write. The payload compresses well, so that the disk holds little of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clusters import broker, environment, unique
+
+PARTITIONS, VALUE_BYTES, BATCH_RECORDS = 6, 1000, 250_000
+#: Memory comes and goes by so much in a process that does the same thing again and again; MB.
+NOISE_MB = 24
+#: At these parts of the way live heap is measured, which needs a full collection.
+MARKS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.97)
+SOURCE, WORKER, JVM = "python_streaming_source_runner", "pyspark.daemon pyspark.worker", "org.apache.spark.deploy"
+WRITE = """
+import os, sys
+from confluent_kafka import Producer
+bootstrap, topic, partitions, records, size = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
+settings = {"linger.ms": 50, "batch.size": 1000000, "compression.type": "lz4", "queue.buffering.max.kbytes": 262144}
+producer = Producer({"bootstrap.servers": bootstrap, **settings})
+values = [(os.urandom(10).hex().encode() * (size // 20 + 1))[:size] for _ in range(1000)]
+for number in range(records):
+    while True:
+        try:
+            producer.produce(topic, values[number % 1000], partition=number // 1000 % partitions)
+            break
+        except BufferError:
+            producer.poll(0.05)
+    if number % 1000 == 0:
+        producer.poll(0)
+sys.exit(producer.flush(120))
+"""
+
+
+class Sample(NamedTuple):
+    """Memory after a micro-batch; MB, resident but for the heap."""
+
+    batch: int
+    gigabytes: float
+    source: float
+    worker: float  #: The largest one.
+    jvm: float
+    heap: float | None  #: What is alive in it after a collection.
+
+
+def main() -> int:
+    """Print the figures, and return 1 if one of them is not held."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bootstrap")
+    parser.add_argument("--gigabytes", type=float, default=10)
+    parser.add_argument("--json", type=Path, help="write every sample there")
+    arguments = parser.parse_args()
+    records = int(arguments.gigabytes * 1e9 / VALUE_BYTES)
+    with broker(arguments.bootstrap) as cluster, session() as (spark, folder):
+        topic = cluster.create_topic(unique("spark-memory"), PARTITIONS, 1)
+        began = time.perf_counter()
+        words = [cluster.bootstrap, topic, PARTITIONS, records, VALUE_BYTES]
+        subprocess.run([sys.executable, "-c", WRITE, *map(str, words)], env=environment(), check=True)
+        print(f"{records:,} records of {VALUE_BYTES} bytes written in {time.perf_counter() - began:.0f} s", flush=True)
+        began = time.perf_counter()
+        samples = list(stream(spark, cluster.bootstrap, topic, records, folder))
+        seconds = time.perf_counter() - began
+        cluster.delete_topic(topic)
+    print(f"read in {len(samples)} micro-batches and {seconds:.0f} s")
+    if arguments.json:
+        arguments.json.write_text(json.dumps([sample._asdict() for sample in samples], indent=1))
+    return 0 if report(samples) else 1
+
+
+@contextmanager
+def session() -> Iterator[tuple[Any, str]]:
+    """Yield a session on two cores with a heap of 1 GB, and a folder for a checkpoint."""
+    from pyspark.sql import SparkSession
+
+    os.environ.update(environment(), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
+    with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as folder:
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.memory", "1g")
+            .config("spark.local.dir", folder)
+            .getOrCreate()
+        )
+        spark.sparkContext.setLogLevel("ERROR")
+        try:
+            yield spark, folder
+        finally:
+            spark.stop()
+
+
+def stream(spark: Any, bootstrap: str, topic: str, records: int, folder: str) -> Iterator[Sample]:
+    """Read all of the topic in micro-batches; yield a sample after each."""
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    rows = spark.readStream.format("thinconsumer").options(**options, maxOffsetsPerTrigger=str(BATCH_RECORDS)).load()
+    writer = rows.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint")
+    query = writer.trigger(availableNow=True).start()
+    seen, read, marks = -1, 0, list(MARKS)
+    while True:
+        ended = query.awaitTermination(0.2)
+        for progress in query.recentProgress:
+            if progress["batchId"] > seen:
+                seen, read = progress["batchId"], read + progress["numInputRows"]
+                heap = None
+                if marks and read >= marks[0] * records:
+                    del marks[0]
+                    heap = live_heap(spark)
+                if not ended:
+                    yield sample(seen, read * VALUE_BYTES / 1e9, heap)
+        if ended:
+            break
+    if query.exception() is not None:
+        raise query.exception()
+    if read != records:
+        raise SystemExit(f"{read:,} rows of {records:,} were read")
+
+
+def live_heap(spark: Any) -> float:
+    """Return what is alive in the JVM's heap, in MB."""
+    java = spark._jvm.java.lang
+    java.System.gc()
+    return float(java.Runtime.getRuntime().totalMemory() - java.Runtime.getRuntime().freeMemory()) / 1e6
+
+
+def sample(batch: int, gigabytes: float, heap: float | None) -> Sample:
+    """Look at every process below this one."""
+    found: dict[str, list[float]] = {SOURCE: [0.0], WORKER: [0.0], JVM: [0.0]}
+    for pid, command in descendants(os.getpid()):
+        kind = next((kind for kind in (SOURCE, WORKER, JVM) if kind in command), None)
+        if kind is not None:
+            found[kind].append(resident_mb(pid))
+    return Sample(batch, gigabytes, max(found[SOURCE]), max(found[WORKER]), max(found[JVM]), heap)
+
+
+def descendants(root: int) -> Iterator[tuple[int, str]]:
+    """Yield id and command of every process that comes from this one."""
+    for entry in Path(f"/proc/{root}/task").glob("*/children"):
+        for pid in map(int, entry.read_text().split()):
+            try:
+                yield pid, Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                yield from descendants(pid)
+            except OSError:
+                continue
+
+
+def resident_mb(pid: int) -> float:
+    """Return how much memory a process has; 0 where it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    except OSError:
+        return 0.0
+
+
+def report(samples: list[Sample]) -> bool:
+    """Print a table of a few moments, and how much each grew after a tenth of the way; return whether that is held."""
+    total = samples[-1].gigabytes
+    print(f"{'GB':>6} {'batch':>6} {'source':>8} {'worker':>8} {'JVM':>8} {'live heap':>10}   MB")
+    for one in samples:
+        if one.heap is not None or one is samples[0]:
+            heap = "" if one.heap is None else f"{one.heap:.0f}"
+            figures = f"{one.source:8.0f} {one.worker:8.0f} {one.jvm:8.0f} {heap:>10}"
+            print(f"{one.gigabytes:6.1f} {one.batch:6} {figures}")
+    late = [one for one in samples if one.gigabytes >= total * MARKS[0]]
+    early, last = late[: max(1, len(late) // 5)], late[-max(1, len(late) // 5) :]
+    held = True
+    for name in ("source", "worker", "heap"):
+        before = max(getattr(one, name) or 0.0 for one in early)
+        after = max(getattr(one, name) or 0.0 for one in last)
+        good = after - before < NOISE_MB
+        held &= good
+        print(f"{'held' if good else 'NOT HELD'}: {name}: {after - before:+.1f} MB (under {NOISE_MB})")
+    return held
+
+
+if __name__ == "__main__":
+    sys.exit(main())
