@@ -423,3 +423,13 @@ def test_commit_is_for_the_group_that_was_named(cluster, caplog):
     query = Query(c, commitGroup="g", **{"kafka.default.api.timeout.ms": "100"})
     query.reader.commit({"t": {"0": 1}, "@start": {}})
     assert "not committed for group 'g'" in caplog.text
+
+
+def test_first_batch_of_another_connector_is_not_left_out(cluster):
+    """Its checkpoint holds where that batch ends and not where it began: without a word its records would be missing."""
+    c = cluster({"t": 1})
+    c.append(b"a", b"b")
+    reader = KafkaAvailableNowReader(c.options(), ("value",), c.lookup())
+    with pytest.raises(KafkaConfigurationError, match="where the first batch began"):
+        reader.partitions({}, {"t": {"0": 2}})
+    assert reader.partitions({}, {}) == []

@@ -260,6 +260,11 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         self._seen = end
         first = start_of(end) if not start else from_json(start)
         until = from_json(end)
+        if first is None and until:
+            raise KafkaConfigurationError(
+                "the checkpoint does not say where the first batch began: Spark's own connector planned it and did not "
+                "finish it. Let that one finish it, or give this query a checkpoint of its own"
+            )
         if first is None or first == until:
             return []
         there = set(self._lookup.partitions(known=first))

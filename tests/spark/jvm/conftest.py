@@ -7,8 +7,10 @@ import os
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from realkafka import jars
 
 from thinconsumer.testing import BrokerProcess
 
@@ -22,7 +24,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory) -> Iterator:
+def connector_jars() -> list[Path]:
+    """The jars of Spark's own connector, for the one version of PySpark that they fit; none with others."""
+    pyspark = pytest.importorskip("pyspark")
+    if pyspark.__version__ != jars.SPARK:
+        return []
+    try:
+        return jars.connector_jars()
+    except jars.NoJars as error:
+        if os.environ.get("THINCONSUMER_REQUIRE_KAFKA") == "1":
+            pytest.fail(f"Spark's own connector is required: {error}")
+        return []
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory, connector_jars) -> Iterator:
     """The session. Nothing is registered: PySpark has to find the format by itself."""
     sql = pytest.importorskip("pyspark.sql")
     # Spark's own default is whatever is called python3 on the PATH, which need not have what this Python has.
@@ -31,6 +47,7 @@ def spark(tmp_path_factory) -> Iterator:
     session = (
         sql.SparkSession.builder.master("local[2]")
         .appName("thinconsumer")
+        .config("spark.jars", ",".join(map(str, connector_jars)))
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.host", "127.0.0.1")
