@@ -66,6 +66,7 @@ class Run:
         self._said_at = 0.0
         self._lives = LIVES
         self._is_heard = 0  #: How much of what the job says.
+        self._heard_of: set[str] = set()
         self._job: Program | None = None
         self._shop: Program | None = None
         self._consumer: Consumer[bytes | None, bytes | None] | None = None
@@ -187,7 +188,7 @@ class Run:
     @property
     def is_ready(self) -> bool:
         """Whether both queries have done their first batch, which may be empty."""
-        return len({name for _, name, _ in self.story.lags}) == 2
+        return len(self._heard_of) == 2
 
     def say(self, words: str) -> None:
         """Print a line with the time."""
@@ -226,8 +227,12 @@ class Run:
                     break
                 self._is_heard += len(line)
                 with contextlib.suppress(ValueError):  # a line that a kill has cut off, and the next one behind it
-                    said = json.loads(line)
-                    self.story.lags.append((max(0.0, said["at"] - self._began), said["query"], said["behind"]))
+                    self._take_lag(**json.loads(line))
+
+    def _take_lag(self, at: float, query: str, behind: int | None) -> None:
+        self._heard_of.add(query)
+        if behind is not None:
+            self.story.lags.append((max(0.0, at - self._began), query, behind))
 
     def _lag_line(self) -> str:
         """Return the lag of the last half minute as a row of little bars."""

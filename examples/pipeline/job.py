@@ -76,9 +76,9 @@ def start(writer, name: str, folder: str) -> None:
 
 
 def tell(lag: Lag) -> None:
-    """Say on standard output how far a query is behind. Of a batch that is repeated, Spark does not know."""
-    if lag.behind:
-        print(json.dumps({"at": time.time(), "query": lag.query, "behind": lag.total}), flush=True)
+    """Say on standard output how far a query is behind. After a restart Spark repeats a batch, and does not know."""
+    behind = lag.total if lag.behind else None
+    print(json.dumps({"at": time.time(), "query": lag.query, "behind": behind}), flush=True)
 
 
 def main(servers: str, prefix: str, folder: str) -> None:
