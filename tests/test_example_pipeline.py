@@ -6,7 +6,9 @@ import ast
 import importlib
 import itertools
 import json
+import signal
 import sys
+import time
 import xml.etree.ElementTree as ET
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -241,3 +243,54 @@ def test_run_without_a_kill_or_without_anything_has_a_picture_too(picture):
     text = picture.draw(picture.Story(), "none & nothing", "<>")
     assert "kill -9" not in text
     assert shapes(text)
+
+
+# -- programs
+
+
+@pytest.fixture
+def program(part, tmp_path):
+    """Start a line of shell; end what is left of it."""
+    started = []
+
+    def start(script, **more):
+        started.append(part("programs").Program("sh", "-c", script, log=tmp_path / "log", **more))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.end(0)
+        assert one.left() == []
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="sessions of processes are POSIX")
+
+
+@posix
+def test_program_ends_by_itself_when_its_input_does(program, tmp_path):
+    child = program("cat; echo words >&2; exit 3", takes_input=True, output=tmp_path / "out")
+    child.input.write(b"line\n")
+    assert child.code is None
+    assert child.wait(30) == 3
+    assert (tmp_path / "out").read_text() == "line\n"
+    assert child.last_words == "words"
+
+
+@posix
+def test_program_that_goes_on_is_ended(program):
+    assert program("sleep 100").wait(0.01) == -signal.SIGTERM
+
+
+@posix
+def test_children_of_one_that_was_killed_are_found_and_ended(program):
+    """A process group of its own does not hide a child: Spark's workers have one."""
+    worker = "import os, time; os.setpgid(0, 0); print(1, flush=True); time.sleep(100)"
+    child = program(f"{sys.executable} -c '{worker}' & wait")
+    deadline = time.monotonic() + 30
+    while child.last_words != "1":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    child.kill()
+    assert len(child.left()) == 1
+    child.end(0)
+    assert child.left() == []

@@ -121,7 +121,7 @@ class Run:
         while (left := job.left()) and self.seconds < killed_at + MOURNING_S:
             self.step(0.2)
         self.say(f"* {count - len(left)} of {count} Python workers that it left behind have ended by themselves")
-        job.end()
+        job.end(0)
         self.wait(killed_at + PAUSE_S - self.seconds)
         self.story.restarts.append(self.seconds)
         self.say("* started again")

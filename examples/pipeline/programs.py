@@ -33,6 +33,7 @@ class Program:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._log = log
+        self._is_over = False
         with log.open("ab") as words, (output or log).open("ab") as lines:
             self._child = subprocess.Popen(
                 [str(word) for word in command],
@@ -61,10 +62,12 @@ class Program:
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
 
     def wait(self, seconds: float) -> int:
-        """Close its input and wait until it ends by itself; return its exit code."""
-        if self._child.stdin is not None:
-            self._child.stdin.close()
-        return self._child.wait(seconds)
+        """Close its input, and wait until it ends by itself; return its exit code. Ends it if that takes longer."""
+        self._close_input()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(seconds)
+        self.end()
+        return self._child.returncode
 
     def kill(self) -> None:
         """As ``kill -9`` of it and of what shares its process group: with a Spark job, the JVM."""
@@ -78,22 +81,28 @@ class Program:
         running = [int(pid) for pid, state in map(str.split, listed.splitlines()) if not state.startswith("Z")]
         return [pid for pid in running if _session(pid) == self._child.pid]
 
-    def end(self) -> None:
+    def end(self, patience_s: float = PATIENCE_S) -> None:
         """End it and all that is left of it: a JVM tidies up when whoever has started it is gone."""
+        if self._is_over:
+            return  # its number may be another process's by now
         if self._child.poll() is None:
             self._child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(PATIENCE_S)
-        if self._child.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._child.stdin.close()
-        deadline = time.monotonic() + PATIENCE_S
+                self._child.wait(patience_s)
+        self._close_input()
+        deadline = time.monotonic() + patience_s
         while left := self.left():
             if time.monotonic() > deadline:
                 for pid in left:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
+        self._is_over = True
+
+    def _close_input(self) -> None:
+        if self._child.stdin is not None:
+            with contextlib.suppress(OSError):  # what was not flushed has nobody who reads it
+                self._child.stdin.close()
 
 
 def _session(pid: int) -> int | None:
