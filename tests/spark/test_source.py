@@ -426,7 +426,7 @@ def test_commit_is_for_the_group_that_was_named(cluster, caplog):
 
 
 def test_first_batch_of_another_connector_is_not_left_out(cluster):
-    """Its checkpoint holds where that batch ends and not where it began: without a word its records would be missing."""
+    """Its checkpoint has where that batch ends and not where it began: its records would be missing without a word."""
     c = cluster({"t": 1})
     c.append(b"a", b"b")
     reader = KafkaAvailableNowReader(c.options(), ("value",), c.lookup())
