@@ -238,7 +238,7 @@ class Run:
         """Return the lag of the last half minute as a row of little bars."""
         counts = self.story.counts
         recent = [written - counted for at, written, counted in counts if at > self.seconds - 30]
-        step = max(1, len(recent) // 30)
+        step = -(-len(recent) // 30) or 1
         highest = max(max(written - counted for _, written, counted in counts), self.rate * 4)
         bars = "".join(" ▁▂▃▄▅▆▇█"[min(8, max(0, lag) * 9 // (highest + 1))] for lag in recent[::-step][::-1])
         return f"  lag {self.behind:>7,} {bars}"
