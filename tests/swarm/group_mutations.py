@@ -183,6 +183,8 @@ MUTATIONS = {
             "given up without rejoining",
             "Who has given partitions up for others does not join again, so nobody gets them (KIP-429).",
             (ConsumerRole, "take", "self._due = \"partitions were given up, so that others can take them\"", "pass"),
+            # Else the leader, who would do so after a while, hides it.
+            (ConsumerRole, "rejoin_reason", "now >= self._handed_over_by", "False"),
             needs=cooperative,
         ),
         bug(
