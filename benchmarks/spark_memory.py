@@ -76,7 +76,7 @@ def main() -> int:
         samples = list(stream(spark, cluster.bootstrap, topic, records, folder))
         seconds = time.perf_counter() - began
         cluster.delete_topic(topic)
-    print(f"read in {len(samples)} micro-batches and {seconds:.0f} s")
+    print(f"read in micro-batches of {BATCH_RECORDS:,} and {seconds:.0f} s")
     if arguments.json:
         arguments.json.write_text(json.dumps([sample._asdict() for sample in samples], indent=1))
     return 0 if report(samples) else 1
