@@ -73,11 +73,12 @@ class Run:
 
     # -- what is done
 
-    def prepare(self) -> None:
-        """Create the topics, and write the table of products."""
+    def prepare(self, *, is_own: bool) -> None:
+        """Create the topics, and write the table of products; ``is_own``: the broker is only for this."""
         for name, policy in TOPICS.items():
             self._command("topics", "create", f"{self.prefix}.{name}", f"--config=cleanup.policy={policy}")
-        self._stack.callback(self._delete_topics)
+        if not is_own:  # a broker that ends takes its topics with it
+            self._stack.callback(self._delete_topics)
         table = self._producer("products")
         table.input.writelines(product_lines())
         self._finish(table)
@@ -256,15 +257,18 @@ class Run:
     def _command(self, *words: str) -> None:
         program = Program(*_thinconsumer(*words, "--bootstrap-server", self.servers), log=self.folder / "topics.log")
         self._stack.callback(program.end)
-        self._finish(program)
+        if program.wait(PATIENCE_S):
+            raise Failure(f"'{' '.join(words)}' has failed:\n{program.last_words}")
 
     def _delete_topics(self) -> None:
-        self._command("topics", "delete", *(f"{self.prefix}.{name.split(':')[0]}" for name in TOPICS))
+        try:
+            self._command("topics", "delete", *(f"{self.prefix}.{name.split(':')[0]}" for name in TOPICS))
+        except Failure as failure:
+            print(f"the topics {self.prefix}.* are left: {failure}")
 
 
 def play(run: Run, seconds: float, kills: int) -> None:
     """Let it all happen."""
-    run.prepare()
     print("Spark starts ...", flush=True)
     run.start_job()
     run.until(lambda: run.is_ready, "the first batch of both queries")
@@ -306,6 +310,7 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         servers = options.bootstrap or stack.enter_context(BrokerProcess()).bootstrap_servers
         run = Run(stack, servers, folder.resolve(), options.seed, options.rate)
+        run.prepare(is_own=options.bootstrap is None)
         play(run, options.seconds, options.kills)
         wrong = judge(run)
         _draw(run, options.picture, wrong)

@@ -93,7 +93,7 @@ def test_ctrl_c_ends_all_of_it(start, tmp_path):
     while not any("java" in line for line in left_of(tmp_path)):
         assert time.monotonic() < deadline, "no JVM has come up"
         time.sleep(0.1)
-    child.send_signal(signal.SIGINT)
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does
     out, _ = child.communicate(timeout=60)
     assert child.returncode == 130, out
     assert "Traceback" not in out
