@@ -85,13 +85,15 @@ def test_commits_are_held_from_the_join_until_the_sync():
     assert not found.held
 
 
-def test_what_is_to_be_committed_between_join_and_sync_was_read_in_the_generation_before():
-    """So it is judged as that after the sync: it may have gone to another, even a generation ago."""
+def test_what_is_to_be_committed_between_join_and_sync_was_read_before_a_missed_generation():
+    """So it is judged as that after the sync: it may have gone to another a generation ago."""
     straw = SimpleNamespace(is_member=True, identity=FIVE, rebalancing=False, owns=lambda tp: True)
     found = Standing(straw, "g")  # type: ignore[arg-type]
     found.note()
     straw.rebalancing = True
     assert found.asks_as == FIVE
+    straw.identity = SIX
+    assert found.asks_as == SIX, "nobody had it in between"
     straw.identity = SEVEN
     assert (found.asks_as, found.who) == (FIVE, SEVEN)
     straw.identity = Identity("g", 7, "reborn")

@@ -77,11 +77,14 @@ class Standing:
 
     @property
     def asks_as(self) -> Identity | None:
-        """As whom what is to be committed from now on was read: late in a rebalance, as who we were before it."""
+        """As whom what is to be committed from now on was read: after a missed generation, as who we were before it.
+
+        That is over when the share has come, and with it the loss of all that was kept.
+        """
         who, before = self.who, self._settled
-        if self.rebalancing and who is not None and before is not None and before.member_id == who.member_id:
-            return before
-        return who
+        if who is None or before is None or who.member_id != before.member_id or not self.rebalancing:
+            return who
+        return before if who.generation_id > before.generation_id + 1 else who
 
     @property
     def rebalancing(self) -> bool:
