@@ -2,7 +2,8 @@
 
 Needs PySpark of the version that ``realkafka.jars.SPARK`` names, since the connector's jars belong to that one, numpy,
 pyarrow and confluent-kafka. Both read everything, warm, in turns, several times over, and Spark throws the rows away.
-``--also PYTHON`` names a Python with a newer PySpark, on which ours alone reads the same topics afterwards.
+``--also PYTHON`` names a Python with a newer PySpark, on which ours alone reads the same topics afterwards. CPU is that
+of the driver, its virtual machine and its Python workers together, where Linux tells it; the broker's is not in it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from clusters import ROOT, broker, environment, unique
 from columns import Data, write
 from floor import batch_sizes
 
-#: Seconds of every round, by case, mode and reader.
-Results = dict[str, dict[str, dict[str, list[float]]]]
+#: Wall and CPU seconds of every round, by case, mode and reader.
+Results = dict[str, dict[str, dict[str, list[tuple[float, float]]]]]
 
 OFFICIAL, OURS = "Spark's connector", "thinconsumer"
 FORMATS = {OFFICIAL: "kafka", OURS: "thinconsumer"}
@@ -68,6 +69,8 @@ def session(memory: str) -> Iterator[tuple[Any, list[str]]]:
     if OFFICIAL in readers:
         builder = builder.config("spark.jars", ",".join(map(str, jars.connector_jars())))
     with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as folder:
+        if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+            os.environ["PYTHONPYCACHEPREFIX"] = folder  # whoever installs a wheel gets it compiled
         spark = (
             builder.config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
@@ -126,11 +129,31 @@ def measure(bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namesp
             for number in range(-1, arguments.rounds):
                 for mode in arguments.modes:
                     for reader in readers if number % 2 else readers[::-1]:
+                        before = processor_seconds()
                         seconds = MODES[mode](spark, reader, options, topic)
-                        say(f"{case}, {mode}, round {number}: {reader} {seconds:.2f} s")
+                        used = processor_seconds() - before
+                        say(f"{case}, {mode}, round {number}: {reader} {seconds:.2f} s, CPU {used:.2f} s")
                         if number >= 0:
-                            results.setdefault(case, {}).setdefault(mode, {}).setdefault(reader, []).append(seconds)
+                            rounds = results.setdefault(case, {}).setdefault(mode, {}).setdefault(reader, [])
+                            rounds.append((seconds, used))
     return results
+
+
+def processor_seconds() -> float:
+    """Return what this process and all that it has started have used; those that ended count with their parent."""
+    found: dict[int, tuple[int, float]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        found[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    if not found:
+        return float("nan")
+    family = {os.getpid()}
+    while more := {pid for pid, (parent, _) in found.items() if parent in family} - family:
+        family |= more
+    return sum(found[pid][1] for pid in family)
 
 
 def prepare(cluster: Any, case: Data, records: int) -> Topic:
@@ -193,23 +216,24 @@ def main() -> None:
 
 def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argparse.Namespace) -> str:
     """Return the tables as Markdown."""
+    machine = f"{os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}"
     lines = [
-        f"{arguments.rounds} rounds after a first one, local[2], {os.cpu_count()} cores, {platform.platform()}, "
-        f"Python {platform.python_version()}.",
-        "Medians of 1,000 rows/s (lowest to highest); the ratio is of the medians.",
+        f"{arguments.rounds} rounds after a first one, local[2], {machine}.",
+        "Medians of 1,000 rows/s (lowest to highest) and of CPU seconds a million rows; ratios are of medians.",
     ]
     for pyspark, results in found.items():
         readers = list(next(iter(next(iter(results.values())).values())))
         ordered = [reader for reader in FORMATS if reader in readers]
-        ratio = " ratio |" if OFFICIAL in readers else ""
+        ratio = " ratio | CPU ratio |" if OFFICIAL in readers else ""
         lines += ["", f"PySpark {pyspark}:", "", f"| | | {' | '.join(ordered)} |{ratio}"]
-        lines += ["|---" * (2 + len(ordered) + bool(ratio)) + "|"]
+        lines += ["|---" * (2 + len(ordered) + 2 * bool(ratio)) + "|"]
         for case, modes in results.items():
             for mode, rounds in modes.items():
                 cells = [describe(CASES[case], topics[case]), mode]
                 cells += [spread(topics[case], rounds[reader]) for reader in ordered]
                 if ratio:
-                    cells.append(f"{median(rounds[OFFICIAL]) / median(rounds[OURS]):.2f}")
+                    pairs = zip(zip(*rounds[OFFICIAL]), zip(*rounds[OURS]))
+                    cells += [f"{median(theirs) / median(ours):.2f}" for theirs, ours in pairs]
                 lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -222,10 +246,11 @@ def describe(case: Data, topic: Topic) -> str:
     return f"{topic.records:,} of {size} bytes, {topic.batch} a batch, {partitions}, {codec}"
 
 
-def spread(topic: Topic, seconds: list[float]) -> str:
+def spread(topic: Topic, rounds: list[tuple[float, float]]) -> str:
     """Return a cell."""
-    rates = [topic.records / each / 1000 for each in seconds]
-    return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f})"
+    rates = [topic.records / wall / 1000 for wall, _ in rounds]
+    used = median(cpu for _, cpu in rounds) / topic.records * 1e6
+    return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}), CPU {used:.2f} s"
 
 
 def say(line: str) -> None:
