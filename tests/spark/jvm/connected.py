@@ -30,26 +30,48 @@ def offsets(frame) -> list:
     return sorted([row.partition, row.offset] for row in frame.collect())
 
 
-found["batch"] = offsets(spark.read.format("thinconsumer").options(**options("in")).load())
-stream = spark.readStream.format("thinconsumer").options(**options("in")).load()
+def patient(run):
+    """Run what starts Python workers again if one did not start in the ten seconds that Spark gives it."""
+    for _ in range(4):
+        try:
+            return run()
+        except Exception as error:
+            if "connect back" not in str(error):
+                raise
+    return run()
+
+
+def to_end(writer) -> None:
+    """Run a stream over what is available now."""
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination(240)
+
+
+found["batch"] = patient(lambda: offsets(spark.read.format("thinconsumer").options(**options("in")).load()))
+stream = patient(lambda: spark.readStream.format("thinconsumer").options(**options("in")).load())
 
 writer = stream.writeStream.format("parquet").option("checkpointLocation", str(Path(folder, "c1")))
-query = writer.option("path", str(Path(folder, "files"))).trigger(availableNow=True).start()
-query.awaitTermination(240)
+patient(lambda: to_end(writer.option("path", str(Path(folder, "files")))))
 found["available now"] = offsets(spark.read.parquet(str(Path(folder, "files"))))
 
-query = stream.writeStream.format("memory").queryName("followed").start()
-query.processAllAvailable()
-rows = spark.createDataFrame([("in", b"written")], "topic string, value binary")
-rows.write.format("thinconsumer").mode("append").option("kafka.bootstrap.servers", servers).save()
+
+def follow():
+    """Follow the topic into a table."""
+    query = stream.writeStream.format("memory").queryName("followed").start()
+    query.processAllAvailable()
+    return query
+
+
+query = patient(follow)
+rows = spark.createDataFrame([("in", b"written")], "topic string, value binary").coalesce(1)
+rows = rows.write.format("thinconsumer").mode("append").option("kafka.bootstrap.servers", servers)
+patient(rows.save)
 query.processAllAvailable()
 found["followed"] = [bytes(row.value).decode() for row in spark.table("followed").collect()]
 query.stop()
 
 writer = stream.select("value").writeStream.format("thinconsumer").option("kafka.bootstrap.servers", servers)
-writer = writer.option("topic", "out").option("checkpointLocation", str(Path(folder, "c2")))
-query = writer.trigger(availableNow=True).start()
-query.awaitTermination(240)
+patient(lambda: to_end(writer.option("topic", "out").option("checkpointLocation", str(Path(folder, "c2")))))
 found["copied"] = spark.read.format("thinconsumer").options(**options("out")).load().count()
 found["on the client"] = [name for name in sys.modules if name.startswith(("thinconsumer", "pyspark_thinconsumer"))]
 spark.stop()

@@ -33,7 +33,9 @@ def activated() -> dict[str, str]:
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     if not (folder / "python3").exists():
         pytest.skip(f"no python3 in {folder}")
-    return {**bare, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    # Compiling well takes a JVM longer than it lives here.
+    quick = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    return {**quick, **bare, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def check(servers: str, remote: str, folder: Path, **more: str) -> None:
