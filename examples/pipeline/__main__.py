@@ -39,7 +39,7 @@ JAVA = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1".stri
 PAUSE_S = 2.0
 #: How long workers of a job that is dead may go on; seconds.
 MOURNING_S = 5.0
-#: Without anything that was waited for: it has failed; seconds.
+#: Without news of the job: it has failed; seconds.
 PATIENCE_S = 240.0
 #: How often the job may end by itself.
 LIVES = 3
@@ -63,6 +63,7 @@ class Run:
         self._stack = stack
         self._source: Iterator[Order] = orders(seed, rate)
         self._began = time.time()
+        self._news_at = time.monotonic()
         self._said_at = 0.0
         self._lives = LIVES
         self._is_heard = 0  #: How much of what the job says.
@@ -152,10 +153,11 @@ class Run:
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Go on until something is the case."""
-        deadline = time.monotonic() + PATIENCE_S
+        self._news_at = time.monotonic()
         while not done():
-            if time.monotonic() > deadline:
-                raise Failure(f"{what}: not within {PATIENCE_S:.0f} s")
+            if time.monotonic() > self._news_at + PATIENCE_S:
+                words = self._job.last_words if self._job is not None else ""
+                raise Failure(f"{what}: not yet, and nothing new for {PATIENCE_S:.0f} s:\n{words}")
             self.step()
 
     def step(self, pause_s: float = 0.05) -> None:
@@ -165,6 +167,7 @@ class Run:
             self._write(list(itertools.islice(self._source, max(0, due))))
         assert self._consumer is not None
         for records in self._consumer.poll(timeout_ms=pause_s * 1000).values():
+            self._news_at = time.monotonic()
             for record in records:
                 self.published.take(record.key, record.value)
         self._hear()
@@ -202,6 +205,7 @@ class Run:
         if not self._lives:
             raise Failure(f"the job has ended by itself again and again:\n{job.last_words}")
         self._lives -= 1
+        self._news_at = time.monotonic()
         self.say(f"* the job has ended by itself, with exit code {job.code}: started again")
         self.story.restarts.append(self.seconds)
         job.end()
@@ -232,6 +236,7 @@ class Run:
 
     def _take_lag(self, at: float, query: str, behind: int | None) -> None:
         self._heard_of.add(query)
+        self._news_at = time.monotonic()
         if behind is not None:
             self.story.lags.append((max(0.0, at - self._began), query, behind))
 

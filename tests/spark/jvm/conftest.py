@@ -144,6 +144,11 @@ class Kafka:
 
         return patient(run)
 
+    @staticmethod
+    def patiently(run):
+        """Run something of a test's own, again if Spark gave up on a worker."""
+        return patient(run)
+
 
 def patient(run):
     """Run what starts Python workers again if one did not start in the ten seconds that Spark gives it."""
