@@ -5,6 +5,7 @@ It needs PySpark of the version that the connector's jars are for. Both read in 
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections import defaultdict
@@ -196,6 +197,15 @@ def asked(topic: str, given: dict) -> dict:
 def test_tasks_read_the_same_offsets(both, plain, bounds):
     given = asked(plain, BOUNDS[bounds])
     assert both.tasks(OURS, **given) == both.tasks(OFFICIAL, **given)
+
+
+def test_all_there_is_in_short_tasks(both, plain):
+    """Here they differ: the official connector does not look up where the ends are, and so sees nothing to split."""
+    given = {"subscribe": plain, "maxRecordsPerPartition": 100}
+    official, ours = (both.tasks(source, **given) for source in (OFFICIAL, OURS))
+    assert sorted(itertools.chain(*ours)) == sorted(itertools.chain(*official))
+    assert [len(task) for task in official] == [500, 500]
+    assert [len(task) for task in ours] == [100] * 10
 
 
 REFUSED = {
