@@ -62,6 +62,18 @@ def test_holes_and_marks_at_the_end_end_a_range(executor):
     assert e.offsets(6, 7) == []
 
 
+def test_topic_that_was_made_anew_is_read_by_a_kept_consumer_too(executor):
+    """It forgets where it stood in a topic that is gone; what is to be read was decided with the new one in view."""
+    e = executor()
+    e.cluster.append(*[b"v"] * 5)
+    assert e.offsets(0, 5) == list(range(5))
+    e.cluster.scripted.topics.remove("t")
+    e.cluster.scripted.topics.add("t", 2)
+    e.cluster.append(*[b"w"] * 8)
+    assert e.offsets(5, 8) == [5, 6, 7]
+    assert len(e.cluster.made) == 1
+
+
 def test_aborted_records_are_left_out_under_read_committed(executor):
     e = executor()
     partition = e.cluster.scripted.partition("t", 0)

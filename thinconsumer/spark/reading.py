@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
-from ..errors import KafkaError, KafkaTimeoutError, LogTruncationError, OffsetOutOfRangeError, RecordError
+from ..errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    RecordError,
+)
 from .columns import fetch
 from .options import consumer_config
 from .planner import DataLossError, Loss, OffsetRange, tell
@@ -138,6 +145,11 @@ class _Reading:
                 now_at = consumer.position(tp, how.poll_timeout_ms)
             except OffsetOutOfRangeError as error:
                 now_at = self._after_range_error(error, position)
+            except NoOffsetForPartitionError:
+                # The topic was made anew, and a kept consumer forgets where it stood. The driver has looked at the new
+                # one, and said what is lost: here it is read as a new consumer would read it.
+                consumer.seek(tp, position)
+                now_at = position
             except LogTruncationError as error:
                 now_at = self._after_truncation(error)
             except RecordError as error:
@@ -155,8 +167,14 @@ class _Reading:
         if consumer.assignment() != {tp}:
             consumer.assign([tp])
             consumer.seek(tp, self._start)
-        elif consumer.position(tp, 0) != self._start:
+        elif self._kept_position() != self._start:
             consumer.seek(tp, self._start)
+
+    def _kept_position(self) -> int | None:
+        try:
+            return self._consumer.position(self._tp, 0)
+        except (KafkaTimeoutError, NoOffsetForPartitionError):
+            return None  # it was just about to be looked up
 
     def _after_range_error(self, error: OffsetOutOfRangeError, position: int) -> int:
         """Return where to go on after some of the range was deleted, or all of what is left of it is not there."""
