@@ -227,8 +227,14 @@ def test_kill_is_marked_in_both_panels(picture, story):
 
 
 def test_bars_are_orders_per_second(picture):
-    counts = [(0.5, 100), (1.5, 300), (2.5, 300), (5.0, 1000)]
-    assert list(picture._rates(counts, 2.0, 5.0)) == [(0.0, 150.0), (2.0, 0.0), (4.0, 700.0)]
+    steps = [(0.5, 0), (0.5, 100), (1.5, 100), (1.5, 300), (4.5, 300), (4.5, 1000), (5.2, 1000)]
+    assert list(picture._rates(steps, 2.0, 5.2)) == [(0.0, 2.0, 150.0), (2.0, 4.0, 0.0), (4.0, 5.2, 700 / (5.2 - 4.0))]
+
+
+def test_steady_pace_has_bars_of_one_height_whenever_it_was_looked_at(picture):
+    counts = [(at, int(at * 100)) for at in (0.25, 0.5, 1.5, 2.25, 2.75, 4.75, 5.5, 6.0)]
+    assert {rate for *_, rate in picture._rates(counts, 2.0, 6.0)} == {100.0}
+    assert list(picture._rates([], 2.0, 1.0)) == [(0.0, 1.0, 0.0)]
 
 
 @pytest.mark.parametrize("top", [0.5, 1.08, 9, 10, 37, 2160, 123_456])

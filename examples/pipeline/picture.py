@@ -6,6 +6,7 @@ Owns the drawing. What is drawn is plain numbers, so it can be drawn again from 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -87,10 +88,10 @@ class Panel:
 def draw(story: Story, title: str, subtitle: str) -> str:
     """Return the picture as SVG."""
     width_s = _bar_width(story.batches())
-    bars = list(_rates(((at, counted) for at, _, counted in story.counts), width_s, story.end))
-    paced = list(_rates(((at, written) for at, written, _ in story.counts), width_s, story.end))
+    bars = list(_rates([(at, counted) for at, _, counted in story.counts], width_s, story.end))
+    paced = list(_rates([(at, written) for at, written, _ in story.counts], width_s, story.end))
     behind = [(at, max(0, written - counted)) for at, written, counted in story.counts]
-    rate_max = _above(rate for _, rate in [*bars, *paced])
+    rate_max = _above(rate for *_, rate in [*bars, *paced])
     lag_max = _above(lag for _, lag in [*behind, *((at, lag) for at, _, lag in story.lags)])
     rates = Panel(112, 180, story.end, rate_max)
     lags = Panel(372, 180, story.end, lag_max)
@@ -98,8 +99,8 @@ def draw(story: Story, title: str, subtitle: str) -> str:
         *_headline(title, subtitle),
         *(_band(panel, outage) for panel in (rates, lags) for outage in story.outages()),
         *rates.axes("Throughput, orders per second"),
-        *(_bar(rates, at, rate, width_s) for at, rate in bars),
-        _steps(rates, paced, width_s),
+        *(_bar(rates, *bar) for bar in bars),
+        _steps(rates, paced),
         *lags.axes("Lag, orders"),
         *_area(lags, behind),
         *(_dot(lags, at, name, lag) for at, name, lag in story.lags),
@@ -120,16 +121,21 @@ def draw(story: Story, title: str, subtitle: str) -> str:
 # -- what is drawn
 
 
-def _rates(counts: Iterable[tuple[float, int]], width_s: float, end: float) -> Iterator[tuple[float, float]]:
-    """Yield the beginning of each bar, and how many a second came in it."""
-    bars = [0] * max(1, math.ceil(end / width_s))
-    before = 0
-    for at, count in counts:
-        bars[min(int(at / width_s), len(bars) - 1)] += max(0, count - before)
-        before = max(before, count)
-    for number, came in enumerate(bars):
-        begin = number * width_s
-        yield begin, came / max(min(width_s, end - begin), width_s / 2)
+def _rates(counts: Sequence[tuple[float, int]], width_s: float, end: float) -> Iterator[tuple[float, float, float]]:
+    """Yield from when to when each bar goes, and how many a second came in it. The last one is as wide as it is."""
+    bars = max(1, round(end / width_s))
+    edges = [*(number * width_s for number in range(bars)), end]
+    for begin, until in pairwise(edges):
+        yield begin, until, max(0.0, _count_at(counts, until) - _count_at(counts, begin)) / (until - begin)
+
+
+def _count_at(counts: Sequence[tuple[float, int]], at: float) -> float:
+    """Return how many there were at a moment: what lies between two counts came at a steady pace."""
+    place = bisect_right(counts, at, key=lambda count: count[0])
+    before = counts[place - 1] if place else (0.0, 0)
+    after = counts[place] if place < len(counts) else before
+    share = (at - before[0]) / (after[0] - before[0]) if after[0] > before[0] else 0.0
+    return before[1] + share * (after[1] - before[1])
 
 
 def _bar_width(batches: Sequence[float]) -> float:
@@ -164,15 +170,15 @@ def _band(panel: Panel, outage: tuple[float, float]) -> str:
     return _rect(left, panel.top, right - left, panel.height, KILL, opacity=0.07)
 
 
-def _bar(panel: Panel, at: float, rate: float, width_s: float) -> str:
-    left, top = panel.x(at), panel.y(rate)
-    right = panel.x(min(at + width_s, panel.x_max))
-    return _rect(left + 1, top, max(0.5, right - left - 2), panel.top + panel.height - top, COUNTED, opacity=0.75)
+def _bar(panel: Panel, begin: float, until: float, rate: float) -> str:
+    left, top = panel.x(begin), panel.y(rate)
+    width = max(0.5, panel.x(until) - left - 2)
+    return _rect(left + 1, top, width, panel.top + panel.height - top, COUNTED, opacity=0.75)
 
 
-def _steps(panel: Panel, rates: Sequence[tuple[float, float]], width_s: float) -> str:
-    points = [(at + side, rate) for at, rate in rates for side in (0, width_s)]
-    return _polyline(panel, [(min(at, panel.x_max), rate) for at, rate in points], WRITTEN)
+def _steps(panel: Panel, rates: Sequence[tuple[float, float, float]]) -> str:
+    points = [(at, rate) for begin, until, rate in rates for at in (begin, until)]
+    return _polyline(panel, points, WRITTEN)
 
 
 def _area(panel: Panel, points: Sequence[tuple[float, float]]) -> Iterator[str]:
