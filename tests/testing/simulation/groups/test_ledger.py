@@ -19,7 +19,7 @@ class FakeTruth:
         self.end = 10
         self.asked_from = []
 
-    def first_from(self, low, high, *, committed, but):
+    def first_from(self, low, high, *, committed, but={}):  # noqa: B006 - never changed
         self.asked_from.append(low)
         return next((o for o in range(low, min(high, self.end)) if o % 2 == 0 and but.get(o) != 1), None)
 
@@ -50,6 +50,13 @@ def test_a_record_of_another_epoch_is_another_one(truth):
     ledger = make(truth)
     ledger.process([record(0, epoch=0)])
     assert ledger.first_missing(A) == 0
+
+
+def test_what_is_left_to_read_from_somewhere_on_may_have_been_processed_before(truth):
+    ledger = make(truth)
+    ledger.process([record(offset) for offset in range(0, 10, 2)])
+    assert ledger.first_missing(A) is None
+    assert (ledger.next_from(A, 3), ledger.next_from(A, 8), ledger.next_from(A, 9)) == (4, 8, None)
 
 
 def test_what_is_known_to_be_there_is_not_looked_at_again(truth):

@@ -98,6 +98,35 @@ def test_who_joins_in_the_quiet_for_no_reason_is_found():
         swarm.quiet()
 
 
+def going_back(swarm, seconds):
+    """Have a member go back to the start of what it has, and read on so many seconds later."""
+    member = next(member for member in swarm.members if member.assignment())
+    (tp, *_) = sorted(member.assignment())
+
+    def back():
+        member.consumer.seek(tp, 0)
+        member.consumer.pause(tp)
+        swarm.sim.world.call_later(seconds, lambda: member.soon(lambda: member.consumer.resume(tp)))
+
+    member.soon(back)
+    swarm.sim.run_for(2.0)
+
+
+def test_who_went_back_in_time_and_was_held_up_may_read_it_again():
+    swarm, _ = in_order()
+    going_back(swarm, 12.0)
+    swarm.order()
+    assert swarm.teams[0].ledger.doubles
+
+
+def test_who_goes_back_when_nobody_was_lost_any_more_is_found(monkeypatch):
+    monkeypatch.setattr(GroupSwarm, "_is_at_end", lambda swarm, team: True)
+    swarm, _ = in_order()
+    going_back(swarm, 12.0)
+    with pytest.raises(Violation, match="again, although nobody was lost and everybody commits"):
+        swarm.order()
+
+
 def test_topics_have_names_even_when_they_are_gone():
     swarm = GroupSwarm(2)
     tp = swarm.tps[0]

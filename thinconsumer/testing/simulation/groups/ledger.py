@@ -51,3 +51,8 @@ class Ledger:
         if not self.read_committed:  # else what is hidden now may come to light
             self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
         return missing
+
+    def next_from(self, tp: TopicPartition, offset: int) -> int | None:
+        """Return the first record that a member has yet to read whose position is ``offset``; None: there is none."""
+        truth = self._truth(tp)
+        return None if truth is None else truth.first_from(offset, truth.end, committed=self.read_committed)

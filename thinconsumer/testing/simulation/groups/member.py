@@ -212,6 +212,12 @@ class MemberActor(Actor):
         """Return what it owns, by its own word."""
         return self.consumer.raw.assignment() if self.is_running else set()
 
+    def positions(self) -> dict[TopicPartition, int | None]:
+        """Return where it is in what it owns; None where it has yet to learn it."""
+        if not self.is_running:
+            return {}
+        return {p.tp: p.cursor.offset if p.has_position else None for p in self.consumer.raw._shell.partitions}
+
     def note(self, event: str, why: str = "", *args: object) -> None:
         """Write a line into the trace."""
         self.world.trace.add(self.name, "", event, why, *args)

@@ -157,6 +157,8 @@ class GroupSwarm:
         random = sim.world.streams("swarm/order")
         # Whoever talks to a connection that is no more learns it by its own patience only.
         sim.run_for(max(mate.request_timeout_ms for team in self.teams for mate in team.knobs.mates) / 1000)
+        # Who went back before that, and was held up since, has yet to read it again.
+        sim.run_until(lambda: all(map(self._is_at_end, self.teams)), PEACE_S, "everybody is at the end")
         for team in self.teams:
             team.ledger.strict_since = sim.now()
         gone = []
@@ -342,6 +344,12 @@ class GroupSwarm:
             if sim.now() >= deadline:
                 raise Violation(sim.report(Violation(f"{PEACE_S:g} virtual seconds {when}: {wrong}")))
             sim.run_for(1.0)
+
+    @staticmethod
+    def _is_at_end(team: Team) -> bool:
+        """Return whether no member of a group has anything left to read."""
+        positions = [at for member in team.running() for at in member.positions().items()]
+        return all(offset is not None and team.ledger.next_from(tp, offset) is None for tp, offset in positions)
 
     def _what_is_wrong(self, team: Team) -> str:
         """Return why a group is not where it should be; empty: it is."""
