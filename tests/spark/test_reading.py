@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from thinconsumer import KafkaTimeoutError, TopicPartition
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_marker
+from thinconsumer.spark.kept import Kept
 from thinconsumer.spark.planner import DataLossError, OffsetRange
-from thinconsumer.spark.reading import KEPT_MAX, Kept, ReadSettings, read
+from thinconsumer.spark.reading import ReadSettings, read
 from thinconsumer.wire.fetch import FetchRequest
 
 T0 = TopicPartition("t", 0)
@@ -24,7 +25,7 @@ class Executor:
 
     def __init__(self, cluster):
         self.cluster = cluster
-        self.kept = Kept(cluster.connect)
+        self.kept = Kept(lambda consumer: consumer.close(autocommit=False, timeout_ms=0))
 
     def settings(self, **more):
         kafka = dict(self.cluster.options(**{k: v for k, v in more.items() if k.startswith("kafka.")}).kafka)
@@ -33,7 +34,8 @@ class Executor:
     def batches(self, start, until, partition=0, attempt=0, **more):
         wanted = OffsetRange("t", partition, start, until)
         clock = self.cluster.scripted.clock.now
-        return read(wanted, self.settings(**more), attempt=attempt, kept=self.kept, clock=clock)
+        how = self.settings(**more)
+        return read(wanted, how, attempt=attempt, kept=self.kept, make=self.cluster.connect, clock=clock)
 
     def offsets(self, start, until, **more):
         return [n for batch in self.batches(start, until, **more) for n in batch.column("offset").to_pylist()]
@@ -185,15 +187,10 @@ def test_tasks_at_the_same_time_share_nothing(executor):
     assert len(e.cluster.made) == 2
 
 
-def test_connections_of_other_options_and_of_a_parent_process_are_not_used(executor, monkeypatch):
+def test_connections_of_other_options_are_not_used(executor):
     e = executor()
     e.cluster.append(b"v")
-    for number in range(KEPT_MAX + 2):
+    for number in (1, 2, 2):
         e.offsets(0, 1, **{"kafka.client.id": f"c{number}"})
-    assert len(e.cluster.made) == KEPT_MAX + 2
-    e.offsets(0, 1, **{"kafka.client.id": "c5"})
-    assert len(e.cluster.made) == KEPT_MAX + 2
-    e.kept._pid += 1  # as in a child after a fork
-    e.offsets(0, 1, **{"kafka.client.id": "c5"})
-    assert len(e.cluster.made) == KEPT_MAX + 3
+    assert len(e.cluster.made) == 2
     e.kept.close()

@@ -8,7 +8,6 @@ consumer's position and not by the last record seen: transactions and compaction
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from ..errors import (
     RecordError,
 )
 from .columns import fetch
+from .kept import Kept
 from .options import consumer_config
 from .planner import DataLossError, Loss, OffsetRange, tell
 
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Connect = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
+Make = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 
 #: How long one wait for records may take; seconds. A task that is killed gets to know it between two of them.
 SLICE_S = 0.5
-#: Consumers that one worker keeps; a job that reads from more clusters than that connects anew now and then.
-KEPT_MAX = 4
 #: A range never asks for what is not written yet, so that no fetch has to wait for it; one past its end, which was sent
 #: ahead, would hold up the next task.
 _OURS = {"auto.offset.reset": "none", "fetch.max.wait.ms": "10", "max.poll.records": "1000000"}
@@ -54,44 +52,14 @@ class ReadSettings:
     poll_timeout_ms: int = 120_000
 
 
-class Kept:
-    """Consumers of this process that no task uses at the moment."""
-
-    def __init__(self, connect: Connect = Consumer.from_config) -> None:
-        self._connect = connect
-        self._pid = os.getpid()
-        self._free: list[tuple[tuple[tuple[str, str], ...], Consumer[Any, Any]]] = []
-
-    def take(self, kafka: Mapping[str, str], *, fresh: bool = False) -> Consumer[Any, Any]:
-        """Return a consumer for these options; a ``fresh`` one where the kept one may be what has failed."""
-        if self._pid != os.getpid():
-            # Sockets of a parent process: to say goodbye on them would be to end its connections, too.
-            self._pid, self._free = os.getpid(), []
-        key = _key(kafka)
-        for index, (found, consumer) in enumerate(self._free):
-            if found == key:
-                del self._free[index]
-                if not fresh:
-                    return consumer
-                consumer.close(autocommit=False, timeout_ms=0)
-                break
-        config = consumer_config(kafka)
-        return self._connect({**{name: value for name, value in _OURS.items() if name not in config}, **config})
-
-    def give_back(self, kafka: Mapping[str, str], consumer: Consumer[Any, Any]) -> None:
-        """Keep a consumer for the next task."""
-        self._free.append((_key(kafka), consumer))
-        if len(self._free) > KEPT_MAX:
-            self._free.pop(0)[1].close(autocommit=False, timeout_ms=0)
-
-    def close(self) -> None:
-        """Hang up everywhere."""
-        while self._free:
-            self._free.pop()[1].close(autocommit=False, timeout_ms=0)
-
-
 #: One for the process, in a module that can be imported: what is pickled with a task is new for every task.
-KEPT = Kept()
+KEPT: Kept[Consumer[Any, Any]] = Kept(lambda consumer: consumer.close(autocommit=False, timeout_ms=0))
+
+
+def connect(kafka: Mapping[str, str], make: Make) -> Consumer[Any, Any]:
+    """Return a consumer with a reader's ``kafka.`` options, and what suits a task where they say nothing."""
+    config = consumer_config(kafka)
+    return make({**{name: value for name, value in _OURS.items() if name not in config}, **config})
 
 
 def read(
@@ -99,7 +67,8 @@ def read(
     how: ReadSettings,
     *,
     attempt: int = 0,
-    kept: Kept | None = None,
+    kept: Kept[Consumer[Any, Any]] | None = None,
+    make: Make = Consumer.from_config,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range as Arrow batches, in order.
@@ -109,7 +78,7 @@ def read(
         KafkaTimeoutError: there was no progress for ``poll_timeout_ms``.
     """
     kept = KEPT if kept is None else kept
-    consumer = kept.take(how.kafka, fresh=attempt > 0)
+    consumer = kept.take(how.kafka, lambda: connect(how.kafka, make), fresh=attempt > 0)
     done = False
     try:
         yield from _Reading(consumer, wanted, how, clock).batches()
@@ -206,7 +175,3 @@ class _Reading:
             f"{self._tp.topic}-{self._tp.partition}: offset {position} of a range up to {self._until} was not read "
             f"within {seconds:g} s (kafkaConsumer.pollTimeoutMs): {health}"
         )
-
-
-def _key(kafka: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(kafka.items()))

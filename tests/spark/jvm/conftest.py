@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "jvm" in item.path.parts:
             item.add_marker(pytest.mark.timeout(600))
-            item.add_marker(pytest.mark.filterwarnings("default"))
+            item.add_marker(pytest.mark.filterwarnings("default", "ignore::ResourceWarning"))
 
 
 @pytest.fixture(scope="session")
