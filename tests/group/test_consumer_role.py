@@ -17,6 +17,7 @@ from thinconsumer.group.handover import Handover
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember
 from thinconsumer.group.subscription import UserSubscription
+from thinconsumer.group.watch import NOTE
 from thinconsumer.metadata import Metadata, Topic
 from thinconsumer.partitions import Partitions
 from thinconsumer.types import Node, PartitionInfo, TopicPartition
@@ -229,8 +230,57 @@ def test_pain_E5_the_leader_joins_again_for_what_its_plan_depends_on_and_nothing
     assert "3 partitions" in world.role.rejoin_reason(0.0)
 
 
-def test_a_static_leader_that_is_back_cannot_know_whether_a_handover_was_under_way_and_asks():
-    """It may itself have given up, and died before it joined again: nobody else would ever say so (KIP-814)."""
+def comes_back(strategy, change=lambda world: None, halfway=()):
+    """A static leader that makes a plan, is restarted, and comes back to lead by it, after things have changed."""
+    before, other = World(strategy, group_instance_id="i"), World(strategy)
+    if halfway:
+        other.rebalance(*halfway)
+    plan = before.role.perform_assignment("a", strategy, joined(strategy, a=before, b=other), skip=False)
+    before.role.take(ME, strategy, plan["a"], 0.0)
+    world = World(strategy, group_instance_id="i")
+    change(world)
+    assert world.role.perform_assignment("a", strategy, joined(strategy, a=world, b=other), skip=True) == {}
+    world.role.take(ME, strategy, plan["a"], 0.0)
+    return world
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_static_leader_that_is_back_asks_for_a_plan_only_if_its_own_does_not_hold_any_more(strategy):
+    """It is told to keep a plan (KIP-814), and would take the topics of now for those of then: what has appeared in
+    between would be nobody's.
+    """
+    assert comes_back(strategy).role.rejoin_reason(1e9) is None
+    assert comes_back(strategy, lambda world: world.topic("other", 5)).role.rejoin_reason(0.0) is None
+    world = comes_back(strategy, lambda world: world.topic("t", 3))
+    assert "when topics had other partitions" in world.role.rejoin_reason(0.0)
+    world.rebalance(A, B, C)
+    assert world.role.rejoin_reason(1e9) is None, "once"
+
+
+def test_a_static_leader_that_is_back_asks_for_the_other_half_of_a_handover():
+    """It may itself have given up, and died before it joined again: nobody else would ever say so."""
+    world = comes_back("cooperative-sticky", halfway=(A, B))
+    assert "half of a handover" in world.role.rejoin_reason(0.0)
+
+
+def test_only_a_static_leader_leaves_a_note_and_no_assignor_gets_to_see_it():
+    for options, noted in (({}, False), ({"group_instance_id": "i"}, True)):
+        world, other = World("range", **options), World("range")
+        plan = world.role.perform_assignment("a", "range", joined("range", a=world, b=other), skip=False)
+        assert (decode_assignment(plan["a"]).user_data is not None) is noted
+        assert decode_assignment(plan["b"]).user_data is None
+    mine = Mine()
+    world = World(mine, group_instance_id="i")
+    plan = world.role.perform_assignment("a", "mine", joined("mine", a=world), skip=False)
+    assert decode_assignment(plan["a"]).user_data == b"yours", "its own bytes are left as they are"
+    share = encode_assignment([A], NOTE + b"anything")
+    world.role.take(ME, "mine", share, 0.0)
+    world.do(world.role.install, ME, 0.0)
+    assert mine.told[-1][0] == Assignment((A,), None)
+
+
+def test_a_static_leader_that_is_back_and_finds_no_note_cannot_know_of_a_handover_and_asks():
+    """Another client's plan, or an assignor with bytes of its own. To ask moves nothing in a cooperative group."""
     world = World("cooperative-sticky")
     members = joined("cooperative-sticky", a=world)
     assert world.role.perform_assignment("a", "cooperative-sticky", members, skip=True) == {}

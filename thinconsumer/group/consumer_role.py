@@ -27,7 +27,7 @@ from .handover import Handover
 from .identity import NO_GENERATION, Identity
 from .role import JoinedMember
 from .subscription import UserSubscription
-from .watch import TopicShape, shapes, shapes_changed, topics_changed
+from .watch import NOTE, TopicShape, doubts, note_of, shapes, shapes_changed, topics_changed
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig
@@ -63,8 +63,8 @@ class ConsumerRole:
         self._seen: tuple[int, int] | None = None  #: What of metadata and subscription was looked at last.
         self._group_topics: frozenset[str] = frozenset()  #: Of all members, while we lead.
         self._planned_with: dict[str, TopicShape] | None = None  #: While we lead.
-        #: While we lead a cooperative group: whether our plan gave to nobody yet what one member was to give up first;
-        #: and whether we made no plan at all, and cannot know.
+        #: While we lead: whether our plan gave to nobody yet what one member was to give up first (cooperative); and
+        #: whether we made no plan at all.
         self._hands_over = self._leads_blindly = False
         self._handed_over_by = NEVER  #: When that has to be over, or whoever should have joined again never will.
         self._share = Assignment()
@@ -142,7 +142,7 @@ class ConsumerRole:
         view = self._metadata.view(self._group_topics)
         self._planned_with = self._shapes(view)
         if skip:
-            self._leads_blindly = self.is_cooperative
+            self._leads_blindly = True
             return {}
         assignor = self._assignor(protocol)
         plan = checked(
@@ -152,7 +152,10 @@ class ConsumerRole:
             given = {tp for share in plan.values() for tp in share.partitions}
             had = {tp for subscription in subscriptions.values() for tp in subscription.owned_partitions} - given
             self._hands_over = any(tp.partition < view.partition_count(tp.topic) for tp in had)
-        return {member: encode_assignment(share.partitions, share.user_data) for member, share in plan.items()}
+        said = {member: share.user_data for member, share in plan.items()}
+        if self._config.group_instance_id is not None and said.get(leader_id) is None:
+            said[leader_id] = note_of(self._planned_with, half=self._hands_over)
+        return {member: encode_assignment(share.partitions, said[member]) for member, share in plan.items()}
 
     def _subscriptions(self, members: Sequence[JoinedMember]) -> dict[str, Subscription]:
         found = {}
@@ -188,8 +191,10 @@ class ConsumerRole:
             self.handover.lose(now)
             self._had = frozenset()
         raw = decode_assignment(assignment)
+        note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
         self._share = Assignment(
-            tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions), raw.user_data
+            tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
+            raw.user_data if note is None else None,  # no assignor has said that
         )
         self._share_of = self._assignor(protocol)
         self._identity = identity
@@ -203,8 +208,8 @@ class ConsumerRole:
         self._due = None
         if owned - share:
             self._due = "partitions were given up, so that others can take them"
-        elif self._leads_blindly:
-            self._due = "leads by a plan that it has not made, and which may be half of a handover"
+        elif self._leads_blindly and self._planned_with is not None:
+            self._due = doubts(note, self._planned_with, cooperative=self.is_cooperative)
         elif strangers:
             self._due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
         came, went = share - self._had, self._had - share
