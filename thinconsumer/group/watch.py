@@ -5,8 +5,8 @@ does so when a topic has other partitions, or other racks if the plan heeded rac
 names, never objects: comparing what metadata happens to hold is how groups rebalance with every refresh (E5).
 
 A static leader that is restarted is told to keep a plan that it has not made (KIP-814), and would take the topics of
-now for those of then: what appeared in between would be nobody's. So a plan comes with a note in its leader's own share,
-which the coordinator hands to whoever comes back in its place.
+now for those of then: what appeared in between would be nobody's. So a plan comes with a note in its leader's own
+share, which the coordinator hands to whoever comes back in its place.
 """
 
 from __future__ import annotations
