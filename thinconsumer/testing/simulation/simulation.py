@@ -247,7 +247,7 @@ class Simulation:
 
     def run_for(self, seconds: float) -> None:
         """Let so much time pass."""
-        self._watched(lambda: self.world.run_until(self.now() + seconds))
+        self.watched(lambda: self.world.run_until(self.now() + seconds))
 
     def run_until(self, condition: Callable[[], object], timeout: float = 60.0, what: str = "") -> None:
         """Let time pass until something is true.
@@ -264,7 +264,7 @@ class Simulation:
                     raise Violation(f"after {timeout:g} virtual seconds still not true: {what or condition}")
                 self.world.step()
 
-        self._watched(go)
+        self.watched(go)
 
     def check(self) -> None:
         """Check what can only be checked in the end. Raises: Violation."""
@@ -276,11 +276,12 @@ class Simulation:
             if self.world.violations:
                 raise self.world.violations[0]
 
-        self._watched(go)
+        self.watched(go)
 
-    # -- inside
+    # -- what has gone wrong
 
-    def _watched(self, go: Callable[[], None]) -> None:
+    def watched(self, go: Callable[[], None]) -> None:
+        """Do something that lets time pass. Raises: Violation, with the trace and how to repeat the run."""
         try:
             go()
         except Violation as violation:

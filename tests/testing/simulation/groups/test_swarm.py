@@ -44,6 +44,18 @@ def test_a_failure_says_how_to_repeat_it(logger):
     assert "nothing is really wrong" in words and "--groups --seed 2" in words and "member 1: commits=" in words
 
 
+def test_a_failure_while_a_member_closes_comes_with_its_trace():
+    swarm, _ = in_order(traced=True)
+
+    def close():
+        raise Violation("nothing is really wrong")
+
+    for member in swarm.members:
+        member.close = close
+    with pytest.raises(Violation, match="(?s)nothing is really wrong.*repeat it with: .*group1-member1"):
+        swarm.order()
+
+
 def test_what_nobody_owns_is_found(monkeypatch):
     monkeypatch.setattr("thinconsumer.testing.simulation.groups.swarm.PEACE_S", 10.0)
     swarm = GroupSwarm(2)
@@ -71,9 +83,9 @@ def test_what_nobody_processes_is_found(monkeypatch):
         swarm._settle("later")
 
 
-def in_order(seed=2):
+def in_order(seed=2, **options):
     """Return a run in which everybody has what is theirs, and one of its groups, as its coordinator has it."""
-    swarm = GroupSwarm(seed)
+    swarm = GroupSwarm(seed, **options)
     swarm.safety()
     swarm.liveness()
     return swarm, next(group for group in swarm._groups() if group.group_id == "group1")

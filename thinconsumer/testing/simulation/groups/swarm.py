@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from ....broker.config import BrokerConfig
 from ....broker.group.group import Group
@@ -165,8 +166,7 @@ class GroupSwarm:
         for team in self.teams:
             member = random.choice(team.members)
             gone.append(member)
-            with member.busy():
-                member.close()
+            sim.watched(partial(_close, member))
             self._sign_all()
         sim.run_for(2.0)
         self._settle("after one member closed")
@@ -377,3 +377,8 @@ class GroupSwarm:
             if missing is not None:
                 return f"{tp.topic}-{tp.partition} offset {missing} was not processed by {team.name} ({owners[tp][0]})"
         return ""
+
+
+def _close(member: MemberActor) -> None:
+    with member.busy():
+        member.close()
