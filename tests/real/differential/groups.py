@@ -343,7 +343,8 @@ def members_that_never_join(world: World) -> None:
     version = world.version(JoinGroupRequest, WITH_REQUIRED_IDS)
     pending = Member(world, group)
     pending.member_id = pending.line.ask(pending.say_join(), version, about="for an id").member_id
-    describe(world, group, about="one pending")
+    # Not described here: a group in which nothing was ever written is Empty to Kafka once something else of the same
+    # coordinator was committed after it, and Dead until then.
     pending.heartbeat("pending", generation_id=0)
     pending.sync("pending", generation_id=0)
     member = stable(world, group)
