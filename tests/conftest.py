@@ -61,10 +61,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def soak_seconds(request: pytest.FixtureRequest) -> float:
-    """How long a test marked ``soak(seconds)`` shall go on: that long with ``--soak``, else a minute at most."""
+    """How long a test marked ``soak(seconds)`` shall go on: that long with ``--soak``, else half a minute at most."""
     marker = request.node.get_closest_marker("soak")
     stated = float(marker.args[0])
-    return stated if request.config.getoption("--soak") else min(stated, 60.0)
+    return stated if request.config.getoption("--soak") else min(stated, 30.0)
 
 
 @pytest.fixture

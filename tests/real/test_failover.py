@@ -1,6 +1,6 @@
 """Must hold: leaders are killed, paused and restarted in turn, and nothing is lost, repeated, reordered or late.
 
-Three brokers, replication 3, an idempotent producer at acks=all. ``--soak`` runs three minutes, else one.
+Three brokers, replication 3, an idempotent producer at acks=all. ``--soak`` runs three minutes, else half of one.
 """
 
 from __future__ import annotations
