@@ -17,7 +17,7 @@ from thinconsumer.group.handover import Handover
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember
 from thinconsumer.group.subscription import UserSubscription
-from thinconsumer.group.watch import NOTE
+from thinconsumer.group.watch import NOTE, note_of
 from thinconsumer.metadata import Metadata, Topic
 from thinconsumer.partitions import Partitions
 from thinconsumer.types import Node, PartitionInfo, TopicPartition
@@ -255,6 +255,17 @@ def test_a_static_leader_that_is_back_asks_for_a_plan_only_if_its_own_does_not_h
     assert "when topics had other partitions" in world.role.rejoin_reason(0.0)
     world.rebalance(A, B, C)
     assert world.role.rejoin_reason(1e9) is None, "once"
+
+
+def test_a_static_leader_that_is_back_and_was_given_what_it_does_not_subscribe_to_any_more_asks():
+    """Its plan holds; it came back with another subscription, which the coordinator does not look at."""
+    world = World("range", topics=("u",), group_instance_id="i")
+    world.topic("u", 1)
+    members = joined("range", a=world)
+    world.role.perform_assignment("a", "range", members, skip=True)
+    share = encode_assignment([A], note_of(world.role._planned_with, half=False))
+    world.role.take(ME, "range", share, 0.0)
+    assert "not subscribed to" in world.role.rejoin_reason(0.0)
 
 
 def test_a_static_leader_that_is_back_asks_for_the_other_half_of_a_handover():

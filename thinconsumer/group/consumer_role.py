@@ -204,13 +204,13 @@ class ConsumerRole:
         for tp in self._partitions.tps() - share:
             self._partitions.require(tp).pending_revocation = True
         self._handed_over_by = now + self._config.session_timeout_ms / 1000 if self._hands_over else NEVER
-        strangers = {tp.topic for tp in share} - self._joined_with
         self._due = None
         if owned - share:
             self._due = "partitions were given up, so that others can take them"
         elif self._leads_blindly and self._planned_with is not None:
             self._due = doubts(note, self._planned_with, cooperative=self.is_cooperative)
-        elif strangers:
+        strangers = {tp.topic for tp in share} - self._joined_with
+        if strangers and self._due is None:
             self._due = f"was given partitions of {', '.join(sorted(strangers))}, which it is not subscribed to"
         came, went = share - self._had, self._had - share
         self._words = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
