@@ -70,3 +70,15 @@ def test_all_are_hung_up_in_the_end(worker):
     worker.kept.close()
     worker.kept.close()
     assert sorted(worker.hung_up) == [0, 1]
+
+
+def test_what_a_task_leaves_early_is_not_lent_again(worker):
+    with worker.kept.lent({}, lambda: 7) as client:
+        assert client == 7
+    assert worker.hung_up == []
+    with pytest.raises(KeyboardInterrupt), worker.kept.lent({}, lambda: 8) as client:
+        assert client == 7, "the one that came back"
+        raise KeyboardInterrupt
+    assert worker.hung_up == [7]
+    with worker.kept.lent({}, lambda: 8) as client:
+        assert client == 8

@@ -7,7 +7,8 @@ may be lost at any moment, with its process. What has failed is not given back.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +24,18 @@ class Kept(Generic[T]):
         self._hang_up = hang_up
         self._pid = os.getpid()
         self._free: list[tuple[tuple[tuple[str, str], ...], T]] = []
+
+    @contextmanager
+    def lent(self, config: Mapping[str, str], connect: Callable[[], T], *, fresh: bool = False) -> Iterator[T]:
+        """Lend a client to a task, see :meth:`take`; keep it if the task comes to its end, else hang up."""
+        client = self.take(config, connect, fresh=fresh)
+        try:
+            yield client
+        except BaseException:
+            # Whatever ends a task early, its being killed included, leaves a client behind that nobody should trust.
+            self._hang_up(client)
+            raise
+        self.give_back(config, client)
 
     def take(self, config: Mapping[str, str], connect: Callable[[], T], *, fresh: bool = False) -> T:
         """Return a client with these options, a new one if need be; ``fresh``: since a kept one may be what failed."""

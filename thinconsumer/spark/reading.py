@@ -78,17 +78,8 @@ def read(
         KafkaTimeoutError: there was no progress for ``poll_timeout_ms``.
     """
     kept = KEPT if kept is None else kept
-    consumer = kept.take(how.kafka, lambda: connect(how.kafka, make), fresh=attempt > 0)
-    done = False
-    try:
+    with kept.lent(how.kafka, lambda: connect(how.kafka, make), fresh=attempt > 0) as consumer:
         yield from _Reading(consumer, wanted, how, clock).batches()
-        done = True
-    finally:
-        # Whatever ends a task early, its being killed included, leaves a consumer behind that nobody should trust.
-        if done:
-            kept.give_back(how.kafka, consumer)
-        else:
-            consumer.close(autocommit=False, timeout_ms=0)
 
 
 class _Reading:

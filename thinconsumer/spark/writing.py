@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import IllegalArgumentError
@@ -59,19 +60,12 @@ def write(
             after it, may have been.
     """
     kept = KEPT if kept is None else kept
-    task = _Writing(how, lambda: kept.take(how.kafka, lambda: connect(how.producer()), fresh=attempt > 0))
-    done = False
-    try:
+    # One that a task leaves early may have records under way, which must not be sent when the next task begins.
+    lent = kept.lent(how.kafka, lambda: connect(how.producer()), fresh=attempt > 0)
+    with ExitStack() as stack:
+        task = _Writing(how, lambda: stack.enter_context(lent))
         for batch in batches:
             task.add(batch)
-        done = True
-    finally:
-        # Whatever ends a task early may have records under way, which must not be sent when the next one begins.
-        if task.producer is not None:
-            if done:
-                kept.give_back(how.kafka, task.producer)
-            else:
-                task.producer.close(0)
     return task.written
 
 
@@ -81,7 +75,7 @@ class _Writing:
     def __init__(self, how: WriteSettings, connect: Callable[[], Producer]) -> None:
         self._how = how
         self._connect = connect
-        self.producer: Producer | None = None  #: None until there is something to write.
+        self._producer: Producer | None = None  #: None until there is something to write.
         self._unsettled: deque[Receipt] = deque()
         self.written = Written()
 
@@ -89,13 +83,13 @@ class _Writing:
         """Write a batch."""
         if not batch.num_rows:
             return
-        if self.producer is None:
-            self.producer = self._connect()
+        if self._producer is None:
+            self._producer = self._connect()
         for part in parts(batch):
-            self._send(self.producer, rows(part, self._how.columns, self._how.topic))
-            self.producer.poll(0)
+            self._send(self._producer, rows(part, self._how.columns, self._how.topic))
+            self._producer.poll(0)
             self._check()
-        self.producer.flush()
+        self._producer.flush()
         self._check()
 
     def _send(self, producer: Producer, found: Iterable[Row]) -> None:
