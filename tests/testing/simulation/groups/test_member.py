@@ -212,6 +212,16 @@ def test_what_it_was_to_do_behind_closing_is_not_done(sim, start):
     assert ann.topics == ["t"]
 
 
+def test_a_calm_one_does_not_close_though_it_was_to(sim, start):
+    ann = start()
+    sim.run_until(ann.assignment)
+    ann.stall(100)
+    ann.soon(ann.close)
+    ann.calm()
+    sim.run_for(5)
+    assert ann.is_running
+
+
 def test_the_trace_says_what_it_says_and_learns(sim, start):
     ann = start()
     sim.run_until(ann.assignment)

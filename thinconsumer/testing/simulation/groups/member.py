@@ -201,8 +201,9 @@ class MemberActor(Actor):
         self.wake()
 
     def calm(self) -> None:
-        """Behave from now on."""
+        """Be there, and behave, from now on."""
         self.is_calm = True
+        self._to_do.clear()  # or it closed now, with nobody left to start it again
         self.stalled_until = self._thinks_until = 0.0
         if not self.is_running:
             self.start()
