@@ -28,6 +28,7 @@ from typing import Any
 from clusters import ROOT, broker, environment, unique
 from columns import Data, write
 from floor import batch_sizes
+from sparks import session
 
 #: Wall and CPU seconds of every round, by case, mode and reader.
 Results = dict[str, dict[str, dict[str, list[tuple[float, float]]]]]
@@ -57,35 +58,14 @@ class Topic:
 
 
 @contextmanager
-def session(memory: str) -> Iterator[tuple[Any, list[str]]]:
-    """Yield a session on two cores and who can read in it, with everything else as Spark's defaults have it."""
+def contest(memory: str) -> Iterator[tuple[Any, list[str]]]:
+    """Yield a session, and who can read in it."""
     import pyspark
-    from pyspark.sql import SparkSession
     from realkafka import jars
 
-    readers = [OFFICIAL, OURS] if pyspark.__version__ == jars.SPARK else [OURS]
-    os.environ.update(environment(), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
-    builder = SparkSession.builder.master("local[2]").appName("benchmark")
-    if OFFICIAL in readers:
-        builder = builder.config("spark.jars", ",".join(map(str, jars.connector_jars())))
-    with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as folder:
-        if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-            os.environ["PYTHONPYCACHEPREFIX"] = folder  # whoever installs a wheel gets it compiled
-        spark = (
-            builder.config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.memory", memory)
-            .config("spark.local.dir", folder)
-            .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("ERROR")
-        try:
-            yield spark, readers
-        finally:
-            spark.stop()
+    both = pyspark.__version__ == jars.SPARK
+    with session(memory, jars.connector_jars() if both else ()) as (spark, _):
+        yield spark, [OFFICIAL, OURS] if both else [OURS]
 
 
 def batch(spark: Any, reader: str, options: dict[str, str], topic: Topic) -> float:
@@ -121,7 +101,7 @@ def check(reader: str, topic: Topic, rows: int) -> None:
 def measure(bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namespace) -> Results:
     """Let everybody read everything once, and count; then measure in turns."""
     results: Results = {}
-    with session(arguments.memory) as (spark, readers):
+    with contest(arguments.memory) as (spark, readers):
         for case, topic in topics.items():
             options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic.name}
             for reader in readers:

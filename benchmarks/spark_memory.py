@@ -12,14 +12,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusters import broker, environment, unique
+from sparks import session
 
 PARTITIONS, VALUE_BYTES, BATCH_RECORDS = 6, 1000, 250_000
 #: Memory comes and goes by so much in a process that does the same thing again and again; MB.
@@ -66,7 +65,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write every sample there")
     arguments = parser.parse_args()
     records = int(arguments.gigabytes * 1e9 / VALUE_BYTES)
-    with broker(arguments.bootstrap) as cluster, session() as (spark, folder):
+    with broker(arguments.bootstrap) as cluster, session("1g") as (spark, folder):
         topic = cluster.create_topic(unique("spark-memory"), PARTITIONS, 1)
         began = time.perf_counter()
         words = [cluster.bootstrap, topic, PARTITIONS, records, VALUE_BYTES]
@@ -80,30 +79,6 @@ def main() -> int:
     if arguments.json:
         arguments.json.write_text(json.dumps([sample._asdict() for sample in samples], indent=1))
     return 0 if report(samples) else 1
-
-
-@contextmanager
-def session() -> Iterator[tuple[Any, str]]:
-    """Yield a session on two cores with a heap of 1 GB, and a folder for a checkpoint."""
-    from pyspark.sql import SparkSession
-
-    os.environ.update(environment(), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
-    with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as folder:
-        spark = (
-            SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.memory", "1g")
-            .config("spark.local.dir", folder)
-            .getOrCreate()
-        )
-        spark.sparkContext.setLogLevel("ERROR")
-        try:
-            yield spark, folder
-        finally:
-            spark.stop()
 
 
 def stream(spark: Any, bootstrap: str, topic: str, records: int, folder: str) -> Iterator[Sample]:

@@ -73,12 +73,16 @@ def test_all_are_hung_up_in_the_end(worker):
 
 
 def test_what_a_task_leaves_early_is_not_lent_again(worker):
+    def leave_early():
+        with worker.kept.lent({}, lambda: 8) as client:
+            assert client == 7, "the one that came back"
+            raise KeyboardInterrupt
+
     with worker.kept.lent({}, lambda: 7) as client:
         assert client == 7
     assert worker.hung_up == []
-    with pytest.raises(KeyboardInterrupt), worker.kept.lent({}, lambda: 8) as client:
-        assert client == 7, "the one that came back"
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        leave_early()
     assert worker.hung_up == [7]
     with worker.kept.lent({}, lambda: 8) as client:
         assert client == 8
