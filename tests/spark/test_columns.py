@@ -80,6 +80,13 @@ def test_huge_batch_is_cut(cluster, consumer_of):
     assert max(part.nbytes for part in parts) < 40_000
 
 
+def test_what_is_not_wanted_does_not_count(cluster, consumer_of):
+    c = cluster()
+    c.append(*[b"x" * 10_000] * 10, *[b"x"] * 990)
+    parts = list(fetch(consumer_of(c), T0, 1000, ("offset",), 2000, 1000))
+    assert [part.num_rows for part in parts] == [250] * 4
+
+
 def test_batches_are_of_about_the_size_wanted(cluster, consumer_of):
     c = cluster()
     for _ in range(10):

@@ -177,9 +177,8 @@ def test_task_that_is_killed_gives_its_connection_up(executor):
 
 def test_tasks_at_the_same_time_share_nothing(executor):
     e = executor()
-    for _ in range(10):
-        e.cluster.append(*[b"v" * 50] * 10)
-    one, other = e.batches(0, 100, max_batch_bytes=500), e.batches(50, 100, max_batch_bytes=500)
+    e.cluster.append(*[b"v" * 50] * 100)
+    one, other = e.batches(0, 100, max_batch_bytes=100), e.batches(50, 100, max_batch_bytes=100)
     assert next(one).column("offset")[0].as_py() == 0
     assert next(other).column("offset")[0].as_py() == 50
     assert len(list(one)) > 1

@@ -22,7 +22,7 @@ from ..errors import (
     OffsetOutOfRangeError,
     RecordError,
 )
-from .columns import fetch
+from .columns import AT_ONCE_BYTES, fetch
 from .kept import Kept
 from .options import consumer_config
 from .planner import DataLossError, Loss, OffsetRange, tell
@@ -38,7 +38,12 @@ Make = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 SLICE_S = 0.5
 #: A range never asks for what is not written yet, so that no fetch has to wait for it; one past its end, which was sent
 #: ahead, would hold up the next task.
-_OURS = {"auto.offset.reset": "none", "fetch.max.wait.ms": "10", "max.poll.records": "1000000"}
+_OURS = {
+    "auto.offset.reset": "none",
+    "fetch.max.wait.ms": "10",
+    "max.poll.records": "1000000",
+    "max.partition.fetch.bytes": str(AT_ONCE_BYTES),
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,6 @@ from .planner import (
     waiting,
 )
 from .reading import ReadSettings, read
-from .sink import KafkaBatchWriter, KafkaStreamWriter
 from .write_options import WriteSettings, parse_write
 
 try:
@@ -129,10 +128,14 @@ class KafkaDataSource(DataSource):
         """Return what writes a frame; refuse here what cannot be written."""
         if overwrite:
             raise KafkaConfigurationError("a topic cannot be overwritten: write with mode('append')")
+        from .sink import KafkaBatchWriter  # not above: the process of a stream that is read would wait for it
+
         return KafkaBatchWriter(self._write_settings(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return what writes a stream. With ``overwrite``, in complete mode, each result is added to those before."""
+        from .sink import KafkaStreamWriter
+
         return KafkaStreamWriter(self._write_settings(schema))
 
     def _write_settings(self, schema: StructType) -> WriteSettings:
