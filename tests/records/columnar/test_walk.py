@@ -9,7 +9,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 from thinconsumer.records.builder import NewRecord, encode_record, write_varint  # noqa: E402
-from thinconsumer.records.columnar.walk import TOGETHER_MIN, alone, walk  # noqa: E402
+from thinconsumer.records.columnar.walk import TOGETHER, alone, walk  # noqa: E402
 
 
 def laid_out(bodies, gap=b""):
@@ -40,12 +40,13 @@ def records(rng, count, sizes=(0, 5, 40, 57, 58, 59, 100, 300)):
         [5000],
         [1000] * 5,
         [3000, 2, 400],
-        [1] * TOGETHER_MIN,
-        [30] * (TOGETHER_MIN - 1),
-        [30] * (TOGETHER_MIN + 50),
+        [1] * TOGETHER,
+        [30] * (TOGETHER // 2),
+        [30] * (TOGETHER + 50),
         [*range(1, 90)],
         [400, 300, *[7] * 60],
         [1, 2, 3] * 40,
+        [*[1] * 900, 700, *[15, 16, 17] * 30, 300, 250],
     ],
 )
 def test_each_record_is_found(counts, gap):

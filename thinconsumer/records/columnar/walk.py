@@ -27,8 +27,8 @@ __all__ = ["walk"]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Places: TypeAlias = npt.NDArray[np.int64]
 
-#: A step of all walkers in numpy costs as much as so many steps in Python.
-TOGETHER_MIN = 20
+#: A step of all walkers in numpy costs as much as so many steps in Python, and so does it to let one go on alone.
+TOGETHER, ALONE = 20, 40
 #: Batches are cut into parts of so many records at least, and so that there are about so many walkers.
 PART_MIN, WALKERS = 150, 96
 #: The first record is looked for in so many bytes from a guess on, at most.
@@ -122,62 +122,73 @@ def _offsets(data: Bytes, records: Places, bad: npt.NDArray[np.bool_]) -> Places
 
 def _walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
     """:func:`walk`, with one walker for each batch."""
-    first = np.cumsum(counts) - counts
+    if int(counts.max()) <= 4 * int(counts.min()):
+        return _walk_alike(data, begins, ends, counts)
+    # A walker takes as many steps as the longest of its company: others would wait beside it, and fill memory.
+    sizes = np.frexp(counts)[1] // 2
     places = np.empty(int(counts.sum()), np.int64)
-    lost = np.arange(len(counts))
-    if len(counts) >= TOGETHER_MIN:
-        order = np.argsort(-counts, kind="stable")
-        # As many steps as there are walkers enough for: the longest batches are finished alone.
-        steps = int(counts[order[TOGETHER_MIN - 1]])
-        at = np.full_like(begins, -1)
-        try:
-            at[order] = _together(data, begins[order], counts[order], steps, first[order], places)
-        except IndexError:  # one is lost, and beyond the end: nobody has arrived then
-            places[:] = 0
-        last = places[first + np.minimum(counts, steps) - 1]
-        # Where a record ends that has begun before that, all of them do.
-        whole = (at == ends) & (last < ends) & (counts <= steps)
-        for index in np.flatnonzero((counts > steps) & (at < ends) & (last < at)).tolist():
-            start, stop = int(first[index]) + steps, int(first[index] + counts[index])
-            found = alone(_body(data, int(at[index]), int(ends[index]), stop - start), stop - start)
-            if found is not None:
-                np.add(found, at[index], out=places[start:stop])
-                whole[index] = True
-        lost = np.flatnonzero(~whole)
-    for index in lost.tolist():
-        start, stop = int(first[index]), int(first[index] + counts[index])
-        found = alone(_body(data, int(begins[index]), int(ends[index]), stop - start), stop - start)
-        if found is None:
-            places[start:stop] = -1
-        else:
-            np.add(found, begins[index], out=places[start:stop])
+    for size in np.unique(sizes).tolist():
+        mine = sizes == size
+        places[np.repeat(mine, counts)] = _walk_alike(data, begins[mine], ends[mine], counts[mine])
     return places
 
 
-def _together(data: Bytes, pos: Places, counts: Places, steps: int, first: Places, places: Places) -> Places:
-    """Walk up to ``steps`` records of each batch, of which the longest come first; return where each walker is then."""
+def _walk_alike(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
+    """:func:`_walk`, of batches of which none has more than four times as many records as another."""
+    steps = _steps_together(counts)
+    rows = _together(data, begins, steps)
+    last = np.cumsum(counts)
+    first = last - counts
+    taken = np.minimum(counts, steps)
+    found = rows[:-1].T[np.arange(steps) < taken[:, None]]
+    if len(found) == last[-1]:
+        places = found
+    else:
+        places = np.empty(int(last[-1]), np.int64)
+        places[np.arange(len(places)) - np.repeat(first, counts) < steps] = found
+    walkers = np.arange(len(counts))
+    at, before = rows[taken, walkers], rows[np.maximum(taken - 1, 0), walkers]
+    ahead = before < at  # a walker that does not know how far it is stands still
+    whole = ahead & (at == ends) & (counts <= steps)
+    begun = ahead & (at < ends) & (counts > steps)
+    for index in np.flatnonzero(~whole).tolist():
+        mine, end = places[int(first[index]) : int(last[index])], int(ends[index])
+        if begun[index] and _alone(data, int(at[index]), end, mine[steps:]):
+            continue
+        if not _alone(data, int(begins[index]), end, mine):
+            mine[:] = -1
+    return places
+
+
+def _steps_together(counts: Places) -> int:
+    """How many steps to take together, before those that have not arrived go on alone: so that it costs the least."""
+    steps = np.concatenate((-np.sort(-counts), [0]))
+    alone = np.arange(len(steps))  # after so many steps so many are left; the sum is what they have walked in all
+    left = np.cumsum(steps) - steps - alone * steps
+    return int(steps[np.argmin(steps * (TOGETHER + len(counts) // 16) + left + alone * ALONE)])
+
+
+def _together(data: Bytes, begins: Places, steps: int) -> Places:
+    """Where each walker is after each step, from 0 on; beyond its batch that means nothing."""
     pairs = np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
-    walkers = np.searchsorted(-counts, -np.arange(steps), side="left")  # that take each step
-    found: list[Places] = []
-    arrived: list[Places] = []
-    for many in walkers.tolist():
-        if many < len(pos):
-            arrived.append(pos[many:])
-            pos = pos[:many]
-        found.append(pos)
-        pos = pos + _STEPS_ARRAY.take(pairs[pos], mode="clip")
-    arrived.append(pos)
-    all_found = np.concatenate(found)
-    step = np.repeat(np.arange(steps), walkers)
-    walker = np.arange(len(all_found)) - np.repeat(np.cumsum(walkers) - walkers, walkers)
-    places[first[walker] + step] = all_found
-    return np.concatenate(arrived[::-1])
+    end = len(pairs) - 1
+    pos = begins
+    rows = [pos]
+    for _ in range(steps):
+        pos = pos + _STEPS_ARRAY.take(pairs[np.minimum(pos, end)], mode="clip")
+        rows.append(pos)
+    return np.concatenate(rows).reshape(steps + 1, len(begins))
 
 
-def _body(data: Bytes, begin: int, end: int, count: int) -> Any:
-    """These bytes: as ``bytes``, which are faster to look at, unless that many are copied for it."""
-    body = memoryview(data)[begin:end]
-    return bytes(body) if end - begin < 400 * count else body
+def _alone(data: Bytes, begin: int, end: int, places: Places) -> bool:
+    """Put down where as many records as there are places begin; return whether they are what is there."""
+    count = len(places)
+    body: Any = memoryview(data)[begin:end]
+    # Bytes are faster to look at, unless that many are copied for it.
+    found = alone(bytes(body) if end - begin < 400 * count else body, count)
+    if found is not None:
+        np.add(found, begin, out=places)
+    return found is not None
 
 
 def alone(body: bytes, count: int) -> list[int] | None:
