@@ -3,9 +3,11 @@
 import selectors
 import socket
 import ssl
+import sys
 
 import pytest
 
+from thinconsumer.net.connection import LARGE_BYTES
 from thinconsumer.net.tls import TlsTransport
 from thinconsumer.net.transport import PlainTransport, Transport
 
@@ -41,6 +43,9 @@ class MoodyTls:
 
     def pending(self):
         return 0
+
+    def setsockopt(self, level, option, value):
+        self.plain._sock.setsockopt(level, option, value)
 
     def unwrap(self):
         raise ssl.SSLWantReadError
@@ -159,3 +164,13 @@ def test_small_pieces_share_a_record(moody):
     stream.outgoing.extend([b"size", b"header", b"body"])
     world.step()
     assert tls.offered == [b"sizeheaderbody"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is done")
+def test_large_answers_are_received_by_the_socket_below(moody):
+    world, stream, peer, tls = moody
+    peer.sendall(bytes(LARGE_BYTES))
+    world.run(lambda: len(stream.received) == LARGE_BYTES)
+    stream.outgoing.append(b"more")
+    world.settle()
+    assert tls.plain._sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == LARGE_BYTES

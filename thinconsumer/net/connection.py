@@ -33,6 +33,8 @@ _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
+#: What comes in answers below this is taken in by the system without being told to.
+LARGE_BYTES = 128 * 1024
 #: Bound of what is still read from a connection that can no longer be written to. Kernels buffer less than this.
 LAST_WORDS_BYTES = 16 * 1024 * 1024
 
@@ -112,6 +114,9 @@ class Connection:
         self._sock: socket.socket | None = None
         self._transport: Transport | None = None
         self._fd = -1
+        self._came = 0  #: Bytes since something was sent, ...
+        self._expected = 0  #: ... and how many there were the time before.
+        self._is_left = False
 
     def __repr__(self) -> str:
         return f"<Connection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
@@ -216,6 +221,7 @@ class Connection:
                 return True, None
             receives -= 1
             limit -= size
+            self._came += size
             room = len(buffer) - size
             part = stream.buffer_updated(size, self._owner.now())
             called(self, told=not part, part=part)
@@ -238,11 +244,32 @@ class Connection:
                 return
             if size is None:
                 break
+            if self._came:
+                self._expected, self._came = self._came, 0
             self.stream.data_sent(size, self._owner.now())
             self._owner.called(self, told=False)
             if self.state is not State.OPEN:
                 return
         self._set_interest(transport, sending=bool(chunks))
+
+    def leave(self) -> bool:
+        """Nobody looks before the next step: have the system receive on by itself, if much will come; return whether.
+
+        Linux acknowledges what is not fetched only now and then, and a sender with a small buffer, as brokers have,
+        waits for that: it would have sent nothing worth mentioning while records are worked on. Below the mark at
+        which the socket becomes readable everything is acknowledged at once.
+        """
+        if self._expected < LARGE_BYTES or self._transport is None or self.state is not State.OPEN:
+            return False
+        self._is_left = True
+        self._transport.expect(self._expected)
+        return True
+
+    def attend(self) -> None:
+        """Somebody looks again, and wants to know of every byte."""
+        if self._is_left and self._transport is not None and self.state is not State.CLOSED:
+            self._transport.expect(1)
+        self._is_left = False
 
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs

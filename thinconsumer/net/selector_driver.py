@@ -81,6 +81,8 @@ class SelectorDriver:
         self._obeying = False
         self._told = False
         self._part_came = False
+        self._left: list[Connection] = []  #: Those that receive by themselves between two steps.
+        self._is_watched = False  #: Whether somebody else waits for the descriptor between two steps.
         self.waiting = False  #: An exception that finds this true has interrupted a wait, and nothing else.
 
     # The clocks
@@ -120,6 +122,8 @@ class SelectorDriver:
         if self._commands or self._lookups:
             self._waker.ring()  # who waits for the descriptor alone has to come back for them
         self._endpoint = None
+        if not self._is_watched:
+            self._left += [connection for connection in self._connections.values() if connection.leave()]
         return self._told
 
     def _begin(self, endpoint: Endpoint) -> None:
@@ -127,9 +131,15 @@ class SelectorDriver:
         self._obeying = False
         self._told = False
         self._commands_left = COMMANDS_PER_STEP
+        self._attend()
         left_in_work, self._in_work = self._in_work, []
         for connection in left_in_work:
             connection.interrupted()
+
+    def _attend(self) -> None:
+        while self._left:
+            self._left[-1].attend()
+            self._left.pop()
 
     def _wait_until(self, endpoint: Endpoint, deadline: float) -> float:
         if self._told or self._commands or self._lookups or deadline <= self.now():
@@ -259,6 +269,8 @@ class SelectorDriver:
             io.UnsupportedOperation: ``select()`` and ``poll()`` have none.
         """
         self.check_process()
+        self._is_watched = True  # whoever waits for it has to see every byte
+        self._attend()
         return self._open().fileno()
 
     # Opening and closing

@@ -13,7 +13,7 @@ import ssl
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Protocol
 
-from .transport import Chunks, Transport, TransportFactory, join
+from .transport import Chunks, Transport, TransportFactory, expect, join
 
 #: What fits into one TLS record. Small requests are joined into one instead of paying a record each.
 RECORD_BYTES = 16 * 1024
@@ -36,6 +36,9 @@ class TlsSocket(Protocol):
     def pending(self) -> int:
         """Return how many decrypted bytes wait."""
         ...
+
+    def setsockopt(self, level: int, option: int, value: int, /) -> None:
+        """Set an option of the socket below."""
 
     def unwrap(self) -> object:
         """Send close_notify."""
@@ -110,6 +113,10 @@ class TlsTransport:
     def pending(self) -> bool:
         """Return whether decrypted bytes wait inside the TLS object."""
         return self._tls.pending() > 0
+
+    def expect(self, size: int) -> None:
+        """Tell the socket below, in which answers are a little larger."""
+        expect(self._tls, size)
 
     def close(self) -> None:
         """Send close_notify if that is possible at once, and close the socket."""

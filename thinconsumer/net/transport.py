@@ -8,7 +8,9 @@ hence ``read_needs`` and ``write_needs`` instead of the plain "readable" and "wr
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Protocol
 
@@ -52,6 +54,9 @@ class Transport(Protocol):
         """Return whether bytes wait inside the transport, where no selector sees them."""
         ...
 
+    def expect(self, size: int) -> None:
+        """Have the system take in up to ``size`` bytes before it calls the socket readable; 1: any byte will do."""
+
     def close(self) -> None:
         """Say goodbye, if the protocol has a word for it, without waiting; then free the descriptor. Never raises."""
 
@@ -59,8 +64,22 @@ class Transport(Protocol):
         """Free the descriptor without a word: the connection is broken, or another process's. Never raises."""
 
 
+class LowWater(Protocol):
+    """What :func:`expect` uses of a socket."""
+
+    def setsockopt(self, level: int, option: int, value: int, /) -> None:
+        """Set a socket option."""
+
+
 #: Wraps a socket that has just been connected (non-blocking). ``host`` is the name that the certificate must have.
 TransportFactory = Callable[[socket.socket, str], Transport]
+
+
+def expect(sock: LowWater, size: int) -> None:
+    """Set how many bytes a socket holds before it is readable. A hint: where it means nothing else, nothing is done."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(size, 2**31 - 1))
 
 
 def join(chunks: Chunks, limit: int) -> bytes | memoryview:
@@ -110,6 +129,10 @@ class PlainTransport:
     def pending(self) -> bool:
         """Return False: the socket holds everything."""
         return False
+
+    def expect(self, size: int) -> None:
+        """Tell the socket."""
+        expect(self._sock, size)
 
     def close(self) -> None:
         """Close the socket; TCP says goodbye by itself."""

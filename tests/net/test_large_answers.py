@@ -1,0 +1,119 @@
+"""Between two steps the system receives large answers by itself, and nobody overlooks a byte for it."""
+
+from __future__ import annotations
+
+import os
+import select
+import selectors
+import socket
+import sys
+
+import pytest
+
+from thinconsumer.net.connection import LARGE_BYTES
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is done")
+
+LARGE = 300_000
+
+
+class Exchange:
+    """A stream that asks, and a peer that answers."""
+
+    def __init__(self, world, make_stream):
+        self.world = world
+        self.stream, self.peer = world.connect(stream=make_stream(buffer_bytes=65536))
+
+    def answer(self, size):
+        """Send an answer, and have all of it received."""
+        wanted = len(self.stream.received) + size
+        self.peer.sendall(bytes(size))
+        self.world.run(lambda: len(self.stream.received) == wanted)
+
+    def ask(self):
+        self.stream.outgoing.append(b"more")
+        self.world.settle()
+
+    def mark(self):
+        """Return how many bytes make the socket readable."""
+        with socket.socket(fileno=os.dup(self.world._fd_of(self.stream))) as copy:
+            return copy.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT)
+
+
+@pytest.fixture
+def exchange(world, make_stream):
+    """Return an exchange whose last answer was large, and the next one is asked for."""
+    exchange = Exchange(world, make_stream)
+    exchange.ask()
+    exchange.answer(LARGE)
+    exchange.ask()
+    return exchange
+
+
+def test_as_much_as_came_last_is_expected(exchange):
+    assert exchange.mark() == LARGE
+    exchange.answer(LARGE + 1000)
+    assert exchange.mark() == LARGE, "it has sent nothing since"
+    exchange.ask()
+    assert exchange.mark() == LARGE + 1000
+
+
+def test_small_answers_need_no_room(world, make_stream):
+    exchange = Exchange(world, make_stream)
+    exchange.ask()
+    exchange.answer(LARGE_BYTES - 1)
+    exchange.ask()
+    assert exchange.mark() == 1
+
+
+def test_a_small_answer_is_seen_though_a_large_one_was_expected(exchange):
+    exchange.peer.sendall(b"x")
+    exchange.world.step(5)
+    assert len(exchange.stream.received) == LARGE + 1
+    exchange.ask()
+    assert exchange.mark() == 1, "nor is a large one to come"
+
+
+def test_within_a_step_each_byte_counts(exchange):
+    marks = []
+    exchange.stream.on_call = lambda name: marks.append(exchange.mark())
+    exchange.peer.sendall(b"x")
+    exchange.world.step(5)
+    assert marks == [1]
+
+
+def test_a_hang_up_is_seen(exchange):
+    exchange.peer.close()
+    exchange.world.run(lambda: exchange.stream.lost)
+
+
+def test_who_waits_for_the_descriptor_sees_each_byte(make_world, make_stream):
+    exchange = Exchange(make_world(selectors.EpollSelector), make_stream)
+    exchange.ask()
+    exchange.answer(LARGE)
+    exchange.ask()
+    descriptor = exchange.world.driver.fileno()
+    assert exchange.mark() == 1
+    exchange.answer(LARGE)
+    exchange.ask()
+    assert exchange.mark() == 1
+    exchange.peer.sendall(b"x")
+    assert select.select([descriptor], [], [], 5)[0]
+
+
+def test_connections_that_are_gone_are_let_be(exchange):
+    exchange.world.hang_up(exchange.stream)
+    exchange.world.settle()
+    exchange.world.driver.hang_up_all()
+    exchange.world.settle()
+
+
+def test_a_socket_that_refuses_is_let_be(exchange, monkeypatch):
+    (connection,) = exchange.world.driver._connections.values()
+
+    class Refusing:
+        def setsockopt(self, *_):
+            raise OSError("no")
+
+    monkeypatch.setattr(connection._transport, "_sock", Refusing())
+    connection._transport.expect(5)
