@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from thinconsumer import TopicPartition
+from thinconsumer.errors import KafkaConfigurationError
 from thinconsumer.spark.listener import COMMIT_EVERY_S, KafkaListener, Lag, lag_of, read_of
 from thinconsumer.spark.options import parse
 
@@ -104,3 +105,15 @@ def test_without_a_group_nothing_is_committed(caplog):
     KafkaListener().take(report({"t": {"0": 1}}, {"t": {"0": 8}}))
     assert lookup.commits == []
     assert "q, batch 3: 7 behind" in caplog.text
+
+
+def test_only_queries_that_are_named_are_meant():
+    lookup, lags = Committed(), []
+    options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "commitGroup": "g"}
+    listener = KafkaListener(options, lags.append, queries=["bills", "id-7"], lookup=lookup, clock=lambda: 0.0)
+    for name, query, offset in [("bills", "id-1", 1), (None, "id-2", 2), (None, "id-7", 3), ("mails", "id-3", 4)]:
+        listener.take(report({"t": {"0": offset}}, {"t": {"0": 9}}, name=name, query=query))
+    assert [lag.query for lag in lags] == ["bills", "id-7"]
+    assert lookup.commits == [("g", {T0: 1}), ("g", {T0: 3})]
+    with pytest.raises(KafkaConfigurationError, match="a list"):
+        KafkaListener(options, queries="bills")

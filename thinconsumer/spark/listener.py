@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -48,6 +48,8 @@ class KafkaListener(StreamingQueryListener):
         options: The options of the streams that are meant: whose partitions these options choose. None: all that look
             like Kafka, and nothing is committed.
         report: Called with each :class:`Lag`; by default they are logged.
+        queries: Names or ids of the queries that are meant; None: all. Where two queries read the same topics, one
+            listener for both would commit for one what the other has read.
     """
 
     def __init__(
@@ -55,9 +57,13 @@ class KafkaListener(StreamingQueryListener):
         options: Mapping[str, str] | None = None,
         report: Callable[[Lag], Any] | None = None,
         *,
+        queries: Collection[str] | None = None,
         lookup: Lookup | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if isinstance(queries, str):
+            raise KafkaConfigurationError(f"queries={queries!r}: a list of names or ids is needed")
+        self._queries = queries
         self._options = None if options is None else parse(options)
         self._report = report or (lambda lag: log.info("%s, batch %d: %d behind", lag.query, lag.batch, lag.total))
         self._lookup = Lookup(self._options) if lookup is None and self._options is not None else lookup
@@ -87,6 +93,8 @@ class KafkaListener(StreamingQueryListener):
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Take one progress report, as Spark's JSON has it."""
+        if self._queries is not None and not {progress["id"], progress.get("name")} & {*self._queries}:
+            return
         selection = None if self._options is None else self._options.selection
         self._report(lag_of(progress, selection))
         if self._options is not None and self._options.commit_group is not None:
