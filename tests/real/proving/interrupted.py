@@ -8,13 +8,27 @@ from __future__ import annotations
 
 import signal
 import sys
+from types import FrameType
 
 from thinconsumer import Consumer, TopicPartition
 
 
+class Blow:
+    """Interrupts what the consumer does, once per poll; what this program does with records is its own affair."""
+
+    def __init__(self) -> None:
+        self.is_due = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.is_due and frame is not None and frame.f_globals is not globals():
+            self.is_due = False
+            raise KeyboardInterrupt
+
+
 def main() -> None:
     bootstrap, topic, partitions, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    blow = Blow()
+    signal.signal(signal.SIGINT, blow)
     seen: list[str] = []
     interrupts = 0
     consumer = Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_partition_fetch_bytes=30_000)
@@ -22,15 +36,14 @@ def main() -> None:
     print("READY", flush=True)
     while len(seen) < count:
         found = {}
+        blow.is_due = True
         try:
-            # Only poll is struck: what a program does with records is its own affair.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             found = consumer.poll(100, 10)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
             interrupts += 1
+        blow.is_due = False
         seen += [f"{tp.partition} {record.offset}" for tp, records in found.items() for record in records]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupted print() may print half
     ends = [str(consumer.position(TopicPartition(topic, partition))) for partition in range(partitions)]
     consumer.close()
     print("\n".join(seen))
