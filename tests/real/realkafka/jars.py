@@ -11,7 +11,14 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nobody downloads with two workers
+    fcntl = None  # type: ignore[assignment]
 
 #: What every test runs on unless it says otherwise, and an old one with ZooKeeper, old versions and old formats.
 CURRENT, OLD = "4.3.0", "2.8.2"
@@ -90,6 +97,22 @@ def _folder(name: str, artifacts: tuple[str, ...], *options: str) -> Path:
     if maven is None:
         raise NoJars(f"{name} is not in {folder}, and there is no mvn on the PATH to download it")
     folder.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(folder.parent / ".lock"):
+        if not folder.is_dir():
+            _download(maven, name, folder, artifacts, options)
+    return folder
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Wait until no other process downloads: Maven's own cache is not made for two, and once is enough."""
+    with lock.open("w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _download(maven: str, name: str, folder: Path, artifacts: tuple[str, ...], options: tuple[str, ...]) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".download-") as temporary:
         work = Path(temporary)
         (work / "pom.xml").write_text(_pom(artifacts), encoding="utf-8")
@@ -103,7 +126,6 @@ def _folder(name: str, artifacts: tuple[str, ...], *options: str) -> Path:
         except OSError:
             if not folder.is_dir():
                 raise
-    return folder
 
 
 def _pom(artifacts: tuple[str, ...]) -> str:
