@@ -37,6 +37,7 @@ def test_the_options_are_fine(recwarn):
     for world in map(GroupWorldKnobs.draw, SEEDS):
         for team in world.teams:
             assert team.heartbeat_interval_ms * 3 <= team.session_timeout_ms
+            assert team.patience_s * 1000 > team.session_timeout_ms + max(m.request_timeout_ms for m in team.mates)
             for mate in team.mates:
                 ConsumerConfig.from_options(
                     group_id="g", bootstrap_servers="x:1", fetch_max_wait_ms=world.fetch_max_wait_ms, **mate.options()

@@ -110,8 +110,9 @@ def test_who_joins_in_the_quiet_for_no_reason_is_found():
         swarm.quiet()
 
 
-def going_back(swarm, seconds):
-    """Have a member go back to the start of what it has, and read on so many seconds later."""
+def going_back(swarm):
+    """Have a member go back to the start of what it has, and read on when everybody should have noticed everything."""
+    seconds = swarm.teams[0].knobs.patience_s + 4.0
     member = next(member for member in swarm.members if member.assignment())
     (tp, *_) = sorted(member.assignment())
 
@@ -126,7 +127,7 @@ def going_back(swarm, seconds):
 
 def test_who_went_back_in_time_and_was_held_up_may_read_it_again():
     swarm, _ = in_order()
-    going_back(swarm, 12.0)
+    going_back(swarm)
     swarm.order()
     assert swarm.teams[0].ledger.doubles
 
@@ -134,7 +135,7 @@ def test_who_went_back_in_time_and_was_held_up_may_read_it_again():
 def test_who_goes_back_when_nobody_was_lost_any_more_is_found(monkeypatch):
     monkeypatch.setattr(GroupSwarm, "_is_at_end", lambda swarm, team: True)
     swarm, _ = in_order()
-    going_back(swarm, 12.0)
+    going_back(swarm)
     with pytest.raises(Violation, match="again, although nobody was lost and everybody commits"):
         swarm.order()
 

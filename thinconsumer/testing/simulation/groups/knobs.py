@@ -86,6 +86,12 @@ class GroupKnobs:
         """A share of the session."""
         return self.session_timeout_ms // self.beats_per_session
 
+    @property
+    def patience_s(self) -> float:
+        """After so long without faults every member and the coordinator know whom they have lost."""
+        slowest = max(mate.request_timeout_ms for mate in self.mates)
+        return (self.heartbeat_interval_ms + slowest + self.session_timeout_ms) / 1000
+
 
 @dataclass(kw_only=True)
 class GroupWorldKnobs(Knobs):

@@ -156,8 +156,10 @@ class GroupSwarm:
         sim = self.sim
         sim.trace.add("swarm", "", "order")
         random = sim.world.streams("swarm/order")
-        # Whoever talks to a connection that is no more learns it by its own patience only.
-        sim.run_for(max(mate.request_timeout_ms for team in self.teams for mate in team.knobs.mates) / 1000)
+        # Whoever has a connection that is no more learns it by its own patience only, once it has said something there.
+        # By then the coordinator's may be over, and what could not be committed is read again.
+        sim.run_for(max(team.knobs.patience_s for team in self.teams))
+        self._settle("after connections that are no more were noticed")
         # Who went back before that, and was held up since, has yet to read it again.
         sim.run_until(lambda: all(map(self._is_at_end, self.teams)), PEACE_S, "everybody is at the end")
         for team in self.teams:
