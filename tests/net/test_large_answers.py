@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from thinconsumer.net.connection import LARGE_BYTES
+from thinconsumer.net.connection import EXPECTED_BYTES, LARGE_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is done")
 
@@ -56,6 +56,12 @@ def test_as_much_as_came_last_is_expected(exchange):
     assert exchange.mark() == LARGE, "it has sent nothing since"
     exchange.ask()
     assert exchange.mark() == LARGE + 1000
+
+
+def test_the_kernel_is_not_asked_for_more_than_a_little(exchange):
+    exchange.answer(EXPECTED_BYTES + 1)
+    exchange.ask()
+    assert exchange.mark() <= EXPECTED_BYTES
 
 
 def test_small_answers_need_no_room(world, make_stream):

@@ -80,6 +80,20 @@ def test_huge_batch_is_cut(cluster, consumer_of):
     assert max(part.nbytes for part in parts) < 40_000
 
 
+def test_headers_count(cluster, consumer_of):
+    c = cluster()
+    c.append(*[NewRecord(b"x", headers=[("a", b"x" * 5000), ("b", None)])] * 20, *[NewRecord(b"x")] * 400)
+    parts = list(fetch(consumer_of(c), T0, 420, ALL, 20_000, 1000))
+    assert [n for part in parts for n in part.column("offset").to_pylist()] == list(range(420))
+    assert max(part.nbytes for part in parts) < 40_000
+
+
+def test_a_part_has_a_row_at_least(cluster, consumer_of):
+    c = cluster()
+    c.append(*[b"x"] * 5)
+    assert [part.num_rows for part in fetch(consumer_of(c), T0, 5, ALL, 1, 1000)] == [1] * 5
+
+
 def test_what_is_not_wanted_does_not_count(cluster, consumer_of):
     c = cluster()
     c.append(*[b"x" * 10_000] * 10, *[b"x"] * 990)

@@ -110,7 +110,7 @@ def test_without_a_group_nothing_is_committed(caplog):
 def test_only_queries_that_are_named_are_meant():
     lookup, lags = Committed(), []
     options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "commitGroup": "g"}
-    listener = KafkaListener(options, lags.append, queries=["bills", "id-7"], lookup=lookup, clock=lambda: 0.0)
+    listener = KafkaListener(options, lags.append, queries=iter(["bills", "id-7"]), lookup=lookup, clock=lambda: 0.0)
     for name, query, offset in [("bills", "id-1", 1), (None, "id-2", 2), (None, "id-7", 3), ("mails", "id-3", 4)]:
         listener.take(report({"t": {"0": offset}}, {"t": {"0": 9}}, name=name, query=query))
     assert [lag.query for lag in lags] == ["bills", "id-7"]

@@ -35,6 +35,8 @@ BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
 #: What comes in answers below this is taken in by the system without being told to.
 LARGE_BYTES = 128 * 1024
+#: And no more than this is to be taken in: it is the kernel's memory, which a socket keeps once it was given it.
+EXPECTED_BYTES = 4 * 1024 * 1024
 #: Bound of what is still read from a connection that can no longer be written to. Kernels buffer less than this.
 LAST_WORDS_BYTES = 16 * 1024 * 1024
 
@@ -252,18 +254,17 @@ class Connection:
                 return
         self._set_interest(transport, sending=bool(chunks))
 
-    def leave(self) -> bool:
-        """Nobody looks before the next step: have the system receive on by itself, if much will come; return whether.
+    def leave(self) -> None:
+        """Nobody looks before the next step: have the system receive on by itself, if much is to be expected.
 
         Linux acknowledges what is not fetched only now and then, and a sender with a small buffer, as brokers have,
         waits for that: it would have sent nothing worth mentioning while records are worked on. Below the mark at
         which the socket becomes readable everything is acknowledged at once.
         """
         if self._expected < LARGE_BYTES or self._transport is None or self.state is not State.OPEN:
-            return False
+            return
         self._is_left = True
-        self._transport.expect(self._expected)
-        return True
+        self._transport.expect(min(self._expected, EXPECTED_BYTES))
 
     def attend(self) -> None:
         """Somebody looks again, and wants to know of every byte."""

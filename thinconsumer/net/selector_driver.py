@@ -123,7 +123,9 @@ class SelectorDriver:
             self._waker.ring()  # who waits for the descriptor alone has to come back for them
         self._endpoint = None
         if not self._is_watched:
-            self._left += [connection for connection in self._connections.values() if connection.leave()]
+            for connection in self._connections.values():
+                self._left.append(connection)  # first, or an interruption would leave it as it is for good
+                connection.leave()
         return self._told
 
     def _begin(self, endpoint: Endpoint) -> None:

@@ -53,7 +53,8 @@ def fetch(
 
 def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: int) -> list[int]:
     """Return where to cut records that are ``size`` bytes as a batch, so that no part is much larger than it may be."""
-    count, parts = len(columns), -(-size // bytes_max)
+    count = len(columns)
+    parts = min(count, -(-size // bytes_max))
     if size < 2 * bytes_max:
         return [count]
     sizes = columns.offsets * 0 + ROW_BYTES
@@ -61,6 +62,12 @@ def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: 
         sizes += columns.key_lengths
     if "value" in names:
         sizes += columns.value_lengths
+    places = columns.header_places if "headers" in names else None
+    if places is not None:
+        each = places.name_lengths + places.value_lengths
+        some = places.first[:-1] < places.first[1:]
+        first, last = places.first[:-1][some], places.first[1:][some] - 1
+        sizes[some] += each.cumsum()[last] - each.cumsum()[first] + each[first]
     filled = sizes.cumsum()
     wanted = [int(filled[-1]) * part // parts for part in range(1, parts)]
     return sorted({*filled.searchsorted(wanted, "right").tolist(), count} - {0})

@@ -63,7 +63,7 @@ class KafkaListener(StreamingQueryListener):
     ) -> None:
         if isinstance(queries, str):
             raise KafkaConfigurationError(f"queries={queries!r}: a list of names or ids is needed")
-        self._queries = queries
+        self._queries = None if queries is None else frozenset(map(str, queries))
         self._options = None if options is None else parse(options)
         self._report = report or (lambda lag: log.info("%s, batch %d: %d behind", lag.query, lag.batch, lag.total))
         self._lookup = Lookup(self._options) if lookup is None and self._options is not None else lookup
@@ -93,7 +93,7 @@ class KafkaListener(StreamingQueryListener):
 
     def take(self, progress: Mapping[str, Any]) -> None:
         """Take one progress report, as Spark's JSON has it."""
-        if self._queries is not None and not {progress["id"], progress.get("name")} & {*self._queries}:
+        if self._queries is not None and self._queries.isdisjoint((progress["id"], progress.get("name"))):
             return
         selection = None if self._options is None else self._options.selection
         self._report(lag_of(progress, selection))

@@ -6,6 +6,7 @@ Owns configuration as text. Starts nothing. Brokers listen on 127.0.0.1 only.
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import socket
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 HOST = "127.0.0.1"
 #: Below the range that systems hand out to outgoing connections: a broker that is down must find its port free again.
 PORTS = range(20000, 32000)
+#: Test runs with so many workers at once, or fewer.
+WORKERS = 4
 
 LOG4J2 = """\
 <Configuration status="ERROR">
@@ -29,10 +32,15 @@ log4j.appender.out.layout.ConversionPattern=%d %p %c{1} %m%n
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nobody listens on right now."""
+    """Return ports that nobody listens on right now.
+
+    Workers of one run take turns in the range: the port of a broker that is down for a while looks free to others.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    ports = PORTS[int(worker) % WORKERS :: WORKERS]
     found: list[int] = []
     with contextlib.ExitStack() as held:
-        for port in random.sample(PORTS, len(PORTS)):
+        for port in random.SystemRandom().sample(ports, len(ports)):
             listener = held.enter_context(socket.socket())
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -125,8 +125,17 @@ def test_who_is_lost_finds_nothing_and_the_others_everything(many, how, place):
 def test_alone_reads_lengths_of_any_width():
     out = bytearray()
     write_varint(out, 5)
-    wide = bytes([out[0] | 0x80, 0x80, 0x80, 0x00])
-    assert alone(wide + b"12345" + bytes(out) + b"12345", 2) == [0, 9]
+    long = bytearray()
+    write_varint(long, 8192)
+    assert alone(bytes(out) + b"12345" + bytes(long) + bytes(8192), 2) == [0, 6]
+
+
+@pytest.mark.parametrize("width", [2, 3, 4])
+def test_a_length_in_more_bytes_than_it_needs_is_left_to_the_row_decoder(width):
+    """It is allowed, and whoever reads fields together knows by a record's size where they begin."""
+    wide = bytes([0x8A, *[0x80] * (width - 2), 0x00])
+    found = alone(wide + b"12345", 1)
+    assert found == ([0] if width == 2 else None)
 
 
 @pytest.mark.parametrize("body", [b"\x08123", b"\x0a1234", b"", b"\0", b"\1\0", b"\xff" * 20, b"\x80\0\0"])

@@ -31,6 +31,8 @@ Places: TypeAlias = npt.NDArray[np.int64]
 TOGETHER, ALONE = 20, 40
 #: Batches are cut into parts of so many records at least, and so that there are about so many walkers.
 PART_MIN, WALKERS = 150, 96
+#: The smallest length that takes three bytes.
+WIDE = 8192
 #: The first record is looked for in so many bytes from a guess on, at most.
 WINDOW_MAX = 2048
 
@@ -50,7 +52,7 @@ _STEPS_ARRAY = np.array(_STEPS, np.int64)
 def walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
     """Where each record of each batch begins, batch after batch; -1 in all places of a batch that could not be walked.
 
-    The records stand between ``begins`` and ``ends``, at least one for each batch, and not more than there are bytes.
+    The records stand between ``begins`` and ``ends``, at least one for each batch, and seven bytes or more for each.
     """
     parts = _cut(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
     if parts is None:
@@ -122,35 +124,19 @@ def _offsets(data: Bytes, records: Places, bad: npt.NDArray[np.bool_]) -> Places
 
 def _walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
     """:func:`walk`, with one walker for each batch."""
-    if int(counts.max()) <= 4 * int(counts.min()):
-        return _walk_alike(data, begins, ends, counts)
-    # A walker takes as many steps as the longest of its company: others would wait beside it, and fill memory.
-    sizes = np.frexp(counts)[1] // 2
-    places = np.empty(int(counts.sum()), np.int64)
-    for size in np.unique(sizes).tolist():
-        mine = sizes == size
-        places[np.repeat(mine, counts)] = _walk_alike(data, begins[mine], ends[mine], counts[mine])
-    return places
-
-
-def _walk_alike(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
-    """:func:`_walk`, of batches of which none has more than four times as many records as another."""
-    steps = _steps_together(counts)
-    rows = _together(data, begins, steps)
     last = np.cumsum(counts)
     first = last - counts
-    taken = np.minimum(counts, steps)
-    found = rows[:-1].T[np.arange(steps) < taken[:, None]]
-    if len(found) == last[-1]:
-        places = found
-    else:
-        places = np.empty(int(last[-1]), np.int64)
-        places[np.arange(len(places)) - np.repeat(first, counts) < steps] = found
-    walkers = np.arange(len(counts))
-    at, before = rows[taken, walkers], rows[np.maximum(taken - 1, 0), walkers]
-    ahead = before < at  # a walker that does not know how far it is stands still
+    order = np.argsort(-counts, kind="stable")
+    steps = _steps_together(counts[order])
+    alike = 2 * int(counts[order[0]]) <= 3 * int(counts[order[-1]])
+    try:
+        places, at = (_in_step if alike else _longest_first)(data, begins, counts, steps, order)
+    except IndexError:  # one is lost, and beyond the end: nobody has arrived then
+        places, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
+    # A walker that does not know how far it is to the next record stands still.
+    ahead = (at >= 0) & (at > places[first + np.minimum(counts, max(steps, 1)) - 1])
     whole = ahead & (at == ends) & (counts <= steps)
-    begun = ahead & (at < ends) & (counts > steps)
+    begun = ahead & (at < ends) & (steps > 0) & (counts > steps)
     for index in np.flatnonzero(~whole).tolist():
         mine, end = places[int(first[index]) : int(last[index])], int(ends[index])
         if begun[index] and _alone(data, int(at[index]), end, mine[steps:]):
@@ -161,23 +147,76 @@ def _walk_alike(data: Bytes, begins: Places, ends: Places, counts: Places) -> Pl
 
 
 def _steps_together(counts: Places) -> int:
-    """How many steps to take together, before those that have not arrived go on alone: so that it costs the least."""
-    steps = np.concatenate((-np.sort(-counts), [0]))
+    """How many steps to take together, before those that have not arrived go on alone: so that it costs the least.
+
+    Of batches with so many records, the longest first.
+    """
+    steps = np.concatenate((counts, [0]))
     alone = np.arange(len(steps))  # after so many steps so many are left; the sum is what they have walked in all
     left = np.cumsum(steps) - steps - alone * steps
-    return int(steps[np.argmin(steps * (TOGETHER + len(counts) // 16) + left + alone * ALONE)])
+    return int(steps[np.argmin(steps * TOGETHER + left + alone * ALONE)])
 
 
-def _together(data: Bytes, begins: Places, steps: int) -> Places:
-    """Where each walker is after each step, from 0 on; beyond its batch that means nothing."""
-    pairs = np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
+def _in_step(data: Bytes, begins: Places, counts: Places, steps: int, _: Places) -> tuple[Places, Places]:
+    """Walk up to ``steps`` records of each batch, all walkers to the end; return the records, and where walkers are.
+
+    A walker that has arrived runs on into what is behind its batch, which means nothing: so for batches with about as
+    many records as each other.
+    """
+    pairs = _pairs(data)
     end = len(pairs) - 1
     pos = begins
     rows = [pos]
-    for _ in range(steps):
+    for _step in range(steps):
         pos = pos + _STEPS_ARRAY.take(pairs[np.minimum(pos, end)], mode="clip")
         rows.append(pos)
-    return np.concatenate(rows).reshape(steps + 1, len(begins))
+    passed = np.concatenate(rows).reshape(steps + 1, len(begins))
+    taken = np.minimum(counts, steps)
+    places = passed[:-1].T[np.arange(steps) < taken[:, None]]
+    at = passed[taken, np.arange(len(counts))]
+    return _spread(places, counts, taken), at
+
+
+def _longest_first(data: Bytes, begins: Places, counts: Places, steps: int, order: Places) -> tuple[Places, Places]:
+    """The same, for batches of any sizes: whoever has arrived stops.
+
+    Raises:
+        IndexError: a walker is lost, and beyond the end.
+    """
+    pairs = _pairs(data)
+    pos, counts_left = begins[order], counts[order]
+    walkers = np.searchsorted(-counts_left, -np.arange(steps), side="left")  # that take each step
+    found: list[Places] = []
+    arrived: list[Places] = []
+    for many in walkers.tolist():
+        if many < len(pos):
+            arrived.append(pos[many:])
+            pos = pos[:many]
+        found.append(pos)
+        pos = pos + _STEPS_ARRAY.take(pairs[pos], mode="clip")
+    arrived.append(pos)
+    at = np.empty_like(begins)
+    at[order] = np.concatenate(arrived[::-1])
+    step = np.repeat(np.arange(steps), walkers)
+    walker = order[np.arange(len(step)) - np.repeat(np.cumsum(walkers) - walkers, walkers)]
+    places = np.empty(int(counts.sum()), np.int64)
+    places[(np.cumsum(counts) - counts)[walker] + step] = np.concatenate(found) if found else 0
+    return places, at
+
+
+def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
+    """Every two bytes that follow one another."""
+    return np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
+
+
+def _spread(places: Places, counts: Places, taken: Places) -> Places:
+    """Make room behind the first ``taken`` records of each batch for the rest of them."""
+    if len(places) == counts.sum():
+        return places
+    last = np.cumsum(counts)
+    wide = np.empty(int(last[-1]), np.int64)
+    wide[np.arange(len(wide)) - np.repeat(last - counts, counts) < np.repeat(taken, counts)] = places
+    return wide
 
 
 def _alone(data: Bytes, begin: int, end: int, places: Places) -> bool:
@@ -204,7 +243,7 @@ def alone(body: bytes, count: int) -> list[int] | None:
             if not step:
                 length, start = varint(body, pos)
                 step = start - pos + length
-                if length <= 0:
+                if length < WIDE:  # negative, or in more bytes than it needs: whoever reads what is inside relies on it
                     return None
             pos += step
     except (Malformed, IndexError):  # lost, and beyond the end
