@@ -88,6 +88,25 @@ def test_within_a_step_each_byte_counts(exchange):
     assert marks == [1]
 
 
+def test_an_interruption_on_the_way_out_is_made_good_for(exchange, monkeypatch):
+    (connection,) = exchange.world.driver._connections.values()
+    expect = connection._transport.expect
+
+    def interrupted(size):
+        expect(size)
+        if size > 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connection._transport, "expect", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            exchange.world.step()
+    assert exchange.mark() == LARGE
+    exchange.peer.sendall(b"x")
+    exchange.world.step(5)
+    assert len(exchange.stream.received) == LARGE + 1
+
+
 def test_a_hang_up_is_seen(exchange):
     exchange.peer.close()
     exchange.world.run(lambda: exchange.stream.lost)

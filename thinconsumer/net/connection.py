@@ -118,7 +118,7 @@ class Connection:
         self._fd = -1
         self._came = 0  #: Bytes since something was sent, ...
         self._expected = 0  #: ... and how many there were the time before.
-        self._is_left = False
+        self._is_left = False  #: Whether the system receives on by itself.
 
     def __repr__(self) -> str:
         return f"<Connection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
@@ -268,9 +268,9 @@ class Connection:
 
     def attend(self) -> None:
         """Somebody looks again, and wants to know of every byte."""
-        if self._is_left and self._transport is not None and self.state is not State.CLOSED:
+        if self._is_left and self._transport is not None:
             self._transport.expect(1)
-        self._is_left = False
+            self._is_left = False  # last, or an interruption would leave it for good
 
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs

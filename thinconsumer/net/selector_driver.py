@@ -81,7 +81,6 @@ class SelectorDriver:
         self._obeying = False
         self._told = False
         self._part_came = False
-        self._left: list[Connection] = []  #: Those that receive by themselves between two steps.
         self._is_watched = False  #: Whether somebody else waits for the descriptor between two steps.
         self.waiting = False  #: An exception that finds this true has interrupted a wait, and nothing else.
 
@@ -124,7 +123,6 @@ class SelectorDriver:
         self._endpoint = None
         if not self._is_watched:
             for connection in self._connections.values():
-                self._left.append(connection)  # first, or an interruption would leave it as it is for good
                 connection.leave()
         return self._told
 
@@ -139,9 +137,8 @@ class SelectorDriver:
             connection.interrupted()
 
     def _attend(self) -> None:
-        while self._left:
-            self._left[-1].attend()
-            self._left.pop()
+        for connection in self._connections.values():
+            connection.attend()
 
     def _wait_until(self, endpoint: Endpoint, deadline: float) -> float:
         if self._told or self._commands or self._lookups or deadline <= self.now():

@@ -65,9 +65,10 @@ def _ends(columns: RecordColumns, names: tuple[str, ...], size: int, bytes_max: 
     places = columns.header_places if "headers" in names else None
     if places is not None:
         each = places.name_lengths + places.value_lengths
+        headers = each.cumsum()
         some = places.first[:-1] < places.first[1:]
         first, last = places.first[:-1][some], places.first[1:][some] - 1
-        sizes[some] += each.cumsum()[last] - each.cumsum()[first] + each[first]
+        sizes[some] += headers[last] - headers[first] + each[first]
     filled = sizes.cumsum()
     wanted = [int(filled[-1]) * part // parts for part in range(1, parts)]
     return sorted({*filled.searchsorted(wanted, "right").tolist(), count} - {0})

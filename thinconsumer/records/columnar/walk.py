@@ -97,7 +97,7 @@ def _cut(data: Bytes, begins: Places, ends: Places, counts: Places) -> tuple[Pla
 
 def _first_records(data: Bytes, guesses: Places, ends: Places, window: int) -> tuple[Places, Places]:
     """What seems to be the first record after each guess, and its number, by its offset; -1 where none is near."""
-    pairs = np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
+    pairs = _pairs(data)
     starts, numbers = np.full_like(guesses, -1), np.full_like(guesses, -1)
     at = (guesses[:, None] + np.arange(window)).ravel()
     # Attributes are zero, behind a length of one byte or two; that leaves one in a hundred or so.
@@ -133,7 +133,8 @@ def _walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
         places, at = (_in_step if alike else _longest_first)(data, begins, counts, steps, order)
     except IndexError:  # one is lost, and beyond the end: nobody has arrived then
         places, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
-    # A walker that does not know how far it is to the next record stands still.
+    # A walker that does not know how far it is to the next record stands still. Where one ends that has begun before
+    # that, all of them do.
     ahead = (at >= 0) & (at > places[first + np.minimum(counts, max(steps, 1)) - 1])
     whole = ahead & (at == ends) & (counts <= steps)
     begun = ahead & (at < ends) & (steps > 0) & (counts > steps)
@@ -167,7 +168,7 @@ def _in_step(data: Bytes, begins: Places, counts: Places, steps: int, _: Places)
     end = len(pairs) - 1
     pos = begins
     rows = [pos]
-    for _step in range(steps):
+    for _number in range(steps):
         pos = pos + _STEPS_ARRAY.take(pairs[np.minimum(pos, end)], mode="clip")
         rows.append(pos)
     passed = np.concatenate(rows).reshape(steps + 1, len(begins))
@@ -184,8 +185,8 @@ def _longest_first(data: Bytes, begins: Places, counts: Places, steps: int, orde
         IndexError: a walker is lost, and beyond the end.
     """
     pairs = _pairs(data)
-    pos, counts_left = begins[order], counts[order]
-    walkers = np.searchsorted(-counts_left, -np.arange(steps), side="left")  # that take each step
+    pos = begins[order]
+    walkers = np.searchsorted(-counts[order], -np.arange(steps), side="left")  # that take each step
     found: list[Places] = []
     arrived: list[Places] = []
     for many in walkers.tolist():
