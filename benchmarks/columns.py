@@ -51,6 +51,7 @@ TOPICS = (
     Data("10-a-batch", 50, 150, 1, "none", 1200, share=0.5),
     Data("headers", 50, 150, 1, "none", 16384, headers=True),
     Data("20k", 20_000, 20_000, 1, "none", 65536, share=0.02),
+    Data("100k", 100_000, 100_000, 1, "none", 65536, share=0.004),
 )
 
 

@@ -2,12 +2,12 @@
 
 Small frames are received together into one shared buffer and copied out of it; a large one gets a buffer of its own,
 which the driver receives into, so that its body is copied once, from the kernel. Either way a frame handed out is
-never written to again: records stay slices of it.
+not written to again for as long as anybody holds a slice of it: records may. When nobody does any more, the next large
+frame goes there, since fresh memory costs as much as receiving does: the system clears its pages, and Python does, too.
 
 Sizes are the peer's claims. One over the limit ends the connection, and one within it is believed only as far as bytes
 have come: the buffer of a large frame starts small and grows by doubling, unless this connection has sent as much
-before. Knows nothing of messages, but recognises
-what servers that do not speak Kafka say first.
+before. Knows nothing of messages, but recognises what servers that do not speak Kafka say first.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ SHARED_BYTES = 64 * 1024
 #: max_partition_fetch_bytes lets a broker send by default, and room for what is around it: were it a little too small,
 #: nearly every answer would be moved into a buffer of twice its size in the end.
 FIRST_BYTES = 1024 * 1024 + 64 * 1024
+#: Bodies of large frames that are used again: one is being read while the next one is received. Larger ones are not
+#: kept, as a connection that has nothing to do any more keeps these.
+KEPT_BODIES, KEPT_BYTES = 2, 4 * 1024 * 1024 + 64 * 1024
 SIZE_BYTES = 4
 #: A response has at least a correlation id.
 LEAST_FRAME = 4
@@ -43,7 +46,7 @@ _FOREIGN = {
 class Frames:
     """The receiving half of one connection. ``buffer`` is for the driver; :meth:`received` yields finished frames."""
 
-    __slots__ = ("_believed", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_view")
+    __slots__ = ("_believed", "_bodies", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_view")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -52,6 +55,7 @@ class Frames:
         self._size = 0  #: Of the large frame.
         self._believed = FIRST_BYTES  #: What is allocated for a claim; as large as the largest that came true.
         self._body: bytearray | None = None
+        self._bodies: list[bytearray] = []  #: Of frames that were handed out last; some may be free again.
         self._view: memoryview | None = None
         self._first = True
 
@@ -65,8 +69,10 @@ class Frames:
         if self._view is None:
             if not self._shared:
                 self._shared = bytearray(SHARED_BYTES)
-            whole = memoryview(self._shared if self._body is None else self._body)
-            self._view = whole[self._filled :]
+            if self._body is None:
+                self._view = memoryview(self._shared)[self._filled :]
+            else:
+                self._view = memoryview(self._body)[self._filled : self._size]
         return self._view
 
     def received(self, size: int) -> Iterator[Frame]:
@@ -83,7 +89,9 @@ class Frames:
             yield from self._cut_shared()
         elif self._filled == self._size:
             # Records are slices of this: read-only, so that nobody changes under one reader what another one sees.
-            frame = memoryview(self._body).toreadonly()
+            frame = memoryview(self._body)[: self._size].toreadonly()
+            if len(self._body) <= KEPT_BYTES:
+                self._bodies = [*self._bodies[1 - KEPT_BODIES :], self._body]
             self._body = None
             self._filled = 0
             self._believed = max(self._believed, self._size)
@@ -110,11 +118,26 @@ class Frames:
             self._filled = end - start
 
     def _begin_body(self, size: int, start: int, end: int) -> None:
-        body = bytearray(min(size, self._believed))
+        body = self._free_body(size)
+        if body is None:
+            if not self._bodies:
+                # glibc gives what is freed back to the system at once until something large was: not so from then on.
+                # These bodies are not freed, and what is copied out of them comes in pieces: without this, every value
+                # of some kilobytes would be copied into fresh pages, at half the speed.
+                bytes(KEPT_BYTES)
+            body = bytearray(min(size, self._believed))
         body[: end - start] = memoryview(self._shared)[start:end]
         self._body = body
         self._size = size
         self._filled = end - start
+
+    def _free_body(self, size: int) -> bytearray | None:
+        """Return a body that nobody holds any more, with room for so much."""
+        for index, body in enumerate(self._bodies):
+            if len(body) >= size and _is_free(body):
+                del self._bodies[index]
+                return body
+        return None
 
     def _checked(self, prefix: bytes | bytearray) -> int:
         size = int.from_bytes(prefix, "big", signed=True)
@@ -128,6 +151,15 @@ class Frames:
                 "broken, not Kafka, or the limit is too low"
             )
         return size
+
+
+def _is_free(body: bytearray) -> bool:
+    """Whether there is no slice of it left anywhere, nor an array over one: then, and only then, its size may change."""
+    try:
+        body.append(body.pop())
+    except BufferError:
+        return False
+    return True
 
 
 def _doubled(body: bytearray, size: int) -> bytearray:

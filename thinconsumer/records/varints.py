@@ -26,7 +26,7 @@ class Malformed(ValueError):
     """Bytes that cannot be records; the message says why."""
 
 
-def varint(data: bytes, pos: int) -> tuple[int, int]:
+def varint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
     """The varint of up to 32 bits at ``pos``, and where it ends. Bits beyond are dropped, as in Java.
 
     Raises: Malformed; IndexError where the data end.
@@ -34,7 +34,7 @@ def varint(data: bytes, pos: int) -> tuple[int, int]:
     return _zigzag(data, pos, 5, 0xFFFFFFFF)
 
 
-def varlong(data: bytes, pos: int) -> tuple[int, int]:
+def varlong(data: bytes | memoryview, pos: int) -> tuple[int, int]:
     """The varint of up to 64 bits at ``pos``, and where it ends.
 
     Raises: Malformed; IndexError where the data end.
@@ -42,7 +42,7 @@ def varlong(data: bytes, pos: int) -> tuple[int, int]:
     return _zigzag(data, pos, 10, 0xFFFFFFFFFFFFFFFF)
 
 
-def _zigzag(data: bytes, pos: int, length_max: int, mask: int) -> tuple[int, int]:
+def _zigzag(data: bytes | memoryview, pos: int, length_max: int, mask: int) -> tuple[int, int]:
     raw = data[pos]
     if raw < 0x80:
         return (raw >> 1) ^ -(raw & 1), pos + 1

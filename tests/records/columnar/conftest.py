@@ -28,15 +28,14 @@ def by_rows(batches, check_crcs):
 
 @contextmanager
 def few(records):
-    """Have so many records read one by one, 0 for none: a few are faster read that way."""
+    """Have up to so many records read one by one, 0 for none: a few are faster read that way."""
     from thinconsumer.records.columnar import decode
 
     before, decode.FEW_RECORDS = decode.FEW_RECORDS, records
-    bytes_before, decode.FEW_BYTES = decode.FEW_BYTES, records and 1 << 40
     try:
         yield
     finally:
-        decode.FEW_RECORDS, decode.FEW_BYTES = before, bytes_before
+        decode.FEW_RECORDS = before
 
 
 def by_columns(batches, check_crcs):

@@ -115,12 +115,23 @@ def test_header_names_that_are_not_utf8_show_replacement_characters(columns):
     assert batch["headers"][0].as_py()[0] == {"key": "\ufffdbc", "value": b"1"}
 
 
-def test_the_batch_needs_nothing_of_what_it_was_made_from(columns):
+@pytest.mark.parametrize("size", [1000, 10_000])
+def test_the_batch_needs_nothing_of_what_it_was_made_from(columns, size):
     """A response, of which it may be a small part, is not kept for as long as the batch is."""
     rng = random.Random(1)
-    found = columns(build_batch([NewRecord(rng.randbytes(1000)) for _ in range(200)]))
-    batch = found.slice(50, 52).to_arrow()
-    assert batch.get_total_buffer_size() < 6000
+    found = columns(build_batch([NewRecord(rng.randbytes(size)) for _ in range(200)]))
+    for count in (1, 2):
+        batch = check(found.slice(50, 50 + count))
+        assert batch.get_total_buffer_size() < count * (size + 100)
+
+
+def test_large_pieces_beside_nulls_and_small_ones(columns):
+    records = [
+        NewRecord(None if n % 5 == 3 else bytes([n]) * (n % 4 * 9000), None if n % 2 else b"k") for n in range(40)
+    ]
+    records += [NewRecord(b"v", b"K" * 20_000, headers=[("large", bytes(9000)), ("none", None)])] * 3
+    batch = check(columns(build_batch(records)))
+    assert batch["value"].null_count == 8
 
 
 def test_pieces_keep_their_order_and_nulls_their_place():

@@ -224,16 +224,27 @@ def test_a_batch_of_many_records_beside_many_of_one_costs_no_more_than_both(agre
     assert len(found[0]) == 20_000 and len(found) == 2001
 
 
-@pytest.mark.parametrize(("records", "size", "vectors"), [(99, 100, 0), (101, 100, 1), (20, 10_000, 1)])
-def test_a_few_small_records_take_the_short_way(monkeypatch, records, size, vectors):
+@pytest.mark.parametrize(("records", "vectors"), [(decode.FEW_RECORDS, 0), (decode.FEW_RECORDS + 1, 1)])
+def test_a_few_records_take_the_short_way(monkeypatch, records, vectors):
     """A call that brings one record must not cost what a thousand of them would."""
     turns = []
     original = decode.read
     monkeypatch.setattr(decode, "read", lambda *args: turns.append(1) or original(*args))
     decoder = Decoder()
-    (batch,), _ = split(memoryview(build_batch([NewRecord(bytes(size))] * records)))
+    (batch,), _ = split(memoryview(build_batch([NewRecord(bytes(100))] * records)))
     decoder.add(batch, TP)
     assert len(decoder.finish().columns(TP, 0, 1, 0)) == records and len(turns) == vectors
+
+
+@pytest.mark.parametrize("records", [1, 50])
+def test_a_few_records_are_not_copied(records):
+    """Large values stay where they were received, as those of many records do."""
+    decoder = Decoder()
+    data = build_batch([NewRecord(bytes(20_000), key=b"k")] * records)
+    (batch,), _ = split(memoryview(data))
+    decoder.add(batch, TP)
+    columns = decoder.finish().columns(TP, 0, 1, 0)
+    assert columns.data.base.obj is data and columns.value(records - 1) == bytes(20_000)
 
 
 def test_size_counts_what_was_decompressed():

@@ -1,8 +1,8 @@
 """Many batches to columns, all of them at once.
 
 Owns the division of labour: batches of format 2 go through :mod:`.walk` and :mod:`.fields` together, whatever partition
-they are of. Old formats, and batches that these two cannot vouch for, go through the row decoder one by one: its word
-is final, in what it tolerates and in what it says of what is broken.
+they are of, or through :mod:`.few` where that is not worth it. Old formats, and batches that these cannot vouch for, go
+through the row decoder one by one: its word is final, in what it tolerates and in what it says of what is broken.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .. import compression
 from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, Batch
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
-from .fields import HeaderPlaces, read
+from . import few
+from .fields import Fields, HeaderPlaces, read
 from .record_columns import RecordColumns
 from .walk import walk
 
@@ -28,8 +29,8 @@ __all__ = ["Decoded", "Decoder"]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 NOTHING = np.zeros(0, np.int64)
 CODEC_MASK = 0x07
-#: So few records are read faster one by one, unless they are large: then each would be copied twice.
-FEW_RECORDS, FEW_BYTES = 100, 100_000
+#: So few records are read faster one by one.
+FEW_RECORDS = 80
 
 
 class Flat(NamedTuple):
@@ -137,9 +138,9 @@ class Decoder:
         batches = [self._batches[number] for number in plain]
         records = [batch.count for batch in batches]
         found: Flat = _EMPTY
-        apart = plain
+        apart: list[int] = []
         bodies: Bodies | None = None
-        if sum(records) > FEW_RECORDS or sum(len(self._bodies[number]) for number in plain) > FEW_BYTES:
+        if plain:
             bodies = _side_by_side(batches, [self._bodies[number] for number in plain])
             found, bad = _decode(batches, bodies)
             apart = [plain[index] for index in bad]
@@ -195,25 +196,20 @@ class Decoder:
 
 def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
     """Decode these batches, of one record at least each; return their columns, and which are not proven to be so."""
-    data, begins, ends = bodies
-    bytewise = np.frombuffer(data, np.uint8)
+    bytewise = np.frombuffer(bodies.data, np.uint8)
     counts = _of_batches([batch.count for batch in batches])
     last = np.cumsum(counts)
     first = last - counts
-    places = walk(bytewise, begins, ends, counts)
-    stops = np.empty_like(places)
-    stops[:-1] = places[1:]
-    stops[last - 1] = ends
-    lost = places < 0
-    if lost.any():
-        places[lost] = stops[lost] = 0
-    fields = read(bytewise, places, stops)
-    bad_batches = set(_batches_of(fields.bad | lost, first))
+    if last[-1] > FEW_RECORDS:
+        fields = _read(bytewise, bodies.begins, bodies.ends, counts)
+    else:
+        fields = few.read(*bodies, counts)
+    bad_batches = set(_batches_of(fields.bad, first))
     base = _of_batches([batch.base_offset for batch in batches])
     room = _of_batches([batch.next_offset for batch in batches]) - base
-    in_a_row = np.arange(len(places)) - np.repeat(first, counts)
+    in_a_row = np.arange(len(fields.bad)) - np.repeat(first, counts)
     if not np.array_equal(fields.offsets, in_a_row):
-        ascends = np.empty(len(places), bool)
+        ascends = np.empty(len(fields.bad), bool)
         ascends[1:] = fields.offsets[1:] > fields.offsets[:-1]
         ascends[first] = fields.offsets[first] >= 0
         bad_batches.update(_batches_of(~ascends, first))
@@ -237,6 +233,19 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
         fields.headers,
     )
     return flat, sorted(bad_batches)
+
+
+def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int64s) -> Fields:
+    """Read many records between each of ``begins`` and its end."""
+    places = walk(data, begins, ends, counts)
+    stops = np.empty_like(places)
+    stops[:-1] = places[1:]
+    stops[np.cumsum(counts) - 1] = ends
+    lost = places < 0
+    if lost.any():
+        places[lost] = stops[lost] = 0
+    fields = read(data, places, stops)
+    return fields._replace(bad=fields.bad | lost)
 
 
 def _side_by_side(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> Bodies:
