@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.errors import KafkaProtocolError
-from thinconsumer.link.framing import FIRST_BYTES, SHARED_BYTES, Frames
+from thinconsumer.link.framing import FIRST_BYTES, KEPT_BYTES, SHARED_BYTES, Frames
 
 LIMIT = 100_000_000
 
@@ -85,6 +85,74 @@ def test_a_large_body_is_received_into_its_own_buffer():
     buffer[:] = b"b" * size
     (frame,) = frames.received(size)
     assert frame.obj is buffer.obj
+
+
+def test_a_body_that_nobody_holds_any_more_is_received_into_again():
+    """Fresh memory costs as much as receiving does."""
+    frames = Frames(LIMIT)
+    (frame,) = put(frames, stream([b"a" * 300_000]))
+    body = frame.obj
+    del frame
+    for size in (300_000, 200_000, 299_999):
+        (frame,) = put(frames, stream([b"b" * size]))
+        assert frame.obj is body and bytes(frame) == b"b" * size
+        del frame
+    (frame,) = put(frames, stream([b"c" * 300_001]))
+    assert frame.obj is not body and bytes(frame) == b"c" * 300_001
+
+
+@pytest.mark.parametrize("hold", [lambda frame: frame[7:9], lambda frame: memoryview(frame)[:0], lambda frame: frame])
+def test_a_body_is_let_be_while_any_slice_of_it_is_held(hold):
+    frames = Frames(LIMIT)
+    (frame,) = put(frames, stream([b"a" * 300_000]))
+    body, held = frame.obj, hold(frame)
+    del frame
+    before = bytes(held)
+    for _ in range(4):
+        (frame,) = put(frames, stream([b"b" * 300_000]))
+        assert frame.obj is not body
+        del frame
+    assert bytes(held) == before and bytes(body) == b"a" * 300_000
+
+
+def test_a_body_is_let_be_while_there_is_an_array_over_it():
+    np = pytest.importorskip("numpy")
+    frames = Frames(LIMIT)
+    (frame,) = put(frames, stream([b"a" * 300_000]))
+    array = np.frombuffer(frame, np.uint8)[10:20]
+    del frame
+    put(frames, stream([b"b" * 300_000]))
+    put(frames, stream([b"b" * 300_000]))
+    assert array.tobytes() == b"a" * 10
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.integers(SHARED_BYTES, SHARED_BYTES + 40), st.integers(0, 5)), max_size=25))
+def test_whoever_holds_whatever_for_however_long_sees_what_it_was(frames_held):
+    """Each frame is held until so many more have come."""
+    frames, held = Frames(LIMIT), []
+    for number, (size, turns) in enumerate(frames_held):
+        (frame,) = put(frames, stream([bytes([number]) * size]))
+        held.append((number + turns, bytes([number]) * size, frame))
+        del frame
+        assert all(bytes(frame) == content for _, content, frame in held)
+        held = [entry for entry in held if entry[0] > number]
+
+
+def test_little_is_kept_of_what_was_large():
+    """A connection that has nothing to do any more holds two bodies, and none of those that were larger still."""
+    frames = Frames(LIMIT)
+    put(frames, stream([b"first"]))
+    tracemalloc.start()
+    for size in (KEPT_BYTES + 1, 8 * KEPT_BYTES, KEPT_BYTES + 1):
+        held = put(frames, stream([bytes(size)]))
+    del held
+    assert tracemalloc.get_traced_memory()[0] < 100_000
+    held = [put(frames, stream([bytes(KEPT_BYTES)])) for _ in range(5)]
+    assert tracemalloc.get_traced_memory()[0] > 5 * KEPT_BYTES
+    del held
+    assert tracemalloc.get_traced_memory()[0] < 2 * KEPT_BYTES + 100_000
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("size", [LIMIT + 1, 2**31 - 1, -1, -(2**31), 0, 3])

@@ -154,7 +154,7 @@ class Frames:
 
 
 def _is_free(body: bytearray) -> bool:
-    """Whether there is no slice of it left anywhere, nor an array over one: then, and only then, its size may change."""
+    """Whether there is no slice of it left, nor an array over one: only then does Python let its size be changed."""
     try:
         body.append(body.pop())
     except BufferError:

@@ -19,7 +19,6 @@ from ..config import OPTIONS as CONSUMER_OPTIONS
 from ..config import ConsumerConfig, dotted
 from ..config.kinds import did_you_mean
 from ..errors import KafkaConfigurationError
-from ..produce import ProducerSettings
 from ..types import TopicPartition
 from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, show
 
@@ -207,7 +206,20 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
 
 def consumer_config(kafka: Mapping[str, str], **ours: str) -> dict[str, str]:
     """Return what ``Consumer.from_config`` takes: the user's ``kafka.*`` options, and what the source sets itself."""
-    return {**{name: value for name, value in kafka.items() if name not in WITHOUT_EFFECT}, **ours}
+    return {**{name: value for name, value in kafka.items() if _has_effect(name)}, **ours}
+
+
+def _has_effect(name: str) -> bool:
+    """Whether a ``kafka.`` option means something here: no group is joined, and nothing is written.
+
+    A writer's may be there in jobs that share their options between both; Java's consumer takes whatever it does not
+    know.
+    """
+    if name.replace(".", "_") in CONSUMER_OPTIONS:
+        return name != "group.id"
+    from .write_options import only_writers  # not above: a query waits for all that its source imports
+
+    return name not in only_writers()
 
 
 # -- one option
@@ -366,14 +378,6 @@ REFUSED = {
     "enable.auto.commit": "Spark's checkpoint says what was read: to see it in Kafka as well, set commitGroup",
     "interceptor.classes": "interceptors could change what is read, and none would be called",
 }
-#: A writer's, in jobs that share their options between both. Java's consumer takes whatever it does not know.
-WRITERS = frozenset(
-    {dotted(name) for name in ProducerSettings.options()} - {dotted(name) for name in CONSUMER_OPTIONS}
-    | {"acks", "enable.idempotence", "linger.ms", "retries", "transactional.id", "partitioner.class"}
-    | {"key.serializer", "value.serializer"}
-)
-#: What may be given, and has nothing to do here: no group is joined, and nothing is written.
-WITHOUT_EFFECT = frozenset({"group.id"}) | WRITERS
 
 
 def _kafka_problems(kafka: Mapping[str, str]) -> list[str]:

@@ -57,7 +57,6 @@ from .planner import (
     waiting,
 )
 from .reading import ReadSettings, read
-from .write_options import WriteSettings, parse_write
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -74,6 +73,8 @@ else:
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .write_options import WriteSettings
 
 log = logging.getLogger(__name__)
 
@@ -139,6 +140,8 @@ class KafkaDataSource(DataSource):
         return KafkaStreamWriter(self._write_settings(schema))
 
     def _write_settings(self, schema: StructType) -> WriteSettings:
+        from .write_options import parse_write
+
         return parse_write(dict(self.options), [(one.name, one.dataType.simpleString()) for one in schema.fields])
 
     def _options(self) -> SourceOptions:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from ..config import OPTIONS as CONSUMER_OPTIONS
 from ..config import dotted
@@ -114,6 +115,13 @@ def _columns_are(schema: Sequence[tuple[str, str]], wanted: str) -> str:
 
 
 # -- options
+
+
+@cache
+def only_writers() -> frozenset[str]:
+    """Return the names of Kafka's options that are a producer's and no consumer's."""
+    own = {dotted(name) for name in ProducerSettings.options()}
+    return frozenset({*own, *REFUSED, *_ALWAYS, *WITHOUT_EFFECT} - {dotted(name) for name in CONSUMER_OPTIONS})
 
 
 def _is_known(name: str) -> bool:
