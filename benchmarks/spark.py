@@ -33,6 +33,9 @@ from sparks import session
 #: Wall and CPU seconds of every round, by case, mode and reader.
 Results = dict[str, dict[str, dict[str, list[tuple[float, float]]]]]
 
+#: Rounds that are not counted: after one of them Java still compiles, and whoever comes first in a session pays for it.
+WARM_UP = 2
+
 OFFICIAL, OURS = "Spark's connector", "thinconsumer"
 FORMATS = {OFFICIAL: "kafka", OURS: "thinconsumer"}
 #: Batches of 16 kB are the Java producer's default. Fewer records where they are large: ``share`` of ``--records``.
@@ -106,7 +109,7 @@ def measure(bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namesp
             options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic.name}
             for reader in readers:
                 check(reader, topic, spark.read.format(FORMATS[reader]).options(**options).load().count())
-            for number in range(-1, arguments.rounds):
+            for number in range(-WARM_UP, arguments.rounds):
                 for mode in arguments.modes:
                     for reader in readers if number % 2 else readers[::-1]:
                         before = processor_seconds()
@@ -167,7 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap", help="a cluster of one broker; without it one is started")
     parser.add_argument("--records", type=int, default=3_000_000, help="of the small ones (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help="after one that is not counted (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help=f"after {WARM_UP} more to warm up (default: %(default)s)")
     names = functools.partial(str.split, sep=",")
     parser.add_argument("--cases", type=names, default=list(CASES), help=f"of {', '.join(CASES)}")
     parser.add_argument("--modes", type=names, default=list(MODES), help=f"of {', '.join(MODES)}")
@@ -198,7 +201,7 @@ def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argpa
     """Return the tables as Markdown."""
     machine = f"{os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}"
     lines = [
-        f"{arguments.rounds} rounds after a first one, local[2], {machine}.",
+        f"{arguments.rounds} rounds after {WARM_UP} that are not counted, local[2], {machine}.",
         "Medians of 1,000 rows/s (lowest to highest) and of CPU seconds a million rows; ratios are of medians.",
     ]
     for pyspark, results in found.items():
