@@ -101,7 +101,7 @@ def _large(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
     there = lengths >= 0
     sizes = np.where(there, lengths, 0)
     places = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=places[1:])
+    sizes.cumsum(out=places[1:])
     whole = memoryview(data)
     copied = b"".join([whole[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist())])
     mask = None if there.all() else _mask(there)

@@ -8,6 +8,7 @@ through the row decoder one by one: its word is final, in what it tolerates and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -144,8 +145,9 @@ class Decoder:
             bodies = _side_by_side(batches, [self._bodies[number] for number in plain])
             found, bad = _decode(batches, bodies)
             apart = [plain[index] for index in bad]
-        counts = np.zeros(len(self._batches) + 1, np.int64)
-        counts[[number + 1 for number in plain]] = records
+        counts = [0] * len(self._batches)
+        for number, count in zip(plain, records):
+            counts[number] = count
         errors: dict[int, RecordError] = {}
         for number in apart:
             try:
@@ -156,8 +158,8 @@ class Decoder:
         if self._read:
             found = self._put_together(found, bodies)
             for number, columns in self._read.items():
-                counts[number + 1] = len(columns.offsets)
-        return Decoded(found, np.cumsum(counts).tolist(), errors)
+                counts[number] = len(columns.offsets)
+        return Decoded(found, [0, *accumulate(counts)], errors)
 
     def _by_rows(self, number: int) -> Columns:
         """Have the row decoder read a batch that is decompressed already."""
@@ -198,33 +200,34 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
     """Decode these batches, of one record at least each; return their columns, and which are not proven to be so."""
     bytewise = np.frombuffer(bodies.data, np.uint8)
     counts = _of_batches([batch.count for batch in batches])
-    last = np.cumsum(counts)
-    first = last - counts
-    if last[-1] > FEW_RECORDS:
+    first = counts.cumsum() - counts
+    if first[-1] + counts[-1] > FEW_RECORDS:
         fields = _read(bytewise, bodies.begins, bodies.ends, counts)
     else:
         fields = few.read(*bodies, counts)
-    bad_batches = set(_batches_of(fields.bad, first))
-    base = _of_batches([batch.base_offset for batch in batches])
-    room = _of_batches([batch.next_offset for batch in batches]) - base
-    in_a_row = np.arange(len(fields.bad)) - np.repeat(first, counts)
-    if not np.array_equal(fields.offsets, in_a_row):
-        ascends = np.empty(len(fields.bad), bool)
-        ascends[1:] = fields.offsets[1:] > fields.offsets[:-1]
-        ascends[first] = fields.offsets[first] >= 0
-        bad_batches.update(_batches_of(~ascends, first))
-    bad_batches.update(np.flatnonzero(fields.offsets[last - 1] >= room).tolist())
-    stamps = _of_batches([batch.base_timestamp for batch in batches])
-    deltas = fields.deltas
-    appended = [bool(batch.attributes & LOG_APPEND_TIME) for batch in batches]
-    if any(appended):
-        stamps = np.where(appended, _of_batches([batch.max_timestamp for batch in batches]), stamps)
-        deltas = np.where(np.repeat(appended, counts), 0, deltas)
+    appended = [batch.attributes & LOG_APPEND_TIME for batch in batches]
+    # All at once, since an answer of a megabyte may hold a handful of records: what is said of each batch, by record.
+    of_batches = [
+        [batch.base_offset for batch in batches],
+        [batch.next_offset for batch in batches],
+        [batch.max_timestamp if log else batch.base_timestamp for batch, log in zip(batches, appended)],
+        [batch.leader_epoch for batch in batches],
+        [bool(log) for log in appended],
+        first.tolist(),
+    ]
+    base, next_offset, stamps, epochs, types, first_of = np.array(of_batches, np.int64).repeat(counts, axis=1)
+    offsets = base + fields.offsets
+    bad = fields.bad | (offsets >= next_offset)
+    if (fields.offsets != np.arange(len(offsets)) - first_of).any():
+        falls = np.empty(len(offsets), bool)
+        falls[1:] = fields.offsets[1:] <= fields.offsets[:-1]
+        falls[first] = fields.offsets[first] < 0
+        bad |= falls
     flat = Flat(
-        np.repeat(base, counts) + fields.offsets,
-        np.repeat(stamps, counts) + deltas,  # wraps like Java's
-        np.repeat(np.array(appended, np.int8), counts),
-        np.repeat(np.array([batch.leader_epoch for batch in batches], np.int32), counts),
+        offsets,
+        stamps + (np.where(types, 0, fields.deltas) if any(appended) else fields.deltas),  # wraps like Java's
+        types.astype(np.int8),
+        epochs.astype(np.int32),
         bytewise,
         fields.key_starts,
         fields.key_lengths,
@@ -232,7 +235,7 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
         fields.value_lengths,
         fields.headers,
     )
-    return flat, sorted(bad_batches)
+    return flat, _batches_of(bad, first)
 
 
 def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int64s) -> Fields:
@@ -240,7 +243,7 @@ def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int
     places = walk(data, begins, ends, counts)
     stops = np.empty_like(places)
     stops[:-1] = places[1:]
-    stops[np.cumsum(counts) - 1] = ends
+    stops[counts.cumsum() - 1] = ends
     lost = places < 0
     if lost.any():
         places[lost] = stops[lost] = 0
@@ -249,21 +252,25 @@ def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int
 
 
 def _side_by_side(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> Bodies:
-    """Something that all these bodies are in: the response itself, if that is one, and nothing was compressed."""
+    """Something that all these bodies are in: the response or a part of it, if none of them was compressed."""
     sizes = _of_batches([len(body) for body in bodies])
-    response = batches[0].view.obj
+    source, response = batches[0].source, batches[0].view.obj
     if any(isinstance(body, bytes) or body.obj is not response for body in bodies):
-        ends = np.cumsum(sizes)
+        ends = sizes.cumsum()
         return Bodies(b"".join(bodies), ends - sizes, ends)
+    if all(batch.source is source for batch in batches):
+        begins = _of_batches([batch.at + HEADER_SIZE for batch in batches])
+        return Bodies(source, begins, begins + sizes)
     whole = memoryview(response)
-    begins, source, shift = [], None, 0
+    places: list[int] = []
+    shift = _address(source) - _address(whole) + HEADER_SIZE
     for batch in batches:
         if batch.source is not source:
             source = batch.source
             shift = _address(source) - _address(whole) + HEADER_SIZE
-        begins.append(shift + batch.at)
-    found = _of_batches(begins)
-    return Bodies(whole, found, found + sizes)
+        places.append(shift + batch.at)
+    begins = _of_batches(places)
+    return Bodies(whole, begins, begins + sizes)
 
 
 def _address(view: memoryview) -> int:
