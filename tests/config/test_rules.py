@@ -94,6 +94,14 @@ def test_the_response_limit_grows_with_the_fetch_limits_unless_it_was_given():
     assert ConsumerConfig.from_options(fetch_max_bytes=1000).receive_message_max_bytes == 100_000_000
 
 
+def test_what_one_partition_may_bring_counts_for_batches_too_if_that_is_all_that_was_said():
+    assert ConsumerConfig().batches_fetch_bytes == 4_000_000
+    for given in (10_000, 10_000_000):
+        assert ConsumerConfig.from_options(max_partition_fetch_bytes=given).batches_fetch_bytes == given
+    both = ConsumerConfig.from_options(max_partition_fetch_bytes=10_000, batches_fetch_bytes=20_000)
+    assert (both.max_partition_fetch_bytes, both.batches_fetch_bytes) == (10_000, 20_000)
+
+
 def warnings_of(**options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -50,6 +50,19 @@ def test_nonsense_is_refused_and_changes_nothing(numpy, world, wrong):
     assert offsets(consumer.poll_batches(1000)) == {0: [0, 1, 2]}
 
 
+def test_batches_are_asked_for_in_larger_answers_than_rows(numpy, world):
+    """One of a megabyte is decoded in no time: the next one would be waited for."""
+    w = world()
+    w.append(3)
+    consumer = w.consumer()
+    asked = consumer._shell.engine.planner
+    assert sum(map(len, consumer.poll(1000).values())) == 3 and not asked.batches
+    w.append(3)
+    assert offsets(consumer.poll_batches(1000)) == {0: [3, 4, 5]} and asked.batches
+    w.append(3)
+    assert sum(map(len, consumer.poll(1000).values())) == 3 and not asked.batches
+
+
 def test_nothing_assigned_raises(numpy, world):
     consumer = world().consumer()
     consumer.unsubscribe()

@@ -55,6 +55,32 @@ def test_what_a_request_says(make, kit):
     assert sent.request.deadline == world.now + 30
 
 
+@pytest.mark.parametrize(
+    ("partitions", "given", "rows", "batches"),
+    [
+        (1, {}, 1_048_576, 4_000_000),
+        (3, {}, 1_048_576, 1_333_333),
+        (6, {}, 1_048_576, 1_048_576),
+        (1, {"max_partition_fetch_bytes": 5000}, 5000, 5000),
+        (2, {"max_partition_fetch_bytes": 5000, "batches_fetch_bytes": 20_000}, 5000, 10_000),
+    ],
+)
+def test_more_at_once_is_asked_for_what_is_decoded_together(make, kit, partitions, given, rows, batches):
+    """Of few partitions: an answer of a megabyte of theirs costs as much to decode as to begin with it."""
+    world = make(**given)
+    world.simple(*[0] * partitions)
+    told = {}
+    for for_batches, each in ((False, rows), (True, batches), (False, rows)):
+        world.planner.batches = for_batches
+        sent = world.fetch()
+        told.update(sent.asked())
+        assert {tp: asked.partition_max_bytes for tp, asked in told.items()} == {
+            kit.tp(n): each for n in range(partitions)
+        }
+        assert sent.message.max_bytes == partitions * each
+        sent.answer({})
+
+
 def test_pain_B6_a_partition_without_a_leader_does_not_stop_the_others(world, kit):
     world.cluster({kit.tp(0): (1, 5), kit.tp(1): (-1, 6)})
     world.assign({kit.tp(0): 0, kit.tp(1): 0})

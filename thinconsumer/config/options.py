@@ -229,6 +229,13 @@ class ConsumerConfig:
     max_partition_fetch_bytes: int = _read(
         _MS_POSITIVE, 1048576, "How much of it may be of one partition. A batch larger than this is still delivered."
     )
+    batches_fetch_bytes: int = _read(
+        _MS_POSITIVE,
+        4_000_000,
+        "What all partitions together are asked for at least when `poll_batches` reads, since decoding a little costs "
+        "as much as decoding some megabytes. Given `max_partition_fetch_bytes` and not this, that alone counts.",
+        origin=_OURS,
+    )
     max_buffered_bytes: int = _read(
         Integer(at_least=65536, at_most=INT64_MAX),
         67108864,

@@ -83,6 +83,8 @@ def settle(values: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
             settled[first] = min(settled[first], settled[longest])
         elif longest not in given:
             settled[longest] = max(settled[longest], settled[first])
+    if "max_partition_fetch_bytes" in given and "batches_fetch_bytes" not in given:
+        settled["batches_fetch_bytes"] = settled["max_partition_fetch_bytes"]
     if "receive_message_max_bytes" not in given and "fetch_max_bytes" in values:
         settled["receive_message_max_bytes"] = max(
             settled["receive_message_max_bytes"], largest_fetch_response(settled)

@@ -204,6 +204,7 @@ class Shell:
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = self.driver.now()
         self.engine.metrics.poll_begins(began)
+        self.engine.planner.batches = columns
         try:
             gather = _columns(limit, ends) if columns else _records(limit, ends)
             handover = self._poll(began, began + seconds, gather, ends)

@@ -67,6 +67,7 @@ class Planner:
         self._sessions: dict[int, Session] = {}
         self._left_out = False  #: Something was not asked for in the last step, for want of room.
         self._now = 0.0
+        self.batches = False  #: What is fetched will be decoded many batches at a time.
         self.replicas = Replicas(random)
 
     # -- the manager
@@ -161,7 +162,7 @@ class Planner:
     def _allowance(self, partitions: int, nodes: int) -> int:
         """Return how many bytes one answer may bring; 0 for "not now"."""
         settings = self._settings
-        wish = min(settings.fetch_max_bytes, partitions * settings.max_partition_fetch_bytes)
+        wish = min(settings.fetch_max_bytes, partitions * self._partition_bytes())
         # Each node gets its part, or the first one asked would reserve everything and the others wait for its poll.
         fair = min(wish, max(1, settings.max_buffered_bytes // (nodes * ANSWERS_IN_BUFFER)))
         used = self._buffer.pinned + sum(session.reserved for session in self._sessions.values())
@@ -216,7 +217,14 @@ class Planner:
         info = self._metadata.leader(partition.tp)
         epoch = -1 if info is None else info.leader_epoch
         topic_id = self._metadata.topic_id(partition.tp.topic)
-        return Wanted(partition.cursor.fetch_offset, self._settings.max_partition_fetch_bytes, epoch, topic_id)
+        return Wanted(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
+
+    def _partition_bytes(self) -> int:
+        """Return what one partition is asked for: the same in each request, as sessions are told what changes."""
+        settings = self._settings
+        if not self.batches:
+            return settings.max_partition_fetch_bytes
+        return max(settings.max_partition_fetch_bytes, settings.batches_fetch_bytes // len(self._partitions))
 
     def _message(self, plan: Plan, max_bytes: int) -> FetchRequest:
         settings = self._settings

@@ -22,7 +22,7 @@ from ..errors import (
     OffsetOutOfRangeError,
     RecordError,
 )
-from .columns import AT_ONCE_BYTES, fetch
+from .columns import fetch
 from .kept import Kept
 from .options import consumer_config
 from .planner import DataLossError, Loss, OffsetRange, tell
@@ -42,7 +42,6 @@ _OURS = {
     "auto.offset.reset": "none",
     "fetch.max.wait.ms": "10",
     "max.poll.records": "1000000",
-    "max.partition.fetch.bytes": str(AT_ONCE_BYTES),
 }
 
 
