@@ -15,7 +15,7 @@ from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError  # noq
 from thinconsumer.records import compression  # noqa: E402
 from thinconsumer.records.batch import ControlType, split  # noqa: E402
 from thinconsumer.records.builder import NewRecord, build_batch, build_legacy, build_marker  # noqa: E402
-from thinconsumer.records.columnar import decode  # noqa: E402
+from thinconsumer.records.columnar import decode, fields  # noqa: E402
 from thinconsumer.records.columnar.decode import Decoder  # noqa: E402
 from thinconsumer.types import TopicPartition  # noqa: E402
 
@@ -222,6 +222,21 @@ def test_a_batch_of_many_records_beside_many_of_one_costs_no_more_than_both(agre
     short = b"".join(build_batch([NewRecord(b"y")], base_offset=20_000 + n) for n in range(2000))
     found = agree(long * 1 + short)
     assert len(found[0]) == 20_000 and len(found) == 2001
+
+
+@pytest.mark.parametrize("block", [1, 7, 64])
+@pytest.mark.parametrize("sizes", [[100], [63, 1, 64, 1], [6, 1, 8] * 20])
+def test_records_are_the_same_however_many_are_read_at_a_time(monkeypatch, agree, block, sizes):
+    monkeypatch.setattr(fields, "BLOCK", block)
+    found = agree(stream(sizes))
+    assert [len(rows) for rows in found] == sizes
+    assert any(row.headers for rows in found for row in rows)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_broken_records_are_found_in_any_block(monkeypatch, agree, seed):
+    monkeypatch.setattr(fields, "BLOCK", 5)
+    test_flipped_bytes_give_what_the_row_decoder_gives(agree, seed)
 
 
 @pytest.mark.parametrize(("records", "vectors"), [(decode.FEW_RECORDS, 0), (decode.FEW_RECORDS + 1, 1)])
