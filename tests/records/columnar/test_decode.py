@@ -269,3 +269,20 @@ def test_size_counts_what_was_decompressed():
         (batch,), _ = split(memoryview(build_batch([NewRecord(bytes(10_000))], codec=codec)))
         decoder.add(batch, TP)
         assert 10_000 <= decoder.size - before <= 10_020
+
+
+@pytest.mark.parametrize("size", [0, 30, 60, 100, 8180, 8190, 8200, 20_000, 1_100_000])
+@pytest.mark.parametrize("key", [None, b"", b"key" * 30, bytes(9000)])
+@pytest.mark.parametrize("headers", [(), [("name", b"value"), ("other", None)]])
+def test_whole_records_are_never_left_to_the_row_decoder(monkeypatch, size, key, headers):
+    """They would come out right, several times as slowly."""
+    monkeypatch.delattr(Decoder, "_by_rows")
+    monkeypatch.setattr(decode, "FEW_RECORDS", 0)
+    decoder, offset = Decoder(), 0
+    for count in (1, 3, 3, 2):
+        records = [NewRecord(bytes(size), key, headers, 1_700_000_000_000 + 100 * n) for n in range(count)]
+        (batch,), _ = split(memoryview(build_batch(records, base_offset=offset)))
+        decoder.add(batch, TP)
+        offset += count
+    columns = decoder.finish().columns(TP, 0, 4, 0)
+    assert columns.offsets.tolist() == list(range(9)) and columns.value(8) == bytes(size) and columns.key(8) == key

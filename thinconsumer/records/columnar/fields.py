@@ -62,7 +62,7 @@ def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any]
     bad = np.zeros(len(begins), bool)
     pos = begins + 2 + (data[begins] >> 7)  # the attributes, which are unused, are one byte
     if (ends - begins).max() > 8000:  # else no length has three bytes
-        pos = varints(data, pos, 5, bad)[1] + 1
+        pos = varints(data, begins, 5, bad)[1] + 1
     deltas, pos = varints(data, pos, 10, bad)
     offsets, pos = varints(data, pos, 5, bad)
     key_lengths, key_starts = varints(data, pos, 5, bad)
