@@ -206,28 +206,26 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
     else:
         fields = few.read(*bodies, counts)
     appended = [batch.attributes & LOG_APPEND_TIME for batch in batches]
-    # All at once, since an answer of a megabyte may hold a handful of records: what is said of each batch, by record.
-    of_batches = [
-        [batch.base_offset for batch in batches],
-        [batch.next_offset for batch in batches],
-        [batch.max_timestamp if log else batch.base_timestamp for batch, log in zip(batches, appended)],
-        [batch.leader_epoch for batch in batches],
-        [bool(log) for log in appended],
-        first.tolist(),
-    ]
-    base, next_offset, stamps, epochs, types, first_of = np.array(of_batches, np.int64).repeat(counts, axis=1)
-    offsets = base + fields.offsets
-    bad = fields.bad | (offsets >= next_offset)
-    if (fields.offsets != np.arange(len(offsets)) - first_of).any():
-        falls = np.empty(len(offsets), bool)
+    stamps = [batch.max_timestamp if log else batch.base_timestamp for batch, log in zip(batches, appended)]
+    base = _of_batches([batch.base_offset for batch in batches])
+    room = _of_batches([batch.next_offset for batch in batches]) - base
+    bad = fields.bad
+    ends = fields.offsets[first + counts - 1] >= room
+    if ends.any():
+        bad = bad | ends.repeat(counts)
+    if (fields.offsets != np.arange(len(bad)) - first.repeat(counts)).any():
+        falls = np.empty(len(bad), bool)
         falls[1:] = fields.offsets[1:] <= fields.offsets[:-1]
         falls[first] = fields.offsets[first] < 0
-        bad |= falls
+        bad = bad | falls
+    deltas = fields.deltas
+    if any(appended):
+        deltas = np.where(_of_each(appended, counts, np.int64), 0, deltas)
     flat = Flat(
-        offsets,
-        stamps + (np.where(types, 0, fields.deltas) if any(appended) else fields.deltas),  # wraps like Java's
-        types.astype(np.int8),
-        epochs.astype(np.int32),
+        base.repeat(counts) + fields.offsets,
+        _of_each(stamps, counts, np.int64) + deltas,  # wraps like Java's
+        _of_each([log // LOG_APPEND_TIME for log in appended], counts, np.int8),
+        _of_each([batch.leader_epoch for batch in batches], counts, np.int32),
         bytewise,
         fields.key_starts,
         fields.key_lengths,
@@ -236,6 +234,13 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
         fields.headers,
     )
     return flat, _batches_of(bad, first)
+
+
+def _of_each(values: list[int], counts: Int64s, kind: type) -> npt.NDArray[Any]:
+    """What is said of each batch, for each of its records; mostly it is the same for all of them."""
+    if values.count(values[0]) == len(values):
+        return np.full(int(counts.sum()), values[0], kind)
+    return np.array(values, kind).repeat(counts)
 
 
 def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int64s) -> Fields:
