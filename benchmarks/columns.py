@@ -2,8 +2,7 @@
 
 Needs numpy and pyarrow on top of what ``compare.py`` needs. Sizes are random: equal ones are kind to the row decoder.
 Readers run in turns, each in a fresh process, several times over; ratios are of medians. ``batches`` is
-``poll_batches().to_arrow()``, with which the length of all values is added up, as for the others; ``batches tuned``
-asks for larger answers, as confluent-kafka is tuned with larger queues.
+``poll_batches().to_arrow()``, with which the length of all values is added up, as for the others.
 """
 
 from __future__ import annotations
@@ -55,21 +54,8 @@ TOPICS = (
 )
 
 
-#: What docs/columns.md recommends where throughput is all that counts.
-TUNED_BATCHES = {"max_partition_fetch_bytes": 4_000_000}
-
-
 def batches(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
     """Read with this library as Arrow batches, default settings."""
-    return _batches(bootstrap, topic, partitions, count, {})
-
-
-def batches_tuned(bootstrap: str, topic: str, partitions: int, count: int) -> Result:
-    """The same with larger answers."""
-    return _batches(bootstrap, topic, partitions, count, TUNED_BATCHES)
-
-
-def _batches(bootstrap: str, topic: str, partitions: int, count: int, more: dict[str, int]) -> Result:
     import pyarrow.compute  # noqa: F401
 
     from thinconsumer import Consumer, TopicPartition
@@ -78,7 +64,7 @@ def _batches(bootstrap: str, topic: str, partitions: int, count: int, more: dict
 
     meter = Meter()
     records = size = 0
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", **more) as consumer:
+    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, partition) for partition in range(partitions)])
         while records < count:
             for columns in consumer.poll_batches(1000).values():
@@ -91,7 +77,6 @@ def _batches(bootstrap: str, topic: str, partitions: int, count: int, more: dict
 
 READERS: dict[str, Callable[[str, str, int, int], Result]] = {
     "batches": batches,
-    "batches tuned": batches_tuned,
     "rows": thinconsumer,
     "confluent-kafka tuned": confluent_tuned,
     "floor": floor,
@@ -187,8 +172,7 @@ def main() -> None:
 def report(results: dict[str, dict[str, list[Result]]], arguments: argparse.Namespace) -> str:
     """Return the table as Markdown."""
     readers = arguments.readers
-    ours = [reader for reader in ("batches", "batches tuned") if reader in readers]
-    pairs = [(one, other) for one in ours for other in readers if other not in ours]
+    pairs = [("batches", other) for other in readers if other != "batches" and "batches" in readers]
     heads = ["topic", *readers, *(f"{one} / {other}" for one, other in pairs), "CPU batches, rows"]
     lines = [
         f"{arguments.rounds} rounds, {os.cpu_count()} cores. Medians of krec/s; CPU in seconds a million records.",
