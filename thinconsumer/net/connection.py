@@ -1,8 +1,9 @@
 """One stream's connection: connect, handshake, receive, send, end.
 
-It does what its stream asks: no timeout, no retry, no second address; those are the engine's. All it decides is how much
-the system shall take in between two steps (:meth:`Connection.leave`). What it guards is the order in which a stream learns things: ``connection_made`` once, bytes, ``connection_lost`` once, with
-everything that could still be received handed over before, and silence after that or after a hang-up.
+It does what its stream asks: no timeout, no retry, no second address; those are the engine's. All it decides by itself
+is how much the system shall take in between two steps. What it guards is the order in which a stream learns things:
+``connection_made`` once, bytes, ``connection_lost`` once, with everything that could still be received handed over
+before, and silence after that or after a hang-up.
 """
 
 from __future__ import annotations
