@@ -21,6 +21,8 @@ from clusters import broker, environment, unique
 from sparks import session
 
 PARTITIONS, VALUE_BYTES, BATCH_RECORDS = 6, 1000, 250_000
+#: A sample is taken between two micro-batches.
+LEAST_BATCHES = 4
 #: Memory comes and goes by so much in a process that does the same thing again and again; MB.
 NOISE_MB = 24
 #: At these parts of the way live heap is measured, which needs a full collection.
@@ -65,6 +67,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write every sample there")
     arguments = parser.parse_args()
     records = int(arguments.gigabytes * 1e9 / VALUE_BYTES)
+    if records < LEAST_BATCHES * BATCH_RECORDS:
+        parser.error(
+            f"at least {LEAST_BATCHES * BATCH_RECORDS * VALUE_BYTES / 1e9:g}: there is nothing to compare in less"
+        )
     with broker(arguments.bootstrap) as cluster, session("1g") as (spark, folder):
         topic = cluster.create_topic(unique("spark-memory"), PARTITIONS, 1)
         began = time.perf_counter()

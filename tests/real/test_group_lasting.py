@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,18 +49,24 @@ class Lines(logging.Handler):
         self.count += 1
 
 
-@pytest.fixture
-def lines() -> Iterator[Lines]:
-    """The lines that users see at INFO."""
+@contextmanager
+def counted() -> Iterator[Lines]:
+    """Count the lines that users see at INFO.
+
+    pytest keeps every record, which would be all that grows here. It listens to loggers that do not propagate, too (9.2),
+    if they do not when a test begins.
+    """
     handler, logger = Lines(), logging.getLogger("thinconsumer")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    logger.propagate = False  # pytest keeps every record: that would be all that grows here
-    yield handler
-    logger.removeHandler(handler)
-    logger.setLevel(level)
-    logger.propagate = True
+    logger.propagate = False
+    try:
+        yield handler
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = True
 
 
 def sample(lines: Lines) -> Sample:
@@ -136,10 +143,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.timeout(600)
 def test_rebalances_leave_nothing_behind(
-    strategy: list[str], rebalances: int, lines: Lines, record_property: Callable[..., None]
+    strategy: list[str], rebalances: int, record_property: Callable[..., None]
 ) -> None:
     """Must hold 8."""
-    with BrokerProcess(nodes=3, topics={"many": PARTITIONS}) as broker:
+    with BrokerProcess(nodes=3, topics={"many": PARTITIONS}) as broker, counted() as lines:
         said = lasting(broker.bootstrap_servers, "many", strategy, rebalances, lines)
     record_property("rebalances", said)
 
@@ -149,9 +156,9 @@ def test_rebalances_of_a_real_cluster_leave_nothing_behind(
     rebalances: int,
     kafka: Administration,
     new_topic: Callable[..., str],
-    lines: Lines,
     record_property: Callable[..., None],
 ) -> None:
     """Must hold 8, on real brokers."""
-    said = lasting(kafka.bootstrap, new_topic(kafka, PARTITIONS), strategy, rebalances, lines)
+    with counted() as lines:
+        said = lasting(kafka.bootstrap, new_topic(kafka, PARTITIONS), strategy, rebalances, lines)
     record_property("rebalances on a real cluster", said)
