@@ -53,8 +53,8 @@ class Lines(logging.Handler):
 def counted() -> Iterator[Lines]:
     """Count the lines that users see at INFO.
 
-    pytest keeps every record, which would be all that grows here. It listens to loggers that do not propagate, too (9.2),
-    if they do not when a test begins.
+    pytest keeps every record, which would be all that grows here, and since 9.2 it listens to loggers that do not
+    propagate as well, if they do not when a test begins.
     """
     handler, logger = Lines(), logging.getLogger("thinconsumer")
     level = logger.level
