@@ -232,15 +232,16 @@ class ConsumerConfig:
     batches_fetch_bytes: int = _read(
         _MS_POSITIVE,
         4_000_000,
-        "What all partitions together are asked for at least when `poll_batches` reads, since decoding a little costs "
-        "as much as decoding some megabytes. Given `max_partition_fetch_bytes` and not this, that alone counts.",
+        "What `poll_batches` asks for instead, divided by the number of assigned partitions, where that is more than "
+        "`max_partition_fetch_bytes`. When that was given and this was not, it counts alone.",
         origin=_OURS,
     )
     max_buffered_bytes: int = _read(
         Integer(at_least=65536, at_most=INT64_MAX),
         67108864,
         "How much fetched and not yet delivered data to hold, over all partitions. Each broker may overshoot it by "
-        "one batch, since it sends at least one whatever the limits.",
+        "one batch, since it sends at least one whatever the limits. Each connection keeps up to two buffers of 4 MB, "
+        "as large as its last answers were, to receive the next ones.",
         origin=_OURS,
     )
     enable_incremental_fetch_sessions: bool = _read(

@@ -13,6 +13,7 @@ before. Knows nothing of messages, but recognises what servers that do not speak
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from ..errors import KafkaProtocolError
 
@@ -89,10 +90,10 @@ class Frames:
             yield from self._cut_shared()
         elif self._filled == self._size:
             # Records are slices of this: read-only, so that nobody changes under one reader what another one sees.
-            frame = memoryview(self._body)[: self._size].toreadonly()
-            if len(self._body) <= KEPT_BYTES:
-                self._bodies = [*self._bodies[1 - KEPT_BODIES :], self._body]
-            self._body = None
+            body, self._body = self._body, None
+            frame = memoryview(body)[: self._size].toreadonly()
+            if len(body) <= KEPT_BYTES:
+                self._bodies = [*self._bodies[1 - KEPT_BODIES :], body]
             self._filled = 0
             self._believed = max(self._believed, self._size)
             yield frame
@@ -120,11 +121,7 @@ class Frames:
     def _begin_body(self, size: int, start: int, end: int) -> None:
         body = self._free_body(size)
         if body is None:
-            if not self._bodies:
-                # glibc gives what is freed back to the system at once until something large was: not so from then on.
-                # These bodies are not freed, and what is copied out of them comes in pieces: without this, every value
-                # of some kilobytes would be copied into fresh pages, at half the speed.
-                bytes(KEPT_BYTES)
+            _have_memory_kept()
             body = bytearray(min(size, self._believed))
         body[: end - start] = memoryview(self._shared)[start:end]
         self._body = body
@@ -132,9 +129,9 @@ class Frames:
         self._filled = end - start
 
     def _free_body(self, size: int) -> bytearray | None:
-        """Return a body that nobody holds any more, with room for so much."""
+        """Return a body that nobody holds any more, with room for so much, and little more: it counts as so much."""
         for index, body in enumerate(self._bodies):
-            if len(body) >= size and _is_free(body):
+            if 3 * len(body) // 4 <= size <= len(body) and _is_free(body):
                 del self._bodies[index]
                 return body
         return None
@@ -151,6 +148,17 @@ class Frames:
                 "broken, not Kafka, or the limit is too low"
             )
         return size
+
+
+@cache
+def _have_memory_kept() -> None:
+    """Have a block of memory be allocated and freed, once.
+
+    glibc gives what is freed back to the system at once until something large was: not so from then on. Bodies are not
+    freed, and what is copied out of them comes in pieces: without this, every value of some kilobytes would be copied
+    into fresh pages, at half the speed.
+    """
+    bytes(KEPT_BYTES)
 
 
 def _is_free(body: bytearray) -> bool:

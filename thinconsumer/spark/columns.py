@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 #: What a row has, in order; ``headers`` comes with ``includeHeaders`` only.
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
-#: So much is decoded at once, which is a quarter cheaper per record than Spark's batches one by one. It is what the
-#: consumer asks for: a task reads one partition only, so that one answer is all there is to decode together.
+#: So much is decoded at once, if it has come, which is a quarter cheaper per record than Spark's batches one by one. A
+#: task reads one partition only, so that one answer is all there is to decode together: by default as large as this.
 AT_ONCE_BYTES = 4_000_000
 #: What a row has besides key and value, roughly.
 ROW_BYTES = 60

@@ -262,6 +262,24 @@ def test_a_few_records_are_not_copied(records):
     assert columns.data.base.obj is data and columns.value(records - 1) == bytes(20_000)
 
 
+def test_nothing_behind_the_response_is_in_the_columns():
+    """It may have been received into what a larger one was received into before, whose rest is still there."""
+    received = bytearray(b"of another topic" * 1000)
+    data = stream([2]) + stream([3]) + stream([4])
+    received[: len(data)] = data
+    response = memoryview(received)[: len(data)].toreadonly()
+    decoder, parts, at = Decoder(), [stream([2]), stream([3]), stream([4])], 0
+    for partition, part in enumerate(parts):
+        (batch,), _ = split(response[at : at + len(part)])
+        decoder.add(batch, TopicPartition("t", partition))
+        at += len(part)
+    decoded = decoder.finish()
+    columns = decoded.columns(TopicPartition("t", 1), 1, 2, 0)
+    assert len(columns.data) <= len(data) and not columns.data.flags.writeable
+    assert b"another" not in columns.data.tobytes()
+    assert [row.value for row in columns.rows()] == [row.value for row in split(memoryview(parts[1]))[0][0].decode(*TP)]
+
+
 def test_size_counts_what_was_decompressed():
     decoder = Decoder()
     for codec in CODECS:

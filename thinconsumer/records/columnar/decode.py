@@ -266,16 +266,20 @@ def _side_by_side(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]
     if all(batch.source is source for batch in batches):
         begins = _of_batches([batch.at + HEADER_SIZE for batch in batches])
         return Bodies(source, begins, begins + sizes)
-    whole = memoryview(response)
+    whole = memoryview(response).toreadonly()
+    origin = _address(whole) - HEADER_SIZE
     places: list[int] = []
-    shift = _address(source) - _address(whole) + HEADER_SIZE
+    shift = _address(source) - origin
     for batch in batches:
         if batch.source is not source:
             source = batch.source
-            shift = _address(source) - _address(whole) + HEADER_SIZE
+            shift = _address(source) - origin
         places.append(shift + batch.at)
     begins = _of_batches(places)
-    return Bodies(whole, begins, begins + sizes)
+    ends = begins + sizes
+    # Not all of it: behind the response, what it was received into may hold the rest of another one.
+    low, high = int(begins.min()), int(ends.max())
+    return Bodies(whole[low:high], begins - low, ends - low)
 
 
 def _address(view: memoryview) -> int:
