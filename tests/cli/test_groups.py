@@ -9,6 +9,12 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as TheirPartition
 from kafka.structs import OffsetAndMetadata as TheirOffset
 
+#: kafka-python does not always close its sockets.
+pytestmark = [
+    pytest.mark.usefixtures("leftovers_forgiven"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 
 def rows(out):
     return [json.loads(line) for line in out.splitlines()]
