@@ -67,12 +67,9 @@ def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any]
     offsets, pos = varints(data, pos, 5, bad)
     key_lengths, key_starts = varints(data, pos, 5, bad)
     key_lengths, pos = _behind(key_lengths, key_starts)
-    bad |= pos >= ends
-    pos = np.minimum(pos, ends)
     value_lengths, value_starts = varints(data, pos, 5, bad)
     value_lengths, pos = _behind(value_lengths, value_starts)
-    bad |= pos >= ends
-    pos = np.minimum(pos, ends)
+    bad |= pos >= ends  # places never go back, so that whatever went beyond the record before is noticed here
     more = (data.take(pos, mode="clip") != 0) | (pos + 1 != ends)
     return deltas, offsets, key_starts, key_lengths, value_starts, value_lengths, pos, more, bad
 
