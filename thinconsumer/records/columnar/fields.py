@@ -60,7 +60,7 @@ def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
 def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any], ...]:
     """Read what :class:`Fields` has but headers; where those begin, and whether there are any; and what is bad."""
     bad = np.zeros(len(begins), bool)
-    pos = begins + 2 + (data[begins] >> 7)  # the attributes, which are unused, are one byte
+    pos = begins + 2 + (data.take(begins) >> 7)  # the attributes, which are unused, are one byte
     if (ends - begins).max() > 8000:  # else no length has three bytes
         pos = varints(data, begins, 5, bad)[1] + 1
     deltas, pos = varints(data, pos, 10, bad)
@@ -90,11 +90,11 @@ def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_
     long = low >> 7
     if not long.any():
         return ((low >> 1) ^ -(low & 1)).view(np.int8).astype(np.int64), pos + 1
-    high = data.take(pos + 1, mode="clip")
+    high = data[1:].take(pos, mode="clip")
     # The high bit of the first byte is taken off by what the second adds.
     raw = low + ((high.astype(np.uint16) << 7) - np.uint16(128)) * long
     values = ((raw >> 1) ^ -(raw & 1)).view(np.int16).astype(np.int64)
-    after = pos + 1 + long
+    after = pos + (long + 1)
     wide = long & (high >> 7)
     if wide.any():
         some = np.flatnonzero(wide)
