@@ -159,11 +159,12 @@ def report(samples: list[Sample]) -> bool:
             figures = f"{one.source:8.0f} {one.worker:8.0f} {one.jvm:8.0f} {heap:>10}"
             print(f"{one.gigabytes:6.1f} {one.batch:6} {figures}")
     late = [one for one in samples if one.gigabytes >= total * MARKS[0]]
-    early, last = late[: max(1, len(late) // 5)], late[-max(1, len(late) // 5) :]
     held = True
     for name in ("source", "worker", "heap"):
-        before = max(getattr(one, name) or 0.0 for one in early)
-        after = max(getattr(one, name) or 0.0 for one in last)
+        # The heap is looked at now and then only.
+        values = [getattr(one, name) for one in late if getattr(one, name) is not None]
+        fifth = max(1, len(values) // 5)
+        before, after = max(values[:fifth]), max(values[-fifth:])
         good = after - before < NOISE_MB
         held &= good
         print(f"{'held' if good else 'NOT HELD'}: {name}: {after - before:+.1f} MB (under {NOISE_MB})")
