@@ -137,7 +137,6 @@ class Decoder:
         """Decode what was added."""
         plain = [number for number, body in enumerate(self._bodies) if body]
         batches = [self._batches[number] for number in plain]
-        records = [batch.count for batch in batches]
         found: Flat = _EMPTY
         apart: list[int] = []
         bodies: Bodies | None = None
@@ -146,8 +145,8 @@ class Decoder:
             found, bad = _decode(batches, bodies)
             apart = [plain[index] for index in bad]
         counts = [0] * len(self._batches)
-        for number, count in zip(plain, records):
-            counts[number] = count
+        for number, batch in zip(plain, batches):
+            counts[number] = batch.count
         errors: dict[int, RecordError] = {}
         for number in apart:
             try:
@@ -200,8 +199,9 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
     """Decode these batches, of one record at least each; return their columns, and which are not proven to be so."""
     bytewise = np.frombuffer(bodies.data, np.uint8)
     counts = _of_batches([batch.count for batch in batches])
-    first = counts.cumsum() - counts
-    if first[-1] + counts[-1] > FEW_RECORDS:
+    stops = counts.cumsum()
+    first, last = stops - counts, stops - 1
+    if stops[-1] > FEW_RECORDS:
         fields = _read(bytewise, bodies.begins, bodies.ends, counts)
     else:
         fields = few.read(*bodies, counts)
@@ -210,14 +210,12 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
     base = _of_batches([batch.base_offset for batch in batches])
     room = _of_batches([batch.next_offset for batch in batches]) - base
     bad = fields.bad
-    ends = fields.offsets[first + counts - 1] >= room
-    if ends.any():
-        bad = bad | ends.repeat(counts)
+    bad[last] |= fields.offsets[last] >= room
     if (fields.offsets != np.arange(len(bad)) - first.repeat(counts)).any():
         falls = np.empty(len(bad), bool)
         falls[1:] = fields.offsets[1:] <= fields.offsets[:-1]
         falls[first] = fields.offsets[first] < 0
-        bad = bad | falls
+        bad |= falls
     deltas = fields.deltas
     if any(appended):
         deltas = np.where(_of_each(appended, counts, np.int64), 0, deltas)
@@ -259,17 +257,14 @@ def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int
 def _side_by_side(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> Bodies:
     """Something that all these bodies are in: the response or a part of it, if none of them was compressed."""
     sizes = _of_batches([len(body) for body in bodies])
-    source, response = batches[0].source, batches[0].view.obj
+    response = batches[0].view.obj
     if any(isinstance(body, bytes) or body.obj is not response for body in bodies):
         ends = sizes.cumsum()
         return Bodies(b"".join(bodies), ends - sizes, ends)
-    if all(batch.source is source for batch in batches):
-        begins = _of_batches([batch.at + HEADER_SIZE for batch in batches])
-        return Bodies(source, begins, begins + sizes)
     whole = memoryview(response).toreadonly()
     origin = _address(whole) - HEADER_SIZE
     places: list[int] = []
-    shift = _address(source) - origin
+    source, shift = None, 0
     for batch in batches:
         if batch.source is not source:
             source = batch.source
