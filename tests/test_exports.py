@@ -15,11 +15,14 @@ import pytest
 import thinconsumer
 
 #: Modules whose ``__all__`` users import from the top level. They join the list by existing.
-PUBLIC = ("consumer", "errors", "types", "assignors", "group", "member")
+PUBLIC = ("consumer", "errors", "types", "group", "member")
 #: Public places of their own: what they hold is imported from there.
-PLACES = ("testing", "spark", "config", "broker")
+PLACES = ("testing", "spark", "config", "broker", "assignors")
 #: Rooms hand over single names that belong at the top although the rest of them does not.
-FROM_ELSEWHERE = {"config": {"ConfigurationWarning"}}
+FROM_ELSEWHERE = {
+    "config": {"ConfigurationWarning"},
+    "assignors": {"Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtocol", "Subscription"},
+}
 
 
 def existing(names):

@@ -30,7 +30,7 @@ from thinconsumer.wire.describe_groups import (
     DescribeGroupsResponse,
 )
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
 from thinconsumer.wire.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.offset_fetch import (
@@ -38,7 +38,6 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -145,7 +144,7 @@ class Orders:
         for key in keys:
             node_id = self.groups.get(key, min(self.cluster.brokers))
             broker = self.cluster.brokers[node_id]
-            found.append(Coordinator(key=key, node_id=node_id, host=broker.host, port=broker.port))
+            found.append(FindCoordinatorResult(key=key, node_id=node_id, host=broker.host, port=broker.port))
         if version >= 4:
             return FindCoordinatorResponse(coordinators=found)
         return FindCoordinatorResponse(node_id=found[0].node_id, host=found[0].host, port=found[0].port)
@@ -199,20 +198,20 @@ class Orders:
             (asked,) = request.groups
             assert asked.topics is None
             code = self._group_code(asked.group_id, connection)
-            topics = self._topics(asked.group_id, OffsetFetchResponseTopics, OffsetFetchResponsePartitions)
+            topics = self._topics(asked.group_id, OffsetFetchResponseTopics)
             group = OffsetFetchResponseGroup(group_id=asked.group_id, topics=[] if code else topics, error_code=code)
             return OffsetFetchResponse(groups=[group])
         assert request.topics is None
         code = self._group_code(request.group_id, connection)
-        topics = self._topics(request.group_id, OffsetFetchResponseTopic, OffsetFetchResponsePartition)
+        topics = self._topics(request.group_id, OffsetFetchResponseTopic)
         return OffsetFetchResponse(topics=[] if code else topics, error_code=code)
 
-    def _topics(self, group, topic_type, partition_type):
+    def _topics(self, group, topic_type):
         topics = {}
         for (topic, partition), (offset, metadata) in self.offsets.get(group, {}).items():
             code = int(Code.UNSTABLE_OFFSET_COMMIT) if offset == -2 else 0
             topics.setdefault(topic, topic_type(name=topic)).partitions.append(
-                partition_type(
+                OffsetFetchResponsePartition(
                     partition_index=partition,
                     committed_offset=offset,
                     committed_leader_epoch=7,

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.assignors.base import PartitionAssignor
+from thinconsumer.assignors import (
+    CooperativeStickyAssignor,
+    PartitionAssignor,
+    RangeAssignor,
+    RoundRobinAssignor,
+    StickyAssignor,
+)  # fmt: skip
 from thinconsumer.assignors.registry import BUILT_IN, built_in, create, name_of
 
 
@@ -15,7 +21,9 @@ class Mine(PartitionAssignor):
         return {}
 
 
-def test_there_are_the_four_that_java_has():
+def test_javas_four_assignors_can_be_imported_from_the_package_and_are_found_by_name():
+    classes = [CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor]
+    assert [BUILT_IN[name] for name in sorted(BUILT_IN)] == classes
     assert sorted(BUILT_IN) == ["cooperative-sticky", "range", "roundrobin", "sticky"]
     assert all(built_in(name).name == name for name in BUILT_IN)
     with pytest.raises(KeyError):

@@ -12,7 +12,7 @@ from thinconsumer.broker.schedule import Schedule
 from thinconsumer.broker.sessions import EPOCH_MAX, EVICTION_S, FetchSessions, Kind, next_epoch
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import (
-    EpochEndOffset,
+    FetchEpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchTopic,
@@ -211,7 +211,7 @@ def test_a_topic_id_gets_its_name_when_it_becomes_known_and_keeps_it(sessions, i
         ({"high_watermark": 1}, True),
         ({"log_start_offset": 1}, True),
         ({"preferred_read_replica": 2}, True),
-        ({"diverging_epoch": EpochEndOffset(epoch=0, end_offset=3)}, True),
+        ({"diverging_epoch": FetchEpochEndOffset(epoch=0, end_offset=3)}, True),
         ({"error_code": int(Code.NOT_LEADER_OR_FOLLOWER)}, True),
         ({"last_stable_offset": 1}, False),
     ],

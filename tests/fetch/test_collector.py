@@ -9,7 +9,7 @@ import pytest
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
 from thinconsumer.fetch.collector import Collector, Handover
 from thinconsumer.partitions import PositionEvent, Reset
-from thinconsumer.records.batch import Batch, ControlType
+from thinconsumer.records.batch import ControlType, RecordBatch
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.rows import deserialize
 
@@ -37,13 +37,13 @@ def corrupted(data: bytes) -> bytes:
 def decoded(monkeypatch):
     """Return the base offsets of the batches that were decoded, as it happens."""
     seen: list[int] = []
-    original = Batch.decode
+    original = RecordBatch.decode
 
     def spy(self, *args, **more):
         seen.append(self.base_offset)
         return original(self, *args, **more)
 
-    monkeypatch.setattr(Batch, "decode", spy)
+    monkeypatch.setattr(RecordBatch, "decode", spy)
     return seen
 
 
@@ -319,7 +319,7 @@ def test_pain_J_an_interrupt_anywhere_in_gathering_loses_and_repeats_nothing(mak
         tick()
         return data
 
-    original = Batch.decode
+    original = RecordBatch.decode
 
     def interrupted(self, *args, **more):
         if where == "decoding":
@@ -329,7 +329,7 @@ def test_pain_J_an_interrupt_anywhere_in_gathering_loses_and_repeats_nothing(mak
             tick()
         return records
 
-    monkeypatch.setattr(Batch, "decode", interrupted)
+    monkeypatch.setattr(RecordBatch, "decode", interrupted)
     per_record = None if "decoding" in where else each
 
     def convert(tp, records):

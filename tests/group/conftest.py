@@ -20,8 +20,7 @@ from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partitions
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire import Message
-from thinconsumer.wire.find_coordinator import Coordinator as CoordinatorRow
-from thinconsumer.wire.find_coordinator import FindCoordinatorResponse
+from thinconsumer.wire.find_coordinator import FindCoordinatorResponse, FindCoordinatorResult
 from thinconsumer.wire.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -116,7 +115,7 @@ class World:
         while not requests:
             self.now = max(self.now, self.coordinator.wake_at(self.now)) + 0.001
             requests = self.coordinator.step(self.now)
-        row = CoordinatorRow(key=GROUP, node_id=node_id, host=f"b{node_id}", port=9092, error_code=error_code)
+        row = FindCoordinatorResult(key=GROUP, node_id=node_id, host=f"b{node_id}", port=9092, error_code=error_code)
         response = FindCoordinatorResponse(coordinators=[row])
         self.coordinator.handle(Answer(requests[0], 9, 6, response), self.now)
 

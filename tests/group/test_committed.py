@@ -20,7 +20,6 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -76,7 +75,6 @@ def later(world, version: int = 9) -> Asked:
 def tell(world, asked: Asked, offsets: dict[TopicPartition, Any], *, group_code: int = 0) -> None:
     """Answer: (offset, epoch, metadata), or an error code, by partition; those not named have none committed."""
     version = asked.version
-    row_cls = OffsetFetchResponsePartition if version < 8 else OffsetFetchResponsePartitions
     topic_cls = OffsetFetchResponseTopic if version < 8 else OffsetFetchResponseTopics
     topics: dict[str, Any] = {}
     for tp in sorted(asked.tps):
@@ -86,7 +84,7 @@ def tell(world, asked: Asked, offsets: dict[TopicPartition, Any], *, group_code:
         topic = topics.setdefault(tp.topic, topic_cls(name=tp.topic))
         if version >= 8:
             topic.topic_id = IDS.get(tp.topic, bytes(16))
-        row = row_cls(partition_index=tp.partition, committed_offset=-1, metadata="")
+        row = OffsetFetchResponsePartition(partition_index=tp.partition, committed_offset=-1, metadata="")
         if isinstance(said, int):
             row.error_code = said
         else:

@@ -31,8 +31,7 @@ from thinconsumer.testing import Simulation
 from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.find_coordinator import Coordinator as Row
-from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
 
 S = CoordinatorState
 RESET = KafkaConnectionError("reset")
@@ -88,7 +87,8 @@ class World:
         found = {"node_id": node, "host": f"b{node}", "port": 9092, "error_code": code} | more
         if version >= 4:
             key = found.pop("key", "g")
-            response = FindCoordinatorResponse(coordinators=[Row(key="other", node_id=9), Row(key=key, **found)])
+            other = FindCoordinatorResult(key="other", node_id=9)
+            response = FindCoordinatorResponse(coordinators=[other, FindCoordinatorResult(key=key, **found)])
         else:
             response = FindCoordinatorResponse(**found)
         decoded = FindCoordinatorResponse.decode(response.encode(version), version)

@@ -13,11 +13,10 @@ from thinconsumer.produce import Producer, ProducerSettings
 from thinconsumer.records.batch import HEADER, split
 from thinconsumer.testing import Network, ScriptedCluster
 from thinconsumer.testing.handlers import error_of
+from thinconsumer.wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from thinconsumer.wire.produce import (
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,

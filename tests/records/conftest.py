@@ -8,9 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from thinconsumer.records import columns
-from thinconsumer.records.batch import HEADER_SIZE, Batch, split
+from thinconsumer.records.batch import HEADER_SIZE, RecordBatch, split
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.records.runs import Found
+from thinconsumer.records.fast_decoder import ColumnsBuilder
 
 NOW = 1_700_000_000_000
 
@@ -29,10 +29,10 @@ RECORDS = st.lists(STRETCH, min_size=1, max_size=6).map(lambda stretches: [one f
 
 
 @pytest.fixture(scope="session")
-def only() -> Callable[[bytes], Batch]:
+def only() -> Callable[[bytes], RecordBatch]:
     """The one batch in these bytes."""
 
-    def cut(data: bytes) -> Batch:
+    def cut(data: bytes) -> RecordBatch:
         batches, error = split(memoryview(data))
         assert error is None
         (batch,) = batches
@@ -72,11 +72,11 @@ def some() -> Callable[..., list[NewRecord]]:
 
 
 @pytest.fixture(scope="session")
-def same() -> Callable[[Batch, list[NewRecord]], None]:
+def same() -> Callable[[RecordBatch, list[NewRecord]], None]:
     """Checks that the fast reader and the careful one, which reads byte by byte, agree with what was written."""
 
-    def check(batch: Batch, records: list[NewRecord]) -> None:
-        fast, slow = batch.columns(), Found()
+    def check(batch: RecordBatch, records: list[NewRecord]) -> None:
+        fast, slow = batch.columns(), ColumnsBuilder()
         columns._read(bytes(batch.view[HEADER_SIZE:]), 0, batch.count, slow)
         assert list(fast.keys) == slow.keys == [r.key for r in records]
         assert list(fast.values) == slow.values == [r.value for r in records]

@@ -35,7 +35,7 @@ from thinconsumer.fetch.resets import Resets
 from thinconsumer.fetch.sessions import Session
 from thinconsumer.fetch.validation import Validation
 from thinconsumer.partitions import Partition
-from thinconsumer.records.batch import Batch
+from thinconsumer.records.batch import RecordBatch
 from thinconsumer.testing.simulation.__main__ import limit
 from thinconsumer.testing.simulation.knobs import Knobs
 from thinconsumer.testing.simulation.swarm import Swarm
@@ -278,7 +278,7 @@ MUTATIONS = {
         bug(
             "checksum not compared",
             "Records are believed whatever their batch's checksum says; flipped bits must be an error (check_crcs).",
-            (Batch, "check_crc", "if computed != self.crc:", "if False:"),
+            (RecordBatch, "check_crc", "if computed != self.crc:", "if False:"),
             needs=corruption,
         ),
         # -- transactions

@@ -11,8 +11,8 @@ from thinconsumer.wire.apis import REQUESTS
 from thinconsumer.wire.fetch import FetchRequest
 
 MACHINERY = {
-    "apis", "consumer_protocol", "decoding", "encoding", "error_codes", "header", "message", "primitives",
-    "schema", "source",
+    "apis", "consumer_protocol", "current_leader", "decoding", "encoding", "error_codes", "header", "message",
+    "primitives", "schema", "source",
 }  # fmt: skip
 
 

@@ -22,6 +22,13 @@ from thinconsumer.wire.schema import NEVER, Primitive, WireField, parse_versions
 FACTS = json.loads((Path(__file__).parent / "kafka_messages.json").read_text())
 #: Fields that Kafka has renamed since the definitions under ``removed``.
 RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoch"}
+#: Structs whose name in Kafka is not unique, or that one declaration here serves for two of Kafka's.
+OUR_NAMES = {
+    ("FetchResponse", "EpochEndOffset"): "FetchEpochEndOffset",
+    ("FindCoordinatorResponse", "Coordinator"): "FindCoordinatorResult",
+    ("ConsumerGroupHeartbeatResponse", "Assignment"): "ConsumerGroupAssignment",
+    ("OffsetFetchResponse", "OffsetFetchResponsePartitions"): "OffsetFetchResponsePartition",
+}
 
 
 def snake(name: str) -> str:
@@ -66,8 +73,10 @@ def kafka_fields(facts: dict[str, Any], version: int) -> Iterator[tuple[Any, ...
             tagged = version in parse_versions(field.get("taggedVersions", "none"))
             tag = field["tag"] if tagged else -1
             ignorable = str(field.get("ignorable", False)).lower() == "true"
-            yield here, field["type"], nullable, tag, ignorable, kafka_default(field)
-            yield from walk(field.get("fields") or common.get(field["type"].removeprefix("[]"), []), here)
+            array, element = "[]" * field["type"].startswith("[]"), field["type"].removeprefix("[]")
+            kind = array + OUR_NAMES.get((facts["name"], element), element)
+            yield here, kind, nullable, tag, ignorable, kafka_default(field)
+            yield from walk(field.get("fields") or common.get(element, []), here)
 
     return walk(facts["fields"], facts["name"])
 

@@ -8,10 +8,14 @@ import pytest
 
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire import ZERO_UUID, UnsupportedFieldError
-from thinconsumer.wire.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse, TopicPartitions
+from thinconsumer.wire.consumer_group_heartbeat import (
+    ConsumerGroupAssignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from thinconsumer.wire.fetch import (
-    EpochEndOffset,
     FetchableTopicResponse,
+    FetchEpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -147,7 +151,7 @@ def test_bytes_of_an_old_request_field_by_field() -> None:
 def test_tagged_fields_at_their_defaults_are_not_sent() -> None:
     """The struct with defaults costs one byte, and is left out also when it was built anew."""
     plain = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData()])]).encode(12)
-    partition = PartitionData(diverging_epoch=EpochEndOffset())
+    partition = PartitionData(diverging_epoch=FetchEpochEndOffset())
     same = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])
     assert same.encode(12) == plain
     partition.diverging_epoch.epoch = 0
@@ -156,7 +160,7 @@ def test_tagged_fields_at_their_defaults_are_not_sent() -> None:
 
 def test_a_nullable_struct_is_preceded_by_its_presence() -> None:
     partitions = [TopicPartitions(topic_id=b"i" * 16, partitions=[1])]
-    there = ConsumerGroupHeartbeatResponse(assignment=Assignment(topic_partitions=partitions))
+    there = ConsumerGroupHeartbeatResponse(assignment=ConsumerGroupAssignment(topic_partitions=partitions))
     gone = ConsumerGroupHeartbeatResponse(assignment=None)
     assert gone.encode(0)[-2:] == b"\xff\0"
     for message in (there, gone):

@@ -39,6 +39,12 @@ INTERPRETER_CANNOT = {
     ("OffsetCommitRequest", 1),
     ("DescribeConfigsResponse", 0),
 }
+#: Structs that are declared here under another name than in Kafka, at least in some versions.
+KAFKA_NAMES = {
+    "FetchEpochEndOffset": "EpochEndOffset",
+    "FindCoordinatorResult": "Coordinator",
+    "OffsetFetchResponsePartition": "OffsetFetchResponsePartitions",
+}
 #: kafka-python turns these numbers into sets; kio judges them.
 BIT_FIELDS = ("authorized_operations", "cluster_authorized_operations", "topic_authorized_operations")
 
@@ -135,7 +141,8 @@ def to_kafka_python(ours: Struct, target: Any, version: int, names: dict[str, st
     for name, wire in judged_fields(type(ours), version):
         value = getattr(ours, name)
         if not isinstance(wire.of, Primitive) and value is not None:
-            nested = getattr(target, wire.of.__name__)
+            name_here = wire.of.__name__
+            nested = getattr(target, name_here, None) or getattr(target, KAFKA_NAMES[name_here])
             items = [to_kafka_python(item, nested, version, names) for item in (value if wire.array else [value])]
             value = items if wire.array else items[0]
         elif isinstance(wire.of, Primitive) and wire.of.name == "uuid" and not wire.array:

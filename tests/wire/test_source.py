@@ -9,7 +9,7 @@ from thinconsumer.wire.consumer_group_heartbeat import ConsumerGroupHeartbeatRes
 from thinconsumer.wire.fetch import PartitionData
 from thinconsumer.wire.metadata import MetadataResponseBroker, MetadataResponsePartition
 from thinconsumer.wire.schema import Primitive, Struct, binary, int64, string, uuid
-from thinconsumer.wire.source import Source, min_size
+from thinconsumer.wire.source import FunctionSource, min_size
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,6 @@ def test_the_least_size_is_what_an_empty_one_takes() -> None:
 
 
 def test_a_run_is_packed_once_however_often_it_occurs() -> None:
-    source = Source("def f():", {}, "pack")
+    source = FunctionSource("def f():", {}, "pack")
     assert source.packer("ih") == source.packer("ih") == (source.packer("ih")[0], 6)
     assert source.packer("ihq")[0] != source.packer("ih")[0]

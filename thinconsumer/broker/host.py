@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ..records.batch import Batch
+from ..records.batch import RecordBatch
 from ..timers import Random
 from .config import BrokerConfig
 from .image import Image
@@ -29,7 +29,7 @@ class StateLog(Protocol):
         """Where it ends."""
         ...
 
-    def read_batches(self, start: int, end: int, /) -> Iterable[Batch]:
+    def read_batches(self, start: int, end: int, /) -> Iterable[RecordBatch]:
         """Return the batches from one offset to another."""
         ...
 

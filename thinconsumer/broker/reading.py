@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..types import TopicPartition
 from ..wire.error_codes import Code
-from ..wire.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
+from ..wire.fetch import AbortedTransaction, FetchEpochEndOffset, FetchPartition, PartitionData
 from .sessions import NO_ID, Wanted
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def readable_end(partition: Partition, isolation: Isolation) -> int:
     return partition.log.end_offset
 
 
-def diverging(partition: Partition, request: FetchPartition) -> EpochEndOffset | None:
+def diverging(partition: Partition, request: FetchPartition) -> FetchEpochEndOffset | None:
     """Return where the log parted from what the reader holds, None if it did not.
 
     Raises:
@@ -156,7 +156,7 @@ def diverging(partition: Partition, request: FetchPartition) -> EpochEndOffset |
     if epoch < 0 or end < 0 or request.fetch_offset < partition.log.start_offset:
         raise Unreadable(Code.OFFSET_OUT_OF_RANGE)
     if epoch < request.last_fetched_epoch or end < request.fetch_offset:
-        return EpochEndOffset(epoch=epoch, end_offset=end)
+        return FetchEpochEndOffset(epoch=epoch, end_offset=end)
     return None
 
 

@@ -15,7 +15,7 @@ from ..link.request import Answer
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
-from ..records.batch import OFFSET_MAX, Batch, split
+from ..records.batch import OFFSET_MAX, RecordBatch, split
 from ..timers import Backoff, Lot, Random
 from ..types import Node, TopicPartition
 from ..wire.error_codes import Code, to_error
@@ -289,7 +289,7 @@ class Answers:
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 
-def _is_whole(batch: Batch) -> bool:
+def _is_whole(batch: RecordBatch) -> bool:
     try:
         batch.check_crc()
     except CorruptRecordError:
@@ -297,5 +297,5 @@ def _is_whole(batch: Batch) -> bool:
     return True
 
 
-def _ascending(batches: list[Batch]) -> bool:
+def _ascending(batches: list[RecordBatch]) -> bool:
     return all(a.next_offset <= b.base_offset for a, b in pairwise(batches))

@@ -15,7 +15,7 @@ from ..partitions import Cursor, Partition, PositionState
 if TYPE_CHECKING:
     from ..errors import RecordError
     from ..records.aborted import AbortedTransactions
-    from ..records.batch import Batch
+    from ..records.batch import RecordBatch
     from ..types import ConsumerRecord
 
 
@@ -64,7 +64,7 @@ class Fetched:
     def __init__(
         self,
         partition: Partition,
-        batches: list[Batch],
+        batches: list[RecordBatch],
         frame: Frame,
         size: int,
         *,
@@ -74,7 +74,7 @@ class Fetched:
         self.partition = partition
         self.cursor: Cursor = partition.cursor  #: As it was then: another one now means all this is stale.
         self.start = partition.cursor.fetch_offset  #: The first batch may begin earlier: brokers send whole batches.
-        self.batches: list[Batch | None] = list(batches)
+        self.batches: list[RecordBatch | None] = list(batches)
         self.chunks: list[Chunk | None] = []
         self.chunk = 0  #: First chunk not handed over whole ...
         self.record = 0  #: ... and its first record not handed over.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..errors import DeserializationError, RecordError
 from ..partitions import Partition, Partitions
-from ..records.batch import Batch
+from ..records.batch import RecordBatch
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
 from .settings import Settings
@@ -375,7 +375,7 @@ class Collector:
             verdicts.append(fetched.aborted.skip(batch, self._check_crcs))
         return verdicts[index]
 
-    def _check(self, batch: Batch, tp: TopicPartition) -> None:
+    def _check(self, batch: RecordBatch, tp: TopicPartition) -> None:
         """Nobody decodes an aborted batch, and flipped bits make another producer's look aborted, or longer."""
         if self._check_crcs:
             batch.check_crc(tp.topic, tp.partition)

@@ -10,7 +10,7 @@ batches read_committed leaves out; ``compression`` the codecs; ``builder`` the w
 from __future__ import annotations
 
 from .aborted import AbortedTransactions
-from .batch import Batch, ControlType, info, split
+from .batch import ControlType, RecordBatch, info, split
 from .rows import deserialize
 
-__all__ = ["AbortedTransactions", "Batch", "ControlType", "deserialize", "info", "split"]
+__all__ = ["AbortedTransactions", "ControlType", "RecordBatch", "deserialize", "info", "split"]

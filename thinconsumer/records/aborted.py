@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .batch import Batch, ControlType
+from .batch import ControlType, RecordBatch
 
 __all__ = ["AbortedTransactions"]
 
@@ -27,7 +27,7 @@ class AbortedTransactions:
         self._topic = topic
         self._partition = partition
 
-    def skip(self, batch: Batch, check_crcs: bool = True) -> bool:
+    def skip(self, batch: RecordBatch, check_crcs: bool = True) -> bool:
         """Whether ``batch`` is aborted data. False for control batches, which yield nothing anyway.
 
         Raises: CorruptRecordError, UnsupportedCodecError, when an abort marker cannot be read.

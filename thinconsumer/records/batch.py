@@ -18,7 +18,7 @@ from ..types import ConsumerRecord, TopicPartition
 from . import columns, compression, legacy, rows
 from .columns import Columns, Malformed
 
-__all__ = ["HEADER_SIZE", "Batch", "ControlType", "info", "split"]
+__all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info", "split"]
 
 crc32c = _crc32c.crc32c
 
@@ -53,7 +53,7 @@ class ControlType(enum.IntEnum):
     COMMIT = 1
 
 
-class Batch:
+class RecordBatch:
     """One batch's header, and its bytes, still to be checked, decompressed and decoded.
 
     In formats 0 and 1 every message is a batch; a compressed one says only its last offset, so that ``base_offset`` is
@@ -139,7 +139,7 @@ class Batch:
 
     def __repr__(self) -> str:
         return (
-            f"<Batch offsets {self.base_offset}..{self.next_offset - 1}, magic {self.magic}, codec {self.codec}, "
+            f"<RecordBatch offsets {self.base_offset}..{self.next_offset - 1}, magic {self.magic}, codec {self.codec}, "
             f"{self.count} records, {self.size} bytes, leader epoch {self.leader_epoch}"
             f"{', transactional' * self.is_transactional}{', control' * self.is_control}>"
         )
@@ -240,7 +240,7 @@ class Batch:
 
 def split(
     view: memoryview, partition: TopicPartition = NOWHERE, low: int = 0, high: int = OFFSET_MAX
-) -> tuple[list[Batch], CorruptRecordError | None]:
+) -> tuple[list[RecordBatch], CorruptRecordError | None]:
     """The batches in a partition's bytes of a Fetch response, by their headers alone, and what stopped the walk.
 
     The second value is None, or an error to raise once the batches before it have been used up: a header that cannot
@@ -250,7 +250,7 @@ def split(
     Bytes at the end that are not a whole batch are no error: brokers cut the last one off; when nothing at all comes
     out of a non-empty answer, that is the caller's to notice.
     """
-    batches: list[Batch] = []
+    batches: list[RecordBatch] = []
     end = len(view)
     pos = 0
     unpack = HEADER.unpack_from
@@ -263,7 +263,7 @@ def split(
             stop = pos + LOG_OVERHEAD + length
             if magic != 2 or length < 49 or stop > end or last_offset_delta < 0 or not 0 <= base_offset < OFFSET_MAX:
                 break
-            batch = Batch(
+            batch = RecordBatch(
                 view[pos:stop], base_offset, base_offset + last_offset_delta + 1, leader_epoch, 2, crc, attributes,
                 base_timestamp, max_timestamp, producer_id, producer_epoch, count, view, pos,
             )  # fmt: skip
@@ -281,7 +281,7 @@ def split(
         pos += other.size
 
 
-def _not_plain(view: memoryview, pos: int) -> tuple[Batch | None, str]:
+def _not_plain(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
     """What is not a whole batch of format 2: one of an old format, a cut-off end (None), or nonsense (and what)."""
     left = len(view) - pos
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
@@ -303,7 +303,7 @@ def _not_plain(view: memoryview, pos: int) -> tuple[Batch | None, str]:
         return None, f"impossible offsets, beginning with {offset}"
     _, _, crc, _, attributes = LEGACY_HEADER.unpack_from(view, pos)
     timestamp = TIMESTAMP.unpack_from(view, pos + LEGACY_HEADER.size)[0] if magic else -1
-    batch = Batch(
+    batch = RecordBatch(
         view[pos : pos + size], offset, offset + 1, -1, magic, crc, attributes, timestamp, timestamp, -1, -1, 1,
         view, pos,
     )  # fmt: skip

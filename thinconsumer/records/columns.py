@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from .fast_decoder import ColumnsBuilder, run
 from .headers import Header, read_headers
-from .runs import Found, run
 from .varints import NOT_HERE, Malformed, varint, varlong
 
 if TYPE_CHECKING:
-    from .batch import Batch
+    from .batch import RecordBatch
 
 __all__ = ["Columns", "Header", "Malformed"]
 
@@ -41,7 +41,7 @@ def wrap64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def decode(batch: Batch, data: bytes) -> Columns:
+def decode(batch: RecordBatch, data: bytes) -> Columns:
     """The records in ``data``, the decompressed body of ``batch``.
 
     Raises: Malformed.
@@ -55,13 +55,13 @@ def decode(batch: Batch, data: bytes) -> Columns:
         raise Malformed(f"its {len(data)} bytes end inside a record") from None
 
 
-def _decode(batch: Batch, data: bytes, count: int) -> Columns:
-    found = Found()
+def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
+    found = ColumnsBuilder()
     pos = _read_fast(data, count, found)
     in_a_row = found.offsets == list(range(count))
     if NOT_HERE in found.deltas or (not in_a_row and NOT_HERE in found.offsets):
         # A run believed bytes that only looked alike: what it read as a timestamp or an offset was of another width.
-        found = Found()
+        found = ColumnsBuilder()
         pos = _read(data, 0, count, found)
         in_a_row = False
     if pos != len(data):
@@ -75,7 +75,7 @@ def _decode(batch: Batch, data: bytes, count: int) -> Columns:
     return Columns(offsets, _timestamps(batch, found.deltas), found.keys, found.values, headers)
 
 
-def _read_fast(data: bytes, count: int, found: Found) -> int:
+def _read_fast(data: bytes, count: int, found: ColumnsBuilder) -> int:
     """All records: in runs while that pays, else one by one. Where they end."""
     pos = 0
     tries = 4 + count // 64
@@ -91,7 +91,7 @@ def _read_fast(data: bytes, count: int, found: Found) -> int:
     return pos
 
 
-def _read(data: bytes, pos: int, count: int, found: Found) -> int:
+def _read(data: bytes, pos: int, count: int, found: ColumnsBuilder) -> int:
     """Records one by one and byte by byte, up to ``count`` in all. Where they end.
 
     Raises: Malformed, IndexError.
@@ -127,7 +127,7 @@ def _read(data: bytes, pos: int, count: int, found: Found) -> int:
     return pos
 
 
-def _timestamps(batch: Batch, deltas: list[int]) -> Sequence[int]:
+def _timestamps(batch: RecordBatch, deltas: list[int]) -> Sequence[int]:
     if batch.attributes & LOG_APPEND_TIME:
         return [batch.max_timestamp] * len(deltas)
     base = batch.base_timestamp
@@ -139,7 +139,7 @@ def _timestamps(batch: Batch, deltas: list[int]) -> Sequence[int]:
     return stamps
 
 
-def _check_offsets(batch: Batch, offsets: Sequence[int], in_a_row: bool) -> None:
+def _check_offsets(batch: RecordBatch, offsets: Sequence[int], in_a_row: bool) -> None:
     """Refuse records outside their batch or out of order: they would be delivered twice, or move a position back."""
     if not in_a_row:
         for before, after in pairwise(offsets):

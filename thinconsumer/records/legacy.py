@@ -16,7 +16,7 @@ from . import compression
 from .columns import LOG_APPEND_TIME, Columns, Malformed
 
 if TYPE_CHECKING:
-    from .batch import Batch
+    from .batch import RecordBatch
 
 __all__ = ["decode"]
 
@@ -29,7 +29,7 @@ CODEC_MASK = 0x07
 MESSAGE_SIZE_MIN = 14
 
 
-def decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
+def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     """The message, or the messages inside it, which may become ``limit`` bytes.
 
     Raises: Malformed, CodecError.
@@ -46,7 +46,7 @@ def decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
     return found
 
 
-def _decode(batch: Batch, check_crcs: bool, limit: int) -> Columns:
+def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     codec = batch.attributes & CODEC_MASK
     timestamp, key, value = _fields(batch.view[ENTRY.size :], batch.magic)
     if not codec:

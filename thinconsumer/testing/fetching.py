@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ..wire import Message
+from ..wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from ..wire.error_codes import Code
 from ..wire.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
+    FetchEpochEndOffset,
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 from .broker import BrokerConnection, Delay, Reply, ScriptedBroker
@@ -185,13 +184,13 @@ class Fetching:
             data.current_leader = LeaderIdAndEpoch(leader_id=log.leader, leader_epoch=log.epoch)
         return data
 
-    def _diverging(self, log: PartitionLog, asked: FetchPartition, version: int) -> EpochEndOffset | None:
+    def _diverging(self, log: PartitionLog, asked: FetchPartition, version: int) -> FetchEpochEndOffset | None:
         if version < DIVERGING_SINCE or asked.last_fetched_epoch < 0:
             return None
         epoch, end = log.end_of_epoch(asked.last_fetched_epoch)
         if epoch == asked.last_fetched_epoch and end >= asked.fetch_offset:
             return None
-        return EpochEndOffset(epoch=epoch, end_offset=end)
+        return FetchEpochEndOffset(epoch=epoch, end_offset=end)
 
     def _preferred(self, log: PartitionLog, request: FetchRequest) -> int:
         leads = log.leader == self._broker.node_id

@@ -22,7 +22,7 @@ class TopicPartitions(Struct):
 
 
 @dataclass(slots=True, kw_only=True)
-class Assignment(Struct):
+class ConsumerGroupAssignment(Struct):
     """What the member is to own; it gives up the rest first."""
 
     topic_partitions: list[TopicPartitions] = array(TopicPartitions, "0+")
@@ -42,7 +42,7 @@ class ConsumerGroupHeartbeatResponse(Message):
     member_id: str | None = string("0+", nullable="0+", default=None)
     member_epoch: int = int32("0+")
     heartbeat_interval_ms: int = int32("0+")
-    assignment: Assignment | None = struct(Assignment, "0+", nullable="0+", default=None)
+    assignment: ConsumerGroupAssignment | None = struct(ConsumerGroupAssignment, "0+", nullable="0+", default=None)
 
 
 @dataclass(slots=True, kw_only=True)

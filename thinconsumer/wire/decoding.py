@@ -19,7 +19,7 @@ from typing import Any
 from ..errors import KafkaProtocolError
 from .primitives import STRING_MAX, Buffer, bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint
 from .schema import Primitive, Struct, WireField, wire_fields
-from .source import COUNT_PREFIX, LENGTH_PREFIX, Source, min_size
+from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource, min_size
 
 #: ``decode(buffer, position) -> message``; all of the buffer from ``position`` on is the message.
 Decode = Callable[[Buffer, int], Any]
@@ -65,7 +65,7 @@ class _Decoder:
         self.view = view
         #: Locals that hold defaults of nested structs: one instance per message, not one per element.
         self.shared: dict[type[Struct], str] = {}
-        self.source = Source("def decode(buf, pos):", self._names(), "unpack_from")
+        self.source = FunctionSource("def decode(buf, pos):", self._names(), "unpack_from")
         #: Fixed-size fields not yet unpacked: (type letter, what to assign to).
         self.run: list[tuple[str, str]] = []
 

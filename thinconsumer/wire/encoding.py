@@ -22,7 +22,7 @@ from .primitives import (
     write_tags,
 )
 from .schema import NO_VERSIONS, Primitive, Struct, WireField, string, wire_fields
-from .source import COUNT_PREFIX, LENGTH_PREFIX, Source
+from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource
 
 #: Stands for an element of a list: those are never null, whatever the list itself may be.
 ELEMENT = WireField(string, False, NO_VERSIONS, NO_VERSIONS, -1, False, None)
@@ -40,7 +40,7 @@ class _Encoder:
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
-        self.source = Source("def encode(message, write):", self._names(), "pack")
+        self.source = FunctionSource("def encode(message, write):", self._names(), "pack")
         self.write = "write"
         #: Fixed-size fields not yet packed: (type letter, expression).
         self.run: list[tuple[str, str]] = []

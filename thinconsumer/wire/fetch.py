@@ -11,24 +11,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .current_leader import LeaderIdAndEpoch, NodeEndpoint
 from .message import Message
 from .schema import Records, Struct, array, int8, int16, int32, int64, record_bytes, string, struct, uuid
 
 
 @dataclass(slots=True, kw_only=True)
-class EpochEndOffset(Struct):
+class FetchEpochEndOffset(Struct):
     """Where the log parted from what the reader holds: everything after it in that epoch is another history."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
-
-
-@dataclass(slots=True, kw_only=True)
-class LeaderIdAndEpoch(Struct):
-    """A newer leader than the one asked, or -1 where there is nothing to tell."""
-
-    leader_id: int = int32("12+", default=-1)
-    leader_epoch: int = int32("12+", default=-1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,7 +49,7 @@ class PartitionData(Struct):
     high_watermark: int = int64("0+")
     last_stable_offset: int = int64("4+", default=-1, ignorable=True)
     log_start_offset: int = int64("5+", default=-1, ignorable=True)
-    diverging_epoch: EpochEndOffset = struct(EpochEndOffset, "12+", tag=0)
+    diverging_epoch: FetchEpochEndOffset = struct(FetchEpochEndOffset, "12+", tag=0)
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "12+", tag=1)
     snapshot_id: SnapshotId = struct(SnapshotId, "12+", tag=2)
     aborted_transactions: list[AbortedTransaction] | None = array(
@@ -73,16 +66,6 @@ class FetchableTopicResponse(Struct):
     topic: str = string("0-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)
     partitions: list[PartitionData] = array(PartitionData, "0+")
-
-
-@dataclass(slots=True, kw_only=True)
-class NodeEndpoint(Struct):
-    """Where a leader named in this response can be reached."""
-
-    node_id: int = int32("16+")
-    host: str = string("16+")
-    port: int = int32("16+")
-    rack: str | None = string("16+", nullable="16+", default=None)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from .schema import Struct, array, int8, int16, int32, string
 
 
 @dataclass(slots=True, kw_only=True)
-class Coordinator(Struct):
+class FindCoordinatorResult(Struct):
     """The coordinator of one key, or why there is none."""
 
     key: str = string("4+")
@@ -39,7 +39,7 @@ class FindCoordinatorResponse(Message):
     node_id: int = int32("0-3")
     host: str = string("0-3")
     port: int = int32("0-3")
-    coordinators: list[Coordinator] = array(Coordinator, "4+")
+    coordinators: list[FindCoordinatorResult] = array(FindCoordinatorResult, "4+")
 
 
 @dataclass(slots=True, kw_only=True)

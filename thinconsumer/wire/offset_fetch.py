@@ -16,13 +16,13 @@ from .schema import Struct, array, boolean, int16, int32, int64, string, uuid
 
 @dataclass(slots=True, kw_only=True)
 class OffsetFetchResponsePartition(Struct):
-    """The offset of one partition up to version 7; -1 where there is none."""
+    """The committed offset of one partition; -1 if there is none."""
 
-    partition_index: int = int32("0-7")
-    committed_offset: int = int64("0-7")
-    committed_leader_epoch: int = int32("5-7", default=-1, ignorable=True)
-    metadata: str | None = string("0-7", nullable="0-7")
-    error_code: int = int16("0-7")
+    partition_index: int = int32("0+")
+    committed_offset: int = int64("0+")
+    committed_leader_epoch: int = int32("5+", default=-1, ignorable=True)
+    metadata: str | None = string("0+", nullable="0+")
+    error_code: int = int16("0+")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,23 +34,12 @@ class OffsetFetchResponseTopic(Struct):
 
 
 @dataclass(slots=True, kw_only=True)
-class OffsetFetchResponsePartitions(Struct):
-    """The offset of one partition from version 8 on; -1 where there is none."""
-
-    partition_index: int = int32("8+")
-    committed_offset: int = int64("8+")
-    committed_leader_epoch: int = int32("8+", default=-1, ignorable=True)
-    metadata: str | None = string("8+", nullable="8+")
-    error_code: int = int16("8+")
-
-
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchResponseTopics(Struct):
     """The offsets of one topic from version 8 on, named by ``topic_id`` from version 10 on."""
 
     name: str = string("8-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
-    partitions: list[OffsetFetchResponsePartitions] = array(OffsetFetchResponsePartitions, "8+")
+    partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "8+")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .current_leader import LeaderIdAndEpoch, NodeEndpoint
 from .message import Message
 from .schema import Records, Struct, array, int16, int32, int64, record_bytes, string, struct, uuid
 
@@ -21,14 +22,6 @@ class BatchIndexAndErrorMessage(Struct):
 
     batch_index: int = int32("8+")
     batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
-
-
-@dataclass(slots=True, kw_only=True)
-class LeaderIdAndEpoch(Struct):
-    """A newer leader than the one asked, or -1 where there is nothing to tell."""
-
-    leader_id: int = int32("10+", default=-1)
-    leader_epoch: int = int32("10+", default=-1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,16 +45,6 @@ class TopicProduceResponse(Struct):
     name: str = string("0-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
-
-
-@dataclass(slots=True, kw_only=True)
-class NodeEndpoint(Struct):
-    """Where a leader named in this response can be reached."""
-
-    node_id: int = int32("10+")
-    host: str = string("10+")
-    port: int = int32("10+")
-    rack: str | None = string("10+", nullable="10+", default=None)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
     return total
 
 
-class Source:
+class FunctionSource:
     """Collects the body of one generated function and the objects it refers to."""
 
     def __init__(self, header: str, names: dict[str, Any], method: str) -> None:

@@ -16,7 +16,7 @@ from thinconsumer.broker.group.joining import Joining
 from thinconsumer.broker.group.shard import Shard
 from thinconsumer.broker.image import Image, PartitionImage, TopicImage
 from thinconsumer.broker.schedule import Schedule, Timer
-from thinconsumer.records.batch import Batch, ControlType, split
+from thinconsumer.records.batch import ControlType, RecordBatch, split
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -55,7 +55,7 @@ class MemoryLog:
         self.end_offset += count
         return self.end_offset - count
 
-    def read_batches(self, start: int, end: int) -> Iterator[Batch]:
+    def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
         for data in self.batches:
             for batch in split(memoryview(data))[0]:
                 if start <= batch.base_offset < end:

@@ -20,8 +20,7 @@ from thinconsumer.link.request import Answer, Request
 from thinconsumer.types import Node
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.find_coordinator import Coordinator as CoordinatorRow
-from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from thinconsumer.wire.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -163,7 +162,7 @@ class Script:
         node = (-1, "", -1) if code else (self.node_id, f"b{self.node_id}", 9092)
         if version >= 4:
             [key] = message.coordinator_keys
-            row = CoordinatorRow(key=key, node_id=node[0], host=node[1], port=node[2], error_code=code)
+            row = FindCoordinatorResult(key=key, node_id=node[0], host=node[1], port=node[2], error_code=code)
             return FindCoordinatorResponse(coordinators=[row])
         return FindCoordinatorResponse(node_id=node[0], host=node[1], port=node[2], error_code=code)
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from thinconsumer.records.batch import Batch, split
+from thinconsumer.records.batch import RecordBatch, split
 from thinconsumer.wire import ZERO_UUID
 
 STAR = "*"
@@ -101,7 +101,7 @@ class Normal:
         rows: list[Any] = [self._batch(batch) for batch in found]
         return rows + ([f"and {rest} bytes"] if rest else []) + ([repr(error)] if error else [])
 
-    def _batch(self, batch: Batch) -> dict[str, Any]:
+    def _batch(self, batch: RecordBatch) -> dict[str, Any]:
         batch.check_crc()
         own_times = batch.timestamp_type == 0 and not batch.is_control
         row: dict[str, Any] = {

@@ -12,13 +12,12 @@ from typing import Any
 
 from ...types import TopicPartition
 from ...wire import Message
+from ...wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from ...wire.error_codes import Code
 from ...wire.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionData,
 )
 from ..call import Api, Call

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...wire import Message
 from ...wire.error_codes import Code
-from ...wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from ...wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
 from ..call import Api, Call
 from ..image import BrokerImage
 
@@ -64,8 +64,8 @@ def _single(code: int, broker: BrokerImage) -> FindCoordinatorResponse:
     )
 
 
-def _one_of_many(key: str, code: int, broker: BrokerImage) -> Coordinator:
-    return Coordinator(key=key, error_code=code, node_id=broker.node_id, host=broker.host, port=broker.port)
+def _one_of_many(key: str, code: int, broker: BrokerImage) -> FindCoordinatorResult:
+    return FindCoordinatorResult(key=key, error_code=code, node_id=broker.node_id, host=broker.host, port=broker.port)
 
 
 def _message(code: int) -> str:

@@ -19,7 +19,6 @@ from ...wire.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -115,7 +114,7 @@ def _topic_error(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchRespo
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=[
-            OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
+            OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=code)
             for index in topic.partition_indexes
         ],
     )
@@ -135,20 +134,5 @@ def _response(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFet
     (group,) = groups
     return OffsetFetchResponse(
         error_code=group.error_code,
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    OffsetFetchResponsePartition(
-                        partition_index=partition.partition_index,
-                        committed_offset=partition.committed_offset,
-                        committed_leader_epoch=partition.committed_leader_epoch,
-                        metadata=partition.metadata,
-                        error_code=partition.error_code,
-                    )
-                    for partition in topic.partitions
-                ],
-            )
-            for topic in group.topics
-        ],
+        topics=[OffsetFetchResponseTopic(name=topic.name, partitions=topic.partitions) for topic in group.topics],
     )

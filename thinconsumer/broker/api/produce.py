@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...types import TopicPartition
 from ...wire import Message
+from ...wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from ...wire.error_codes import Code
 from ...wire.produce import (
     BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,

@@ -18,7 +18,7 @@ from ...wire.offset_commit import (
 from ...wire.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
-    OffsetFetchResponsePartitions,
+    OffsetFetchResponsePartition,
     OffsetFetchResponseTopics,
 )
 from ...wire.schema import ZERO_UUID
@@ -179,7 +179,7 @@ def _fetched(
 ) -> OffsetFetchResponseTopics:
     partitions = []
     for index in topic.partition_indexes:
-        answer = OffsetFetchResponsePartitions(partition_index=index, committed_offset=NO_OFFSET)
+        answer = OffsetFetchResponsePartition(partition_index=index, committed_offset=NO_OFFSET)
         partitions.append(answer)
         if require_stable and view.offsets.is_unstable(group_id, topic.name, index):
             answer.error_code = int(Code.UNSTABLE_OFFSET_COMMIT)

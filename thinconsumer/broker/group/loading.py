@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from ...errors import IllegalStateError, KafkaError
-from ...records.batch import Batch, ControlType
+from ...records.batch import ControlType, RecordBatch
 from . import records
 from .group import Group, Services
 from .log_format import (
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 def changes(
-    batches: Iterable[Batch], services: Services, group_of: Callable[[str], Group]
+    batches: Iterable[RecordBatch], services: Services, group_of: Callable[[str], Group]
 ) -> Iterator[tuple[Change, int]]:
     """Yield each record's change and offset. ``group_of`` returns a group by its id, or a new empty one.
 

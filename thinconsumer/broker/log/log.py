@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from ...records.batch import Batch, ControlType, split
+from ...records.batch import ControlType, RecordBatch, split
 from ...records.builder import build_marker, restamp
 from ...types import TopicPartition
 from ...wire.error_codes import Code
@@ -181,7 +181,7 @@ class Log:
         """
         return self._batches.read(offset, end_offset, max_bytes, at_least_one)
 
-    def read_batches(self, start: int, end: int) -> Iterator[Batch]:
+    def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
         """Yield the batches between two offsets, to be decoded; the first and the last may reach beyond."""
         for stored in self._batches.from_offset(start):
             if stored.base_offset >= end:

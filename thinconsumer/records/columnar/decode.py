@@ -1,8 +1,8 @@
 """Many batches to columns, all of them at once.
 
-Owns the division of labour: batches of format 2 go through :mod:`.walk` and :mod:`.fields` together, whatever partition
-they are of, or through :mod:`.few` where that is not worth it. Old formats, and batches that these cannot vouch for, go
-through the row decoder one by one: its word is final, in what it tolerates and in what it says of what is broken.
+Batches of format 2 from all partitions go through :mod:`.walk` and :mod:`.fields` together, or through
+:mod:`.small_batches` where numpy would be slower. Batches of older formats, and batches that these modules do not prove
+well-formed, go to the row decoder one by one: it alone decides which bytes are accepted and which error is raised.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy.typing as npt
 from ...errors import RecordError
 from ...types import TopicPartition
 from .. import compression
-from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, Batch
+from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
-from . import few
+from . import small_batches
 from .fields import Fields, HeaderPlaces, read
 from .record_columns import RecordColumns
 from .walk import walk
@@ -81,7 +81,7 @@ class Decoder:
     ) -> None:
         self._check_crcs = check_crcs
         self._limit = decompressed_bytes_max
-        self._batches: list[Batch] = []
+        self._batches: list[RecordBatch] = []
         self._partitions: list[TopicPartition] = []
         self._bodies: list[bytes | memoryview] = []  #: Empty for what the row decoder has read.
         self._read: dict[int, Columns] = {}  #: What it has read, by number.
@@ -90,10 +90,10 @@ class Decoder:
     def __len__(self) -> int:
         return len(self._batches)
 
-    def add(self, batch: Batch, tp: TopicPartition) -> None:
-        """Check and decompress a batch; its number is how many were there before.
+    def add(self, batch: RecordBatch, tp: TopicPartition) -> None:
+        """Check and decompress a batch; it gets the next number, counted from 0.
 
-        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`Batch.decode`; the batch has not been added then.
+        Raises: CorruptRecordError, UnsupportedCodecError, as :meth:`RecordBatch.decode`; the batch is not added then.
         """
         body: bytes | memoryview = b""
         attributes, count = batch.attributes, batch.count
@@ -116,14 +116,14 @@ class Decoder:
         self._batches.append(batch)
         self.size += size
 
-    def _decompress(self, batch: Batch, tp: TopicPartition, codec: int, body: memoryview) -> bytes:
+    def _decompress(self, batch: RecordBatch, tp: TopicPartition, codec: int, body: memoryview) -> bytes:
         try:
             return compression.decompress(codec, body, self._limit)
         except compression.CodecError:
             batch.columns(*tp, check_crcs=False, decompressed_bytes_max=self._limit)  # raises it in its own words
             raise
 
-    def _add_read(self, batch: Batch, tp: TopicPartition) -> None:
+    def _add_read(self, batch: RecordBatch, tp: TopicPartition) -> None:
         """Take a batch through the row decoder, for its records or its error."""
         found = batch.columns(*tp, self._check_crcs, decompressed_bytes_max=self._limit)
         if found is not None:
@@ -172,7 +172,7 @@ class Decoder:
     def _put_together(self, found: Flat, bodies: Bodies | None) -> Flat:
         """All records in the order of batches: those in ``found``, and those read apart."""
         pieces: list[Flat] = []
-        apart: list[tuple[Batch, Columns]] = []
+        apart: list[tuple[RecordBatch, Columns]] = []
         begin = at = 0  # records of found
         first = place = 0  # batches that found was made of
         for number, (batch, body) in enumerate(zip(self._batches, self._bodies)):
@@ -195,7 +195,7 @@ class Decoder:
         return _join(pieces)
 
 
-def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
+def _decode(batches: Sequence[RecordBatch], bodies: Bodies) -> tuple[Flat, list[int]]:
     """Decode these batches, of one record at least each; return their columns, and which are not proven to be so."""
     bytewise = np.frombuffer(bodies.data, np.uint8)
     counts = _of_batches([batch.count for batch in batches])
@@ -204,7 +204,7 @@ def _decode(batches: Sequence[Batch], bodies: Bodies) -> tuple[Flat, list[int]]:
     if stops[-1] > FEW_RECORDS:
         fields = _read(bytewise, bodies.begins, bodies.ends, counts)
     else:
-        fields = few.read(*bodies, counts)
+        fields = small_batches.read(*bodies, counts)
     appended = [batch.attributes & LOG_APPEND_TIME for batch in batches]
     stamps = [batch.max_timestamp if log else batch.base_timestamp for batch, log in zip(batches, appended)]
     base = _of_batches([batch.base_offset for batch in batches])
@@ -254,7 +254,7 @@ def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int
     return fields._replace(bad=fields.bad | lost)
 
 
-def _side_by_side(batches: Sequence[Batch], bodies: Sequence[bytes | memoryview]) -> Bodies:
+def _side_by_side(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]) -> Bodies:
     """Something that all these bodies are in: the response or a part of it, if none of them was compressed."""
     sizes = _of_batches([len(body) for body in bodies])
     response = batches[0].view.obj
@@ -350,7 +350,7 @@ def _join_headers(pieces: list[Flat], shifts: list[int]) -> HeaderPlaces:
     )
 
 
-def _of_rows(batches: list[tuple[Batch, Columns]]) -> Flat:
+def _of_rows(batches: list[tuple[RecordBatch, Columns]]) -> Flat:
     """What the row decoder has read, as if it had been read here."""
     counts = [len(columns.offsets) for _, columns in batches]
     pieces: list[bytes | None] = []

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...broker.config import TopicConfig
 from ...broker.log.log import Log
-from ...records.batch import Batch, ControlType
+from ...records.batch import ControlType, RecordBatch
 from ...types import ConsumerRecord, TopicPartition
 
 Row = ConsumerRecord[Any, Any]
@@ -184,7 +184,7 @@ class Truth:
 
     # -- inside
 
-    def _take(self, batch: Batch, rows: list[Row]) -> None:
+    def _take(self, batch: RecordBatch, rows: list[Row]) -> None:
         self.end = batch.next_offset
         for row in rows:
             self._offsets.append(row.offset)
@@ -201,7 +201,7 @@ class Truth:
             self._hidden.update(keys)
             self._open.setdefault(batch.producer_id, []).extend(keys)
 
-    def _is_of_zombie(self, batch: Batch) -> bool:
+    def _is_of_zombie(self, batch: RecordBatch) -> bool:
         """Whether a leader wrote this after another one's epoch had begun before it: it will be cut off."""
         return self.successor(batch.base_offset, batch.leader_epoch) is not None
 

@@ -16,7 +16,6 @@ from thinconsumer.wire.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
@@ -64,7 +63,7 @@ def ann(translator):
 
 
 def learn(translator, member, offsets, code=0, **more):
-    rows = [OffsetFetchResponsePartitions(partition_index=tp.partition, committed_offset=at, committed_leader_epoch=3,
+    rows = [OffsetFetchResponsePartition(partition_index=tp.partition, committed_offset=at, committed_leader_epoch=3,
                                           metadata="", error_code=code) for tp, at in offsets.items()]  # fmt: skip
     group = OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(topic_id=ID, partitions=rows)])
     group.error_code = more.get("group_code", 0)

@@ -8,7 +8,7 @@ from thinconsumer.testing.simulation.groups.checkers import Member, Panel, Views
 from thinconsumer.testing.simulation.groups.ear import Sent
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_protocol import encode_assignment
-from thinconsumer.wire.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.leave_group import LeaveGroupRequest
@@ -132,7 +132,7 @@ class Room:
     def find(self, member, named):
         """It asks for the coordinator, and is told a host and port, or of none."""
         host, port = named or ("", -1)
-        row = Coordinator(key=member.group, node_id=1, host=host, port=port, error_code=0 if named else 15)
+        row = FindCoordinatorResult(key=member.group, node_id=1, host=host, port=port, error_code=0 if named else 15)
         request = FindCoordinatorRequest(coordinator_keys=[member.group])
         self.learns(member, request, FindCoordinatorResponse(coordinators=[row]), line=9)
 

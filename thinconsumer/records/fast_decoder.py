@@ -21,7 +21,7 @@ from typing import Any
 from .headers import Header, HeaderReader
 from .varints import LENGTH_TABLES, NOT_HERE, NUMBER_TABLES, WIDTHS_MAX, Malformed, raw_offsets, varint
 
-__all__ = ["Found", "run"]
+__all__ = ["ColumnsBuilder", "run"]
 
 _LENGTH_1, _LENGTH_2 = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _FORMAT = {1: "B", 2: "H"}
@@ -41,7 +41,7 @@ CHUNK = 64
 ALIKE_MIN = 6
 
 
-class Found:
+class ColumnsBuilder:
     """Columns in the making."""
 
     __slots__ = ("deltas", "header_reader", "headers", "keys", "offsets", "values")
@@ -55,7 +55,7 @@ class Found:
         self.header_reader = HeaderReader()
 
 
-def run(data: bytes, pos: int, count: int, found: Found) -> int:
+def run(data: bytes, pos: int, count: int, found: ColumnsBuilder) -> int:
     """Read up to ``count`` records in all into ``found``, from ``pos`` on; where the first unread one begins.
 
     ``found`` must not be trusted before offsets and deltas have been looked at: they may hold :data:`NOT_HERE`.
@@ -97,7 +97,9 @@ def _keyless_layout(length_width: int, width: int, offset_width: int) -> tuple[A
     return head.unpack_from, head.size, length_width, LENGTH_TABLES[length_width]
 
 
-def _keyless(data: bytes, pos: int, count: int, found: Found, length_width: int, width: int, offset_width: int) -> int:
+def _keyless(
+    data: bytes, pos: int, count: int, found: ColumnsBuilder, length_width: int, width: int, offset_width: int
+) -> int:
     """Records without a key, at the offsets that are next."""
     other = _keyless_layout(3 - length_width, width, offset_width)
     unpack, value_at, length_width, lengths = here = _keyless_layout(length_width, width, offset_width)
@@ -145,7 +147,9 @@ def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[lis
     return readers, starts
 
 
-def _keyed(data: bytes, pos: int, count: int, found: Found, length_width: int, width: int, offset_width: int) -> int:
+def _keyed(
+    data: bytes, pos: int, count: int, found: ColumnsBuilder, length_width: int, width: int, offset_width: int
+) -> int:
     """Records with keys below 64 bytes, or without, at any offsets."""
     readers_1, starts_1 = _keyed_layout(1, width, offset_width)
     readers_2, starts_2 = _keyed_layout(2, width, offset_width)
@@ -191,7 +195,7 @@ def _keyed(data: bytes, pos: int, count: int, found: Found, length_width: int, w
     return pos
 
 
-def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, found: Found) -> bytes | None:
+def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, found: ColumnsBuilder) -> bytes | None:
     """The value of a record that is not plain, because its length is not as wide as assumed, or it is null, or headers
     follow, which go into ``found``."""
     if start <= stop < end:
@@ -215,7 +219,14 @@ def _values_of(head: int, key: int, between: int, value: int, times: int) -> Str
 
 
 def _alike(
-    data: bytes, pos: int, stride: int, count: int, found: Found, length_width: int, width: int, offset_width: int
+    data: bytes,
+    pos: int,
+    stride: int,
+    count: int,
+    found: ColumnsBuilder,
+    length_width: int,
+    width: int,
+    offset_width: int,
 ) -> int:
     """Records that all take ``stride`` bytes like the one at ``pos``, with the same sizes of key and value, and no
     headers, at the offsets that are next."""

@@ -12,7 +12,7 @@ np = pytest.importorskip("numpy")
 
 from thinconsumer.records.batch import HEADER_SIZE  # noqa: E402
 from thinconsumer.records.builder import NewRecord, build_batch, write_varint  # noqa: E402
-from thinconsumer.records.columnar import decode, few  # noqa: E402
+from thinconsumer.records.columnar import decode, small_batches  # noqa: E402
 
 
 def bodies(*record_lists):
@@ -48,7 +48,7 @@ RECORDS = [
 @pytest.mark.parametrize("lists", [RECORDS[:1], RECORDS[1:2], RECORDS[2:], RECORDS, [RECORDS[0]] * 30])
 def test_the_same_is_found_as_of_many(kind, lists):
     data, *rest = bodies(*lists)
-    found = few.read(kind(data), *rest)
+    found = small_batches.read(kind(data), *rest)
     assert not found.bad.any()
     same(found, by_numpy(data, *rest))
 
@@ -62,7 +62,7 @@ def test_what_is_believed_is_what_is_there(data):
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(raw) - 1))
         raw[place] = data.draw(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0x81, 0xFF]))
-    found = few.read(bytes(raw), begins, ends, counts)
+    found = small_batches.read(bytes(raw), begins, ends, counts)
     for number, (begin, end) in enumerate(zip(begins, ends)):
         mine = slice(int(counts[:number].sum()), int(counts[: number + 1].sum()))
         assert found.bad[mine].all() or not found.bad[mine].any()
@@ -86,7 +86,7 @@ def test_headers_that_cannot_be_there_are_not_looked_for(claimed):
     write_varint(length, len(inside))
     data = bytes(length) + inside
     tracemalloc.start()
-    found = few.read(data, np.array([0]), np.array([len(data)]), np.array([1]))
+    found = small_batches.read(data, np.array([0]), np.array([len(data)]), np.array([1]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.bad.all() and peak < 1_000_000
@@ -97,5 +97,5 @@ def test_what_ends_too_soon_is_bad_and_its_neighbours_are_not(cut):
     data, begins, ends, counts = bodies(*RECORDS)
     ends = ends.copy()
     ends[1] -= cut
-    found = few.read(data, begins, ends, counts)
+    found = small_batches.read(data, begins, ends, counts)
     assert found.bad.tolist() == [False] + [True] * 4 + [False] * 60
