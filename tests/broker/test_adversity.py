@@ -36,7 +36,7 @@ class World:
             broker_session_timeout_ms=500,
         )
         self.cluster = Cluster(len(NODES), {"a": 2, "b": 1}, random=random.Random(seed + 1), config=config)
-        self.cluster.controller.ensure_internal("__consumer_offsets")
+        self.cluster.controller.ensure_internal_topic("__consumer_offsets")
         self.now = 0.0
         self.number = 0
         self.asked: Counter[bytes] = Counter()
@@ -179,7 +179,7 @@ class World:
         self.look()
         assert self.told == self.asked, "each append is answered once"
         assert cluster.bugs == []
-        assert cluster.replication._due == set()
+        assert cluster.replication._scheduled_fetches == set()
         assert len([timer for _, _, timer in cluster.schedule._heap if timer.is_pending]) < 40
         for topic in cluster.controller.image.topics.values():
             for row in topic.partitions:
@@ -188,9 +188,9 @@ class World:
             assert node.image == cluster.controller.image
             rows = {r.tp for t in node.image.topics.values() for r in t.partitions if node.node_id in r.replicas}
             assert set(node.partitions) == rows
-            assert not node._news
+            assert not node._pending_deltas
         assert set(cluster._logs) == {(n.node_id, tp) for n in cluster.nodes.values() for tp in n.partitions}
-        assert cluster.controller._moves == {}
+        assert cluster.controller._reassignments == {}
 
     def check(self, row) -> None:
         replicas = [self.cluster.nodes[n].partitions[row.tp] for n in row.replicas]
@@ -199,7 +199,7 @@ class World:
         assert {r.leader_epoch for r in replicas} == {row.leader_epoch}
         assert {r.high_watermark for r in replicas} == {leader.log.end_offset}
         assert {r.log.end_offset for r in replicas} == {leader.log.end_offset}
-        assert [r for r in replicas if r._waiting or r._watchers] == []
+        assert [r for r in replicas if r._delayed_produces or r._listeners] == []
         start = max(r.log.start_offset for r in replicas)
         held = [[b.data for b in r.log.batches_from(start)] for r in replicas]
         assert held == [held[0]] * len(held)

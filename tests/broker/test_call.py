@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.broker.call import Call
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
@@ -15,7 +15,7 @@ def answers():
 
 @pytest.fixture
 def call(answers):
-    return Call(None, HeartbeatRequest(), 4, answers.append)
+    return ApiCall(None, HeartbeatRequest(), 4, answers.append)
 
 
 def test_the_first_reply_counts(call, answers):
@@ -23,19 +23,19 @@ def test_the_first_reply_counts(call, answers):
     first = HeartbeatResponse(error_code=27)
     call.reply(first)
     call.reply(HeartbeatResponse())
-    call.no_reply()
+    call.finish_without_reply()
     assert answers == [first]
     assert not call.is_open
 
 
 def test_no_reply_is_an_answer_too(call, answers):
-    call.no_reply()
+    call.finish_without_reply()
     call.reply(HeartbeatResponse())
     assert answers == [None]
 
 
 def test_a_dropped_call_is_answered_into_nothing(call, answers):
-    call.drop()
+    call.cancel()
     call.reply(HeartbeatResponse())
     assert answers == []
     assert not call.is_open

@@ -87,7 +87,7 @@ def test_compaction_on_demand(new_cluster):
 def test_coordinators_logs_are_compacted_when_they_have_grown(new_cluster, name):
     """A group that commits all day would fill the memory. Users' topics are left for their tests to compact."""
     cluster = new_cluster(2)
-    cluster.controller.ensure_internal(name)
+    cluster.controller.ensure_internal_topic(name)
     cluster.create_topic("t", 1, 2, {"cleanup.policy": "compact"})
 
     logs = [node.partitions[TopicPartition(name, 0)].log for node in cluster.nodes.values()]

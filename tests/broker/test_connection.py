@@ -46,7 +46,7 @@ def test_what_comes_behind_a_request_in_work_waits(new_cluster, client_of):
     client.send(HELLO)
     assert client.answers() == []
     client.connection.data_received(bytes(2**19))
-    assert not client.connection.wants_more
+    assert not client.connection.wants_input
     cluster.advance(5.0)
     metadata, versions = client.answers()
     assert metadata.brokers
@@ -92,7 +92,7 @@ def test_a_claim_allocates_nothing(new_cluster, client_of):
     client = client_of(new_cluster(1), 1)
     client.connection.data_received((104_857_600).to_bytes(4, "big"))
     assert not client.closed
-    assert client.connection.unread == 4
+    assert client.connection.unprocessed == 4
 
 
 def test_silence_disconnect_and_delay(new_cluster, client_of):
@@ -167,7 +167,7 @@ def test_what_takes_effect_without_an_answer_does_so_as_from_that_client(new_clu
         protocols=protocols,
     )  # fmt: skip
     seen = []
-    cluster.nodes[1].groups.join = seen.append
+    cluster.nodes[1].group_coordinator.join = seen.append
     client.send(join, 5)
     assert [(one.client_id, one.client_host) for one in seen] == [("tester", "/127.0.0.1")]
 
@@ -223,7 +223,7 @@ def test_a_request_held_back_or_parked_when_something_happens(new_cluster, clien
     cluster.advance(20.0)
     answered = [len(client.answers()) for client in (delayed, parked)]
     assert answered == ([1, 2] if stroke == "pause" else [0, 0])
-    assert not cluster.nodes[1].partitions.get(TP) or not cluster.nodes[1].partitions[TP]._waiting
+    assert not cluster.nodes[1].partitions.get(TP) or not cluster.nodes[1].partitions[TP]._delayed_produces
 
 
 def test_frames_that_come_byte_by_byte_behind_a_huge_one(new_cluster, client_of):
@@ -232,9 +232,9 @@ def test_frames_that_come_byte_by_byte_behind_a_huge_one(new_cluster, client_of)
     client = client_of(cluster, 1)
     big = frame(HELLO, 3) * 3000
     client.connection.data_received(big[:-1])
-    assert client.connection.unread == len(frame(HELLO, 3)) - 1
+    assert client.connection.unprocessed == len(frame(HELLO, 3)) - 1
     client.connection.data_received(big[-1:])
-    assert client.connection.unread == 0
+    assert client.connection.unprocessed == 0
     assert not client.closed
 
 

@@ -8,10 +8,18 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer import IllegalArgumentError, IllegalStateError, TopicPartition
-from thinconsumer.broker.control import BrokerProcessError, Dispatcher, call_line, is_older, pack, result_of, unpack
+from thinconsumer.broker.control import (
+    BrokerProcessError,
+    Dispatcher,
+    answers_earlier_call,
+    call_line,
+    pack,
+    result_of,
+    unpack,
+)
 from thinconsumer.broker.controller import ControllerError
 from thinconsumer.broker.faults import Delay, Disconnect, Reply, Rule, Rules, Silence
-from thinconsumer.broker.image import Image, TopicImage
+from thinconsumer.broker.image import ClusterImage, TopicImage
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
 
@@ -22,7 +30,9 @@ class FakeBroker:
     def __init__(self):
         self.calls = []
         self.outcome = None
-        self.cluster = SimpleNamespace(bugs=["a bug"], rules=Rules(), controller=SimpleNamespace(image=Image("c")))
+        self.cluster = SimpleNamespace(
+            bugs=["a bug"], rules=Rules(), controller=SimpleNamespace(image=ClusterImage("c"))
+        )
 
     def _do(self, *call):
         self.calls.append(call)
@@ -191,7 +201,7 @@ def test_answers_that_make_no_sense_are_said_to_be_so(line):
 
 
 def test_an_answer_to_an_older_call_is_known_as_such():
-    assert is_older(b'{"id": 1, "result": null}', 2)
-    assert not is_older(b'{"id": 2, "result": null}', 2)
-    assert not is_older(b'{"id": null, "error": {}}', 2)
-    assert not is_older(b"nonsense", 2)
+    assert answers_earlier_call(b'{"id": 1, "result": null}', 2)
+    assert not answers_earlier_call(b'{"id": 2, "result": null}', 2)
+    assert not answers_earlier_call(b'{"id": null, "error": {}}', 2)
+    assert not answers_earlier_call(b"nonsense", 2)

@@ -212,10 +212,10 @@ def test_a_node_cut_off_from_the_controller_is_fenced_and_comes_back(new_cluster
 
 def test_internal_topics_appear_when_needed(new_cluster):
     cluster = new_cluster(2)
-    topic = cluster.controller.ensure_internal(OFFSETS_TOPIC)
+    topic = cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert topic.internal
     assert len(topic.partitions) == cluster.config.offsets_topic_num_partitions
-    assert cluster.controller.ensure_internal(OFFSETS_TOPIC) is topic
+    assert cluster.controller.ensure_internal_topic(OFFSETS_TOPIC) is topic
 
 
 def test_a_move_to_a_lagging_replica_keeps_all_replicas(new_cluster):
@@ -319,7 +319,7 @@ def test_new_topics_while_a_node_is_down_get_all_their_replicas(new_cluster):
             assert set(r.replicas) == {1, 2, 3}
             assert r.leader in (1, 3)
     assert all(set(r.isr) == {1, 3} for r in cluster.controller.image.topics["u"].partitions)
-    topic = cluster.controller.ensure_internal(OFFSETS_TOPIC)
+    topic = cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert {len(r.replicas) for r in topic.partitions} == {3}
     cluster.start(2)
     assert all(set(r.isr) == {1, 2, 3} for t in cluster.controller.image.topics.values() for r in t.partitions)
@@ -379,7 +379,7 @@ def test_a_topic_deleted_while_its_broker_is_counted_out_stays_deleted(new_clust
     """Whoever hears of the first topic's new leader deletes the second."""
     cluster = new_cluster(2, {"a": 1, "b": 1})
     partition = cluster.nodes[2].partitions[TopicPartition("a", 0)]
-    partition.watch(lambda: "b" in cluster.controller.image.topics and cluster.delete_topic("b"))
+    partition.add_listener(lambda: "b" in cluster.controller.image.topics and cluster.delete_topic("b"))
     cluster.kill(1, noticed_after_s=0)
     assert set(cluster.controller.image.topics) == {"a"}
     assert set(cluster.nodes[2].partitions) == {TopicPartition("a", 0)}

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.broker.config import TopicConfig
-from thinconsumer.broker.directory import LOG_NAME, OPEN_FILES_MAX, DirectoryStore, StoredCluster, good_bytes
+from thinconsumer.broker.directory import LOG_NAME, OPEN_FILES_MAX, NodeDirectory, StoredCluster, valid_prefix
 from thinconsumer.broker.image import PartitionImage, TopicImage
-from thinconsumer.broker.log.log import Log, Refused
+from thinconsumer.broker.log.log import AppendRefused, Log
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
@@ -60,7 +60,7 @@ def open_store(folder):
     def reopen():
         if opened:
             opened.pop().close()
-        opened.append(DirectoryStore(folder))
+        opened.append(NodeDirectory(folder))
         return opened[-1]
 
     yield reopen
@@ -144,7 +144,7 @@ def test_a_torn_end_is_dropped_and_said(open_store, folder, caplog):
 )
 def test_what_is_no_batch(broken, problem):
     good = batch(b"a")
-    found, text = good_bytes(good + broken)
+    found, text = valid_prefix(good + broken)
     assert found == len(good)
     assert problem in text
 
@@ -154,9 +154,9 @@ def test_what_is_no_batch(broken, problem):
 def test_any_bytes_are_cut_to_whole_batches(junk, at, byte):
     data = bytearray(batch(b"a") + batch(b"b", base=1) + junk)
     data[at % len(data)] = byte
-    size, _ = good_bytes(bytes(data))
+    size, _ = valid_prefix(bytes(data))
     assert 0 <= size <= len(data)
-    assert good_bytes(bytes(data[:size])) == (size, "")
+    assert valid_prefix(bytes(data[:size])) == (size, "")
 
 
 def test_topics_are_there_again(open_store):
@@ -243,13 +243,13 @@ def test_foreign_files_are_left_alone(open_store, folder, caplog):
 def test_nobody_else_may_use_the_folder(open_store, folder):
     store = open_store()
     with pytest.raises(IllegalStateError, match="used by another broker"):
-        DirectoryStore(folder)
-    program = "import sys; from thinconsumer.broker.directory import DirectoryStore; DirectoryStore(sys.argv[1])"
+        NodeDirectory(folder)
+    program = "import sys; from thinconsumer.broker.directory import NodeDirectory; NodeDirectory(sys.argv[1])"
     other = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
     assert "used by another broker: end that one first, or take another folder" in other.stderr
     store.close()
     store.close()
-    DirectoryStore(folder).close()
+    NodeDirectory(folder).close()
 
 
 def test_a_closed_store_takes_nothing_more(open_store):
@@ -293,7 +293,7 @@ def test_a_broken_meta_file_is_an_error_that_names_it(folder, text):
     (folder / "meta.json").write_bytes(text.encode("utf-8", "surrogatepass"))
     for _ in range(2):  # and leaves the folder free
         with pytest.raises(IllegalStateError, match=r"meta\.json"):
-            DirectoryStore(folder)
+            NodeDirectory(folder)
 
 
 @pytest.mark.parametrize("name", ["", ".." + os.sep + "x", "a/b", "a\\b", "a\0b", "c:d", "/etc/x"])
@@ -307,7 +307,7 @@ def test_a_topic_cannot_lead_out_of_the_folder(open_store, folder, name):
     store.close()
     (folder / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(IllegalStateError, match="cannot be called"):
-        DirectoryStore(folder)
+        NodeDirectory(folder)
 
 
 def test_a_batch_that_could_be_written_in_part_only_is_not_there_at_all(open_store, folder):
@@ -326,11 +326,11 @@ def test_a_batch_that_could_be_written_in_part_only_is_not_there_at_all(open_sto
         def close(self):
             pass
 
-    store.let_go(file)
+    store.close_file(file)
     store._files[file] = Full()
     with pytest.raises(Exception, match="No space left"):
         append(log, b"lost")
-    store.let_go(file)
+    store.close_file(file)
     append(log, b"b")
     assert values(log) == values(log_of(open_store())) == [b"a", b"b"]
 
@@ -403,7 +403,7 @@ def test_a_log_without_a_folder_takes_nothing(open_store, folder):
     store = open_store()
     log = log_of(store)
     (folder / "orders.eu-west-3").write_text("in the way")
-    with pytest.raises(Refused, match="File exists"):
+    with pytest.raises(AppendRefused, match="File exists"):
         append(log, b"a")
     (folder / "orders.eu-west-3").unlink()
     append(log, b"b")

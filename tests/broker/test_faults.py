@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.call import Api, Call
+from thinconsumer.broker.call import Api, ApiCall
 from thinconsumer.broker.faults import APIS_BY_NAME, Delay, Disconnect, Pass, Reply, Rule, Rules, Silence
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire.error_codes import Code
@@ -24,7 +24,7 @@ ORDERS_ID = b"o" * 16
 
 def call_of(request, node_id=1, version=4):
     node = SimpleNamespace(node_id=node_id, image=SimpleNamespace(names_by_id={ORDERS_ID: "orders"}))
-    return Call(node, request, version, lambda message: None)
+    return ApiCall(node, request, version, lambda message: None)
 
 
 HEARTBEAT = HeartbeatRequest(group_id="billing", generation_id=3)

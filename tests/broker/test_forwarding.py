@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from thinconsumer.broker.call import Call
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.broker.forwarding import REQUEST_TIMEOUT_S, to_controller
 from thinconsumer.broker.schedule import Schedule
 from thinconsumer.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -24,7 +24,7 @@ class Host:
         self.cluster = SimpleNamespace(reachable=lambda one, other: self.is_reachable)
         self.handled = 0
         self.answers = []
-        self.call = Call(self, CreateTopicsRequest(), 7, self.answers.append)
+        self.call = ApiCall(self, CreateTopicsRequest(), 7, self.answers.append)
         self.forward = to_controller(self._handle, lambda request, version, code: ("refused", code))
 
     def call_later(self, seconds, callback):
@@ -70,7 +70,7 @@ def test_nobody_is_asked_for_a_client_that_has_gone():
     host = Host()
     host.is_reachable = False
     host.forward(host.call)
-    host.call.drop()
+    host.call.cancel()
     host.is_reachable = True
     host.schedule.advance(200.0)
     assert (host.handled, host.answers) == (0, [])

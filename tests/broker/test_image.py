@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
 
 A, B = b"a" * 16, b"b" * 16
 
@@ -13,7 +13,7 @@ def topic(name, topic_id, partitions=1):
 
 
 def test_a_topic_is_found_by_id_before_name():
-    image = Image("c")
+    image = ClusterImage("c")
     image.put_topic(topic("t", A))
     assert image.topic("t").topic_id == A
     assert image.topic(None, A).name == "t"
@@ -22,7 +22,7 @@ def test_a_topic_is_found_by_id_before_name():
 
 
 def test_a_partition_is_found_by_a_number_that_there_is():
-    image = Image("c")
+    image = ClusterImage("c")
     image.put_topic(topic("t", A, 2))
     assert image.partition("t", 1).tp == ("t", 1)
     assert image.partition("t", 2) is None
@@ -31,7 +31,7 @@ def test_a_partition_is_found_by_a_number_that_there_is():
 
 
 def test_a_topic_that_came_back_has_only_its_new_id():
-    image = Image("c")
+    image = ClusterImage("c")
     image.put_topic(topic("t", A))
     image.put_topic(topic("t", B))
     assert image.topic(None, A) is None
@@ -39,9 +39,9 @@ def test_a_topic_that_came_back_has_only_its_new_id():
 
 
 def test_a_dropped_topic_is_gone_by_both():
-    image = Image("c")
+    image = ClusterImage("c")
     image.put_topic(topic("t", A))
-    image.drop_topic("t")
-    image.drop_topic("t")
+    image.remove_topic("t")
+    image.remove_topic("t")
     assert image.topic("t") is None
     assert image.topic(None, A) is None

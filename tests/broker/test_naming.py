@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.broker.naming import is_internal, why_illegal
+from thinconsumer.broker.naming import is_internal, topic_name_error
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c", "...", "x" * 249, "__consumer_offsets"])
 def test_legal_names(name):
-    assert why_illegal(name) is None
+    assert topic_name_error(name) is None
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "ä", "x" * 250, "a\n", "\0"])
 def test_illegal_names_are_told_why(name):
-    reason = why_illegal(name)
+    reason = topic_name_error(name)
     assert reason is not None
     assert reason.startswith("Topic name is invalid: ")
 

@@ -57,13 +57,13 @@ def test_who_leads_and_in_which_epoch(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.move_leader(TP, 2)
     one, two = cluster.nodes[1], cluster.nodes[2]
-    assert two.led(TP)[0] is two.partitions[TP]
-    assert two.led(TP, 1)[1] == 0
-    assert two.led(TP, 0)[1] == Code.FENCED_LEADER_EPOCH
-    assert two.led(TP, 2)[1] == Code.UNKNOWN_LEADER_EPOCH
-    assert one.led(TP)[1] == Code.NOT_LEADER_OR_FOLLOWER
-    assert one.led(TopicPartition("u", 0))[1] == Code.UNKNOWN_TOPIC_OR_PARTITION
-    assert one.led(TopicPartition("t", 7))[1] == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert two.leader_replica(TP)[0] is two.partitions[TP]
+    assert two.leader_replica(TP, 1)[1] == 0
+    assert two.leader_replica(TP, 0)[1] == Code.FENCED_LEADER_EPOCH
+    assert two.leader_replica(TP, 2)[1] == Code.UNKNOWN_LEADER_EPOCH
+    assert one.leader_replica(TP)[1] == Code.NOT_LEADER_OR_FOLLOWER
+    assert one.leader_replica(TopicPartition("u", 0))[1] == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert one.leader_replica(TopicPartition("t", 7))[1] == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_logs_survive_a_kill_and_state_does_not(new_cluster):
@@ -101,12 +101,12 @@ def test_a_coordinator_is_not_available_while_nobody_leads(new_cluster):
 def test_markers_go_to_the_leader_wherever_it_is(new_cluster):
     cluster = new_cluster(2, {"t": 2})
     codes = []
-    cluster.nodes[1].write_marker(TopicPartition("t", 1), 7, 0, True, 0, codes.append)
+    cluster.nodes[1].write_transaction_marker(TopicPartition("t", 1), 7, 0, True, 0, codes.append)
     assert codes == [0]
     assert cluster.leader(TopicPartition("t", 1)).log.end_offset == 1
     cluster.cut(1, 2)
-    cluster.nodes[1].write_marker(TopicPartition("t", 1), 7, 0, True, 0, codes.append)
-    cluster.nodes[1].write_marker(TopicPartition("u", 1), 7, 0, True, 0, codes.append)
+    cluster.nodes[1].write_transaction_marker(TopicPartition("t", 1), 7, 0, True, 0, codes.append)
+    cluster.nodes[1].write_transaction_marker(TopicPartition("u", 1), 7, 0, True, 0, codes.append)
     assert codes == [0, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
@@ -149,7 +149,7 @@ def test_callbacks_may_start_the_node_again_in_the_middle_of_its_death(new_clust
 def test_who_is_told_of_news_may_kill_the_node(new_cluster):
     cluster = new_cluster(3, {"t": 3})
     leader = cluster.nodes[1].partitions[TP]
-    leader.watch(lambda: cluster.kill(1))
+    leader.add_listener(lambda: cluster.kill(1))
     cluster.move_leader(TP, 2)
     assert not cluster.nodes[1].is_alive
     assert cluster.nodes[1].partitions == {}
@@ -169,7 +169,7 @@ def test_news_do_not_overtake_each_other_within_a_node(new_cluster):
         if len(seen) < 3:
             cluster.move_leader(TP)
 
-    part.watch(look)
+    part.add_listener(look)
     cluster.heal()
     assert seen == sorted(seen)
     for node in cluster.nodes.values():
@@ -193,7 +193,7 @@ def test_a_marker_does_not_wait_for_a_leader_that_is_stopped(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     codes = []
     other = 2
-    cluster.nodes[other].write_marker(TP, 7, 0, True, 0, codes.append)
+    cluster.nodes[other].write_transaction_marker(TP, 7, 0, True, 0, codes.append)
     cluster.pause(1)
     cluster.advance(29.0)
     assert codes == []
@@ -207,7 +207,7 @@ def test_a_marker_does_not_wait_for_a_leader_that_is_stopped(new_cluster):
 def test_a_dead_askers_marker_does_not_reach_its_next_life(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     codes = []
-    cluster.nodes[2].write_marker(TP, 7, 0, True, 0, codes.append)
+    cluster.nodes[2].write_transaction_marker(TP, 7, 0, True, 0, codes.append)
     cluster.kill(2)
     cluster.start(2)
     cluster.advance(60.0)

@@ -97,10 +97,10 @@ def test_a_coordinators_records_are_dated_and_acknowledged(new_cluster, answers)
 def test_watchers_are_told_until_they_stop(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     seen = []
-    number = cluster.leader(TP).watch(lambda: seen.append(cluster.leader(TP).high_watermark))
+    number = cluster.leader(TP).add_listener(lambda: seen.append(cluster.leader(TP).high_watermark))
     cluster.produce("t", [b"a"])
     assert 1 in seen
-    cluster.leader(TP).unwatch(number)
+    cluster.leader(TP).remove_listener(number)
     seen.clear()
     cluster.produce("t", [b"b"])
     assert seen == []
@@ -161,7 +161,7 @@ def test_who_appends_again_when_leadership_is_lost_is_told(new_cluster):
     leader.append_records([NewRecord(b"v")], again)
     cluster.move_leader(TP, 2)
     assert codes == [Code.NOT_LEADER_OR_FOLLOWER] * 3
-    assert not leader._waiting
+    assert not leader._delayed_produces
     end = leader.log.end_offset
     assert end == 1
 
@@ -171,7 +171,7 @@ def test_a_leader_that_goes_on_in_a_new_epoch_keeps_those_who_wait(new_cluster):
     codes = []
     cluster.leader(TP).append(batch(), -1, lambda code, a: codes.append(code))
     r = row(cluster)
-    cluster.controller._put_row(r._replace(leader_epoch=r.leader_epoch + 1))
+    cluster.controller._store_partition(r._replace(leader_epoch=r.leader_epoch + 1))
     assert codes == []
     cluster.advance(1.0)
     assert codes == [0]

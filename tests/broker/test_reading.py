@@ -7,8 +7,17 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker import reading
-from thinconsumer.broker.reading import Isolation, Terms, Unreadable, check_epoch, diverging, failed, read_all, told
-from thinconsumer.broker.sessions import NO_ID, Wanted
+from thinconsumer.broker.fetch_sessions import NO_ID, CachedPartition
+from thinconsumer.broker.reading import (
+    FetchIsolation,
+    FetchParams,
+    PartitionReadError,
+    check_epoch,
+    diverging_epoch_of,
+    error_row,
+    read_all,
+    response_rows,
+)
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
@@ -60,18 +69,18 @@ def node_of(*replicas):
 
 def wanted(number=0, offset=0, max_bytes=1 << 20, topic="t", topic_id=NO_ID, **more):
     request = FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=max_bytes, **more)
-    return Wanted((topic, number), topic, topic_id, request)
+    return CachedPartition((topic, number), topic, topic_id, request)
 
 
-def terms(isolation=Isolation.HIGH_WATERMARK, max_bytes=1 << 20, leader_only=False, rack="", replica_id=-1):
-    return Terms(isolation, 1, max_bytes, leader_only, rack, replica_id)
+def params(isolation=FetchIsolation.HIGH_WATERMARK, max_bytes=1 << 20, leader_only=False, rack="", replica_id=-1):
+    return FetchParams(isolation, 1, max_bytes, leader_only, rack, replica_id)
 
 
-def read(replicas, asked_for, *, only_news=False, **more):
+def read(replicas, asked_for, *, only_changed=False, **more):
     """Return the rows to answer with, and the result behind them."""
     node = node_of(*replicas)
-    result = read_all(node, asked_for, terms(**more))
-    return [row for _, row in told(node, result, terms(**more), only_news=only_news)], result
+    result = read_all(node, asked_for, params(**more))
+    return [row for _, row in response_rows(node, result, params(**more), only_changed=only_changed)], result
 
 
 def read_one(replica, asked_for=None, **more):
@@ -80,7 +89,8 @@ def read_one(replica, asked_for=None, **more):
 
 
 @pytest.mark.parametrize(
-    ("isolation", "end"), [(Isolation.HIGH_WATERMARK, 8), (Isolation.LAST_STABLE, 6), (Isolation.LOG_END, 10)]
+    ("isolation", "end"),
+    [(FetchIsolation.HIGH_WATERMARK, 8), (FetchIsolation.LAST_STABLE, 6), (FetchIsolation.LOG_END, 10)],
 )
 def test_isolation_says_how_far_one_may_read(isolation, end):
     replica = Replica()
@@ -92,10 +102,10 @@ def test_isolation_says_how_far_one_may_read(isolation, end):
 
 def test_aborted_transactions_are_for_read_committed_only():
     assert read_one(Replica(log=Log([(7, 0)]))).aborted_transactions is None
-    row = read_one(Replica(log=Log([(7, 0), (8, 3)])), isolation=Isolation.LAST_STABLE)
+    row = read_one(Replica(log=Log([(7, 0), (8, 3)])), isolation=FetchIsolation.LAST_STABLE)
     assert [(one.producer_id, one.first_offset) for one in row.aborted_transactions] == [(7, 0), (8, 3)]
-    assert read_one(Replica(), isolation=Isolation.LAST_STABLE).aborted_transactions == []
-    at_the_end = read_one(Replica(log=Log([(7, 0)])), wanted(offset=6), isolation=Isolation.LAST_STABLE)
+    assert read_one(Replica(), isolation=FetchIsolation.LAST_STABLE).aborted_transactions == []
+    at_the_end = read_one(Replica(log=Log([(7, 0)])), wanted(offset=6), isolation=FetchIsolation.LAST_STABLE)
     assert at_the_end.aborted_transactions == []
 
 
@@ -103,7 +113,7 @@ def test_aborted_transactions_are_for_read_committed_only():
 def test_no_room_and_too_little_are_two_ways_of_having_no_aborted_transactions(limit, aborted):
     """Null and an empty list, as brokers have it."""
     replicas = [Replica(0), Replica(1)]
-    rows, _ = read(replicas, [wanted(0), wanted(1)], isolation=Isolation.LAST_STABLE, max_bytes=limit)
+    rows, _ = read(replicas, [wanted(0), wanted(1)], isolation=FetchIsolation.LAST_STABLE, max_bytes=limit)
     assert [len(row.records) for row in rows] == [3 * SIZE, 0]
     assert rows[1].aborted_transactions == aborted
 
@@ -111,7 +121,7 @@ def test_no_room_and_too_little_are_two_ways_of_having_no_aborted_transactions(l
 def test_of_very_many_aborted_transactions_only_those_in_what_is_sent_are_told():
     """Else every answer from the front of a long log would carry all of them."""
     many = [(n, n // 100) for n in range(1000)]
-    row = read_one(Replica(log=Log(many)), wanted(max_bytes=SIZE + 30), isolation=Isolation.LAST_STABLE)
+    row = read_one(Replica(log=Log(many)), wanted(max_bytes=SIZE + 30), isolation=FetchIsolation.LAST_STABLE)
     told = [one.first_offset for one in row.aborted_transactions]
     assert (len(told), max(told)) == (400, 3), "the batch that is cut off counts, as its header is there"
 
@@ -125,7 +135,7 @@ def test_where_there_is_no_replica_the_image_says_why():
     rows, result = read([], [wanted(), wanted(topic="u")])
     codes = [row.error_code for row in rows]
     assert codes == [Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION]
-    assert result.is_final
+    assert result.must_respond
 
 
 @pytest.mark.parametrize(
@@ -146,7 +156,7 @@ def test_epochs_are_compared_before_roles(epoch, is_leader, leader_only, code):
     if code is None:
         check_epoch(replica, epoch, leader_only)
     else:
-        with pytest.raises(Unreadable) as raised:
+        with pytest.raises(PartitionReadError) as raised:
             check_epoch(replica, epoch, leader_only)
         assert raised.value.code == code
 
@@ -166,10 +176,10 @@ def test_epochs_are_compared_before_roles(epoch, is_leader, leader_only, code):
 def test_where_a_log_parted_from_what_the_reader_holds(epoch, offset, found):
     request = FetchPartition(fetch_offset=offset, last_fetched_epoch=epoch)
     if isinstance(found, Code):
-        with pytest.raises(Unreadable, match=found.name):
-            diverging(Replica(), request)
+        with pytest.raises(PartitionReadError, match=found.name):
+            diverging_epoch_of(Replica(), request)
     else:
-        parted = diverging(Replica(), request)
+        parted = diverging_epoch_of(Replica(), request)
         assert (parted and (parted.epoch, parted.end_offset)) == found
 
 
@@ -178,14 +188,14 @@ def test_the_limit_is_shared_in_order_and_the_first_batch_is_whole():
     rows, result = read(replicas, [wanted(number) for number in range(3)], max_bytes=SIZE + 10)
     assert [len(row.records) for row in rows] == [SIZE + 10, 0, 0]
     assert [one.log.reads[0][2:] for one in replicas] == [(SIZE + 10, True), (0, False), (0, False)]
-    assert (result.size, result.is_final) == (SIZE + 10, True)
+    assert (result.size, result.must_respond) == (SIZE + 10, True)
 
 
 def test_an_empty_partition_leaves_the_first_batch_to_the_next():
     replicas = [Replica(0, high_watermark=0), Replica(1)]
     rows, result = read(replicas, [wanted(0), wanted(1)], max_bytes=1)
     assert [len(row.records) for row in rows] == [0, SIZE]
-    assert not result.is_final
+    assert not result.must_respond
 
 
 @pytest.mark.parametrize("cut", [0, 5, 11, 12, 30])
@@ -200,7 +210,7 @@ def test_where_nothing_is_new_no_row_is_made():
     replica, known, stale = Replica(), wanted(offset=8), wanted(offset=8)
     known.high_watermark, known.log_start_offset = 8, 0
     stale.high_watermark, stale.log_start_offset = 7, 0
-    rows, result = read([replica], [known, stale], only_news=True)
+    rows, result = read([replica], [known, stale], only_changed=True)
     assert [row for _, row in result.rows] == [None, None]
     assert [(row.high_watermark, bytes(row.records)) for row in rows] == [(8, b"")]
     assert len(read([replica], [known, stale])[0]) == 2
@@ -233,6 +243,6 @@ def test_the_nearest_replica_is_in_sync_in_the_rack_and_has_the_offset(racks, en
 
 def test_failed_rows_differ_by_whether_the_partition_is_known():
     """As real brokers' do: see tests/golden."""
-    assert failed(1, 3, is_known=False).aborted_transactions == []
-    assert failed(1, 1).aborted_transactions is None
+    assert error_row(1, 3, is_known=False).aborted_transactions == []
+    assert error_row(1, 1).aborted_transactions is None
     assert reading.ABORTED_MAX > 10

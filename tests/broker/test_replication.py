@@ -192,8 +192,8 @@ def test_everybody_learns_of_a_high_watermark_that_one_who_knew_it_has_moved(new
     leader = cluster.leader(TP)
     leader.high_watermark = leader.log.high_watermark = 0
     leader.follower_ends[2] = leader.follower_ends[3] = -1
-    cluster.replication._pull(TP, 3)
-    cluster.replication._pull(TP, 2)
+    cluster.replication._fetch(TP, 3)
+    cluster.replication._fetch(TP, 2)
     cluster.advance(2.0)
     assert third.high_watermark == 1
 
@@ -227,5 +227,5 @@ def test_a_high_watermark_never_lies_behind_the_end_of_the_log(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     cluster.produce("t", [b"a", b"b", b"c"])
     partition = cluster.leader(TP)
-    partition.truncated(2)
+    partition.truncate_to(2)
     assert partition.log.end_offset == partition.high_watermark == partition.log.high_watermark == 0

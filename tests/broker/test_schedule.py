@@ -7,7 +7,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.schedule import DEAD_MAX, Schedule
+from thinconsumer.broker.schedule import CANCELLED_MAX, Schedule
 
 
 def test_timers_run_in_the_order_of_their_moments_and_then_of_asking():
@@ -101,7 +101,7 @@ def test_cancelled_timers_do_not_pile_up_until_their_moments():
     schedule.call_at(5, lambda: seen.append("kept"))
     for number in range(100_000):
         schedule.call_later(1e6 + number, lambda: seen.append("cancelled")).cancel()
-    assert len(schedule._heap) < 2 * DEAD_MAX
+    assert len(schedule._heap) < 2 * CANCELLED_MAX
     timers = [schedule.call_at(10 - number % 3, lambda: seen.append("late")) for number in range(1000)]
     for timer in timers[1:]:
         timer.cancel()

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.connection import UNREAD_MAX
+from thinconsumer.broker.connection import UNPROCESSED_MAX
 from thinconsumer.broker.faults import Disconnect, Pass
 from thinconsumer.broker.server import UNSENT_MAX, EmbeddedBroker
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
@@ -310,7 +310,7 @@ def test_a_client_that_takes_nothing_holds_up_only_itself(broker, connect):
     run_for(broker, 0.05)
     (channel,) = [one for one in broker._channels if one._unsent]
     assert UNSENT_MAX < channel._unsent < UNSENT_MAX + 1_100_000
-    assert channel.connection.unread <= UNREAD_MAX + 600_000
+    assert channel.connection.unprocessed <= UNPROCESSED_MAX + 600_000
     assert the_row(other.ask(fetch(offset=20), 12)).high_watermark == 20
 
     numbers = []
@@ -324,7 +324,7 @@ def test_a_client_that_sends_ahead_is_not_read_from(broker, connect):
     peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
     peer.send_what_fits(frame_of(produce(), 9) * 100_000, 0.3)
     assert peer.unsent, "the rest has to wait at the client"
-    assert sum(channel.connection.unread for channel in broker._channels) < UNREAD_MAX + 600_000
+    assert sum(channel.connection.unprocessed for channel in broker._channels) < UNPROCESSED_MAX + 600_000
     broker.produce("t", [b"a"])
     assert peer.frame()
     assert peer.frame(), "then it is read from again"
@@ -377,7 +377,7 @@ def test_a_client_that_is_gone_is_forgotten(broker, connect):
     run_for(broker, 0.05)
     assert broker._channels == set()
     assert not broker.cluster.nodes[1].connections
-    assert not broker.cluster.nodes[1].partitions[TopicPartition("t", 0)]._watchers
+    assert not broker.cluster.nodes[1].partitions[TopicPartition("t", 0)]._listeners
 
 
 def test_a_client_that_goes_with_answers_under_way_is_forgotten(broker, connect):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..wire import Message
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .node import BrokerNode
 
 
-class Call:
+class ApiCall:
     """A request that a node is working on.
 
     ``request`` is decoded, and read-only. ``client_host`` is what DescribeGroups shows. ``connection_id`` is unique in
@@ -24,20 +24,20 @@ class Call:
 
     __slots__ = (
         "_answered",
+        "_close_connection",
         "_done",
-        "_hang_up",
         "client_host",
         "client_id",
         "connection_id",
         "node",
-        "on_drop",
+        "on_cancel",
         "request",
         "version",
     )
 
     def __init__(
         self,
-        node: Node,
+        node: BrokerNode,
         request: Any,
         version: int,
         done: Callable[[Message | None], None],
@@ -45,7 +45,7 @@ class Call:
         client_id: str = "",
         client_host: str = "/127.0.0.1",
         connection_id: int = 0,
-        hang_up: Callable[[], None] | None = None,
+        close_connection: Callable[[], None] | None = None,
     ) -> None:
         self.node = node
         self.request = request
@@ -54,9 +54,9 @@ class Call:
         self.client_host = client_host
         self.connection_id = connection_id
         #: Set by whoever parks it and has something to clean up when the client goes before the answer.
-        self.on_drop: Callable[[], None] | None = None
+        self.on_cancel: Callable[[], None] | None = None
         self._done = done
-        self._hang_up = hang_up
+        self._close_connection = close_connection
         self._answered = False
 
     def __repr__(self) -> str:
@@ -71,23 +71,23 @@ class Call:
         """Answer. On a call that is not open any more it does nothing: nobody is left to hear it."""
         self._finish(message)
 
-    def no_reply(self) -> None:
+    def finish_without_reply(self) -> None:
         """Be done without an answer, which Produce with ``acks=0`` asks for."""
         self._finish(None)
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         """The connection is gone: whoever parked this need not answer any more."""
         if not self._answered:
             self._answered = True
-            if self.on_drop is not None:
-                self.on_drop()
+            if self.on_cancel is not None:
+                self.on_cancel()
 
-    def hang_up(self) -> None:
+    def close_connection(self) -> None:
         """Close the connection: the only way to say no to who wants no answer (Produce with ``acks=0``)."""
         if not self._answered:
             self._answered = True
-            if self._hang_up is not None:
-                self._hang_up()
+            if self._close_connection is not None:
+                self._close_connection()
 
     def _finish(self, message: Message | None) -> None:
         if not self._answered:
@@ -96,9 +96,9 @@ class Call:
 
 
 #: Returns the answer, or None when the call was parked or wants none (:meth:`Call.no_reply`).
-Handler = Callable[[Call], "Message | None"]
+Handler = Callable[[ApiCall], "Message | None"]
 #: Returns the answer that refuses a whole request with one error code, in the given version.
-Refuse = Callable[[Any, int, int], Message]
+ErrorResponse = Callable[[Any, int, int], Message]
 
 
 class Api(NamedTuple):
@@ -108,4 +108,4 @@ class Api(NamedTuple):
     lowest: int
     highest: int
     handle: Handler
-    refuse: Refuse
+    refuse: ErrorResponse

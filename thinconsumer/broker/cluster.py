@@ -15,27 +15,27 @@ from ..types import TopicPartition
 from .apis import APIS
 from .call import Api
 from .config import BrokerConfig, TopicConfig
-from .connection import ServerConnection, Transport
+from .connection import ClientTransport, ServerConnection
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller
 from .faults import Rule, Rules
 from .group.hashing import partition_for
 from .image import PartitionImage, TopicImage
 from .log.log import Log, LogStore
-from .node import Node
-from .partition import Partition
+from .node import BrokerNode
+from .partition import PartitionReplica
 from .replication import Replication
 from .schedule import Schedule, Timer
 
 RETENTION_CHECK_S = 300.0
 
 
-COORDINATORS_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+COORDINATOR_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 #: Producer ids are taken from what is kept in blocks, so that a cluster started again gives none of them twice.
 PRODUCER_ID_BLOCK = 1000
 
 
-class Stored(Protocol):
+class StoredMetadata(Protocol):
     """What a cluster that was started before had."""
 
     @property
@@ -46,10 +46,10 @@ class Stored(Protocol):
     def topics(self) -> Mapping[str, TopicImage]: ...
 
 
-class Storage(Protocol):
+class ClusterStorage(Protocol):
     """Where a cluster is kept beyond this process; ``directory.ClusterDirectory`` is one."""
 
-    def load(self) -> Stored:
+    def load(self) -> StoredMetadata:
         """Return what was there before."""
         ...
 
@@ -85,7 +85,7 @@ class Cluster:
         now: float = 0.0,
         wall_time: float = 0.0,
         cluster_id: str = "",
-        storage: Storage | None = None,
+        storage: ClusterStorage | None = None,
     ) -> None:
         self.random = random
         self.config = config or BrokerConfig()
@@ -98,27 +98,27 @@ class Cluster:
         self.rules = Rules()
         self.apis: Mapping[int, Api] = APIS
         self.bugs: list[str] = []  #: What handlers raised, which they never should; tests look here.
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        self._silences: dict[int, Timer] = {}  #: When the controller counts out those it does not hear.
+        self._broker_session_timers: dict[int, Timer] = {}  #: When the controller counts out those it does not hear.
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
         self._connection_ids = 0
         for index in range(nodes):
             host, port = hosts[index] if hosts else (f"kafka{index + 1}", 9092)
-            self.nodes[index + 1] = Node(self, index + 1, host, port, racks[index] if racks else None)
+            self.nodes[index + 1] = BrokerNode(self, index + 1, host, port, racks[index] if racks else None)
         for topic in stored.topics.values() if stored else ():
             self.controller.image.put_topic(topic)
         for node in self.nodes.values():
             node.start()
-            node.join()
-            self.controller.register(node.own_image)
+            node.load_metadata()
+            self.controller.register(node.broker_image)
         for name, partitions in (topics or {}).items():
             if name not in self.controller.image.topics:
                 self.controller.create_topic(name, partitions)
         for node in self.nodes.values():
-            node.take_all_news()  # a cluster that is there knows itself
-        self.schedule.call_later(RETENTION_CHECK_S, self._retain)
+            node.apply_all_deltas()  # a cluster that is there knows itself
+        self.schedule.call_later(RETENTION_CHECK_S, self._run_retention_periodically)
 
     def __repr__(self) -> str:
         return f"<Cluster of {list(self.nodes.values())}>"
@@ -133,7 +133,7 @@ class Cluster:
         """Return when :meth:`advance` is to be called even if nothing comes in."""
         return self.schedule.wake_at()
 
-    def connect(self, node_id: int, transport: Transport) -> ServerConnection:
+    def connect(self, node_id: int, transport: ClientTransport) -> ServerConnection:
         """A client has connected to a node, which has to be alive (it may be paused)."""
         self._connection_ids += 1
         return ServerConnection(self.nodes[node_id], transport, self._connection_ids)
@@ -190,7 +190,7 @@ class Cluster:
             raise ValueError(f"the leader of {topic}-{partition} refused the batch with error {code}")
         return offset
 
-    def leader(self, tp: TopicPartition, node_id: int | None = None) -> Partition:
+    def leader(self, tp: TopicPartition, node_id: int | None = None) -> PartitionReplica:
         """Return the replica that leads, by the controller's word; ``node_id``: that node's, if it thinks it leads.
 
         Raises:
@@ -211,11 +211,11 @@ class Cluster:
             return
         node.kill()
         if noticed_after_s is not None:
-            self._end_silence(node)
+            self._cancel_broker_session(node)
         if noticed_after_s is not None and noticed_after_s <= 0:
             self.controller.fence(node_id)
         elif not node.is_alive:  # who was told of its end may have started it again
-            self._listen(node, noticed_after_s)
+            self._update_broker_session(node, noticed_after_s)
 
     def start(self, node_id: int) -> None:
         """Start a killed node again, with the logs it had; it is of use as soon as the controller can be reached."""
@@ -223,36 +223,36 @@ class Cluster:
         if node.is_alive:
             return
         node.start()
-        self._back(node)
+        self._reconnect_broker(node)
 
     def pause(self, node_id: int) -> None:
         """As SIGSTOP; after the session timeout the controller counts the node out, until it is resumed."""
         node = self.nodes[node_id]
         if node.is_running:
             node.pause()
-            self._listen(node)
+            self._update_broker_session(node)
 
     def resume(self, node_id: int) -> None:
         """As SIGCONT."""
         node = self.nodes[node_id]
         if node.is_paused:
             node.resume()
-            self._back(node)
+            self._reconnect_broker(node)
 
     def cut(self, one: int, other: int = CONTROLLER) -> None:
         """Cut the network between two nodes, or between one and the controller, which then fences it."""
         self._cuts.add(frozenset((one, other)))
         for node_id in (one, other):
             if CONTROLLER in (one, other) and node_id != CONTROLLER and self.nodes[node_id].is_alive:
-                self._listen(self.nodes[node_id])
+                self._update_broker_session(self.nodes[node_id])
 
     def heal(self, but: Iterable[tuple[int, int]] = ()) -> None:
         """End all cuts, ``but`` those between these pairs of nodes."""
         self._cuts.intersection_update(map(frozenset, but))
         for node in self.nodes.values():
             if node.is_running:
-                node.take_news()
-                self._back(node)
+                node.apply_due_deltas()
+                self._reconnect_broker(node)
         self.replication.catch_up()
 
     def reachable(self, one: int, other: int) -> bool:
@@ -265,7 +265,7 @@ class Cluster:
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
         """Let another node coordinate a group (and those that share its partition). Raises: ControllerError."""
-        topic = self.controller.ensure_internal(OFFSETS_TOPIC)
+        topic = self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         return self.controller.move_leader(
             TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions))), to
         )
@@ -275,7 +275,7 @@ class Cluster:
         now_ms = self.schedule.wall_ms()
         for partition in self._replicas(tp):
             partition.log.compact(now_ms, partition.high_watermark)
-            partition.changed()
+            partition.notify_listeners()
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
         """Delete what lies before an offset. Raises: LookupError when nobody leads the partition."""
@@ -295,11 +295,11 @@ class Cluster:
         """Return an id that no producer has had."""
         if self._producer_ids >= self._producer_ids_end:
             self._producer_ids_end = self._producer_ids + PRODUCER_ID_BLOCK
-            self.keep()
+            self.save_metadata()
         self._producer_ids += 1
         return self._producer_ids - 1
 
-    def keep(self) -> None:
+    def save_metadata(self) -> None:
         """Let the storage, if there is one, know what has changed outside of the logs."""
         if self._storage is not None:
             topics = self.controller.image.topics.values()
@@ -322,52 +322,54 @@ class Cluster:
 
     # -- inside
 
-    def _replicas(self, tp: TopicPartition) -> list[Partition]:
+    def _replicas(self, tp: TopicPartition) -> list[PartitionReplica]:
         return [node.partitions[tp] for node in self.nodes.values() if tp in node.partitions]
 
-    def _listen(self, node: Node, session_s: float | None = None) -> None:
+    def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
         """Let the controller notice that it hears, or does not hear, a node: after a session it counts it out."""
         if node.is_running and self.reachable(node.node_id, CONTROLLER):
-            self._end_silence(node)
-        elif node.node_id not in self._silences:
+            self._cancel_broker_session(node)
+        elif node.node_id not in self._broker_session_timers:
             if session_s is None:
                 session_s = self.config.broker_session_timeout_ms / 1000
-            self._silences[node.node_id] = self.schedule.call_later(session_s, lambda: self._miss(node))
+            self._broker_session_timers[node.node_id] = self.schedule.call_later(
+                session_s, lambda: self._expire_broker_session(node)
+            )
 
-    def _end_silence(self, node: Node) -> None:
-        timer = self._silences.pop(node.node_id, None)
+    def _cancel_broker_session(self, node: BrokerNode) -> None:
+        timer = self._broker_session_timers.pop(node.node_id, None)
         if timer is not None:
             timer.cancel()
 
-    def _miss(self, node: Node) -> None:
-        del self._silences[node.node_id]
+    def _expire_broker_session(self, node: BrokerNode) -> None:
+        del self._broker_session_timers[node.node_id]
         self.controller.fence(node.node_id)
 
-    def _back(self, node: Node) -> None:
+    def _reconnect_broker(self, node: BrokerNode) -> None:
         """A node may be heard again: count it in if it was counted out, and let it know what it has to know first."""
-        self._listen(node)
+        self._update_broker_session(node)
         if not self.reachable(node.node_id, CONTROLLER):
             return
-        if not node.is_known:
+        if not node.has_metadata:
             self.controller.fence(node.node_id)  # a restart within the session timeout is one all the same
-            self._drop_strays(node.node_id)
-            node.join()
+            self._delete_stray_logs(node.node_id)
+            node.load_metadata()
         if node.is_running and node.node_id not in self.controller.image.brokers:
-            self.controller.register(node.own_image)
+            self.controller.register(node.broker_image)
         self.replication.catch_up([node.node_id])
 
-    def _drop_strays(self, node_id: int) -> None:
+    def _delete_stray_logs(self, node_id: int) -> None:
         """Delete logs of replicas that went while the node was away."""
         for where, (topic_id, _) in list(self._logs.items()):
             row = self.controller.image.partition(*where[1])
             if where[0] == node_id and (row is None or row.topic_id != topic_id or node_id not in row.replicas):
                 del self._logs[where]
 
-    def _retain(self) -> None:
-        self.schedule.call_later(RETENTION_CHECK_S, self._retain)
-        self.retain()
+    def _run_retention_periodically(self) -> None:
+        self.schedule.call_later(RETENTION_CHECK_S, self._run_retention_periodically)
+        self.run_retention()
 
-    def retain(self) -> None:
+    def run_retention(self) -> None:
         """Delete what is older or more than topics keep, and forget silent producers, as brokers do now and then.
 
         Coordinators' own logs are compacted when they have grown much: groups that commit all the time would fill the
@@ -378,11 +380,11 @@ class Cluster:
             for partition in list(node.partitions.values()):
                 start = partition.log.start_offset
                 partition.log.expire_producers(now_ms, self.config.producer_id_expiration_ms)
-                if node.is_running and partition.tp.topic in COORDINATORS_TOPICS and partition.log.has_grown:
+                if node.is_running and partition.tp.topic in COORDINATOR_TOPICS and partition.log.needs_compaction:
                     partition.log.compact(now_ms, partition.high_watermark)
-                    partition.changed()
+                    partition.notify_listeners()
                 if node.is_running and partition.is_leader:
                     partition.log.apply_retention(now_ms, partition.high_watermark)
                     if partition.log.start_offset != start:
-                        partition.changed()
-                        self.replication.appended(partition)
+                        partition.notify_listeners()
+                        self.replication.on_append(partition)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..errors import IllegalArgumentError
-from .settings import SETTINGS, words_of
+from .topic_configs import TOPIC_CONFIGS, parse_list
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,9 @@ _POSITIVE = frozenset(
 
 
 #: All topic configs with Kafka's defaults as strings, as DescribeConfigs shows them.
-TOPIC_DEFAULTS: Mapping[str, str] = {name: setting.default for name, setting in SETTINGS.items() if setting.is_shown}
+TOPIC_DEFAULTS: Mapping[str, str] = {
+    name: setting.default for name, setting in TOPIC_CONFIGS.items() if setting.is_public
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class TopicConfig:
             IllegalArgumentError: An unknown name, or a value that makes no sense; the words are for the client.
         """
         broker = broker or BrokerConfig()
-        unknown = set(configs) - set(SETTINGS)
+        unknown = set(configs) - set(TOPIC_CONFIGS)
         if unknown:
             raise IllegalArgumentError(f"Unknown topic config name: {min(unknown)}")
         own = {
@@ -140,7 +142,7 @@ class TopicConfig:
         said = {**TOPIC_DEFAULTS, **own, **configs}
         if "internal.segment.bytes" in configs:
             said["segment.bytes"] = configs["internal.segment.bytes"]  # for tests, as in Kafka: may be small
-        policies = set(words_of(said["cleanup.policy"]))  # none at all is legal since 4.1: such a log only grows
+        policies = set(parse_list(said["cleanup.policy"]))  # none at all is legal since 4.1: such a log only grows
         _check("cleanup.policy", said["cleanup.policy"], policies <= {"compact", "delete"})
         kind = said["message.timestamp.type"]
         _check("message.timestamp.type", kind, kind in ("CreateTime", "LogAppendTime"))
@@ -193,7 +195,3 @@ def _integer(name: str, text: str, lowest: int) -> int:
 def _check(name: str, value: str, good: bool) -> None:
     if not good:
         raise IllegalArgumentError(f"Invalid value {value} for configuration {name}")
-
-
-#: Names that a BrokerConfig can be given, for "did you mean".
-BROKER_CONFIG_NAMES = tuple(field.name for field in fields(BrokerConfig))

@@ -17,21 +17,21 @@ from ..wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsRespo
 from ..wire.error_codes import Code
 from ..wire.header import RequestHeader, decode_request_header, encode_response
 from ..wire.produce import ProduceRequest
-from .call import Api, Call
+from .call import Api, ApiCall
 from .faults import Action, Delay, Disconnect, Pass, Reply, Silence
 from .schedule import Timer
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .node import BrokerNode
 
 log = logging.getLogger(__name__)
 
 SIZE = 4  #: Bytes in front of each frame.
 #: What a client may send ahead of what is worked on, beyond a frame that is still incomplete.
-UNREAD_MAX = 256 * 1024
+UNPROCESSED_MAX = 256 * 1024
 
 
-class Transport(Protocol):
+class ClientTransport(Protocol):
     """The client's end, as a shell offers it."""
 
     @property
@@ -52,19 +52,19 @@ class Transport(Protocol):
 class ServerConnection:
     """See the module. The shell calls ``data_received`` and ``connection_lost``, after ``Cluster.advance``."""
 
-    def __init__(self, node: Node, transport: Transport, connection_id: int) -> None:
+    def __init__(self, node: BrokerNode, transport: ClientTransport, connection_id: int) -> None:
         self.node = node
         self.transport = transport
         self.connection_id = connection_id
         self.is_open = True
         #: Set by a shell whose client does not take its answers, and cleared before it calls :meth:`go_on`: else a few
         #: kilobytes of small Fetch requests would make gigabytes of answers wait here.
-        self.is_held = False
+        self.is_muted = False
         self._buffer = bytearray()
         self._start = 0  #: Of what is unread in the buffer.
-        self._busy = False
-        self._working = False
-        self._call: Call | None = None
+        self._has_call = False
+        self._is_processing = False
+        self._call: ApiCall | None = None
         self._timer: Timer | None = None
         node.connections.append(self)
 
@@ -72,14 +72,14 @@ class ServerConnection:
         return f"<ServerConnection {self.connection_id} to {self.node}>"
 
     @property
-    def unread(self) -> int:
+    def unprocessed(self) -> int:
         """Bytes that came in and were not worked on yet; a shell stops reading while there are many."""
         return len(self._buffer) - self._start
 
     @property
-    def wants_more(self) -> bool:
+    def wants_input(self) -> bool:
         """Whether a shell should read on: not while much has come in that has to wait."""
-        return self.unread < UNREAD_MAX or not (self._busy or self.is_held or not self.node.is_serving)
+        return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
     # -- inputs
 
@@ -87,7 +87,7 @@ class ServerConnection:
         """Bytes came from the client, cut anywhere."""
         if self.is_open:
             self._buffer += data
-            self.go_on()
+            self.process_frames()
 
     def connection_lost(self) -> None:
         """The client is gone."""
@@ -99,7 +99,7 @@ class ServerConnection:
         if self._timer is not None:
             self._timer.cancel()
         if self._call is not None:
-            self._call.drop()
+            self._call.cancel()
         self._buffer.clear()
 
     def close(self) -> None:
@@ -114,20 +114,20 @@ class ServerConnection:
             self.connection_lost()
             self.transport.reset()
 
-    def go_on(self) -> None:
+    def process_frames(self) -> None:
         """Work on what has come in, as far as this node is running and nothing is in work."""
-        if self._working:
+        if self._is_processing:
             return
-        self._working = True  # an answer given at once comes back here
+        self._is_processing = True  # an answer given at once comes back here
         try:
-            while self.is_open and not self._busy and not self.is_held and self.node.is_serving:
+            while self.is_open and not self._has_call and not self.is_muted and self.node.is_serving:
                 frame = self._next_frame()
                 if frame is None:
                     return
-                self._busy = True
-                self._take(frame)
+                self._has_call = True
+                self._process_frame(frame)
         finally:
-            self._working = False
+            self._is_processing = False
 
     # -- inside
 
@@ -137,7 +137,7 @@ class ServerConnection:
             return None
         size = int.from_bytes(buffer[start : start + SIZE], "big", signed=True)
         if not 0 < size <= self.node.config.socket_request_max_bytes:
-            self._complain(f"a frame of {size} bytes")
+            self._close_invalid(f"a frame of {size} bytes")
             return None
         stop = start + SIZE + size
         if len(buffer) < stop:
@@ -155,30 +155,30 @@ class ServerConnection:
             self._start = stop
         return frame
 
-    def _take(self, frame: bytes) -> None:
+    def _process_frame(self, frame: bytes) -> None:
         try:
             header = decode_request_header(frame)
             api = self.node.cluster.apis.get(header.api_key)
             if api is None:
                 raise KafkaProtocolError(f"API {header.api_key} is not spoken here")
             if not api.lowest <= header.api_version <= api.highest:
-                self._refuse_version(header, api)
+                self._reject_version(header, api)
                 return
             # What follows a request is ignored, as by real brokers: librdkafka 2.16 sends three bytes too many when it
             # asks for all topics in Metadata 13.
             request = api.request.decode(frame, header.api_version, header.body_offset, ignore_trailing=True)
         except KafkaProtocolError as error:
-            self._complain(str(error))
+            self._close_invalid(str(error))
             return
         self._call = call = self._new_call(header, request, lambda message: self._answer(header, message))
         action = self.node.cluster.rules.action_for(call)
         if isinstance(action, (Silence, Disconnect)) and action.after:
             # It takes effect as from this client; its answer goes nowhere, also if it comes much later.
-            self._work_on(self._new_call(header, request, lambda message: None), api)
-        self._carry_out(action, call, api)
+            self._handle(self._new_call(header, request, lambda message: None), api)
+        self._apply_action(action, call, api)
 
-    def _new_call(self, header: RequestHeader, request: Message, done: Callable[[Message | None], None]) -> Call:
-        return Call(
+    def _new_call(self, header: RequestHeader, request: Message, done: Callable[[Message | None], None]) -> ApiCall:
+        return ApiCall(
             self.node,
             request,
             header.api_version,
@@ -186,10 +186,10 @@ class ServerConnection:
             client_id=header.client_id or "",
             client_host=self.transport.client_host,
             connection_id=self.connection_id,
-            hang_up=self.close,
+            close_connection=self.close,
         )
 
-    def _refuse_version(self, header: RequestHeader, api: Api) -> None:
+    def _reject_version(self, header: RequestHeader, api: Api) -> None:
         if api.request is not ApiVersionsRequest:
             raise KafkaProtocolError(f"{api.request.__name__} version {header.api_version} is not spoken here")
         # Its sender cannot know better: version 0 of the answer, with the range that there is (KIP-511).
@@ -197,37 +197,37 @@ class ServerConnection:
         response = ApiVersionsResponse(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[own])
         self._answer(header._replace(api_version=0), response)
 
-    def _carry_out(self, action: Action, call: Call, api: Api) -> None:
+    def _apply_action(self, action: Action, call: ApiCall, api: Api) -> None:
         if isinstance(action, Pass):
-            self._work_on(call, api)
+            self._handle(call, api)
         elif isinstance(action, Reply):
-            self._tell(call, action.answer(call, api))
+            self._send_reply(call, action.answer(call, api))
         elif isinstance(action, Delay):
-            self._timer = self.node.call_later(action.seconds, lambda: self._work_on(call, api))
+            self._timer = self.node.call_later(action.seconds, lambda: self._handle(call, api))
         elif isinstance(action, Disconnect):
             self.abort() if action.reset else self.close()
 
-    def _work_on(self, call: Call, api: Api) -> None:
+    def _handle(self, call: ApiCall, api: Api) -> None:
         if not self.is_open:
             return
         if self.node.is_paused:  # by the rule that it met: it has to wait like all that comes
-            self._timer = self.node.call_later(0.0, lambda: self._work_on(call, api))
+            self._timer = self.node.call_later(0.0, lambda: self._handle(call, api))
             return
         try:
             answer = self.node.handle(call)
         except Exception as error:
             log.exception("%r", call)
             self.node.cluster.bugs.append(f"{call!r}: {error!r}")
-            self._tell(call, api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR)))
+            self._send_reply(call, api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR)))
         else:
             if answer is not None:
                 call.reply(answer)
 
     @staticmethod
-    def _tell(call: Call, answer: Message) -> None:
+    def _send_reply(call: ApiCall, answer: Message) -> None:
         """Give an answer that is not the handler's. Who wants none is told by hanging up, as Kafka does."""
         if isinstance(call.request, ProduceRequest) and call.request.acks == 0:
-            call.hang_up()
+            call.close_connection()
         else:
             call.reply(answer)
 
@@ -242,9 +242,9 @@ class ServerConnection:
                 self.close()
                 return
             self.transport.write(len(data).to_bytes(SIZE, "big") + data)
-        self._busy = False
-        self.go_on()
+        self._has_call = False
+        self.process_frames()
 
-    def _complain(self, why: str) -> None:
+    def _close_invalid(self, why: str) -> None:
         log.info("connection %d of %s closed: %s", self.connection_id, self.transport.client_host, why)
         self.close()

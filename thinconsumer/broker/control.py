@@ -25,10 +25,10 @@ from .image import TopicImage
 if TYPE_CHECKING:
     from .server import EmbeddedBroker
 
-__all__ = ["BrokerProcessError", "Dispatcher", "call_line", "is_older", "pack", "result_of", "unpack"]
+__all__ = ["BrokerProcessError", "Dispatcher", "answers_earlier_call", "call_line", "pack", "result_of", "unpack"]
 
 #: Methods of EmbeddedBroker that can be called from outside, as they are.
-PLAIN = frozenset(
+BROKER_METHODS = frozenset(
     {
         "create_topic", "delete_topic", "expand", "produce", "delete_records", "compact",
         "kill", "start", "pause", "resume", "move_leader", "move_coordinator", "cut", "heal",
@@ -89,17 +89,17 @@ def _record(value: Any, key: Any, headers: Any, *rest: Any) -> NewRecord:
     return NewRecord(value, key, [(name, data) for name, data in headers], *rest)
 
 
-def unpack(said: Any) -> Any:
+def unpack(message: Any) -> Any:
     """Return what :func:`pack` was given."""
-    if isinstance(said, list):
-        return [unpack(item) for item in said]
-    if not isinstance(said, dict):
-        return said
-    if len(said) == 1:
-        ((key, inside),) = said.items()
+    if isinstance(message, list):
+        return [unpack(item) for item in message]
+    if not isinstance(message, dict):
+        return message
+    if len(message) == 1:
+        ((key, inside),) = message.items()
         if key in _UNPACKED:
             return _UNPACKED[key](inside)
-    return {key: unpack(item) for key, item in said.items()}
+    return {key: unpack(item) for key, item in message.items()}
 
 
 # -- the owner's side
@@ -114,7 +114,7 @@ def call_line(number: int, name: str, args: tuple[Any, ...], kwargs: Mapping[str
     return _line({"id": number, "call": name, "args": pack(args), "kwargs": pack(kwargs)})
 
 
-def is_older(line: bytes, number: int) -> bool:
+def answers_earlier_call(line: bytes, number: int) -> bool:
     """Return whether this answers a call made before that one."""
     try:
         return bool(0 < json.loads(line)["id"] < number)
@@ -130,9 +130,9 @@ def result_of(line: bytes, number: int) -> Any:
         Exception: What the call raised there, of the same type.
     """
     try:
-        said = json.loads(line)
-        is_ours = said["id"] == number
-        found = _rebuilt(said["error"]) if "error" in said else unpack(said["result"])
+        message = json.loads(line)
+        is_ours = message["id"] == number
+        found = _error_from_json(message["error"]) if "error" in message else unpack(message["result"])
     except (ValueError, TypeError, KeyError, AttributeError):
         is_ours, found = False, None
     if not is_ours:
@@ -151,7 +151,7 @@ class Dispatcher:
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._broker = broker
         self._rules: dict[int, Rule] = {}
-        self._own: Mapping[str, Callable[..., Any]] = {
+        self._methods: Mapping[str, Callable[..., Any]] = {
             "on": self._on,
             "rule_hits": lambda number: self._rules[number].hits,
             "rule_remove": lambda number: broker.cluster.rules.remove(self._rules[number]),
@@ -163,18 +163,18 @@ class Dispatcher:
         """Return the line that answers this one. Whatever goes wrong is in it."""
         number = None
         try:
-            said = json.loads(line)
-            number, name = said["id"], said["call"]
-            args, kwargs = unpack(said["args"]), unpack(said["kwargs"])
+            message = json.loads(line)
+            number, name = message["id"], message["call"]
+            args, kwargs = unpack(message["args"]), unpack(message["kwargs"])
             result = self._method(name)(*args, **kwargs)
             return _line({"id": number, "result": pack(result)})
         except Exception as error:  # noqa: BLE001 - the owner is to know, and the broker is to go on
-            return _line({"id": number, "error": _told(error)})
+            return _line({"id": number, "error": _error_to_json(error)})
 
     def _method(self, name: str) -> Callable[..., Any]:
-        if name in self._own:
-            return self._own[name]
-        if name not in PLAIN:
+        if name in self._methods:
+            return self._methods[name]
+        if name not in BROKER_METHODS:
             raise IllegalArgumentError(f"a broker has no call {name!r}")
         method: Callable[..., Any] = getattr(self._broker, name)
         return method
@@ -198,9 +198,9 @@ class Dispatcher:
 _EXPECTED = (KafkaError, ControllerError, LookupError, ValueError, TypeError, OSError)
 
 
-def _told(error: Exception) -> dict[str, Any]:
+def _error_to_json(error: Exception) -> dict[str, Any]:
     kind = type(error)
-    if isinstance(error, _EXPECTED) and _kind(kind.__name__) is kind:
+    if isinstance(error, _EXPECTED) and _exception_class(kind.__name__) is kind:
         try:
             return {"type": kind.__name__, "args": pack(error.args), "state": pack(error.__dict__)}
         except IllegalArgumentError:
@@ -209,8 +209,8 @@ def _told(error: Exception) -> dict[str, Any]:
     return {"type": "BrokerProcessError", "args": [f"the broker failed at this: {error!r}"], "state": {"stderr": text}}
 
 
-def _rebuilt(told: Mapping[str, Any]) -> Exception:
-    kind = _kind(told["type"])
+def _error_from_json(told: Mapping[str, Any]) -> Exception:
+    kind = _exception_class(told["type"])
     if kind is None:
         return BrokerProcessError(f"the broker raised {told!r}, of a kind that is not known here")
     # Not by calling it: constructors want more than what ends up in args.
@@ -220,11 +220,11 @@ def _rebuilt(told: Mapping[str, Any]) -> Exception:
     return error
 
 
-def _kind(name: str) -> type[Exception] | None:
+def _exception_class(name: str) -> type[Exception] | None:
     own = {"ControllerError": ControllerError, "BrokerProcessError": BrokerProcessError}
     kind = own.get(name) or getattr(errors, name, None) or getattr(builtins, name, None)
     return kind if isinstance(kind, type) and issubclass(kind, Exception) else None
 
 
-def _line(said: Mapping[str, Any]) -> bytes:
-    return json.dumps(said, separators=(",", ":")).encode() + b"\n"
+def _line(message: Mapping[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"

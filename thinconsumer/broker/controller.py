@@ -15,28 +15,28 @@ from ..errors import IllegalArgumentError
 from ..types import TopicPartition
 from ..wire.error_codes import Code
 from .config import TopicConfig
-from .image import BrokerImage, Image, PartitionImage, TopicImage
+from .image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from .naming import OFFSETS_TOPIC as OFFSETS_TOPIC
 from .naming import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
-from .naming import why_illegal
+from .naming import topic_name_error
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-    from .partition import Partition
+    from .partition import PartitionReplica
 
 #: Stands for the controller where the network between nodes is cut.
 CONTROLLER = -1
 PARTITIONS_MAX = 10_000  #: In one topic; a request for more is refused before anything is built.
 
 
-class News(NamedTuple):
+class MetadataDelta(NamedTuple):
     """What changed: about which topic, if about one, and how an image comes to know."""
 
     topic: str | None
-    tell: Callable[[Image], object]
+    apply: Callable[[ClusterImage], object]
 
 
-class _Move(NamedTuple):
+class _Reassignment(NamedTuple):
     """A replica that is to lead once it is in sync, and the one that goes then, if one does."""
 
     to: int
@@ -56,11 +56,11 @@ class Controller:
     """See the module. ``image`` is the truth; nodes have their own copies of it."""
 
     def __init__(self, cluster: Cluster, cluster_id: str) -> None:
-        self.image = Image(cluster_id)
+        self.image = ClusterImage(cluster_id)
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
-        self._moves: dict[TopicPartition, _Move] = {}  #: Those on their way.
+        self._reassignments: dict[TopicPartition, _Reassignment] = {}  #: Those on their way.
 
     # -- topics
 
@@ -80,17 +80,19 @@ class Controller:
         Raises:
             ControllerError: It exists or cannot be called that, or counts, assignment or configs make no sense.
         """
-        self.check_name(name)
-        placed = self._placed(partitions, replication_factor, assignment)
+        self.validate_topic_name(name)
+        assignments = self._assign_replicas(partitions, replication_factor, assignment)
         try:
             TopicConfig.parse(configs or {}, self._cluster.config)
         except IllegalArgumentError as error:
             raise ControllerError(Code.INVALID_CONFIG, str(error)) from None
         topic_id = self._cluster.new_id()
-        rows = tuple(self._new_row(name, topic_id, number, replicas) for number, replicas in enumerate(placed))
+        rows = tuple(
+            self._new_partition(name, topic_id, number, replicas) for number, replicas in enumerate(assignments)
+        )
         topic = TopicImage(name, topic_id, rows, dict(configs or {}), internal)
         if not validate_only:
-            self.put(topic)
+            self.put_topic(topic)
         return topic
 
     def create_partitions(
@@ -120,11 +122,13 @@ class Controller:
                 "were specified.",
             )
         by_number = None if assignment is None else dict(enumerate(assignment))
-        placed = self._placed(count - have, len(topic.partitions[0].replicas), by_number)
-        rows = tuple(self._new_row(name, topic.topic_id, have + n, replicas) for n, replicas in enumerate(placed))
+        assignments = self._assign_replicas(count - have, len(topic.partitions[0].replicas), by_number)
+        rows = tuple(
+            self._new_partition(name, topic.topic_id, have + n, replicas) for n, replicas in enumerate(assignments)
+        )
         grown = topic._replace(partitions=topic.partitions + rows)
         if not validate_only:
-            self.put(grown)
+            self.put_topic(grown)
         return grown
 
     def delete_topic(self, name: str) -> None:
@@ -134,21 +138,21 @@ class Controller:
             ControllerError: No such topic.
         """
         for row in self._topic(name).partitions:
-            self._moves.pop(row.tp, None)
-        self.image.drop_topic(name)
-        self._cluster.keep()
-        self._publish(News(name, lambda image: image.drop_topic(name)))
+            self._reassignments.pop(row.tp, None)
+        self.image.remove_topic(name)
+        self._cluster.save_metadata()
+        self._publish(MetadataDelta(name, lambda image: image.remove_topic(name)))
 
-    def put(self, topic: TopicImage) -> None:
+    def put_topic(self, topic: TopicImage) -> None:
         """Make this the truth about a topic, and tell everybody."""
-        self._put_counted(_counted(topic, self.image.topics.get(topic.name)))
+        self._store_topic(_with_partition_epochs(topic, self.image.topics.get(topic.name)))
 
-    def _put_counted(self, topic: TopicImage) -> None:
+    def _store_topic(self, topic: TopicImage) -> None:
         self.image.put_topic(topic)
-        self._cluster.keep()
-        self._publish(News(topic.name, lambda image: image.put_topic(topic)))
+        self._cluster.save_metadata()
+        self._publish(MetadataDelta(topic.name, lambda image: image.put_topic(topic)))
 
-    def ensure_internal(self, name: str) -> TopicImage:
+    def ensure_internal_topic(self, name: str) -> TopicImage:
         """Return an internal topic, created now if it is missing."""
         topic = self.image.topics.get(name)
         if topic is not None:
@@ -167,19 +171,21 @@ class Controller:
     def register(self, broker: BrokerImage) -> None:
         """A broker is there (again): it counts from now on, and may lead what has no leader."""
         self.image.brokers[broker.node_id] = broker
-        self._publish(News(None, lambda image: image.brokers.__setitem__(broker.node_id, broker)))
-        self._change_where(lambda row, topic: self._elected(row, topic) if row.leader < 0 else row)
+        self._publish(MetadataDelta(None, lambda image: image.brokers.__setitem__(broker.node_id, broker)))
+        self._update_partitions(lambda row, topic: self._elect(row, topic) if row.leader < 0 else row)
 
     def fence(self, node_id: int) -> None:
         """A broker is gone, or was not heard for too long: it leads nothing and is in sync with nobody."""
         if self.image.brokers.pop(node_id, None) is None:
             return
-        self._publish(News(None, lambda image: image.brokers.pop(node_id, None)))
-        self._change_where(lambda row, _: row if node_id in self.image.brokers else self._without(row, node_id))
+        self._publish(MetadataDelta(None, lambda image: image.brokers.pop(node_id, None)))
+        self._update_partitions(
+            lambda row, _: row if node_id in self.image.brokers else self._without_broker(row, node_id)
+        )
 
     # -- leaders
 
-    def alter_isr(self, leader: Partition, isr: Sequence[int]) -> None:
+    def alter_isr(self, leader: PartitionReplica, isr: Sequence[int]) -> None:
         """A leader says who is in sync; ignored unless it leads, can be heard, and knows of all changes (KIP-497).
 
         It is told at once, not only by the news: whoever the controller may elect from now on has to count for it.
@@ -199,9 +205,9 @@ class Controller:
         kept = tuple(n for n in row.replicas if n in isr and n in self.image.brokers)
         if me in kept and kept != row.isr:
             told = row._replace(isr=kept, partition_epoch=row.partition_epoch + 1)
-            self._put_row(told)
+            self._store_partition(told)
             leader.isr_altered(told)
-            self._finish_move(leader.tp)
+            self._complete_reassignment(leader.tp)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
         """Elect another replica in sync, ``to`` if given; a node that has no replica gets one first.
@@ -219,17 +225,17 @@ class Controller:
             raise ControllerError(Code.PREFERRED_LEADER_NOT_AVAILABLE, f"no other broker can lead {tp}")
         if to not in row.isr and row.leader < 0:
             raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"nobody leads {tp}: {to} cannot catch up")
-        on_its_way = self._moves.get(tp)
+        on_its_way = self._reassignments.get(tp)
         if on_its_way is not None and on_its_way.to != to:
-            row = self._give_up_move(tp, row)
+            row = self._cancel_reassignment(tp, row)
         if to in row.isr:
             if to != row.leader:
-                self._put_row(row._replace(leader=to, leader_epoch=row.leader_epoch + 1))
+                self._store_partition(row._replace(leader=to, leader_epoch=row.leader_epoch + 1))
         elif to in row.replicas:
-            self._moves.setdefault(tp, _Move(to, None))
+            self._reassignments.setdefault(tp, _Reassignment(to, None))
         else:
-            self._moves[tp] = _Move(to, row.leader)
-            self._put_row(row._replace(replicas=(*row.replicas, to)))
+            self._reassignments[tp] = _Reassignment(to, row.leader)
+            self._store_partition(row._replace(replicas=(*row.replicas, to)))
         return self._row(tp).leader
 
     def elect_unclean(self, tp: TopicPartition, leader: int) -> None:
@@ -237,16 +243,16 @@ class Controller:
         row = self._row(tp)
         if leader not in row.replicas or leader not in self.image.brokers:
             raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"node {leader} has no replica of {tp}")
-        self._put_row(row._replace(leader=leader, leader_epoch=row.leader_epoch + 1, isr=(leader,)))
+        self._store_partition(row._replace(leader=leader, leader_epoch=row.leader_epoch + 1, isr=(leader,)))
 
     # -- inside
 
-    def _finish_move(self, tp: TopicPartition) -> None:
+    def _complete_reassignment(self, tp: TopicPartition) -> None:
         """Once the new replica is in sync, let it lead, and the one it replaces go.
 
         As Kafka does, only when all that stay are in sync: else fewer would have the data than before.
         """
-        move = self._moves.get(tp)
+        move = self._reassignments.get(tp)
         row = self.image.partition(*tp)
         if move is None or row is None or move.to not in row.isr:
             return
@@ -257,30 +263,30 @@ class Controller:
             isr = replicas
             if not set(replicas) <= set(row.isr):
                 return
-        del self._moves[tp]
+        del self._reassignments[tp]
         if row.leader != move.to or replicas != row.replicas:
             epoch = row.leader_epoch + 1
-            self._put_row(row._replace(replicas=replicas, isr=isr, leader=move.to, leader_epoch=epoch))
+            self._store_partition(row._replace(replicas=replicas, isr=isr, leader=move.to, leader_epoch=epoch))
 
-    def _give_up_move(self, tp: TopicPartition, row: PartitionImage) -> PartitionImage:
+    def _cancel_reassignment(self, tp: TopicPartition, row: PartitionImage) -> PartitionImage:
         """Let the replica go that was to be, if there is a new one: something else is wanted now."""
-        move = self._moves.pop(tp)
+        move = self._reassignments.pop(tp)
         if move.replaced is None or move.to not in row.replicas:
             return row
         isr = tuple(n for n in row.isr if n != move.to) or row.isr
         if move.to in (row.leader, *isr):
             return row
         replicas = tuple(n for n in row.replicas if n != move.to)
-        self._put_row(row._replace(replicas=replicas, isr=isr, leader_epoch=row.leader_epoch + 1))
+        self._store_partition(row._replace(replicas=replicas, isr=isr, leader_epoch=row.leader_epoch + 1))
         return self._row(tp)
 
-    def check_name(self, name: str) -> None:
+    def validate_topic_name(self, name: str) -> None:
         """Check that a topic may be called that, and that none is, or so much alike that they could not be told apart.
 
         Raises:
             ControllerError: It may not, or there is one.
         """
-        if (illegal := why_illegal(name)) is not None:
+        if (illegal := topic_name_error(name)) is not None:
             raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
             raise ControllerError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
@@ -292,7 +298,7 @@ class Controller:
                     Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
                 )
 
-    def _placed(
+    def _assign_replicas(
         self, partitions: int, replication_factor: int, assignment: Mapping[int, Sequence[int]] | None
     ) -> list[tuple[int, ...]]:
         if assignment is not None:
@@ -328,15 +334,15 @@ class Controller:
                 f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot "
                 f"be reached because only {len(nodes)} broker(s) are registered.",
             )
-        placed = []
+        assignments = []
         for _ in range(count):
             start = self._next_leader % len(alive)
             self._next_leader += 1
-            placed.append((*alive[start:], *alive[:start], *fenced)[:factor])
-        return placed
+            assignments.append((*alive[start:], *alive[:start], *fenced)[:factor])
+        return assignments
 
     def _checked_assignment(self, assignment: Mapping[int, Sequence[int]]) -> list[tuple[int, ...]]:
-        placed = []
+        assignments = []
         for number in range(len(assignment)):
             replicas = tuple(assignment.get(number, ()))
             sizes = {len(r) for r in assignment.values()}
@@ -355,10 +361,10 @@ class Controller:
                     f"All brokers specified in the manual partition assignment for partition {number} are fenced or in "
                     "controlled shutdown.",
                 )
-            placed.append(replicas)
-        return placed
+            assignments.append(replicas)
+        return assignments
 
-    def _new_row(self, name: str, topic_id: bytes, number: int, replicas: tuple[int, ...]) -> PartitionImage:
+    def _new_partition(self, name: str, topic_id: bytes, number: int, replicas: tuple[int, ...]) -> PartitionImage:
         alive = tuple(n for n in replicas if n in self.image.brokers)
         return PartitionImage(name, topic_id, number, alive[0], 0, replicas, alive)
 
@@ -374,31 +380,31 @@ class Controller:
             raise ControllerError(Code.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {tp}")
         return row
 
-    def _put_row(self, row: PartitionImage) -> None:
+    def _store_partition(self, row: PartitionImage) -> None:
         topic = self.image.topics[row.topic]
         rows = list(topic.partitions)
         rows[row.partition] = row._replace(partition_epoch=rows[row.partition].partition_epoch + 1)
-        self._put_counted(topic._replace(partitions=tuple(rows)))
+        self._store_topic(topic._replace(partitions=tuple(rows)))
 
-    def _change_where(self, change: Callable[[PartitionImage, TopicImage], PartitionImage]) -> None:
+    def _update_partitions(self, change: Callable[[PartitionImage, TopicImage], PartitionImage]) -> None:
         for name in list(self.image.topics):
             topic = self.image.topics.get(name)
             if topic is None:
                 continue  # deleted by somebody who heard of the one before
             rows = tuple(change(row, topic) for row in topic.partitions)
             if rows != topic.partitions:
-                self.put(topic._replace(partitions=rows))
+                self.put_topic(topic._replace(partitions=rows))
 
-    def _without(self, row: PartitionImage, node_id: int) -> PartitionImage:
+    def _without_broker(self, row: PartitionImage, node_id: int) -> PartitionImage:
         if node_id not in row.replicas:
             return row
         # The last one in sync stays so, to be the one that may lead without loss when it comes back.
         isr = tuple(n for n in row.isr if n != node_id) or row.isr
         if row.leader != node_id:
             return row._replace(isr=isr)
-        return self._elected(row._replace(isr=isr), self.image.topics[row.topic])
+        return self._elect(row._replace(isr=isr), self.image.topics[row.topic])
 
-    def _elected(self, row: PartitionImage, topic: TopicImage) -> PartitionImage:
+    def _elect(self, row: PartitionImage, topic: TopicImage) -> PartitionImage:
         alive = self.image.brokers
         clean = next((n for n in row.replicas if n in row.isr and n in alive), None)
         if clean is not None:
@@ -408,22 +414,22 @@ class Controller:
             return row._replace(leader=unclean, leader_epoch=row.leader_epoch + 1, isr=(unclean,))
         return row if row.leader < 0 else row._replace(leader=-1, leader_epoch=row.leader_epoch + 1)
 
-    def _publish(self, news: News) -> None:
+    def _publish(self, delta: MetadataDelta) -> None:
         """Tell every node. What a node does about it may be news again: that comes behind this, for everybody."""
         nodes = list(self._cluster.nodes.values())
         for node in nodes:
-            node.tell(news)
+            node.enqueue_delta(delta)
         if self._publishing:
             return
         self._publishing = True
         try:
-            while sum(node.take_news() for node in nodes):
+            while sum(node.apply_due_deltas() for node in nodes):
                 pass
         finally:
             self._publishing = False
 
 
-def _counted(topic: TopicImage, old: TopicImage | None) -> TopicImage:
+def _with_partition_epochs(topic: TopicImage, old: TopicImage | None) -> TopicImage:
     """Return the topic with the changes of its partitions counted."""
     if old is None or old.topic_id != topic.topic_id:
         return topic

@@ -39,7 +39,7 @@ META_VERSION = 1
 #: Descriptors kept open; a process may often have only 256 on macOS, and sockets need some too.
 OPEN_FILES_MAX = 64
 #: After so many writes that worked, one that does not is news again.
-TROUBLE_OVER = 1000
+WRITES_BEFORE_NEXT_WARNING = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class StoredCluster:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
 
 
-class DirectoryStore:
+class NodeDirectory:
     """Keeps a cluster in a folder, which is made if need be, and which no other store may use meanwhile.
 
     Raises:
@@ -64,11 +64,11 @@ class DirectoryStore:
         self._lock: FileIO | None = _lock(self.path / LOCK_NAME)
         self._files: OrderedDict[PartitionFile, FileIO] = OrderedDict()
         self._logs: dict[TopicPartition, PartitionFile] = {}
-        self._begun: set[TopicPartition] = set()  #: Logs that were begun anew since topics were saved.
+        self._recreated: set[TopicPartition] = set()  #: Logs that were begun anew since topics were saved.
         self._starts: dict[str, int] = {}
         self._cluster = StoredCluster()
-        self._is_meta_stale = False  #: It could not be written.
-        self._calm = TROUBLE_OVER  #: Writes that have worked since one did not.
+        self._has_unwritten_meta = False  #: It could not be written.
+        self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING  #: Writes that have worked since one did not.
         try:
             self._read_meta()
         except BaseException:
@@ -93,9 +93,9 @@ class DirectoryStore:
             kept = len(successor.partitions) if successor else 0
             is_other = successor is not None and successor.topic_id != topic.topic_id
             for row in topic.partitions:
-                if row.partition >= kept or (is_other and row.tp not in self._begun):
+                if row.partition >= kept or (is_other and row.tp not in self._recreated):
                     self._delete_log(row.tp)
-        self._begun.clear()
+        self._recreated.clear()
         self._cluster = StoredCluster(cluster_id, next_producer_id, new)
         self._write_meta()
 
@@ -111,16 +111,16 @@ class DirectoryStore:
         is_other = topic_id is not None and known is not None and known.topic_id != topic_id
         if before is not None:
             before.retire()
-        store = self._logs[tp] = PartitionFile(self, self.path / _folder_of(tp), str(_folder_of(tp)))
+        store = self._logs[tp] = PartitionFile(self, self.path / _partition_folder(tp), str(_partition_folder(tp)))
         if before is not None or is_other:
             store.truncate(0)
             store.start_at(0)
-            self._begun.add(tp)
+            self._recreated.add(tp)
         return store
 
     def close(self) -> None:
         """Close all files and give the folder free. Again: nothing."""
-        if self._is_meta_stale and self._lock is not None:
+        if self._has_unwritten_meta and self._lock is not None:
             self._write_meta()
         for store in self._logs.values():
             store.retire()
@@ -131,7 +131,7 @@ class DirectoryStore:
 
     # -- for partitions' files
 
-    def opened(self, store: PartitionFile) -> FileIO:
+    def open_file(self, store: PartitionFile) -> FileIO:
         """Return a partition's file, open for appending; another one is closed if there are too many."""
         file = self._files.get(store)
         if file is None:
@@ -144,32 +144,32 @@ class DirectoryStore:
             self._files.move_to_end(store)
         return file
 
-    def let_go(self, store: PartitionFile) -> None:
+    def close_file(self, store: PartitionFile) -> None:
         """Close a partition's file if it is open."""
         file = self._files.pop(store, None)
         if file is not None:
             file.close()
 
-    def start_of(self, name: str) -> int:
+    def log_start(self, name: str) -> int:
         """Return where a partition's log begins."""
         return self._starts.get(name, 0)
 
-    def note_start(self, name: str, offset: int) -> None:
+    def set_log_start(self, name: str, offset: int) -> None:
         """Remember where a partition's log begins."""
         if self._starts.get(name, 0) != offset:
             self._starts[name] = offset
             self._write_meta()
 
-    def could_not_write(self, what: Path, error: OSError) -> None:
+    def report_write_failure(self, what: Path, error: OSError) -> None:
         """Say so, once: whoever writes to a full disk tries again and again."""
-        if self._calm >= TROUBLE_OVER:
+        if self._writes_since_failure >= WRITES_BEFORE_NEXT_WARNING:
             log.warning("cannot write %s: %s", what, error.strerror or error)
-        self._calm = 0
+        self._writes_since_failure = 0
 
-    def could_write(self) -> None:
+    def report_write_success(self) -> None:
         """There is room, now if not before."""
-        self._calm += 1
-        if self._is_meta_stale:
+        self._writes_since_failure += 1
+        if self._has_unwritten_meta:
             self._write_meta()
 
     # -- inside
@@ -182,7 +182,7 @@ class DirectoryStore:
         store = self._logs.pop(tp, None)
         if store is not None:
             store.retire()
-        folder = self.path / _folder_of(tp)
+        folder = self.path / _partition_folder(tp)
         (folder / LOG_NAME).unlink(missing_ok=True)
         self._starts.pop(folder.name, None)
         try:
@@ -207,10 +207,10 @@ class DirectoryStore:
             fresh.write_text(json.dumps(meta, indent=1), encoding="utf-8")
             os.replace(fresh, path)
         except OSError as error:
-            self._is_meta_stale = True
-            self.could_not_write(path, error)
+            self._has_unwritten_meta = True
+            self.report_write_failure(path, error)
         else:
-            self._is_meta_stale = False
+            self._has_unwritten_meta = False
 
     def _read_meta(self) -> None:
         path = self.path / META_NAME
@@ -241,10 +241,10 @@ class ClusterDirectory:
     """
 
     def __init__(self, path: str | os.PathLike[str], nodes: int) -> None:
-        self._stores: dict[int, DirectoryStore] = {}
+        self._stores: dict[int, NodeDirectory] = {}
         try:
             for node_id in range(1, nodes + 1):
-                self._stores[node_id] = DirectoryStore(Path(path) / f"node-{node_id}")
+                self._stores[node_id] = NodeDirectory(Path(path) / f"node-{node_id}")
             for topic in self.load().topics.values():
                 most = max(replica for row in topic.partitions for replica in row.replicas)
                 if most > nodes:
@@ -276,7 +276,7 @@ class ClusterDirectory:
 class PartitionFile:
     """A :class:`~.log.stored.LogStore`: one file, which only grows but when the log is cut."""
 
-    def __init__(self, owner: DirectoryStore, folder: Path, name: str) -> None:
+    def __init__(self, owner: NodeDirectory, folder: Path, name: str) -> None:
         self.path = folder / LOG_NAME
         self._owner = owner
         self._name = name
@@ -286,9 +286,9 @@ class PartitionFile:
     def load(self) -> LoadedLog:
         """Return whole batches; what follows the last good one is cut off, as Kafka does when it recovers a log."""
         if not self._size:
-            return LoadedLog(self._owner.start_of(self._name))
+            return LoadedLog(self._owner.log_start(self._name))
         data = self.path.read_bytes()
-        good, problem = good_bytes(data)
+        good, problem = valid_prefix(data)
         if problem:
             log.warning(
                 "%s: %s after %d bytes; the %d bytes from there on are dropped",
@@ -296,7 +296,7 @@ class PartitionFile:
             )  # fmt: skip
             self.truncate(good)
             data = data[:good]
-        return LoadedLog(self._owner.start_of(self._name), data)
+        return LoadedLog(self._owner.log_start(self._name), data)
 
     def append(self, data: bytes) -> None:
         """Write a batch. Raises: OSError; then nothing of it is kept."""
@@ -304,23 +304,23 @@ class PartitionFile:
             return  # the log of a topic that is deleted, or of a store that is closed
         view = memoryview(data)
         try:
-            file = self._owner.opened(self)
+            file = self._owner.open_file(self)
             while view:
                 view = view[file.write(view) or 0 :]
         except OSError as error:
             if self.path.exists():
                 # A part of it may be there. What is written next would follow that, and all of it be lost on loading.
                 os.truncate(self.path, self._size)
-            self._owner.could_not_write(self.path, error)
+            self._owner.report_write_failure(self.path, error)
             raise
         self._size += len(data)
-        self._owner.could_write()
+        self._owner.report_write_success()
 
     def truncate(self, size: int) -> None:
         """Keep so many bytes."""
         if self._is_retired:
             return
-        self._owner.let_go(self)
+        self._owner.close_file(self)
         if self._size:  # else there may be no file
             os.truncate(self.path, size)
         self._size = size
@@ -329,7 +329,7 @@ class PartitionFile:
         """Replace the file, as a whole or not at all. Raises: OSError; then it is as it was."""
         if self._is_retired:
             return
-        self._owner.let_go(self)
+        self._owner.close_file(self)
         fresh = self.path.with_suffix(".tmp")
         try:
             self.path.parent.mkdir(exist_ok=True)
@@ -338,7 +338,7 @@ class PartitionFile:
             size = fresh.stat().st_size
             os.replace(fresh, self.path)
         except OSError as error:
-            self._owner.could_not_write(fresh, error)
+            self._owner.report_write_failure(fresh, error)
             with suppress(OSError):
                 fresh.unlink()  # half of it is room that others need
             raise
@@ -347,15 +347,15 @@ class PartitionFile:
     def start_at(self, offset: int) -> None:
         """Remember where the log begins."""
         if not self._is_retired:
-            self._owner.note_start(self._name, offset)
+            self._owner.set_log_start(self._name, offset)
 
     def retire(self) -> None:
         """Write no more."""
         self._is_retired = True
-        self._owner.let_go(self)
+        self._owner.close_file(self)
 
 
-def good_bytes(data: bytes) -> tuple[int, str]:
+def valid_prefix(data: bytes) -> tuple[int, str]:
     """Return how many bytes from the front are whole, intact batches in ascending order, and what is wrong then."""
     view = memoryview(data)
     pos, next_offset = 0, 0
@@ -376,7 +376,7 @@ def good_bytes(data: bytes) -> tuple[int, str]:
     return pos, ""
 
 
-def _folder_of(tp: TopicPartition) -> Path:
+def _partition_folder(tp: TopicPartition) -> Path:
     folder = Path(f"{tp.topic}-{tp.partition}")
     if not tp.topic or len(folder.parts) != 1 or "\0" in tp.topic or "\\" in tp.topic or ":" in tp.topic:
         raise IllegalArgumentError(f"a topic cannot be called {tp.topic!r}, least of all in a folder")
@@ -408,7 +408,7 @@ def _topic_from_json(row: Mapping[str, Any]) -> TopicImage:
         for number, one in enumerate(row["partitions"])
     ]  # fmt: skip
     for partition in partitions:
-        _folder_of(partition.tp)
+        _partition_folder(partition.tp)
     configs = {str(key): str(value) for key, value in row["configs"].items()}
     return TopicImage(name, topic_id, tuple(partitions), configs, bool(row["internal"]))
 

@@ -18,7 +18,7 @@ from ..wire.apis import REQUESTS
 from ..wire.error_codes import Code
 
 if TYPE_CHECKING:
-    from .call import Api, Call
+    from .call import Api, ApiCall
 
 
 class Action:
@@ -37,12 +37,12 @@ class Reply(Action):
     """An answer of your own, and the request is not worked on.
 
     ``with_`` is an error code (:class:`~thinconsumer.wire.error_codes.Code`), which refuses the whole request; a
-    message; or a function of the :class:`~.call.Call` that returns one.
+    message; or a function of the :class:`~.call.ApiCall` that returns one.
     """
 
-    with_: int | Message | Callable[[Call], Message]
+    with_: int | Message | Callable[[ApiCall], Message]
 
-    def answer(self, call: Call, api: Api) -> Message:
+    def answer(self, call: ApiCall, api: Api) -> Message:
         """Return the message to send."""
         if isinstance(self.with_, int):
             return api.refuse(call.request, call.version, int(self.with_))
@@ -78,9 +78,9 @@ _ACTIONS: Mapping[str, type[Action]] = {kind.__name__: kind for kind in (Pass, R
 PASS = Pass()
 
 #: A rule's action: what to do, or who decides; None leaves the request to the rules after it.
-Decide = Callable[["Call"], "Action | None"]
+Decide = Callable[["ApiCall"], "Action | None"]
 #: Names of request fields with the values they must have, or a function of the call.
-Where = Mapping[str, Any] | Callable[["Call"], bool]
+Where = Mapping[str, Any] | Callable[["ApiCall"], bool]
 
 #: Kafka's names of the APIs: "Fetch", "OffsetCommit", ...
 APIS_BY_NAME: Mapping[str, int] = {cls.__name__.removesuffix("Request"): key for key, cls in REQUESTS.items()}
@@ -133,7 +133,7 @@ class Rule:
         """Whether it has applied as often as it may."""
         return self.times is not None and self.hits >= self.times
 
-    def action_for(self, call: Call) -> Action | None:
+    def action_for(self, call: ApiCall) -> Action | None:
         """Return what this rule does with a call, and count it; None when it does not apply."""
         if self.is_spent or self.api_key not in (None, call.request.API_KEY):
             return None
@@ -188,7 +188,7 @@ class Rule:
         return ("node", self.node), ("times", self.times), ("where", self.where)
 
     @staticmethod
-    def _holds(where: Where, call: Call) -> bool:
+    def _holds(where: Where, call: ApiCall) -> bool:
         if callable(where):
             return where(call)
         return any(all(seen.get(name, _MISSING) == value for name, value in where.items()) for seen in _views(call))
@@ -232,7 +232,7 @@ class Rules:
         """Take all rules away."""
         self._rules.clear()
 
-    def action_for(self, call: Call) -> Action:
+    def action_for(self, call: ApiCall) -> Action:
         """Return what is to happen to a call. Rules that are spent leave."""
         if not self._rules:
             return PASS
@@ -262,7 +262,7 @@ def _api_key(api: type[Message] | str | None) -> int | None:
     return api.API_KEY
 
 
-def _views(call: Call) -> Iterator[Mapping[str, Any]]:
+def _views(call: ApiCall) -> Iterator[Mapping[str, Any]]:
     """Yield every struct of a request as a mapping that holds the fields of those around it as well."""
     names = call.node.image.names_by_id
     todo: list[tuple[Any, Mapping[str, Any]]] = [(call.request, {})]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from ..wire import Message
 from ..wire.error_codes import Code
-from .call import Call, Handler, Refuse
+from .call import ApiCall, ErrorResponse, Handler
 from .controller import CONTROLLER
 
 REQUEST_TIMEOUT_S = 30.0  #: A broker's request.timeout.ms.
 RETRY_S = 0.1
 
 
-def to_controller(handle: Handler, refuse: Refuse) -> Handler:
+def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
     """Return a handler that calls ``handle`` once the controller can be reached."""
 
-    def forward(call: Call) -> Message | None:
+    def forward(call: ApiCall) -> Message | None:
         if _reachable(call):
             return handle(call)
         give_up = call.node.schedule.now + REQUEST_TIMEOUT_S
@@ -41,5 +41,5 @@ def to_controller(handle: Handler, refuse: Refuse) -> Handler:
     return forward
 
 
-def _reachable(call: Call) -> bool:
+def _reachable(call: ApiCall) -> bool:
     return call.node.cluster.reachable(call.node.node_id, CONTROLLER)

@@ -54,7 +54,7 @@ class TopicImage(NamedTuple):
 
 
 @dataclass(slots=True)
-class Image:
+class ClusterImage:
     """The cluster as one node knows it. Only news from the controller changes it."""
 
     cluster_id: str
@@ -83,7 +83,7 @@ class Image:
         self.topics[topic.name] = topic
         self.names_by_id[topic.topic_id] = topic.name
 
-    def drop_topic(self, name: str) -> None:
+    def remove_topic(self, name: str) -> None:
         """Learn that a topic is no more."""
         topic = self.topics.pop(name, None)
         if topic is not None:

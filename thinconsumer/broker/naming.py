@@ -19,7 +19,7 @@ def is_internal(name: str | None) -> bool:
     return name in _INTERNAL
 
 
-def why_illegal(name: str) -> str | None:
+def topic_name_error(name: str) -> str | None:
     """Return what is wrong with a topic's name, in words for the client; None when nothing is."""
     reason = None
     if not name:

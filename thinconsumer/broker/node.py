@@ -9,21 +9,22 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..timers import Random
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import Code
-from .call import Call
+from .call import ApiCall
 from .config import BrokerConfig, TopicConfig
-from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, News
+from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError, MetadataDelta
+from .fetch_sessions import FetchSessionCache
 from .group.coordinator import GroupCoordinator
 from .group.hashing import partition_for
-from .image import BrokerImage, Image, TopicImage
-from .partition import Partition
+from .image import BrokerImage, ClusterImage, TopicImage
+from .partition import PartitionReplica
 from .schedule import Schedule, Timer
-from .sessions import FetchSessions
 from .txn.coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ GROUP, TRANSACTION = 0, 1
 MARKER_TIMEOUT_S = 30.0
 
 
-class Node:
+class BrokerNode:
     """A broker. ``is_running`` is false while it is down or paused."""
 
     def __init__(self, cluster: Cluster, node_id: int, host: str, port: int, rack: str | None) -> None:
@@ -48,13 +49,13 @@ class Node:
         self.rack = rack
         self.is_alive = False
         self.is_paused = False
-        self.is_known = False  #: Whether the controller has told it, in this life, what there is.
+        self.has_metadata = False  #: Whether the controller has told it, in this life, what there is.
         self.connections: list[ServerConnection] = []
-        self._life = 0  #: Counts starts: what an earlier life has set in motion does not reach a later one.
-        self._held: list[Callable[[], None]] = []
-        self._news: deque[tuple[float, News]] = deque()  #: When each arrives, and what it says.
-        self._news_at = 0.0
-        self._learning_life = 0  #: The life that is learning just now, if any.
+        self._incarnation = 0  #: Counts starts: what an earlier life has set in motion does not reach a later one.
+        self._deferred: list[Callable[[], None]] = []
+        self._pending_deltas: deque[tuple[float, MetadataDelta]] = deque()  #: When each arrives, and what it says.
+        self._last_delta_at = 0.0
+        self._applying_incarnation = 0  #: The life that is learning just now, if any.
         self._reset()
 
     def __repr__(self) -> str:
@@ -62,11 +63,11 @@ class Node:
         return f"<Node {self.node_id} {self.host}:{self.port} {state}>"
 
     def _reset(self) -> None:
-        self.image = Image(self.cluster.cluster_id)
-        self.partitions: dict[TopicPartition, Partition] = {}
-        self.groups = GroupCoordinator(self)
-        self.transactions = TransactionCoordinator(self)
-        self.sessions = FetchSessions(self)
+        self.image = ClusterImage(self.cluster.cluster_id)
+        self.partitions: dict[TopicPartition, PartitionReplica] = {}
+        self.group_coordinator = GroupCoordinator(self)
+        self.transaction_coordinator = TransactionCoordinator(self)
+        self.fetch_sessions = FetchSessionCache(self)
 
     # -- what the whole cluster shares
 
@@ -93,10 +94,10 @@ class Node:
     @property
     def is_serving(self) -> bool:
         """Whether it works on requests: not before it knows what there is."""
-        return self.is_known and self.is_running
+        return self.has_metadata and self.is_running
 
     @property
-    def own_image(self) -> BrokerImage:
+    def broker_image(self) -> BrokerImage:
         """What the others are told of it."""
         return BrokerImage(self.node_id, self.host, self.port, self.rack)
 
@@ -106,16 +107,16 @@ class Node:
             dead = Timer(self.schedule.now, callback)
             dead.cancel()
             return dead
-        life = self._life
+        incarnation = self._incarnation
         timer: Timer
 
         def fire() -> None:
-            if self._life != life:
+            if self._incarnation != incarnation:
                 return
             if self.is_paused:
                 # It may still be cancelled, by what happens first after the pause.
                 timer.rearm(fire)
-                self._held.append(timer.fire)
+                self._deferred.append(timer.fire)
             else:
                 callback()
 
@@ -126,36 +127,37 @@ class Node:
 
     def start(self) -> None:
         """Come up; nothing is known until the controller can be heard: see :meth:`join`."""
-        self._begin(is_alive=True)
+        self._begin_incarnation(is_alive=True)
         self._reset()
 
-    def join(self) -> None:
+    def load_metadata(self) -> None:
         """Learn what there is, before being counted. News that come meanwhile come behind it."""
-        self.is_known = True
+        self.has_metadata = True
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
         now = self.schedule.now
         for topic in truth.topics.values():
-            self._news.append((now, News(topic.name, lambda image, topic=topic: image.put_topic(topic))))  # type: ignore[misc]
-        self.take_news()
+            delta = MetadataDelta(topic.name, partial(ClusterImage.put_topic, topic=topic))
+            self._pending_deltas.append((now, delta))
+        self.apply_due_deltas()
         for connection in list(self.connections):
-            connection.go_on()
+            connection.process_frames()
 
-    def _begin(self, *, is_alive: bool) -> None:
-        self._life += 1
-        self.is_alive, self.is_paused, self.is_known = is_alive, False, False
-        self._held.clear()
-        self._news.clear()
+    def _begin_incarnation(self, *, is_alive: bool) -> None:
+        self._incarnation += 1
+        self.is_alive, self.is_paused, self.has_metadata = is_alive, False, False
+        self._deferred.clear()
+        self._pending_deltas.clear()
 
     def kill(self) -> None:
         """Stop at once, as ``kill -9`` does: connections break, nothing is said, nothing is finished."""
-        self._begin(is_alive=False)
-        life, partitions = self._life, list(self.partitions.values())
+        self._begin_incarnation(is_alive=False)
+        incarnation, partitions = self._incarnation, list(self.partitions.values())
         for connection in list(self.connections):
             connection.abort()
         for partition in partitions:
-            partition.retire()
-        if self._life == life:  # who has been told of the end may have started it again
+            partition.stop()
+        if self._incarnation == incarnation:  # who has been told of the end may have started it again
             self._reset()
 
     def pause(self) -> None:
@@ -167,72 +169,78 @@ class Node:
         if not self.is_paused:
             return
         self.is_paused = False
-        held, self._held = self._held, []
-        for callback in held:
+        deferred, self._deferred = self._deferred, []
+        for callback in deferred:
             callback()
         for connection in list(self.connections):
-            connection.go_on()
-        self.take_news()
+            connection.process_frames()
+        self.apply_due_deltas()
 
     # -- news
 
-    def tell(self, news: News) -> None:
+    def enqueue_delta(self, delta: MetadataDelta) -> None:
         """The controller has news; they arrive in order, after the lag that is drawn for them."""
-        if not self.is_known:
+        if not self.has_metadata:
             return
-        self._news_at = max(self._news_at, self.schedule.now + self.config.metadata_lag_s * self.random.random())
-        self._news.append((self._news_at, news))
-        if self._news_at > self.schedule.now:
-            self.schedule.call_at(self._news_at, self.take_news)
+        self._last_delta_at = max(
+            self._last_delta_at, self.schedule.now + self.config.metadata_lag_s * self.random.random()
+        )
+        self._pending_deltas.append((self._last_delta_at, delta))
+        if self._last_delta_at > self.schedule.now:
+            self.schedule.call_at(self._last_delta_at, self.apply_due_deltas)
 
-    def take_news(self) -> bool:
+    def apply_due_deltas(self) -> bool:
         """Learn what has arrived, unless the network to the controller is cut, or the node is paused."""
-        life = self._life
-        if self._learning_life == life:
+        incarnation = self._incarnation
+        if self._applying_incarnation == incarnation:
             return False  # one after the other: what comes of a piece of news may be news again
-        learned = False
-        self._learning_life = life
+        applied = False
+        self._applying_incarnation = incarnation
         try:
-            while self._life == life and self._news and self._news[0][0] <= self.schedule.now:
+            while (
+                self._incarnation == incarnation
+                and self._pending_deltas
+                and self._pending_deltas[0][0] <= self.schedule.now
+            ):
                 if not self.is_running or not self.cluster.reachable(self.node_id, CONTROLLER):
                     break
-                learned = True
-                self._learn(self._news.popleft()[1])
+                applied = True
+                self._apply_delta(self._pending_deltas.popleft()[1])
         finally:
-            if self._learning_life == life:
-                self._learning_life = 0
-        return learned
+            if self._applying_incarnation == incarnation:
+                self._applying_incarnation = 0
+        return applied
 
-    def take_all_news(self) -> None:
+    def apply_all_deltas(self) -> None:
         """Learn everything at once, what is still on its way too."""
-        while self._news:
-            now = self._news_at = self.schedule.now
-            self._news = deque((now, news) for _, news in self._news)
-            self.take_news()
+        while self._pending_deltas:
+            now = self._last_delta_at = self.schedule.now
+            self._pending_deltas = deque((now, delta) for _, delta in self._pending_deltas)
+            self.apply_due_deltas()
 
-    def _learn(self, news: News) -> None:
+    def _apply_delta(self, delta: MetadataDelta) -> None:
         """Take one piece of news, and take the roles it gives."""
-        image, life = self.image, self._life
-        old = image.topics.get(news.topic) if news.topic is not None else None
-        news.tell(image)
-        topic = image.topics.get(news.topic) if news.topic is not None else None
+        image, incarnation = self.image, self._incarnation
+        old = image.topics.get(delta.topic) if delta.topic is not None else None
+        delta.apply(image)
+        topic = image.topics.get(delta.topic) if delta.topic is not None else None
         if topic is old:
             return
         if old is not None and (topic is None or topic.topic_id != old.topic_id):
-            self._drop(old)
-            if self._life == life:
-                self.groups.on_topics_deleted([old.name])
+            self._remove_replicas(old)
+            if self._incarnation == incarnation:
+                self.group_coordinator.on_topics_deleted([old.name])
             old = None
         if topic is not None:
-            self._take_roles(topic, old)
+            self._apply_topic(topic, old)
 
-    def _take_roles(self, topic: TopicImage, old: TopicImage | None) -> None:
+    def _apply_topic(self, topic: TopicImage, old: TopicImage | None) -> None:
         config = TopicConfig.parse(topic.configs, self.config)
         known = old.partitions if old is not None and old.configs == topic.configs else ()
         new = [row for row, before in zip(topic.partitions, known) if row is not before]
-        life = self._life
+        incarnation = self._incarnation
         for row in (*new, *topic.partitions[len(known) :]):
-            if self._life != life:
+            if self._incarnation != incarnation:
                 return  # what came of it has ended this node
             here = self.node_id in row.replicas
             partition = self.partitions.get(row.tp)
@@ -240,35 +248,35 @@ class Node:
             epoch = partition.leader_epoch if partition is not None else -1
             if partition is None and here:
                 replica_log = self.cluster.log_of(self.node_id, row, config)
-                partition = self.partitions[row.tp] = Partition(self, row, config, replica_log)
+                partition = self.partitions[row.tp] = PartitionReplica(self, row, config, replica_log)
             elif partition is not None and not here:
-                self._leave(partition)
+                self._remove_replica(partition)
                 continue
             if partition is None:
                 continue
-            partition.take_role(row, config)
-            if self._life == life:
-                self._tell_coordinators(partition, led, epoch)
-                self.cluster.replication.changed(row.tp, row.replicas)
+            partition.apply_image(row, config)
+            if self._incarnation == incarnation:
+                self._notify_coordinators(partition, led, epoch)
+                self.cluster.replication.on_leader_change(row.tp, row.replicas)
 
-    def _leave(self, partition: Partition) -> None:
+    def _remove_replica(self, partition: PartitionReplica) -> None:
         del self.partitions[partition.tp]
         led = partition.is_leader
         epoch = partition.leader_epoch
-        partition.retire()
-        self._tell_coordinators(partition, led, epoch)
+        partition.stop()
+        self._notify_coordinators(partition, led, epoch)
         self.cluster.forget_log(self.node_id, partition.tp, partition.topic_id)
 
-    def _drop(self, topic: TopicImage) -> None:
+    def _remove_replicas(self, topic: TopicImage) -> None:
         for row in topic.partitions:
             partition = self.partitions.get(row.tp)
             if partition is not None and partition.topic_id == topic.topic_id:
-                self._leave(partition)
+                self._remove_replica(partition)
 
-    def _tell_coordinators(self, partition: Partition, led: bool, epoch: int) -> None:
+    def _notify_coordinators(self, partition: PartitionReplica, led: bool, epoch: int) -> None:
         coordinators: dict[str, GroupCoordinator | TransactionCoordinator] = {
-            OFFSETS_TOPIC: self.groups,
-            TRANSACTIONS_TOPIC: self.transactions,
+            OFFSETS_TOPIC: self.group_coordinator,
+            TRANSACTIONS_TOPIC: self.transaction_coordinator,
         }
         coordinator = coordinators.get(partition.tp.topic)
         if coordinator is None or (led == partition.is_leader and epoch == partition.leader_epoch):
@@ -280,7 +288,7 @@ class Node:
 
     # -- for handlers
 
-    def led(self, tp: TopicPartition, current_leader_epoch: int = -1) -> tuple[Partition | None, int]:
+    def leader_replica(self, tp: TopicPartition, current_leader_epoch: int = -1) -> tuple[PartitionReplica | None, int]:
         """Return the replica if this node leads it, in the epoch that the client believes in; else why not."""
         row = self.image.partition(tp.topic, tp.partition)
         if row is None:
@@ -300,7 +308,7 @@ class Node:
         topic = self.image.topics.get(name)
         if topic is None and self.cluster.reachable(self.node_id, CONTROLLER):
             try:
-                self.cluster.controller.ensure_internal(name)
+                self.cluster.controller.ensure_internal_topic(name)
             except ControllerError as error:
                 log.info("%r: no %s: %s", self, name, error)
             topic = self.image.topics.get(name)
@@ -312,7 +320,7 @@ class Node:
             return int(Code.COORDINATOR_NOT_AVAILABLE), None
         return 0, broker
 
-    def write_marker(
+    def write_transaction_marker(
         self,
         tp: TopicPartition,
         producer_id: int,
@@ -336,23 +344,23 @@ class Node:
         if leader is None or not leader.is_running or not self.cluster.reachable(self.node_id, leader.node_id):
             done(int(Code.NOT_LEADER_OR_FOLLOWER))
             return
-        partition, code = leader.led(tp)
+        partition, code = leader.leader_replica(tp)
         if partition is None:
             done(code)
             return
 
-        life, is_done = self._life, False
+        incarnation, is_done = self._incarnation, False
 
         def answer(code: int) -> None:
             nonlocal is_done
-            if not is_done and self._life == life:
+            if not is_done and self._incarnation == incarnation:
                 is_done = True
                 timer.cancel()
                 done(code)
 
         def written(code: int) -> None:
             if not code and tp.topic == OFFSETS_TOPIC:
-                leader.groups.on_marker(tp.partition, producer_id, commit)
+                leader.group_coordinator.on_marker(tp.partition, producer_id, commit)
             answer(code)
 
         timer = self.call_later(MARKER_TIMEOUT_S, lambda: answer(int(Code.REQUEST_TIMED_OUT)))
@@ -365,6 +373,6 @@ class Node:
         """Return an id that no producer has had."""
         return self.cluster.new_producer_id()
 
-    def handle(self, call: Call) -> Message | None:
+    def handle(self, call: ApiCall) -> Message | None:
         """Let the API's handler answer, or park the call."""
         return self.cluster.apis[call.request.API_KEY].handle(call)

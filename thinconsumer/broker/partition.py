@@ -7,7 +7,7 @@ a node as news. Follows Kafka's ``Partition`` and ``ReplicaManager``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..records.builder import NewRecord, build_batch
@@ -15,28 +15,28 @@ from ..types import TopicPartition
 from ..wire.error_codes import Code
 from .config import TopicConfig
 from .image import PartitionImage
-from .log.log import Appended, Log, Refused
+from .log.log import AppendInfo, AppendRefused, Log
 from .schedule import Timer
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .node import BrokerNode
 
-Done = Callable[[int, "Appended | None"], None]
+Done = Callable[[int, "AppendInfo | None"], None]
 
 
-class _Waiting(NamedTuple):
+class _DelayedProduce(NamedTuple):
     """Somebody who wants to know when the high watermark covers an offset."""
 
     offset: int
-    appended: Appended
+    appended: AppendInfo
     done: Done
     timer: Timer | None
 
 
-class Partition:
+class PartitionReplica:
     """A replica. ``log`` survives the node's death; this object does not."""
 
-    def __init__(self, node: Node, image: PartitionImage, config: TopicConfig, log: Log) -> None:
+    def __init__(self, node: BrokerNode, image: PartitionImage, config: TopicConfig, log: Log) -> None:
         self.node = node
         self.tp: TopicPartition = image.tp
         self.topic_id = image.topic_id
@@ -50,9 +50,9 @@ class Partition:
         self.high_watermark = min(log.high_watermark, log.end_offset)
         self.follower_ends: dict[int, int] = {}  #: As leader: how far each follower has come.
         self.behind_since: dict[int, float] = {}  #: As leader: followers that are not caught up, and since when.
-        self._waiting: list[_Waiting] = []
-        self._watchers: dict[int, Callable[[], None]] = {}
-        self._watcher_numbers = 0
+        self._delayed_produces: list[_DelayedProduce] = []
+        self._listeners: dict[int, Callable[[], None]] = {}
+        self._last_listener_id = 0
 
     def __repr__(self) -> str:
         role = "leads" if self.is_leader else "follows"
@@ -65,7 +65,7 @@ class Partition:
 
     # -- roles
 
-    def take_role(self, image: PartitionImage, config: TopicConfig) -> None:
+    def apply_image(self, image: PartitionImage, config: TopicConfig) -> None:
         """Lead or follow as the controller says; from then on only what belongs to that epoch counts."""
         self.config = config
         self.log.config = config
@@ -75,7 +75,7 @@ class Partition:
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
                 # Who may enter is judged when followers pull, which is next: what they had once proves nothing now.
-                self._forget_strangers()
+                self._update_followers()
                 self.advance_high_watermark()
             return
         self.leader_epoch = image.leader_epoch
@@ -93,20 +93,20 @@ class Partition:
             self.advance_high_watermark()
         else:
             # Last, since who is told may append again. A leader that goes on in a new epoch lets them wait on.
-            self._abandon(int(Code.NOT_LEADER_OR_FOLLOWER))
-        self.changed()
+            self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
+        self.notify_listeners()
 
     def isr_altered(self, image: PartitionImage) -> None:
         """The controller has taken what this leader said of who is in sync: that counts from now on (KIP-497)."""
         if self.is_leader and image.leader_epoch == self.leader_epoch:
-            self.take_role(image, self.config)
+            self.apply_image(image, self.config)
 
-    def retire(self) -> None:
+    def stop(self) -> None:
         """Stop: the topic was deleted, the replica moved away, or the node died."""
         self.is_leader = False
         self.leader_epoch = -1
-        self._abandon(int(Code.NOT_LEADER_OR_FOLLOWER))
-        self.changed()
+        self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
+        self.notify_listeners()
 
     # -- appending, as leader
 
@@ -117,7 +117,7 @@ class Partition:
         done: Done,
         *,
         timeout_s: float = 30.0,
-        refused: Callable[[Refused], None] | None = None,
+        on_refused: Callable[[AppendRefused], None] | None = None,
     ) -> None:
         """Append what a producer sent: one batch. ``done(code, appended)`` is called exactly once.
 
@@ -134,15 +134,15 @@ class Partition:
             return
         try:
             appended = self.log.append(data, leader_epoch=self.leader_epoch, now_ms=self.node.schedule.wall_ms())
-        except Refused as refusal:
-            if refused is not None:
-                refused(refusal)
+        except AppendRefused as refusal:
+            if on_refused is not None:
+                on_refused(refusal)
             done(refusal.code, None)
             return
         if acks == -1:
             # Before the followers get it: with followers that are always up to date they answer at once.
             self.when_committed(appended, done, timeout_s)
-        self._appended()
+        self._after_append()
         if acks != -1:
             done(0, appended)
 
@@ -165,7 +165,7 @@ class Partition:
         now_ms = self.node.schedule.wall_ms()
         dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in records]
         batch = build_batch(dated, producer_id=producer_id, producer_epoch=producer_epoch, transactional=transactional)
-        return self._append_own(
+        return self._append_with_acks_all(
             lambda: self.log.append(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, from_client=False), done
         )
 
@@ -186,7 +186,7 @@ class Partition:
         if self._is_under_min_isr():
             done(int(Code.NOT_ENOUGH_REPLICAS))
             return
-        self._append_own(
+        self._append_with_acks_all(
             lambda: self.log.append_control(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
@@ -199,65 +199,65 @@ class Partition:
             done,
         )
 
-    def _append_own(self, append: Callable[[], Appended], done: Callable[[int], None]) -> int:
+    def _append_with_acks_all(self, append: Callable[[], AppendInfo], done: Callable[[int], None]) -> int:
         try:
             appended = append()
-        except Refused as refusal:
+        except AppendRefused as refusal:
             done(refusal.code)
             return -1
         self.when_committed(appended, lambda code, _: done(code), None)
-        self._appended()
+        self._after_append()
         return appended.base_offset
 
-    def _appended(self) -> None:
+    def _after_append(self) -> None:
         now = self.node.schedule.now
         for follower in self.follower_ends:
             self.behind_since.setdefault(follower, now)
         self.advance_high_watermark()
-        self.changed()
-        self.node.cluster.replication.appended(self)
+        self.notify_listeners()
+        self.node.cluster.replication.on_append(self)
 
     # -- waiting
 
-    def when_committed(self, appended: Appended, done: Done, timeout_s: float | None) -> None:
+    def when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
         """Tell when the high watermark covers what was appended."""
         if self.high_watermark >= appended.next_offset:
             done(0, appended)
             return
-        waiting: _Waiting
+        waiting: _DelayedProduce
         timer = None
         if timeout_s is not None:
 
             def expire() -> None:
-                self._waiting.remove(waiting)
+                self._delayed_produces.remove(waiting)
                 done(int(Code.REQUEST_TIMED_OUT), appended)
 
             timer = self.node.call_later(timeout_s, expire)
-        waiting = _Waiting(appended.next_offset, appended, done, timer)
-        self._waiting.append(waiting)
+        waiting = _DelayedProduce(appended.next_offset, appended, done, timer)
+        self._delayed_produces.append(waiting)
 
-    def watch(self, callback: Callable[[], None]) -> int:
+    def add_listener(self, callback: Callable[[], None]) -> int:
         """Call back whenever something about this replica changed, until :meth:`unwatch` of the number returned."""
-        self._watcher_numbers += 1
-        self._watchers[self._watcher_numbers] = callback
-        return self._watcher_numbers
+        self._last_listener_id += 1
+        self._listeners[self._last_listener_id] = callback
+        return self._last_listener_id
 
-    def unwatch(self, number: int) -> None:
+    def remove_listener(self, number: int) -> None:
         """Stop calling back."""
-        self._watchers.pop(number, None)
+        self._listeners.pop(number, None)
 
-    def changed(self) -> None:
+    def notify_listeners(self) -> None:
         """Let those who wait look again: data, the high watermark, the log's start, or the role is new."""
-        for number in list(self._watchers):
-            watcher = self._watchers.get(number)
-            if watcher is not None:
-                watcher()
+        for number in list(self._listeners):
+            listener = self._listeners.get(number)
+            if listener is not None:
+                listener()
 
-    def _abandon(self, code: int) -> None:
-        waiting, self._waiting = self._waiting, []
-        self._tell(waiting, code)
+    def _fail_delayed_produces(self, code: int) -> None:
+        waiting, self._delayed_produces = self._delayed_produces, []
+        self._complete_delayed_produces(waiting, code)
 
-    def _tell(self, waiting: Sequence[_Waiting], code: int) -> None:
+    def _complete_delayed_produces(self, waiting: Sequence[_DelayedProduce], code: int) -> None:
         for one in waiting:  # all of them first: what one does about it may let timers run
             if one.timer is not None:
                 one.timer.cancel()
@@ -267,28 +267,28 @@ class Partition:
 
     # -- followers, as leader
 
-    def follower_at(self, node_id: int, end: int) -> None:
+    def update_follower_end(self, node_id: int, end: int) -> None:
         """Note how far a follower has come; it may enter the replicas in sync by that (KIP-966: once caught up)."""
         if not self.is_leader or node_id not in self.image.replicas:
             return
         self.follower_ends[node_id] = end
         if end >= self.log.end_offset:
             self.behind_since.pop(node_id, None)
-        self._consider(node_id)
+        self._maybe_expand_isr(node_id)
         self.advance_high_watermark()
 
-    def _consider(self, node_id: int) -> None:
+    def _maybe_expand_isr(self, node_id: int) -> None:
         """Let a follower into the replicas in sync if it has come far enough."""
         end = self.follower_ends.get(node_id, -1)
         if node_id not in self.image.isr and end >= max(self.high_watermark, self.epoch_start):
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
-    def has_lagging(self) -> bool:
+    def has_lagging_replicas(self) -> bool:
         """Return whether any replica in sync is behind, so that it has to be watched for how long."""
         behind = self.behind_since
         return bool(behind) and any(n in behind for n in self.image.isr)
 
-    def lagging(self, limit_s: float) -> tuple[int, ...]:
+    def lagging_replicas(self, limit_s: float) -> tuple[int, ...]:
         """Return the replicas in sync that have been behind for longer than allowed."""
         now = self.node.schedule.now
         return tuple(n for n in self.image.isr if now - self.behind_since.get(n, now) >= limit_s)
@@ -309,18 +309,20 @@ class Partition:
         if offset <= self.high_watermark:
             return
         self.high_watermark = self.log.high_watermark = offset
-        due = [one for one in self._waiting if one.offset <= offset]
+        due = [one for one in self._delayed_produces if one.offset <= offset]
         if due:
-            self._waiting = [one for one in self._waiting if one.offset > offset]
-            self._tell(due, int(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND) if self._is_under_min_isr() else 0)
-        self.changed()
+            self._delayed_produces = [one for one in self._delayed_produces if one.offset > offset]
+            self._complete_delayed_produces(
+                due, int(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND) if self._is_under_min_isr() else 0
+            )
+        self.notify_listeners()
 
-    def truncated(self, offset: int) -> None:
+    def truncate_to(self, offset: int) -> None:
         """As follower: what lay at and after ``offset`` is not in the leader's log, and goes."""
         self.log.truncate_to(offset)  # which may take more: batches go as a whole
         self.high_watermark = self.log.high_watermark = min(self.high_watermark, self.log.end_offset)
 
-    def _forget_strangers(self) -> None:
+    def _update_followers(self) -> None:
         for known in set(self.follower_ends) - set(self.image.replicas):
             del self.follower_ends[known]
             self.behind_since.pop(known, None)
@@ -334,10 +336,5 @@ class Partition:
     def delete_before(self, offset: int) -> None:
         """Move the log's start, as DeleteRecords and retention do; never past the high watermark."""
         self.log.delete_before(min(offset, self.high_watermark))
-        self.changed()
-        self.node.cluster.replication.appended(self)
-
-
-def leaders(partitions: Iterable[Partition]) -> list[Partition]:
-    """Return those that lead."""
-    return [partition for partition in partitions if partition.is_leader]
+        self.notify_listeners()
+        self.node.cluster.replication.on_append(self)

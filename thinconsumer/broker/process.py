@@ -26,7 +26,7 @@ from ..errors import IllegalStateError
 from ..records.builder import NewRecord
 from ..types import TopicPartition
 from .config import BrokerConfig
-from .control import BrokerProcessError, call_line, is_older, result_of
+from .control import BrokerProcessError, answers_earlier_call, call_line, result_of
 from .faults import Rule
 
 __all__ = ["BrokerProcess", "BrokerProcessError", "RemoteRule"]
@@ -35,11 +35,11 @@ __all__ = ["BrokerProcess", "BrokerProcessError", "RemoteRule"]
 _MAIN = "import sys; sys.path[:] = {path!r}; from thinconsumer.cli import main; sys.exit(main(sys.argv[1:]))"
 _READ_BYTES = 64 * 1024
 #: What has closed its output is about to end, and its exit code says why.
-ENDING_S = 2.0
+EXIT_GRACE_S = 2.0
 #: One that was told to end and has not by then is killed: what it keeps in a folder is written already.
-STOPPING_S = 10.0
+STOP_TIMEOUT_S = 10.0
 #: How much of what a broken child said is passed on.
-_WORDS_MAX = 4000
+_STDERR_MAX = 4000
 
 Partition = TopicPartition | tuple[str, int]
 
@@ -101,7 +101,7 @@ class BrokerProcess:
         arguments += [f"--config={name}={value}" for name, value in _settings(config)]
         arguments += [f"--rack={rack or ''}" for rack in racks or ()]
         arguments += [] if directory is None else [f"--directory={os.fspath(directory)}"]
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would fill up, and stop the child
+        self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would fill up, and stop the child
         try:
             self._child = self._started(arguments)
             ready = json.loads(self._read_line(time.monotonic() + timeout_s))
@@ -143,7 +143,7 @@ class BrokerProcess:
             child.stdin.close()
             if sys.platform != "win32":
                 child.terminate()  # a fork of this process may hold that pipe open; it ends in order on both
-            child.wait(STOPPING_S)
+            child.wait(STOP_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
             pass
         finally:
@@ -245,7 +245,7 @@ class BrokerProcess:
             raise
         while True:
             answer = self._read_line(deadline)
-            if not is_older(answer, number):  # than one whose wait was interrupted, by Ctrl-C for instance
+            if not answers_earlier_call(answer, number):  # than one whose wait was interrupted, by Ctrl-C for instance
                 return result_of(answer, number)
 
     # -- inside
@@ -258,7 +258,7 @@ class BrokerProcess:
             [sys.executable, "-c", main, "broker", "--control", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._words,
+            stderr=self._stderr_file,
             bufsize=0,
         )
         if sys.platform != "win32" and child.stdin is not None and child.stdout is not None:
@@ -272,13 +272,13 @@ class BrokerProcess:
         pipe, left = self._child.stdin.fileno(), memoryview(line)
         while left:
             if not _wait(deadline, write=pipe):
-                raise self._broken(f"did not take a call within {self._timeout_s} s")
+                raise self._process_error(f"did not take a call within {self._timeout_s} s")
             try:
                 left = left[os.write(pipe, left) :]
             except BlockingIOError:
                 pass  # a pipe may be ready and yet have less room than is offered
             except OSError:
-                raise self._broken("has ended", ENDING_S) from None
+                raise self._process_error("has ended", EXIT_GRACE_S) from None
 
     def _read_line(self, deadline: float) -> bytes:
         assert self._child is not None
@@ -286,39 +286,39 @@ class BrokerProcess:
         pipe = self._child.stdout.fileno()
         while b"\n" not in self._unread:
             if not _wait(deadline, read=pipe):
-                raise self._broken(f"said nothing for {self._timeout_s} s")
+                raise self._process_error(f"said nothing for {self._timeout_s} s")
             part = os.read(pipe, _READ_BYTES)
             if not part:
-                raise self._broken("has ended", ENDING_S)
+                raise self._process_error("has ended", EXIT_GRACE_S)
             self._unread += part
         line, _, self._unread = self._unread.partition(b"\n")
         return line
 
-    def _broken(self, what: str, patience_s: float = 0.0) -> BrokerProcessError:
+    def _process_error(self, what: str, grace_s: float = 0.0) -> BrokerProcessError:
         """End what is left of it, and return what to raise, with its last words."""
-        code, words = self._kill(patience_s)
-        last = words.strip().splitlines()
-        message = f"the broker's process {what}" + (f" with exit code {code}" if patience_s else "")
-        return BrokerProcessError(f"{message}: {last[-1]}" if last else message, returncode=code, stderr=words)
+        code, stderr = self._kill(grace_s)
+        last = stderr.strip().splitlines()
+        message = f"the broker's process {what}" + (f" with exit code {code}" if grace_s else "")
+        return BrokerProcessError(f"{message}: {last[-1]}" if last else message, returncode=code, stderr=stderr)
 
-    def _kill(self, patience_s: float = 0.0) -> tuple[int | None, str]:
+    def _kill(self, grace_s: float = 0.0) -> tuple[int | None, str]:
         """End it, now or when it has had its time to end by itself; return its exit code and its last words."""
         child, self._child = self._child, None
-        code, words = None, ""
+        code, stderr = None, ""
         if child is not None:
             try:
-                code = child.wait(patience_s)
+                code = child.wait(grace_s)
             except subprocess.TimeoutExpired:
                 child.kill()
                 code = child.wait()
             for pipe in (child.stdin, child.stdout):
                 if pipe is not None:
                     pipe.close()
-        if not self._words.closed:
-            self._words.seek(0)
-            words = self._words.read().decode(errors="replace")[-_WORDS_MAX:]
-            self._words.close()
-        return code, words
+        if not self._stderr_file.closed:
+            self._stderr_file.seek(0)
+            stderr = self._stderr_file.read().decode(errors="replace")[-_STDERR_MAX:]
+            self._stderr_file.close()
+        return code, stderr
 
 
 def _wait(deadline: float, *, read: int | None = None, write: int | None = None) -> bool:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..types import TopicPartition
 from ..wire.error_codes import Code
 from ..wire.fetch import AbortedTransaction, FetchEpochEndOffset, FetchPartition, PartitionData
-from .sessions import NO_ID, Wanted
+from .fetch_sessions import NO_ID, CachedPartition
 
 if TYPE_CHECKING:
-    from .node import Node
-    from .partition import Partition
+    from .node import BrokerNode
+    from .partition import PartitionReplica
 
-NOWHERE = -1
+UNKNOWN = -1
 LOG_OVERHEAD = 12
 #: Above so many, aborted transactions that begin behind what is sent are left out of the answer.
 ABORTED_MAX = 100
@@ -28,7 +28,7 @@ ABORTED_MAX = 100
 _NOTHING = b""
 
 
-class Isolation(enum.Enum):
+class FetchIsolation(enum.Enum):
     """Up to where a reader may read."""
 
     LOG_END = enum.auto()  #: Followers.
@@ -36,10 +36,10 @@ class Isolation(enum.Enum):
     LAST_STABLE = enum.auto()  #: read_committed.
 
 
-class Terms(NamedTuple):
+class FetchParams(NamedTuple):
     """What a fetch asks for as a whole."""
 
-    isolation: Isolation
+    isolation: FetchIsolation
     min_bytes: int
     max_bytes: int
     leader_only: bool  #: Whether only the leader may answer: a follower asks, or a client that knows no other.
@@ -47,15 +47,17 @@ class Terms(NamedTuple):
     replica_id: int
 
 
-class Result(NamedTuple):
+class FetchReadResult(NamedTuple):
     """What a reading yielded."""
 
-    rows: list[tuple[Wanted, PartitionData | None]]  #: None where there is just nothing to read: see :func:`told`.
+    rows: list[
+        tuple[CachedPartition, PartitionData | None]
+    ]  #: None where there is just nothing to read: see :func:`told`.
     size: int  #: Bytes of records.
-    is_final: bool  #: Waiting would not make it better: an error, a diverging log, a nearer replica.
+    must_respond: bool  #: Waiting would not make it better: an error, a diverging log, a nearer replica.
 
 
-class Unreadable(Exception):
+class PartitionReadError(Exception):
     """Why nothing can be read; the code is for the client."""
 
     def __init__(self, code: Code) -> None:
@@ -63,153 +65,157 @@ class Unreadable(Exception):
         self.code = int(code)
 
 
-def failed(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
+def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
     """Return the row of a partition that cannot be read; Kafka's differs a little where it is not known at all."""
     return PartitionData(
         partition_index=partition,
         error_code=code,
-        high_watermark=NOWHERE,
+        high_watermark=UNKNOWN,
         aborted_transactions=None if is_known else [],
         records=_NOTHING,
     )
 
 
-def read_all(node: Node, wanted: Iterable[Wanted], terms: Terms) -> Result:
+def read_all(node: BrokerNode, wanted: Iterable[CachedPartition], params: FetchParams) -> FetchReadResult:
     """Read partitions one after the other until the limit of the whole request is used up.
 
     The first that has anything gives at least one batch, whatever the limits are, or a client could get stuck.
     """
-    rows: list[tuple[Wanted, PartitionData | None]] = []
-    left = terms.max_bytes
+    rows: list[tuple[CachedPartition, PartitionData | None]] = []
+    remaining_bytes = params.max_bytes
     size = 0
-    is_final = False
+    must_respond = False
     for one in wanted:
         row: PartitionData | None
         try:
-            row, is_last_word = _read(located(node, one), one.request, terms, left, size == 0)
-        except Unreadable as error:
-            row, is_last_word = failed(one.partition, error.code), True
+            row, row_must_respond = _read(replica_for(node, one), one.request, params, remaining_bytes, size == 0)
+        except PartitionReadError as error:
+            row, row_must_respond = error_row(one.partition, error.code), True
         rows.append((one, row))
-        is_final = is_final or is_last_word
+        must_respond = must_respond or row_must_respond
         if row is not None and row.records:
             size += len(row.records)
-            left = max(0, left - len(row.records))
-    return Result(rows, size, is_final)
+            remaining_bytes = max(0, remaining_bytes - len(row.records))
+    return FetchReadResult(rows, size, must_respond)
 
 
-def told(node: Node, result: Result, terms: Terms, *, only_news: bool) -> list[tuple[Wanted, PartitionData]]:
+def response_rows(
+    node: BrokerNode, result: FetchReadResult, params: FetchParams, *, only_changed: bool
+) -> list[tuple[CachedPartition, PartitionData]]:
     """Return the rows to answer with.
 
     Those with nothing to read are made only here, and with ``only_news`` only where the client does not know them
     already: of a thousand partitions in a session hardly any has something to say each time.
     """
-    rows: list[tuple[Wanted, PartitionData]] = []
+    rows: list[tuple[CachedPartition, PartitionData]] = []
     for one, row in result.rows:
         if row is None:
-            partition = located(node, one)
-            if only_news and one.knows(partition.high_watermark, partition.log.start_offset):
+            partition = replica_for(node, one)
+            if only_changed and one.has_sent(partition.high_watermark, partition.log.start_offset):
                 continue
-            row = _idle(partition, one.request, terms)
+            row = _empty_row(partition, one.request, params)
         rows.append((one, row))
     return rows
 
 
-def located(node: Node, wanted: Wanted) -> Partition:
+def replica_for(node: BrokerNode, wanted: CachedPartition) -> PartitionReplica:
     """Return this node's replica. Raises: Unreadable."""
     assert wanted.topic is not None
     tp = TopicPartition(wanted.topic, wanted.partition)
     partition = node.partitions.get(tp)
     if partition is None:
         known = node.image.partition(tp.topic, tp.partition) is not None
-        raise Unreadable(Code.NOT_LEADER_OR_FOLLOWER if known else Code.UNKNOWN_TOPIC_OR_PARTITION)
+        raise PartitionReadError(Code.NOT_LEADER_OR_FOLLOWER if known else Code.UNKNOWN_TOPIC_OR_PARTITION)
     if wanted.topic_id != NO_ID and wanted.topic_id != partition.topic_id:
-        raise Unreadable(Code.INCONSISTENT_TOPIC_ID)
+        raise PartitionReadError(Code.INCONSISTENT_TOPIC_ID)
     return partition
 
 
-def check_epoch(partition: Partition, epoch: int, leader_only: bool) -> None:
+def check_epoch(partition: PartitionReplica, epoch: int, leader_only: bool) -> None:
     """Compare what the client believes of the leader with what this replica knows. Raises: Unreadable."""
-    if epoch not in (NOWHERE, partition.leader_epoch):
-        raise Unreadable(Code.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH)
+    if epoch not in (UNKNOWN, partition.leader_epoch):
+        raise PartitionReadError(
+            Code.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
+        )
     if leader_only and not partition.is_leader:
-        raise Unreadable(Code.NOT_LEADER_OR_FOLLOWER)
+        raise PartitionReadError(Code.NOT_LEADER_OR_FOLLOWER)
 
 
-def readable_end(partition: Partition, isolation: Isolation) -> int:
+def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
     """Return the offset up to which a reader may read."""
-    if isolation is Isolation.HIGH_WATERMARK:
+    if isolation is FetchIsolation.HIGH_WATERMARK:
         return partition.high_watermark
-    if isolation is Isolation.LAST_STABLE:
+    if isolation is FetchIsolation.LAST_STABLE:
         return partition.last_stable_offset
     return partition.log.end_offset
 
 
-def diverging(partition: Partition, request: FetchPartition) -> FetchEpochEndOffset | None:
+def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> FetchEpochEndOffset | None:
     """Return where the log parted from what the reader holds, None if it did not.
 
     Raises:
         Unreadable: The log no longer knows anything of that epoch.
     """
-    if request.last_fetched_epoch == NOWHERE:
+    if request.last_fetched_epoch == UNKNOWN:
         return None
     epoch, end = partition.log.end_of_epoch(request.last_fetched_epoch)
     if epoch < 0 or end < 0 or request.fetch_offset < partition.log.start_offset:
-        raise Unreadable(Code.OFFSET_OUT_OF_RANGE)
+        raise PartitionReadError(Code.OFFSET_OUT_OF_RANGE)
     if epoch < request.last_fetched_epoch or end < request.fetch_offset:
         return FetchEpochEndOffset(epoch=epoch, end_offset=end)
     return None
 
 
 def _read(
-    partition: Partition, request: FetchPartition, terms: Terms, left: int, at_least_one: bool
+    partition: PartitionReplica, request: FetchPartition, params: FetchParams, remaining_bytes: int, at_least_one: bool
 ) -> tuple[PartitionData | None, bool]:
     """Return one partition's row, and whether it is the last word, so that waiting makes no sense."""
-    nearer = _nearer_replica(partition, request.fetch_offset, terms) if terms.rack else None
-    check_epoch(partition, request.current_leader_epoch, terms.leader_only and nearer is None)
-    if terms.replica_id >= 0 and terms.replica_id not in partition.image.replicas:
-        is_newer = request.current_leader_epoch != NOWHERE
-        raise Unreadable(Code.UNKNOWN_LEADER_EPOCH if is_newer else Code.NOT_LEADER_OR_FOLLOWER)
-    if nearer is not None:
-        row = _idle(partition, request, terms)
-        row.preferred_read_replica = nearer
+    preferred = _preferred_read_replica(partition, request.fetch_offset, params) if params.rack else None
+    check_epoch(partition, request.current_leader_epoch, params.leader_only and preferred is None)
+    if params.replica_id >= 0 and params.replica_id not in partition.image.replicas:
+        is_newer = request.current_leader_epoch != UNKNOWN
+        raise PartitionReadError(Code.UNKNOWN_LEADER_EPOCH if is_newer else Code.NOT_LEADER_OR_FOLLOWER)
+    if preferred is not None:
+        row = _empty_row(partition, request, params)
+        row.preferred_read_replica = preferred
         row.aborted_transactions = None
         return row, True
-    parted = diverging(partition, request)
-    if parted is not None:
-        row = _idle(partition, request, terms)
-        row.diverging_epoch = parted
+    diverged = diverging_epoch_of(partition, request)
+    if diverged is not None:
+        row = _empty_row(partition, request, params)
+        row.diverging_epoch = diverged
         row.aborted_transactions = None
         return row, True
     offset, log = request.fetch_offset, partition.log
     if not log.start_offset <= offset <= log.end_offset:
-        raise Unreadable(Code.OFFSET_OUT_OF_RANGE)
-    end = readable_end(partition, terms.isolation)
+        raise PartitionReadError(Code.OFFSET_OUT_OF_RANGE)
+    end = readable_end(partition, params.isolation)
     if offset >= end:
         # Beyond what may be read, Kafka takes the leader's log for truncated and does not wait.
         return None, offset > end
-    size = min(request.partition_max_bytes, left)
+    size = min(request.partition_max_bytes, remaining_bytes)
     if size < 0:
-        raise Unreadable(Code.UNKNOWN_SERVER_ERROR)
+        raise PartitionReadError(Code.UNKNOWN_SERVER_ERROR)
     records = log.read(offset, end, size, at_least_one=at_least_one)
-    row = _idle(partition, request, terms)
+    row = _empty_row(partition, request, params)
     if not at_least_one and _first_is_cut(records):
         if size:  # else Kafka has not even tried
             row.aborted_transactions = None
         return row, True  # there is more than the client can take: no reason to wait
     row.records = records
-    if terms.isolation is Isolation.LAST_STABLE:
+    if params.isolation is FetchIsolation.LAST_STABLE:
         row.aborted_transactions = _aborted(partition, offset, records)
     return row, False
 
 
-def _idle(partition: Partition, request: FetchPartition, terms: Terms) -> PartitionData:
+def _empty_row(partition: PartitionReplica, request: FetchPartition, params: FetchParams) -> PartitionData:
     """Return the row of a partition with nothing to read."""
     return PartitionData(
         partition_index=request.partition,
         high_watermark=partition.high_watermark,
         last_stable_offset=partition.last_stable_offset,
         log_start_offset=partition.log.start_offset,
-        aborted_transactions=[] if terms.isolation is Isolation.LAST_STABLE else None,
+        aborted_transactions=[] if params.isolation is FetchIsolation.LAST_STABLE else None,
         records=_NOTHING,
     )
 
@@ -219,7 +225,7 @@ def _first_is_cut(records: bytes) -> bool:
     return len(records) < LOG_OVERHEAD or len(records) < LOG_OVERHEAD + int.from_bytes(records[8:12], "big")
 
 
-def _aborted(partition: Partition, offset: int, records: bytes) -> list[AbortedTransaction]:
+def _aborted(partition: PartitionReplica, offset: int, records: bytes) -> list[AbortedTransaction]:
     """Return the aborted transactions that may have records in what is sent.
 
     As Kafka does, which looks only as exactly as its sparse index allows, more than needed are named; where there are
@@ -241,15 +247,15 @@ def _end_of(records: bytes) -> int:
     return end
 
 
-def _nearer_replica(partition: Partition, offset: int, terms: Terms) -> int | None:
+def _preferred_read_replica(partition: PartitionReplica, offset: int, params: FetchParams) -> int | None:
     """Return the follower in the client's rack that is in sync and has the offset; None where the leader is best."""
-    if not partition.is_leader or terms.replica_id >= 0 or partition.node.rack == terms.rack:
+    if not partition.is_leader or params.replica_id >= 0 or partition.node.rack == params.rack:
         return None
     brokers = partition.node.image.brokers
     best: tuple[int, float, int] | None = None
     for node_id, end in partition.follower_ends.items():
         broker = brokers.get(node_id)
-        if broker is None or broker.rack != terms.rack or end < offset or node_id not in partition.image.isr:
+        if broker is None or broker.rack != params.rack or end < offset or node_id not in partition.image.isr:
             continue
         rank = (end, partition.behind_since.get(node_id, float("inf")), node_id)
         best = rank if best is None or rank > best else best

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ..types import TopicPartition
-from .log.log import Refused
-from .partition import Partition
+from .log.log import AppendRefused
+from .partition import PartitionReplica
 
 if TYPE_CHECKING:
     from .cluster import Cluster
-    from .node import Node
+    from .node import BrokerNode
 
 log = logging.getLogger(__name__)
 
@@ -28,16 +28,16 @@ class Replication:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._due: set[tuple[TopicPartition, int]] = set()  #: Pulls that are on their way.
-        self._checking = False
+        self._scheduled_fetches: set[tuple[TopicPartition, int]] = set()  #: Pulls that are on their way.
+        self._is_lag_check_scheduled = False
 
-    def appended(self, leader: Partition) -> None:
+    def on_append(self, leader: PartitionReplica) -> None:
         """The leader's log has grown, or its start has moved."""
         for follower in leader.image.replicas:
             if follower != leader.node.node_id:
-                self._pull_soon(leader.tp, follower)
-        if leader.has_lagging():
-            self._check_lag_later()
+                self._schedule_fetch(leader.tp, follower)
+        if leader.has_lagging_replicas():
+            self._schedule_lag_check()
 
     def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
         """Something that stood in the way is gone: let these nodes' replicas pull, and pull from them."""
@@ -47,30 +47,30 @@ class Replication:
                 if wanted is None or wanted.intersection(image.replicas):
                     for follower in image.replicas:
                         if follower != image.leader:
-                            self._pull_soon(image.tp, follower)
-        self._check_lag_later()
+                            self._schedule_fetch(image.tp, follower)
+        self._schedule_lag_check()
 
-    def changed(self, tp: TopicPartition, replicas: Iterable[int]) -> None:
+    def on_leader_change(self, tp: TopicPartition, replicas: Iterable[int]) -> None:
         """A node has learned who leads: its replica may pull now, or be pulled from."""
         for follower in replicas:
-            self._pull_soon(tp, follower)
-        self._check_lag_later()
+            self._schedule_fetch(tp, follower)
+        self._schedule_lag_check()
 
-    def _pull_soon(self, tp: TopicPartition, follower: int) -> None:
+    def _schedule_fetch(self, tp: TopicPartition, follower: int) -> None:
         delay = self._cluster.config.replication_s
         if delay <= 0:
-            self._pull(tp, follower)
-        elif (tp, follower) not in self._due:
-            self._due.add((tp, follower))
+            self._fetch(tp, follower)
+        elif (tp, follower) not in self._scheduled_fetches:
+            self._scheduled_fetches.add((tp, follower))
             drawn = delay * (0.5 + self._cluster.random.random())
 
             def pull() -> None:
-                self._due.discard((tp, follower))
-                self._pull(tp, follower)
+                self._scheduled_fetches.discard((tp, follower))
+                self._fetch(tp, follower)
 
             self._cluster.schedule.call_later(drawn, pull)
 
-    def _pull(self, tp: TopicPartition, follower: int) -> None:
+    def _fetch(self, tp: TopicPartition, follower: int) -> None:
         target = self._replica(follower, tp)
         if target is None or target.is_leader:
             return
@@ -79,31 +79,31 @@ class Replication:
             return
         if not self._cluster.reachable(follower, source.node.node_id) or source.topic_id != target.topic_id:
             return
-        self._reconcile(target, source)
+        self._truncate_to_leader(target, source)
         try:
             for batch in source.log.batches_from(target.log.end_offset):
                 target.log.append_stored(batch)
-        except Refused:
+        except AppendRefused:
             log.debug("%r cannot be kept by node %d, and falls behind", target.log, follower)
         if source.log.start_offset > target.log.start_offset:
             target.log.delete_before(source.log.start_offset)
         epoch, before = source.leader_epoch, source.high_watermark
-        source.follower_at(follower, target.log.end_offset)
+        source.update_follower_end(follower, target.log.end_offset)
         if target.leader_epoch != epoch or source.leader_epoch != epoch:
             return  # whoever was told that something is committed has changed who leads
         target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
         if source.high_watermark != before:
-            self._tell_others(source, follower)
+            self._update_other_followers(source, follower)
 
-    def _tell_others(self, source: Partition, but: int) -> None:
+    def _update_other_followers(self, source: PartitionReplica, but: int) -> None:
         """Let the other followers learn of a high watermark that this one's progress has moved."""
         for follower in source.image.replicas:
             if follower not in (but, source.node.node_id):
                 target = self._replica(follower, source.tp)
                 if target is not None and target.high_watermark < min(source.high_watermark, target.log.end_offset):
-                    self._pull_soon(source.tp, follower)
+                    self._schedule_fetch(source.tp, follower)
 
-    def _reconcile(self, target: Partition, source: Partition) -> None:
+    def _truncate_to_leader(self, target: PartitionReplica, source: PartitionReplica) -> None:
         """Give up what the leader does not have: go back epoch by epoch until both agree on where one ends."""
         log = target.log
         while (latest := log.latest_epoch) >= 0:
@@ -113,21 +113,21 @@ class Replication:
             elif epoch < latest:
                 # The newest epoch was never the leader's, and goes even if it is empty: what lies below it may not be
                 # the leader's either, and has to be compared next.
-                target.truncated(min(end, log.end_of_epoch(epoch)[1]))
+                target.truncate_to(min(end, log.end_of_epoch(epoch)[1]))
                 continue
             if log.end_offset > end:
-                target.truncated(end)
+                target.truncate_to(end)
                 continue
             break
         if log.end_offset > source.log.end_offset:
-            target.truncated(source.log.end_offset)  # it is empty and knows no epochs, but began further on
-        if self._starts_behind(source, log.end_offset):
-            target.truncated(log.start_offset)
+            target.truncate_to(source.log.end_offset)  # it is empty and knows no epochs, but began further on
+        if self._needs_full_copy(source, log.end_offset):
+            target.truncate_to(log.start_offset)
             log.start_at(source.log.start_offset)
             target.high_watermark = log.high_watermark = source.log.start_offset
 
     @staticmethod
-    def _starts_behind(source: Partition, end: int) -> bool:
+    def _needs_full_copy(source: PartitionReplica, end: int) -> bool:
         """Whether a log cannot go on with the leader's: that one starts later, or in the middle of a batch."""
         start = source.log.start_offset
         if end != start:
@@ -135,31 +135,31 @@ class Replication:
         first = next(source.log.batches_from(start), None)
         return first is not None and first.base_offset < start
 
-    def _replica(self, node_id: int, tp: TopicPartition) -> Partition | None:
-        node: Node | None = self._cluster.nodes.get(node_id)
+    def _replica(self, node_id: int, tp: TopicPartition) -> PartitionReplica | None:
+        node: BrokerNode | None = self._cluster.nodes.get(node_id)
         if node is None or not node.is_running:
             return None
         return node.partitions.get(tp)
 
     # -- who is in sync
 
-    def _check_lag_later(self) -> None:
-        if not self._checking:
-            self._checking = True
+    def _schedule_lag_check(self) -> None:
+        if not self._is_lag_check_scheduled:
+            self._is_lag_check_scheduled = True
             self._cluster.schedule.call_later(self._cluster.config.replica_lag_time_max_ms / 2000, self._check_lag)
 
     def _check_lag(self) -> None:
-        self._checking = False
+        self._is_lag_check_scheduled = False
         limit = self._cluster.config.replica_lag_time_max_ms / 1000
         behind = False
         for node in self._cluster.nodes.values():
             if not node.is_running:
                 continue
             for partition in list(node.partitions.values()):
-                if partition.is_leader and partition.has_lagging():
+                if partition.is_leader and partition.has_lagging_replicas():
                     behind = True
-                    if lagging := partition.lagging(limit):
+                    if lagging := partition.lagging_replicas(limit):
                         left = tuple(n for n in partition.image.isr if n not in lagging)
                         self._cluster.controller.alter_isr(partition, left)
         if behind:
-            self._check_lag_later()
+            self._schedule_lag_check()

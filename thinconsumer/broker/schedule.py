@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ..timers import NEVER
 
 #: So many cancelled timers may always lie about.
-DEAD_MAX = 256
+CANCELLED_MAX = 256
 
 
 class Timer:
@@ -37,7 +37,7 @@ class Timer:
         if self._callback is not None:
             self._callback = None
             if self._schedule is not None:
-                self._schedule.one_cancelled()
+                self._schedule.on_cancelled()
 
     def rearm(self, callback: Callable[[], object]) -> None:
         """Let it be pending again, for whoever could not let it happen now; :meth:`fire` is theirs to call."""
@@ -59,7 +59,7 @@ class Schedule:
         self._wall_offset = wall_time - now
         self._heap: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
-        self._dead = 0  #: Entries of the heap that were cancelled.
+        self._cancelled_count = 0  #: Entries of the heap that were cancelled.
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch, for what the protocol dates."""
@@ -80,16 +80,16 @@ class Schedule:
         heap = self._heap
         while heap and not heap[0][2].is_pending:
             heapq.heappop(heap)
-            self._dead -= 1
+            self._cancelled_count -= 1
         return heap[0][0] if heap else NEVER
 
-    def one_cancelled(self) -> None:
+    def on_cancelled(self) -> None:
         """Clear up once most of the heap is cancelled: requests with timeouts of weeks would stay that long."""
-        self._dead += 1
-        if self._dead >= DEAD_MAX and self._dead * 2 > len(self._heap):
+        self._cancelled_count += 1
+        if self._cancelled_count >= CANCELLED_MAX and self._cancelled_count * 2 > len(self._heap):
             self._heap[:] = [entry for entry in self._heap if entry[2].is_pending]
             heapq.heapify(self._heap)
-            self._dead = 0
+            self._cancelled_count = 0
 
     def advance(self, now: float, wall_time: float | None = None) -> None:
         """Let time pass: run what is due, in order. Time never goes back, the calendar may."""

@@ -59,7 +59,7 @@ _CAN_GATHER = hasattr(socket.socket, "sendmsg")
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
-class _Endpoint(Protocol):
+class _SelectorHandler(Protocol):
     """What the selector calls."""
 
     def on_ready(self, mask: int) -> None:
@@ -105,16 +105,16 @@ class EmbeddedBroker:
         self._selector = selectors.DefaultSelector()
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._channels: set[_Channel] = set()
-        self._dirty: dict[_Channel, None] = {}
-        self._unread: set[_Channel] = set()  #: Those that are not read from just now.
-        self._listeners: dict[int, _Listener] = {}
+        self._channels_to_flush: dict[_Channel, None] = {}
+        self._unread_channels: set[_Channel] = set()  #: Those that are not read from just now.
+        self._listeners: dict[int, _PortListener] = {}
         self._is_open = True
         self._is_stopping = False
         self._is_stepping = False
         self._storage: Any = None
         try:
             for index in range(nodes):
-                listener = _Listener(self, index + 1, host, port + index if port else 0)
+                listener = _PortListener(self, index + 1, host, port + index if port else 0)
                 self._listeners[index + 1] = listener
             if directory is not None:
                 self._storage = _open_directory(directory, nodes)
@@ -163,7 +163,7 @@ class EmbeddedBroker:
     def step(self, timeout_s: float | None = 0.0) -> None:
         """Do what there is to do; when there is nothing, wait for it up to ``timeout_s`` (None: for ever)."""
         self._check_open()
-        self._settle()
+        self._run_until_idle()
         wait = max(0.0, self._cluster.wake_at() - time.monotonic())
         if timeout_s is not None:
             wait = min(wait, timeout_s)
@@ -175,7 +175,7 @@ class EmbeddedBroker:
                 key.data.on_ready(mask)
         finally:
             self._is_stepping = False
-        self._settle()
+        self._run_until_idle()
 
     def serve_forever(self) -> None:
         """Work until :meth:`stop` is called, from a signal handler or a rule for instance, or an exception comes."""
@@ -222,74 +222,74 @@ class EmbeddedBroker:
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
     ) -> TopicImage:
         """Create a topic."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             return cluster.create_topic(name, partitions, replication_factor, configs)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic with all that is in it."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.delete_topic(name)
 
     def expand(self, topic: str, partitions: int) -> None:
         """Let a topic have so many partitions from now on."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.expand(topic, partitions)
 
     def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
         """Append one batch, as if a producer had sent it with ``acks=1``; return its first offset."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             return cluster.produce(topic, values, partition, **batch)
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
         """Delete what lies before an offset."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.delete_records(tp, before)
 
     def compact(self, tp: TopicPartition) -> None:
         """Clean a partition now."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.compact(tp)
 
     def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
         """As ``kill -9``: its connections break, and its port refuses new ones until :meth:`start`."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.kill(node, noticed_after_s=noticed_after_s)
             self._listeners[node].refuse()
 
     def start(self, node: int) -> None:
         """Start a killed broker again, with the logs it had, on the same port."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.start(node)
             self._listeners[node].open()
 
     def pause(self, node: int) -> None:
         """As SIGSTOP: it says nothing more, and its connections stay."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.pause(node)
 
     def resume(self, node: int) -> None:
         """As SIGCONT."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.resume(node)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
         """Let another replica lead; return the leader as of now."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             return cluster.move_leader(tp, to)
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
         """Let another broker coordinate a group; return it."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             return cluster.move_coordinator(group, to)
 
     def cut(self, one: int, other: int = -1) -> None:
         """Cut the network between two brokers, or between one and the controller. Clients still reach both."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.cut(one, other)
 
     def heal(self) -> None:
         """End all cuts."""
-        with self._acting() as cluster:
+        with self._changing_cluster() as cluster:
             cluster.heal()
 
     def on(self, api: Any, action: Any, **limits: Any) -> Rule:
@@ -299,12 +299,12 @@ class EmbeddedBroker:
     # -- inside
 
     @contextmanager
-    def _acting(self) -> Iterator[Cluster]:
+    def _changing_cluster(self) -> Iterator[Cluster]:
         self._check_open()
         self._advance()
         yield self._cluster
         if not self._is_stepping:  # else a rule's function does this, and the step goes on after it
-            self._settle()
+            self._run_until_idle()
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -317,16 +317,16 @@ class EmbeddedBroker:
             log.exception("a timer")
             self._cluster.bugs.append(f"a timer: {error!r}")
 
-    def _settle(self) -> None:
+    def _run_until_idle(self) -> None:
         """Do what is due by now, and send what there is to send, until nothing is left of either."""
         for _ in range(ROUNDS_MAX):
             self._advance()
-            dirty, self._dirty = self._dirty, {}
+            dirty, self._channels_to_flush = self._channels_to_flush, {}
             for channel in dirty:
                 channel.flush()
-            for channel in list(self._unread):
-                channel.show_interest()
-            if not self._dirty and self._cluster.wake_at() > time.monotonic():
+            for channel in list(self._unread_channels):
+                channel.update_interest()
+            if not self._channels_to_flush and self._cluster.wake_at() > time.monotonic():
                 return
 
     def _accepted(self, node_id: int, sock: socket.socket, host: str) -> None:
@@ -339,10 +339,10 @@ class EmbeddedBroker:
         channel = _Channel(self, sock, f"/{host}")
         channel.connection = self._cluster.connect(node_id, channel)
         self._channels.add(channel)
-        channel.show_interest()
+        channel.update_interest()
 
 
-class _Listener:
+class _PortListener:
     """A broker's port. It stays taken while the broker is down, so that nobody else gets it meanwhile."""
 
     def __init__(self, broker: EmbeddedBroker, node_id: int, host: str, port: int) -> None:
@@ -446,18 +446,18 @@ class _Channel:
         """Keep it until the step's end."""
         self._queue.append(data)
         self._unsent += len(data)
-        self._broker._dirty[self] = None
+        self._broker._channels_to_flush[self] = None
         if self._unsent > UNSENT_MAX:
-            self.connection.is_held = True
+            self.connection.is_muted = True
 
     def close(self) -> None:
         """Say what is still to be said, then close."""
         self._is_closing = True
         if self._unsent:
-            self._broker._dirty[self] = None
+            self._broker._channels_to_flush[self] = None
             self._broker._cluster.schedule.call_later(LINGER_S, self.reset)
         else:
-            self._gone()
+            self._release()
 
     def reset(self) -> None:
         """Break off: what is under way is lost, and the client gets an error."""
@@ -466,14 +466,14 @@ class _Channel:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             except OSError:
                 pass  # the client was faster
-        self._gone()
+        self._release()
 
     # -- for the loop
 
     def on_ready(self, mask: int) -> None:
         """Read, or write on."""
         if mask & WRITE:
-            self._broker._dirty[self] = None
+            self._broker._channels_to_flush[self] = None
         if mask & READ:
             self._receive()
 
@@ -481,7 +481,7 @@ class _Channel:
         """Send what the kernel takes."""
         try:
             while self._queue:
-                if not self._send_some():
+                if not self._send_once():
                     break
         except (BlockingIOError, InterruptedError):
             pass
@@ -489,18 +489,18 @@ class _Channel:
             self._lost(error)
             return
         connection = self.connection
-        if connection.is_held and self._unsent <= UNSENT_MAX // 2:
-            connection.is_held = False
-            connection.go_on()
+        if connection.is_muted and self._unsent <= UNSENT_MAX // 2:
+            connection.is_muted = False
+            connection.process_frames()
         if self._is_closing and not self._unsent:
-            self._gone()
-        self.show_interest()
+            self._release()
+        self.update_interest()
 
-    def show_interest(self) -> None:
+    def update_interest(self) -> None:
         """Tell the selector what there is to wait for."""
         if self._socket.fileno() < 0:
             return
-        is_reading = not self._is_closing and self.connection.wants_more
+        is_reading = not self._is_closing and self.connection.wants_input
         wanted = READ * is_reading | WRITE * (self._unsent > 0)
         if wanted == self._interest:
             return
@@ -513,9 +513,9 @@ class _Channel:
             selector.modify(self._socket, wanted, self)
         self._interest = wanted
         if is_reading:
-            self._broker._unread.discard(self)
+            self._broker._unread_channels.discard(self)
         else:
-            self._broker._unread.add(self)
+            self._broker._unread_channels.add(self)
 
     # -- inside
 
@@ -539,9 +539,9 @@ class _Channel:
             log.exception("%r", self.connection)
             self._broker._cluster.bugs.append(f"{self.connection!r}: {error!r}")
             self.connection.abort()
-        self.show_interest()
+        self.update_interest()
 
-    def _send_some(self) -> bool:
+    def _send_once(self) -> bool:
         """Send from the front of the queue; return whether the kernel may take more."""
         queue = self._queue
         if _CAN_GATHER:
@@ -566,9 +566,9 @@ class _Channel:
     def _lost(self, error: OSError | None) -> None:
         log.debug("%r lost: %s", self.connection, error or "closed by the client")
         self.connection.connection_lost()
-        self._gone()
+        self._release()
 
-    def _gone(self) -> None:
+    def _release(self) -> None:
         if self._socket.fileno() < 0:
             return
         if self._interest:
@@ -578,7 +578,7 @@ class _Channel:
         self._queue.clear()
         self._unsent = 0
         self._broker._channels.discard(self)
-        self._broker._unread.discard(self)
+        self._broker._unread_channels.discard(self)
 
 
 def _open_directory(path: str, nodes: int) -> Any:

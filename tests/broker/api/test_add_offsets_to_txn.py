@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker.api.add_offsets_to_txn import API
-from thinconsumer.broker.call import Call
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.group.hashing import partition_for
-from thinconsumer.broker.image import Image
+from thinconsumer.broker.image import ClusterImage
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.add_offsets_to_txn import AddOffsetsToTxnRequest
 from thinconsumer.wire.error_codes import Code
@@ -27,11 +27,11 @@ def ask(version, code=0):
         done(int(code))
 
     node = SimpleNamespace(
-        transactions=SimpleNamespace(add_partitions=add_partitions),
-        image=Image("cluster"),
+        transaction_coordinator=SimpleNamespace(add_partitions=add_partitions),
+        image=ClusterImage("cluster"),
         config=BrokerConfig(offsets_topic_num_partitions=50),
     )
-    assert API.handle(Call(node, REQUEST, version, answers.append)) is None
+    assert API.handle(ApiCall(node, REQUEST, version, answers.append)) is None
     (response,) = answers
     return asked, type(response).decode(response.encode(version), version).error_code
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker.api.add_partitions_to_txn import API
-from thinconsumer.broker.call import Call
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -40,7 +40,7 @@ class Coordinator:
         self.asked = []
         self.waiting = []
 
-    def enlist(self, transactional_id, producer, partitions, done, *, client_version, verify_only):
+    def add_or_verify(self, transactional_id, producer, partitions, done, *, client_version, verify_only):
         self.asked.append((transactional_id, tuple(producer), partitions, client_version, verify_only))
         self.waiting.append((partitions, done))
 
@@ -51,7 +51,7 @@ class Coordinator:
 
 def send(request, version):
     coordinator, answers = Coordinator(), []
-    answer = API.handle(Call(SimpleNamespace(transactions=coordinator), request, version, answers.append))
+    answer = API.handle(ApiCall(SimpleNamespace(transaction_coordinator=coordinator), request, version, answers.append))
     if answer is not None:
         answers.append(answer)
     return coordinator, answers

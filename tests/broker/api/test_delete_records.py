@@ -50,7 +50,7 @@ def test_logs_that_may_not_be_cut(new_cluster, client_of):
     client = client_of(cluster, 1)
     cluster.create_topic("kept", 1, 2, {"cleanup.policy": "compact"})
     cluster.create_topic("both", 1, 2, {"cleanup.policy": "compact,delete"})
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     elsewhere = client_of(cluster, 2)
 
     def ask(topic, partition=0):

@@ -18,7 +18,7 @@ NOT_ASKED = -(2**31)
 def client(new_cluster: Any, client_of: Any) -> Any:
     """A client whose static member is the only one of a group."""
     cluster = new_cluster()
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
     protocols = [JoinGroupRequestProtocol(name="range", metadata=b"m")]
     client.send(

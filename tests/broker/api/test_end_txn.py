@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker.api.end_txn import API
-from thinconsumer.broker.call import Call
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.wire.end_txn import EndTxnRequest
 from thinconsumer.wire.error_codes import Code
 
@@ -22,8 +22,8 @@ def ask(version, answer=(0, 7, 4), request=REQUEST):
         asked.append((*args, client_version))
         done(*answer)
 
-    node = SimpleNamespace(transactions=SimpleNamespace(end=end))
-    assert API.handle(Call(node, request, version, answers.append)) is None
+    node = SimpleNamespace(transaction_coordinator=SimpleNamespace(end=end))
+    assert API.handle(ApiCall(node, request, version, answers.append)) is None
     (response,) = answers
     return asked, type(response).decode(response.encode(version), version)
 

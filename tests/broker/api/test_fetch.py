@@ -362,7 +362,7 @@ def test_a_wait_that_is_over_leaves_nothing_behind(cluster, client, parked):
     parked("t", "u")
     cluster.produce("u", [b"a"])
     settle(cluster, client)
-    assert not any(partition._watchers for partition in cluster.nodes[1].partitions.values())
+    assert not any(partition._listeners for partition in cluster.nodes[1].partitions.values())
     cluster.advance(10)
     assert client.answers() == []
 
@@ -439,7 +439,7 @@ def test_a_client_that_is_gone_is_forgotten_at_once(cluster, client, parked):
     """Else a fetch that may wait for weeks would be kept as long."""
     parked("t", max_wait_ms=2**31 - 1)
     client.connection.connection_lost()
-    assert not cluster.nodes[1].partitions[T0]._watchers
+    assert not cluster.nodes[1].partitions[T0]._listeners
     cluster.produce("t", [b"a"])
     assert settle(cluster, client) == []
 

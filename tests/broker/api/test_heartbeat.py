@@ -15,14 +15,14 @@ VERSIONS = range(API.lowest, API.highest + 1)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_stranger_is_told_so(version: int, new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster()
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     request = HeartbeatRequest(group_id="billing", member_id="m", generation_id=1)
     assert client_of(cluster, 1).ask(request, version).error_code == 25
 
 
 def test_a_coordinator_that_catches_up_says_nothing_bad(new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster(coordinator_load_s=5.0)
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
     request = HeartbeatRequest(group_id="billing", member_id="m", generation_id=1)
     assert client.ask(request).error_code == 0

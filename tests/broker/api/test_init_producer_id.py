@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker.api.init_producer_id import API
-from thinconsumer.broker.call import Call
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 
@@ -19,8 +19,8 @@ def ask(request, version=API.highest, answer=(0, 7, 3)):
         asked.append(tuple(args))
         done(*answer)
 
-    node = SimpleNamespace(transactions=SimpleNamespace(init_producer_id=init_producer_id))
-    call = Call(node, request, version, answers.append)
+    node = SimpleNamespace(transaction_coordinator=SimpleNamespace(init_producer_id=init_producer_id))
+    call = ApiCall(node, request, version, answers.append)
     at_once = API.handle(call)
     (response,) = [at_once] if at_once is not None else answers
     assert API.request.RESPONSE.decode(response.encode(version), version).error_code == response.error_code

@@ -30,7 +30,7 @@ def request(member_id: str = "", **options: Any) -> JoinGroupRequest:
 @pytest.fixture
 def cluster(new_cluster: Any) -> Any:
     made = new_cluster()
-    made.controller.ensure_internal("__consumer_offsets")
+    made.controller.ensure_internal_topic("__consumer_offsets")
     return made
 
 
@@ -78,7 +78,7 @@ def test_a_client_that_is_gone_is_not_answered(cluster: Any, client_of: Any) -> 
     cluster.advance(0.0)
     assert client.answers() == []
     cluster.advance(11.0)  # its session ends, as anybody's
-    assert cluster.nodes[1].groups.describe(["billing"], 6)[0].group_state == "Empty"
+    assert cluster.nodes[1].group_coordinator.describe(["billing"], 6)[0].group_state == "Empty"
 
 
 def test_a_heartbeat_behind_a_parked_join_waits(cluster: Any, client_of: Any) -> None:

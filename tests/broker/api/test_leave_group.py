@@ -18,7 +18,7 @@ SINGLE = range(3)
 def joined(new_cluster: Any, client_of: Any) -> tuple[Any, str]:
     """A client whose member is the only one of a group, and the member's id."""
     cluster = new_cluster()
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
     protocols = [JoinGroupRequestProtocol(name="range")]
     client.send(
@@ -48,7 +48,7 @@ def test_a_member_goes(version: int, joined: tuple[Any, str]) -> None:
     answer = client.ask(leaving(version, member_id), version)
     assert answer.error_code == 0
     assert [(m.member_id, m.error_code) for m in answer.members] == ([] if version in SINGLE else [(member_id, 0)])
-    (group,) = client.cluster.nodes[1].groups.describe(["billing"], 6)
+    (group,) = client.cluster.nodes[1].group_coordinator.describe(["billing"], 6)
     assert group.group_state == "Empty"
 
 

@@ -20,7 +20,7 @@ VERSIONS = range(API.lowest, API.highest + 1)
 @pytest.fixture
 def client(new_cluster: Any, client_of: Any) -> Any:
     cluster = new_cluster(1, {"orders": 1})
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
     topics = [OffsetCommitRequestTopic(name="orders", partitions=[OffsetCommitRequestPartition()])]
     client.ask(OffsetCommitRequest(group_id="billing", topics=topics), 9)

@@ -30,7 +30,7 @@ def topic(name: str, topic_id: bytes, *partitions: int) -> OffsetCommitRequestTo
 @pytest.fixture
 def client(new_cluster: Any, client_of: Any) -> Any:
     cluster = new_cluster(1, {"orders": 2})
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     return client_of(cluster, 1)
 
 
@@ -39,7 +39,7 @@ def orders_id(client: Any) -> bytes:
 
 
 def committed(client: Any) -> dict[tuple[str, int], int]:
-    shards = client.cluster.nodes[1].groups.shards.values()
+    shards = client.cluster.nodes[1].group_coordinator.shards.values()
     found = [shard.committed.offsets.of_group("billing") for shard in shards]
     return {place: offset.offset for offsets in found for place, offset in offsets.items()}
 
@@ -64,7 +64,9 @@ def test_commits_what_exists_and_says_what_does_not(version: int, client: Any) -
 def test_the_topic_id_is_kept_in_every_version(version: int, client: Any) -> None:
     client.ask(OffsetCommitRequest(group_id="billing", topics=[topic("orders", orders_id(client), 0)]), version)
     (offset,) = [
-        o for s in client.cluster.nodes[1].groups.shards.values() for o in s.latest.offsets.of_group("billing").values()
+        o
+        for s in client.cluster.nodes[1].group_coordinator.shards.values()
+        for o in s.latest.offsets.of_group("billing").values()
     ]
     assert offset.topic_id == orders_id(client)
 
@@ -84,7 +86,7 @@ def test_when_nothing_exists_nobody_is_asked(version: int, client: Any) -> None:
     """Whoever does not coordinate the group says the same."""
     answer = client.ask(OffsetCommitRequest(group_id="other", topics=[topic("strange", bytes(15) + b"x", 0)]), version)
     assert answer.topics[0].partitions[0].error_code in (UNKNOWN_PARTITION, UNKNOWN_ID)
-    assert client.cluster.nodes[1].groups.describe(["other"], 6)[0].error_code == 69
+    assert client.cluster.nodes[1].group_coordinator.describe(["other"], 6)[0].error_code == 69
 
 
 def test_one_topic_named_twice_is_answered_once(client: Any) -> None:

@@ -25,7 +25,7 @@ SINGLE, MANY = range(1, 8), range(8, 11)
 @pytest.fixture
 def client(new_cluster: Any, client_of: Any) -> Any:
     cluster = new_cluster(1, {"orders": 2, "clicks": 1})
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
     partition = OffsetCommitRequestPartition(
         partition_index=1, committed_offset=6, committed_leader_epoch=2, committed_metadata="note"
@@ -60,7 +60,7 @@ def test_one_group_and_all_there_is(version: int, client: Any) -> None:
 def test_an_error_of_the_group(version: int, client: Any) -> None:
     """In its own field from version 2 on, in each partition before."""
     for index in range(5):
-        client.cluster.nodes[1].groups.resigned(index)
+        client.cluster.nodes[1].group_coordinator.resigned(index)
     topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
     answer = client.ask(OffsetFetchRequest(group_id="billing", topics=topics), version)
     if version >= 2:
@@ -103,7 +103,7 @@ def test_ids_that_nobody_knows(client: Any) -> None:
 
 
 def test_a_topic_without_an_id_cannot_be_told_by_id(client: Any) -> None:
-    client.cluster.nodes[1].image.drop_topic("orders")
+    client.cluster.nodes[1].image.remove_topic("orders")
     groups = [OffsetFetchRequestGroup(group_id="billing", topics=None)]
     assert client.ask(OffsetFetchRequest(groups=groups), 10).groups[0].topics == []
     assert [t.name for t in client.ask(OffsetFetchRequest(groups=groups), 9).groups[0].topics] == ["orders"]

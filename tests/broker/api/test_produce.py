@@ -198,7 +198,7 @@ def test_no_data_at_all_is_the_producers_mistake_in_every_partition(cluster, cli
 
 
 def test_the_brokers_own_topics_are_not_for_producers(cluster, client):
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     assert refusal(client.ask(produce(cluster, ("__consumer_offsets", 0, batch())))) == Code.INVALID_TOPIC_EXCEPTION
 
 
@@ -344,7 +344,7 @@ class Coordinator:
         self.code = code
         self.asked = []
 
-    def verify_or_add(self, transactional_id, producer_id, producer_epoch, tps, done, *, add):
+    def add_or_verify_for_leader(self, transactional_id, producer_id, producer_epoch, tps, done, *, add):
         self.asked.append((transactional_id, producer_id, producer_epoch, list(tps), add))
         done({tp: self.code for tp in tps if self.code})
 
@@ -359,8 +359,8 @@ class Coordinator:
     ],
 )
 def test_a_transaction_asks_before_it_writes_to_a_partition(cluster, client, version, add, said, told):
-    cluster.controller.ensure_internal("__transaction_state")
-    coordinator = cluster.nodes[1].transactions = Coordinator(said)
+    cluster.controller.ensure_internal_topic("__transaction_state")
+    coordinator = cluster.nodes[1].transaction_coordinator = Coordinator(said)
     request = produce(cluster, ("t", 0, transactional()), ("t", 1, batch()), version=version, transactional_id="x")
     answer = client.ask(request, version)
     assert [row.error_code for row in rows(answer)] == [told, 0], "what is not transactional needs nobody's word"
@@ -371,8 +371,8 @@ def test_a_transaction_asks_before_it_writes_to_a_partition(cluster, client, ver
 @pytest.mark.parametrize(("version", "first"), [(11, Code.NONE), (12, Code.OUT_OF_ORDER_SEQUENCE_NUMBER)])
 def test_who_joins_by_writing_begins_at_zero_where_nobody_knows_it(cluster, client, version, first):
     """Seen on Kafka 4.3; an older producer's batches may have been deleted, and so it may begin anywhere."""
-    cluster.controller.ensure_internal("__transaction_state")
-    cluster.nodes[1].transactions = Coordinator(0)
+    cluster.controller.ensure_internal_topic("__transaction_state")
+    cluster.nodes[1].transaction_coordinator = Coordinator(0)
     for sequence, code in ((5, first), (0, Code.NONE) if first else (6, Code.NONE)):
         data = batch(producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
         answer = client.ask(produce(cluster, ("t", 0, data), version=version, transactional_id="x"), version)
@@ -383,7 +383,7 @@ def test_a_partition_led_elsewhere_asks_nobody(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 1)
     other = 3 - leader_of(cluster)
-    coordinator = cluster.nodes[other].transactions = Coordinator(0)
+    coordinator = cluster.nodes[other].transaction_coordinator = Coordinator(0)
     answer = client_of(cluster, other).ask(produce(cluster, ("t", 0, transactional()), transactional_id="x"))
     assert the_row(answer).error_code == Code.NOT_LEADER_OR_FOLLOWER
     assert coordinator.asked == []

@@ -17,7 +17,7 @@ VERSIONS = range(API.lowest, API.highest + 1)
 def joined(new_cluster: Any, client_of: Any) -> tuple[Any, str]:
     """A client whose member leads a generation of one, and the member's id."""
     cluster = new_cluster()
-    cluster.controller.ensure_internal("__consumer_offsets")
+    cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
     protocols = [JoinGroupRequestProtocol(name="range")]
     client.send(

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker.api.txn_offset_commit import API
-from thinconsumer.broker.call import Call
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
 from thinconsumer.broker.schedule import Schedule
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
@@ -23,23 +23,23 @@ from thinconsumer.wire.txn_offset_commit import (
 VERSIONS = range(API.lowest, API.highest + 1)
 
 
-class Node:
+class BrokerNode:
     """Leads the group's offsets, coordinates the group, and its one peer coordinates the transaction."""
 
     def __init__(self, *, open_here=False, leads=0, says=0, commits=0):
         self.schedule = Schedule()
         self.config = BrokerConfig(offsets_topic_num_partitions=1)
-        self.image = Image("cluster")
+        self.image = ClusterImage("cluster")
         rows = tuple(PartitionImage("orders", b"o" * 16, number, 1, 0, (1,), (1,)) for number in range(2))
         self.image.put_topic(TopicImage("orders", b"o" * 16, rows, {}))
         self.node_id, self.is_running = 1, True
         self.cluster = SimpleNamespace(nodes={1: self}, reachable=lambda one, other: True)
-        self.groups = self.transactions = self
+        self.group_coordinator = self.transaction_coordinator = self
         self.asked, self.committed = [], []
         self._open = {7: 0} if open_here else {}
         self._leads, self._says, self._commits = leads, int(says), int(commits)
 
-    def led(self, tp):
+    def leader_replica(self, tp):
         assert tp == TopicPartition("__consumer_offsets", 0)
         log = SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: producer_id not in self._open)
         partition = SimpleNamespace(log=log)
@@ -52,7 +52,7 @@ class Node:
     def call_later(self, seconds, callback):
         return self.schedule.call_later(seconds, callback)
 
-    def verify_or_add(self, transactional_id, producer_id, epoch, tps, done, *, add):
+    def add_or_verify_for_leader(self, transactional_id, producer_id, epoch, tps, done, *, add):
         self.asked.append((transactional_id, producer_id, epoch, tuple(tps), add))
         done(dict.fromkeys(tps, self._says) if self._says else {})
 
@@ -97,7 +97,7 @@ def request(group_id="g", **topics):
 
 def send(node, asked=None, version=5):
     answers = []
-    at_once = API.handle(Call(node, asked or request(), version, answers.append))
+    at_once = API.handle(ApiCall(node, asked or request(), version, answers.append))
     (response,) = [at_once] if at_once is not None else answers
     response = type(response).decode(response.encode(version), version)
     return {(topic.name, p.partition_index): p.error_code for topic in response.topics for p in topic.partitions}
@@ -109,14 +109,14 @@ def test_versions_are_those_of_a_4_3_broker():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_offsets_are_committed_after_the_transaction_was_asked(version):
-    node = Node()
+    node = BrokerNode()
     assert send(node, version=version) == {("orders", 0): 0, ("orders", 1): 0}
     assert node.asked == [("t", 7, 3, (TopicPartition("__consumer_offsets", 0),), version >= 5)]
     assert node.committed == [("g", version, [("orders", 2)])]
 
 
 def test_a_transaction_that_the_log_has_open_is_not_asked_again():
-    node = Node(open_here=True)
+    node = BrokerNode(open_here=True)
     send(node)
     assert (node.asked, len(node.committed)) == ([], 1)
 
@@ -137,7 +137,7 @@ def test_a_transaction_that_the_log_has_open_is_not_asked_again():
     ],
 )
 def test_a_transaction_that_may_not(says, version, told):
-    node = Node(says=says)
+    node = BrokerNode(says=says)
     assert send(node, version=version) == {("orders", 0): told, ("orders", 1): told}
     assert node.committed == []
 
@@ -150,19 +150,19 @@ def test_a_transaction_that_may_not(says, version, told):
     ],
 )
 def test_a_node_that_does_not_lead_the_groups_offsets(code, told):
-    node = Node(leads=int(code))
+    node = BrokerNode(leads=int(code))
     assert set(send(node).values()) == {told}
     assert node.asked == []
 
 
 def test_a_peer_that_cannot_be_reached():
-    node = Node()
+    node = BrokerNode()
     node.cluster.reachable = lambda one, other: False
     assert set(send(node).values()) == {Code.COORDINATOR_LOAD_IN_PROGRESS}
 
 
 def test_partitions_that_do_not_exist_are_refused_and_the_others_committed():
-    node = Node()
+    node = BrokerNode()
     asked = request(bills=[0], orders=[1, 2])
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
     assert send(node, asked) == {("bills", 0): unknown, ("orders", 2): unknown, ("orders", 1): 0}
@@ -170,20 +170,20 @@ def test_partitions_that_do_not_exist_are_refused_and_the_others_committed():
 
 
 def test_when_none_exists_nobody_is_asked():
-    node = Node()
+    node = BrokerNode()
     assert send(node, request(bills=[0])) == {("bills", 0): Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert (node.asked, node.committed) == ([], [])
 
 
 def test_a_group_without_a_name():
-    node = Node()
+    node = BrokerNode()
     assert set(send(node, request(group_id="")).values()) == {Code.INVALID_GROUP_ID}
     assert node.asked == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_the_group_coordinator_says_goes_through(version):
-    node = Node(commits=Code.COORDINATOR_LOAD_IN_PROGRESS)
+    node = BrokerNode(commits=Code.COORDINATOR_LOAD_IN_PROGRESS)
     told = Code.COORDINATOR_LOAD_IN_PROGRESS if version >= 2 else Code.COORDINATOR_NOT_AVAILABLE
     assert set(send(node, version=version).values()) == {told}
 

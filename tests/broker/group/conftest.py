@@ -11,10 +11,10 @@ import pytest
 
 from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.group.coordinator import OFFSETS_TOPIC, GroupCoordinator
-from thinconsumer.broker.group.group import Group
-from thinconsumer.broker.group.joining import Joining
-from thinconsumer.broker.group.shard import Shard
-from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+from thinconsumer.broker.group.group import ClassicGroup
+from thinconsumer.broker.group.joining import JoinGroupCall
+from thinconsumer.broker.group.shard import GroupCoordinatorShard
+from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
 from thinconsumer.broker.schedule import Schedule, Timer
 from thinconsumer.records.batch import ControlType, RecordBatch, split
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
@@ -128,12 +128,12 @@ class MemoryPartition:
         for watcher in list(self._watchers.values()):
             watcher()
 
-    def watch(self, callback: Callable[[], None]) -> int:
+    def add_listener(self, callback: Callable[[], None]) -> int:
         number = len(self._watchers) + 1
         self._watchers[number] = callback
         return number
 
-    def unwatch(self, number: int) -> None:
+    def remove_listener(self, number: int) -> None:
         del self._watchers[number]
 
     @property
@@ -181,7 +181,7 @@ class World:
         self.config = BrokerConfig(**{"group_min_session_timeout_ms": 10, **config})
         self.schedule = Schedule(100.0, WALL_TIME)
         self.random = random.Random(1)
-        self.image = Image("cluster")
+        self.image = ClusterImage("cluster")
         self.put_topic(OFFSETS_TOPIC, partitions)
         self.put_topic(TOPIC, 3)
         self.logs = {index: MemoryLog() for index in range(partitions)}
@@ -233,11 +233,11 @@ class World:
         return self.replicas[0]
 
     @property
-    def shard(self) -> Shard:
+    def shard(self) -> GroupCoordinatorShard:
         return self.coordinator.shards[0]
 
     @property
-    def group(self) -> Group:
+    def group(self) -> ClassicGroup:
         return self.shard.latest.groups[GROUP]
 
     # -- requests
@@ -266,7 +266,7 @@ class World:
             protocol_type=protocol_type,
             protocols=[JoinGroupRequestProtocol(name=name, metadata=data) for name, data in wanted.items()],
         )
-        self.coordinator.join(Joining(request, version, client, "/127.0.0.1", asked))
+        self.coordinator.join(JoinGroupCall(request, version, client, "/127.0.0.1", asked))
         return asked
 
     def sync(

@@ -37,7 +37,7 @@ def test_a_node_that_leads_nothing_has_no_groups(new_world: Any) -> None:
 def test_before_there_is_an_offsets_topic_every_group_is_somebody_elses(new_world: Any) -> None:
     world = new_world()
     world.start()
-    world.image.drop_topic("__consumer_offsets")
+    world.image.remove_topic("__consumer_offsets")
     assert world.commit().code == 16
 
 
@@ -151,7 +151,7 @@ def test_offsets_of_deleted_topics_are_forgotten(world: Any) -> None:
     world.put_topic("clicks", 1)
     world.commit(topic="clicks")
     world.commit()
-    world.image.drop_topic("clicks")
+    world.image.remove_topic("clicks")
     world.coordinator.on_topics_deleted(["clicks"])
     assert [t.name for t in world.fetch().answer[1]] == ["orders"]
     world.crash()
@@ -168,7 +168,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_kept_if_they_are_of_the_new_o
 
 def test_offsets_pending_for_a_deleted_topic_go_too(world: Any) -> None:
     world.txn_commit(7, 3)
-    world.image.drop_topic("orders")
+    world.image.remove_topic("orders")
     world.coordinator.on_topics_deleted(["orders"])
     world.marker(7)
     assert world.offset() == -1

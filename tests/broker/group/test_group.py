@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.group.group import Group
-from thinconsumer.broker.group.member import Member
+from thinconsumer.broker.group.group import ClassicGroup
+from thinconsumer.broker.group.member import ClassicGroupMember
 from thinconsumer.broker.group.states import GroupEvent, GroupState
 from thinconsumer.broker.schedule import Schedule, Timer
 from thinconsumer.errors import IllegalStateError
@@ -18,7 +18,7 @@ RANGE_FIRST = ("range", "roundrobin")
 ROUNDROBIN_FIRST = ("roundrobin", "range")
 
 
-class Services:
+class GroupServices:
     """Time and nothing else."""
 
     config = BrokerConfig()
@@ -35,34 +35,34 @@ class Services:
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         return self.schedule.call_later(seconds, callback)
 
-    def write_group(self, group: Group, assignments: Mapping[str, bytes], done: Any = None) -> None:
+    def write_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Any = None) -> None:
         raise AssertionError
 
 
 @pytest.fixture
-def services() -> Services:
-    return Services()
+def services() -> GroupServices:
+    return GroupServices()
 
 
 @pytest.fixture
-def group(services: Services) -> Group:
-    return Group("billing", services)
+def group(services: GroupServices) -> ClassicGroup:
+    return ClassicGroup("billing", services)
 
 
-def member(name: str, protocols: tuple[str, ...] = RANGE_FIRST, **options: Any) -> Member:
+def member(name: str, protocols: tuple[str, ...] = RANGE_FIRST, **options: Any) -> ClassicGroupMember:
     listed = tuple((protocol, name.encode()) for protocol in protocols)
     instance = options.pop("instance", None)
     kind = options.pop("kind", "consumer")
-    return Member(name, instance, "c", "/h", options.pop("rebalance_ms", 1), 1, kind, listed, **options)
+    return ClassicGroupMember(name, instance, "c", "/h", options.pop("rebalance_ms", 1), 1, kind, listed, **options)
 
 
-def test_the_first_member_leads_and_says_what_group_this_is(group: Group) -> None:
+def test_the_first_member_leads_and_says_what_group_this_is(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.add(member("b"))
     assert (group.leader_id, group.protocol_type, group.is_consumer_group) == ("a", "consumer", True)
 
 
-def test_another_leads_when_the_leader_goes(group: Group) -> None:
+def test_another_leads_when_the_leader_goes(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.add(member("b"))
     group.remove("a")
@@ -71,46 +71,46 @@ def test_another_leads_when_the_leader_goes(group: Group) -> None:
     assert group.leader_id is None
 
 
-def test_refuses_two_members_with_one_instance_id(group: Group) -> None:
+def test_refuses_two_members_with_one_instance_id(group: ClassicGroup) -> None:
     group.add(member("a", instance="i"))
     with pytest.raises(IllegalStateError, match="'i'"):
         group.add(member("b", instance="i"))
 
 
-def test_refuses_a_member_that_has_nothing_in_common(group: Group) -> None:
+def test_refuses_a_member_that_has_nothing_in_common(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.move(GroupEvent.CHANGED)
     with pytest.raises(IllegalStateError, match="protocol in common"):
         group.add(member("b", ("mine",)))
 
 
-def test_a_leader_that_has_not_joined_is_replaced_by_one_that_has(group: Group) -> None:
+def test_a_leader_that_has_not_joined_is_replaced_by_one_that_has(group: ClassicGroup) -> None:
     for name in "abc":
         group.add(member(name), print if name == "c" else None)
     assert group.elect_joined_leader()
     assert group.leader_id == "c"
 
 
-def test_nobody_leads_when_nobody_has_joined(group: Group) -> None:
+def test_nobody_leads_when_nobody_has_joined(group: ClassicGroup) -> None:
     assert not group.elect_joined_leader()
     group.add(member("a"))
     assert not group.elect_joined_leader()
 
 
-def test_most_votes_win(group: Group) -> None:
+def test_most_votes_win(group: ClassicGroup) -> None:
     for name, protocols in (("a", RANGE_FIRST), ("b", ROUNDROBIN_FIRST), ("c", ROUNDROBIN_FIRST)):
         group.add(member(name, protocols))
     assert group.select_protocol() == "roundrobin"
 
 
-def test_what_not_all_know_cannot_win(group: Group) -> None:
+def test_what_not_all_know_cannot_win(group: ClassicGroup) -> None:
     group.add(member("a", ("sticky", "range")))
     group.add(member("b", ("sticky", "range")))
     group.add(member("c", ("range",)))
     assert group.select_protocol() == "range"
 
 
-def test_a_draw_goes_the_way_of_javas_hash_map(group: Group) -> None:
+def test_a_draw_goes_the_way_of_javas_hash_map(group: ClassicGroup) -> None:
     """In the order ['sticky', 'range', 'roundrobin'], whatever order members came in."""
     group.add(member("a", ("roundrobin", "range", "sticky")))
     group.add(member("b", ("sticky", "range", "roundrobin")))
@@ -118,18 +118,20 @@ def test_a_draw_goes_the_way_of_javas_hash_map(group: Group) -> None:
 
 
 @pytest.mark.parametrize(("kind", "names", "good"), [("x", ["p"], True), ("", ["p"], False), ("x", [], False)])
-def test_an_empty_group_takes_anything_that_is_something(group: Group, kind: str, names: Any, good: bool) -> None:
+def test_an_empty_group_takes_anything_that_is_something(
+    group: ClassicGroup, kind: str, names: Any, good: bool
+) -> None:
     assert group.supports(kind, names) is good
 
 
-def test_rebalance_timeout_is_that_of_the_slowest(group: Group) -> None:
+def test_rebalance_timeout_is_that_of_the_slowest(group: ClassicGroup) -> None:
     assert group.rebalance_timeout_ms == 0
     group.add(member("a", rebalance_ms=5))
     group.add(member("b", rebalance_ms=9))
     assert group.rebalance_timeout_ms == 9
 
 
-def test_a_replaced_static_member_keeps_everything_but_its_id(group: Group) -> None:
+def test_a_replaced_static_member_keeps_everything_but_its_id(group: ClassicGroup) -> None:
     seen: list[Any] = []
     old = member("a", instance="i", assignment=b"plan")
     group.add(old, seen.append)
@@ -142,7 +144,7 @@ def test_a_replaced_static_member_keeps_everything_but_its_id(group: Group) -> N
     assert list(group.members) == ["a2"]
 
 
-def test_who_waits_for_a_call_that_was_parked_again_is_told(group: Group) -> None:
+def test_who_waits_for_a_call_that_was_parked_again_is_told(group: ClassicGroup) -> None:
     """Kafka never answers it; nobody can wait for it except a client that broke off."""
     seen: list[Any] = []
     one = member("a")
@@ -154,7 +156,7 @@ def test_who_waits_for_a_call_that_was_parked_again_is_told(group: Group) -> Non
     assert one.join is print
 
 
-def test_a_generation_begins_with_whoever_is_in(group: Group) -> None:
+def test_a_generation_begins_with_whoever_is_in(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.pending_syncs.add("gone")
     group.move(GroupEvent.CHANGED)
@@ -163,32 +165,32 @@ def test_a_generation_begins_with_whoever_is_in(group: Group) -> None:
     assert not group.pending_syncs
 
 
-def test_a_generation_of_nobody_is_empty(group: Group) -> None:
+def test_a_generation_of_nobody_is_empty(group: ClassicGroup) -> None:
     group.move(GroupEvent.CHANGED)
     group.begin_generation()
     assert (group.generation, group.protocol_name, group.state) == (1, None, GroupState.EMPTY)
 
 
-def test_knows_what_consumers_subscribe_to(group: Group) -> None:
+def test_knows_what_consumers_subscribe_to(group: ClassicGroup) -> None:
     assert not group.is_subscribed_to("t")
     metadata = b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff"
-    group.add(Member("a", None, "c", "/h", 1, 1, "consumer", (("range", metadata),)))
+    group.add(ClassicGroupMember("a", None, "c", "/h", 1, 1, "consumer", (("range", metadata),)))
     group.move(GroupEvent.CHANGED)
     group.begin_generation()
-    assert group.topics == {"t"}
+    assert group.subscribed_topics == {"t"}
     assert group.is_subscribed_to("t")
     assert not group.is_subscribed_to("u")
 
 
-def test_where_it_is_not_known_consumers_may_read_anything(group: Group) -> None:
+def test_where_it_is_not_known_consumers_may_read_anything(group: ClassicGroup) -> None:
     group.add(member("a"))  # whose metadata is no subscription
     group.move(GroupEvent.CHANGED)
     group.begin_generation()
-    assert group.topics is None
+    assert group.subscribed_topics is None
     assert group.is_subscribed_to("t")
 
 
-def test_a_timer_replaces_the_one_of_its_name(group: Group, services: Services) -> None:
+def test_a_timer_replaces_the_one_of_its_name(group: ClassicGroup, services: GroupServices) -> None:
     seen: list[str] = []
     group.schedule("join", 1000, lambda: seen.append("first"))
     group.schedule("join", 3000, lambda: seen.append("second"))
@@ -199,7 +201,7 @@ def test_a_timer_replaces_the_one_of_its_name(group: Group, services: Services) 
     assert not group.timers
 
 
-def test_a_state_is_dated(group: Group, services: Services) -> None:
+def test_a_state_is_dated(group: ClassicGroup, services: GroupServices) -> None:
     services.schedule.advance(2.0)
     group.move(GroupEvent.CHANGED)
     assert group.state_timestamp_ms == 3000

@@ -92,9 +92,9 @@ class Client:
         seat = self.arena.seat_of(self.member_id, self.generation)
         generation = self.generation
         asked = self.arena.world.sync(seat, plan, instance=self.instance)
-        self.ask(asked, lambda answer: self.synced(answer, generation))
+        self.ask(asked, lambda answer: self.remove_pending_sync(answer, generation))
 
-    def synced(self, answer: Any, generation: int) -> None:
+    def remove_pending_sync(self, answer: Any, generation: int) -> None:
         if answer.error_code:
             self.take_code(answer.error_code)
         else:
@@ -234,7 +234,7 @@ class Arena:
                 assert group.state is not GroupState.STABLE or not parked_syncs
             for member_id in (*group.members, *group.pending_joins):
                 waits = member_id in group.members and group.members[member_id].has_satisfied_heartbeat
-                assert waits or rebalance.session(member_id) in group.timers
+                assert waits or rebalance.session_timer(member_id) in group.timers
 
     def finish(self) -> None:
         """Let everything come to rest: nobody waits any more, and the next coordinator knows the same offsets."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer.broker.group.member import Member, protocols_of
+from thinconsumer.broker.group.member import ClassicGroupMember, protocols_of
 from thinconsumer.wire.join_group import JoinGroupRequestProtocol
 
 
-def member(**options: Any) -> Member:
+def member(**options: Any) -> ClassicGroupMember:
     protocols = (("range", b"r"), ("sticky", b"s"))
-    return Member("m", options.pop("instance", None), "c", "/h", 1, 1, "consumer", protocols, **options)
+    return ClassicGroupMember("m", options.pop("instance", None), "c", "/h", 1, 1, "consumer", protocols, **options)
 
 
 def test_votes_for_its_first_choice_among_the_candidates() -> None:

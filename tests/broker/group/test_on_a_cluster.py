@@ -106,8 +106,8 @@ def somebody(new_cluster: Any, client_of: Any) -> Any:
 
     def make(nodes: int = 3, **config: Any) -> Somebody:
         cluster = new_cluster(nodes, {"orders": 1}, **config)
-        cluster.controller.ensure_internal("__consumer_offsets")
-        cluster.controller.ensure_internal("__transaction_state")
+        cluster.controller.ensure_internal_topic("__consumer_offsets")
+        cluster.controller.ensure_internal_topic("__transaction_state")
         one = Somebody(cluster, client_of)
         one.join()
         return one

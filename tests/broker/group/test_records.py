@@ -6,13 +6,13 @@ from typing import Any
 
 from thinconsumer.broker.group import log_format, records
 from thinconsumer.broker.group.offsets import CommittedOffset
-from thinconsumer.broker.group.records import View
+from thinconsumer.broker.group.records import ReplayedState
 
 
 def test_an_offset(world: Any) -> None:
     group = world.shard.new_group("g")
-    entry = records.offset_entry(group, "t", 3, CommittedOffset(5, 2, "m", 7))
-    view = View()
+    entry = records.offset_record(group, "t", 3, CommittedOffset(5, 2, "m", 7))
+    view = ReplayedState()
     entry.change(view, 11)
     assert view.offsets.get("g", "t", 3) == CommittedOffset(5, 2, "m", 7, record_offset=11)
     assert view.groups == {"g": group}
@@ -22,7 +22,7 @@ def test_an_offset(world: Any) -> None:
 
 
 def test_an_offset_does_not_replace_its_group(world: Any) -> None:
-    view = View()
+    view = ReplayedState()
     first, second = world.shard.new_group("g"), world.shard.new_group("g")
     records.put_group(first)(view, 0)
     records.put_offset(second, "t", 0, CommittedOffset(1))(view, 1)
@@ -30,7 +30,7 @@ def test_an_offset_does_not_replace_its_group(world: Any) -> None:
 
 
 def test_tombstones(world: Any) -> None:
-    view = View()
+    view = ReplayedState()
     group = world.shard.new_group("g")
     records.put_offset(group, "t", 0, CommittedOffset(1))(view, 1)
     for entry in (records.offset_tombstone("g", "t", 0), records.group_tombstone("g")):
@@ -43,14 +43,14 @@ def test_tombstones(world: Any) -> None:
 def test_a_removed_group_has_nothing_to_do_any_more(world: Any) -> None:
     group = world.shard.new_group("g")
     group.schedule("join", 10, lambda: None)
-    view = View()
+    view = ReplayedState()
     records.put_group(group)(view, 0)
     records.remove_group("g")(view, 1)
     assert group.timers == {}
 
 
 def test_the_end_of_a_transaction(world: Any) -> None:
-    view = View()
+    view = ReplayedState()
     records.put_offset(world.shard.new_group("g"), "t", 0, CommittedOffset(4), 7)(view, 1)
     records.end_transaction(7, True)(view, 2)
     found = view.offsets.get("g", "t", 0)
@@ -60,8 +60,8 @@ def test_the_end_of_a_transaction(world: Any) -> None:
 
 def test_a_group_and_its_members(world: Any) -> None:
     world.stable(2, protocols={"range": b"meta"})
-    entry = records.group_entry(world.group, dict.fromkeys(world.group.members, b"plan"))
-    entry.change(View(), 0)
+    entry = records.group_record(world.group, dict.fromkeys(world.group.members, b"plan"))
+    entry.change(ReplayedState(), 0)
     assert entry.record.value is not None
     value = log_format.decode_group_value(entry.record.value)
     assert (value.generation, value.protocol, value.leader) == (1, "range", world.group.leader_id)
@@ -70,7 +70,7 @@ def test_a_group_and_its_members(world: Any) -> None:
 
 
 def test_a_group_before_its_first_generation(world: Any) -> None:
-    entry = records.empty_group_entry(world.shard.new_group("g"))
+    entry = records.empty_group_record(world.shard.new_group("g"))
     assert entry.record.value is not None
     value = log_format.decode_group_value(entry.record.value)
     assert (value.protocol_type, value.generation, value.protocol, value.leader) == ("", 0, None, None)

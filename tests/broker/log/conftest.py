@@ -45,7 +45,7 @@ class MemoryStore:
         self.start = offset
 
 
-class Writer:
+class TransactionalProducer:
     """Writes to a log as producers and coordinators do, in leader epoch 0 unless told otherwise."""
 
     now = NOW
@@ -94,7 +94,7 @@ def tools() -> SimpleNamespace:
         NOW=NOW,
         TP=TP,
         MemoryStore=MemoryStore,
-        Writer=Writer,
+        TransactionalProducer=TransactionalProducer,
         new_log=_new_log,
         contents=contents,
         logs_equal=same,
@@ -119,9 +119,9 @@ def log() -> Log:
 
 
 @pytest.fixture
-def write(log: Log) -> Writer:
+def write(log: Log) -> TransactionalProducer:
     """What writes to it."""
-    return Writer(log)
+    return TransactionalProducer(log)
 
 
 @pytest.fixture

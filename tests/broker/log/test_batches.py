@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.broker.log.batches import Batches
+from thinconsumer.broker.log.batches import BatchList
 from thinconsumer.broker.log.stored import StoredBatch
 from thinconsumer.records.builder import NewRecord, build_batch
 
@@ -17,7 +17,7 @@ def batch(base, count=1, timestamp=0, last=None):
 @pytest.fixture
 def three():
     """Offsets 0-1, 2-4 of which only 2 is left, and 10."""
-    made = Batches()
+    made = BatchList()
     for one in (batch(0, 2, 5), batch(2, 1, 3, last=2), batch(10, 1, 7)):
         made.append(one)
     return made
@@ -75,6 +75,6 @@ def test_replacing_begins_anew(three):
 
 
 def test_no_batch_before_the_one_that_is_told_has_a_record_that_late(three):
-    assert [three.first_dated(timestamp) for timestamp in (0, 5, 6, 7, 8)] == [0, 0, 2, 2, 3]
+    assert [three.first_index_since(timestamp) for timestamp in (0, 5, 6, 7, 8)] == [0, 0, 2, 2, 3]
     three.drop_front(1)
-    assert three.first_dated(5) == 0  # what was dropped may have been later; then the search begins too early
+    assert three.first_index_since(5) == 0  # what was dropped may have been later; then the search begins too early

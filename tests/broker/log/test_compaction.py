@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.record import MemoryRecords
 
-from thinconsumer.broker.log.log import Refused
+from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.records.builder import NewRecord
 
 
@@ -15,7 +15,7 @@ def rec(key, value=b"v", timestamp=-1):
 
 @pytest.fixture
 def write(compacted, tools):
-    return tools.Writer(compacted)
+    return tools.TransactionalProducer(compacted)
 
 
 @pytest.fixture
@@ -116,14 +116,14 @@ def test_records_before_the_start_do_not_count(compacted, write, compact, tools)
 
 def test_a_log_that_is_not_compacted_is_left_alone(new_log, tools):
     log = new_log()
-    tools.Writer(log)(rec(b"a"), rec(b"a"))
+    tools.TransactionalProducer(log)(rec(b"a"), rec(b"a"))
     log.compact(tools.NOW, 2)
     assert len(tools.contents(log)) == 2
 
 
 def test_records_without_keys_from_before_go(new_log, tools):
     log = new_log()
-    tools.Writer(log)(NewRecord(b"v"), rec(b"a"))
+    tools.TransactionalProducer(log)(NewRecord(b"v"), rec(b"a"))
     log.config = tools.new_log(compact=True).config
     log.compact(tools.NOW, 2)
     assert tools.contents(log) == [(1, b"a", b"v")]
@@ -139,7 +139,7 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(compacted, write, compac
     assert (empty.producer_id, empty.base_sequence, empty.last_sequence, len(empty.data)) == (7, 2, 3, 61)
     compacted.truncate_to(5)  # learns all producers anew from what is left
     assert write(rec(b"a"), rec(b"b"), producer_id=7, producer_epoch=0, base_sequence=2).duplicate
-    with pytest.raises(Refused):
+    with pytest.raises(AppendRefused):
         write(rec(b"c"), producer_id=7, producer_epoch=0, base_sequence=5)
     write.idempotent(7, rec(b"c"))
     compact()
@@ -205,7 +205,7 @@ def test_a_transaction_that_is_decided_further_up_is_left_to_the_next_round(comp
 
 def test_the_brokers_date_survives(new_log, tools):
     log = new_log(compact=True, log_append_time=True)
-    write = tools.Writer(log)
+    write = tools.TransactionalProducer(log)
     write(rec(b"a"), rec(b"b"), now=50)
     write(rec(b"a"), now=60)
     log.compact(tools.NOW, 3)

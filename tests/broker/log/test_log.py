@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.log.log import Refused, StoredBatch
+from thinconsumer.broker.log.log import AppendRefused, StoredBatch
 from thinconsumer.records.batch import split
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
@@ -36,7 +36,7 @@ def test_offsets_and_the_leaders_epoch_are_stamped_and_nothing_else(log, write):
 
 def test_log_append_time_is_the_brokers(new_log, tools):
     log = new_log(log_append_time=True)
-    write = tools.Writer(log)
+    write = tools.TransactionalProducer(log)
     assert write(NewRecord(b"a", timestamp=5), now=99) == (0, 1, 99, False)
     assert write.end(4, now_ms=100).log_append_time_ms == 100
     first, marker = log.read_batches(0, 2)
@@ -47,12 +47,12 @@ def test_log_append_time_is_the_brokers(new_log, tools):
 
 
 def test_what_is_larger_than_a_segment_is_refused_after_everything_else(new_log, tools):
-    write = tools.Writer(new_log(segment_bytes=100))
-    with pytest.raises(Refused) as refused:
+    write = tools.TransactionalProducer(new_log(segment_bytes=100))
+    with pytest.raises(AppendRefused) as refused:
         write(bytes(100))
     assert refused.value.code == Code.RECORD_LIST_TOO_LARGE
     assert write(b"fits").base_offset == 0
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AppendRefused) as refused:
         write.log.append(bytes(100), leader_epoch=0, now_ms=0)
     assert refused.value.code == Code.CORRUPT_MESSAGE
 
@@ -60,9 +60,9 @@ def test_what_is_larger_than_a_segment_is_refused_after_everything_else(new_log,
 def test_a_refused_batch_leaves_no_trace(log, write):
     write.transactional(1, b"a")
     before = (log.end_offset, log.size_bytes, dict(log.open_transactions()))
-    with pytest.raises(Refused):
+    with pytest.raises(AppendRefused):
         write(b"b", producer_id=1, producer_epoch=0, base_sequence=9, transactional=True)
-    with pytest.raises(Refused):
+    with pytest.raises(AppendRefused):
         write(b"b", producer_id=2, producer_epoch=0, base_sequence=-1, transactional=True)
     assert (log.end_offset, log.size_bytes, dict(log.open_transactions())) == before
 
@@ -80,7 +80,7 @@ def test_a_coordinator_has_no_sequence_numbers(log, write):
         data = write.batch(value, producer_id=1, producer_epoch=3, transactional=True)
         log.append(data, leader_epoch=0, now_ms=0, from_client=False)
     assert log.open_transactions() == {1: 0}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AppendRefused) as refused:
         log.append(write.batch(b"c", producer_id=1, producer_epoch=2), leader_epoch=0, now_ms=0, from_client=False)
     assert refused.value.code == Code.INVALID_PRODUCER_EPOCH
 
@@ -160,7 +160,7 @@ def test_deleting_moves_the_start_and_drops_whole_batches(log, write, tools):
 def test_producers_outlive_their_batches_until_they_are_forgotten(log, write, tools):
     write.idempotent(1, b"a", b"b")
     log.delete_before(2)
-    with pytest.raises(Refused):
+    with pytest.raises(AppendRefused):
         write(b"c", producer_id=1, producer_epoch=0, base_sequence=7)
     log.expire_producers(tools.NOW + 10, 10)
     assert write(b"c", producer_id=1, producer_epoch=0, base_sequence=7).base_offset == 2
@@ -208,8 +208,8 @@ def test_a_full_disk_is_a_storage_error(new_log, tools):
             raise OSError(28, "No space left on device")
 
     log = new_log(Full())
-    with pytest.raises(Refused) as refused:
-        tools.Writer(log)(b"a")
+    with pytest.raises(AppendRefused) as refused:
+        tools.TransactionalProducer(log)(b"a")
     assert refused.value.code == Code.KAFKA_STORAGE_ERROR
     assert log.end_offset == 0
 
@@ -217,7 +217,7 @@ def test_a_full_disk_is_a_storage_error(new_log, tools):
 def test_what_lies_before_the_start_goes_from_the_store_when_it_is_most_of_it(new_log, tools):
     store = tools.MemoryStore()
     log = new_log(store, compact=True)
-    write = tools.Writer(log)
+    write = tools.TransactionalProducer(log)
     for number in range(10):
         write(NewRecord(bytes(300_000), b"%d" % number))
     log.delete_before(3)
@@ -306,7 +306,7 @@ def test_any_history_against_a_list_of_records(tools, data, steps):
             rows, codec = arguments
             model.append(rows, epoch, tools.NOW)
             news = [NewRecord(value, key, timestamp=tools.NOW - age) for key, value, age in rows]
-            tools.Writer(log)(*news, codec=codec, leader_epoch=epoch)
+            tools.TransactionalProducer(log)(*news, codec=codec, leader_epoch=epoch)
         elif name == "epoch":
             epoch += 1
             log.begin_epoch(epoch)
@@ -417,7 +417,7 @@ class Fates:
 def test_any_transactions_against_what_became_of_each_record(tools, steps):
     """Read committed, a log yields the records of committed transactions and no others, up to the first open one."""
     log = tools.new_log(compact=True, delete=False, delete_retention_ms=2)
-    fates = Fates(log, tools.Writer(log))
+    fates = Fates(log, tools.TransactionalProducer(log))
     for name, *arguments in steps:
         getattr(fates, name)(*arguments)
         stable = log.last_stable_offset(log.end_offset)
@@ -432,5 +432,5 @@ def test_a_stored_batch_is_what_its_header_says(write):
     batch = StoredBatch.of(data)
     assert (batch.base_offset, batch.next_offset, batch.last_offset, batch.record_count) == (0, 2, 1, 2)
     assert (batch.producer_id, batch.producer_epoch, batch.last_sequence) == (5, 6, 0)
-    assert (batch.is_control, batch.is_transactional, batch.is_dated_by_log) == (False, True, False)
+    assert (batch.is_control, batch.is_transactional, batch.has_log_append_time) == (False, True, False)
     assert (batch.codec, batch.delete_horizon_ms, batch.data) == (0, None, data)

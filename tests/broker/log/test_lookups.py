@@ -51,7 +51,7 @@ def test_records_without_a_time_have_no_highest(log, write):
 
 
 def test_a_batch_that_the_broker_dated(new_log, tools):
-    write = tools.Writer(new_log(log_append_time=True))
+    write = tools.TransactionalProducer(new_log(log_append_time=True))
     write(b"a", b"b", now=50)
     assert write.log.offset_for_timestamp(50, 2) == (0, 50, 0)
     assert write.log.offset_of_max_timestamp(2) == (1, 50, 0)
@@ -65,7 +65,7 @@ def test_markers_are_found_too(log, write):
 
 
 def test_emptied_batches_are_passed(compacted, tools):
-    write = tools.Writer(compacted)
+    write = tools.TransactionalProducer(compacted)
     write.idempotent(1, NewRecord(b"old", b"k", timestamp=90))
     write(NewRecord(b"new", b"k", timestamp=80))
     compacted.compact(tools.NOW, 2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.broker.log.log import Refused
+from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.wire.error_codes import Code
 
 LAST = 2**31 - 1
@@ -16,7 +16,7 @@ def sent(write, first, count=1, *, epoch=0, producer=1, **more):
         appended = write(
             *[b"v"] * count, producer_id=producer, producer_epoch=epoch, base_sequence=first, **more
         )  # fmt: skip
-    except Refused as refused:
+    except AppendRefused as refused:
         return Code(refused.code).name
     return f"again {appended.base_offset}" if appended.duplicate else appended.base_offset
 
@@ -37,9 +37,9 @@ def test_a_producer_that_is_not_known_may_begin_anywhere(write):
 def test_nothing_overtakes_the_batch_that_a_coordinator_is_asked_about(write):
     """Retries of several batches may come in any order, also those of which the first was refused."""
     asked = {"is_strict": False, "now_ms": 0}
-    write.log.inquire(1, 0, 4, **asked)
-    write.log.inquire(1, 0, 2, **asked)
-    write.log.inquire(1, 0, 3, **asked)
+    write.log.start_verification(1, 0, 4, **asked)
+    write.log.start_verification(1, 0, 2, **asked)
+    write.log.start_verification(1, 0, 3, **asked)
     assert sent(write, 3) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 3, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 9, producer=2) == 0
@@ -48,24 +48,24 @@ def test_nothing_overtakes_the_batch_that_a_coordinator_is_asked_about(write):
 
 
 def test_an_epoch_later_another_batch_is_the_first(write):
-    write.log.inquire(1, 0, 2, is_strict=False, now_ms=0)
-    write.log.inquire(1, 1, 7, is_strict=False, now_ms=0)
-    write.log.inquire(1, 0, 1, is_strict=False, now_ms=0)
+    write.log.start_verification(1, 0, 2, is_strict=False, now_ms=0)
+    write.log.start_verification(1, 1, 7, is_strict=False, now_ms=0)
+    write.log.start_verification(1, 0, 1, is_strict=False, now_ms=0)
     assert sent(write, 8, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 7, epoch=1) == 0
 
 
 def test_a_producer_that_adds_partitions_by_writing_begins_at_zero(write):
     """Where nobody knows it. Once it has begun, or has written before, it goes on where it was."""
-    write.log.inquire(1, 0, 5, is_strict=True, now_ms=0)
+    write.log.start_verification(1, 0, 5, is_strict=True, now_ms=0)
     assert sent(write, 5, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 0, transactional=True) == 0
-    write.log.inquire(1, 0, 1, is_strict=True, now_ms=0)
+    write.log.start_verification(1, 0, 1, is_strict=True, now_ms=0)
     assert sent(write, 1, transactional=True) == 1
 
 
 def test_what_was_asked_is_forgotten_with_the_producer(write):
-    write.log.inquire(1, 0, 5, is_strict=True, now_ms=1000)
+    write.log.start_verification(1, 0, 5, is_strict=True, now_ms=1000)
     write.log.expire_producers(2999, 2000)
     assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     write.log.expire_producers(3000, 2000)
@@ -123,7 +123,7 @@ def test_in_a_transaction_everything_belongs_to_it(write):
 def refusal_of_marker(write, **marker):
     try:
         write.end(1, **marker)
-    except Refused as refused:
+    except AppendRefused as refused:
         return Code(refused.code).name
     return None
 
@@ -189,10 +189,10 @@ def test_followers_and_restarts_learn_the_same(write, new_log, tools):
     follower = new_log()
     for batch in write.log.batches_from(0):
         follower.append_stored(batch)
-    twin = tools.Writer(follower)
+    twin = tools.TransactionalProducer(follower)
     assert sent(twin, 0, 3) == "again 0"
     assert sent(twin, 4) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AppendRefused) as refused:
         twin.end(2, coordinator_epoch=3)
     assert refused.value.code == Code.TRANSACTION_COORDINATOR_FENCED
     assert follower.aborted(0, 99) == [(2, 3)]

@@ -16,7 +16,7 @@ def filled(tools):
 
     def fill(**config):
         log = tools.new_log(segment_bytes=3 * SIZE + 10, **config)
-        write = tools.Writer(log)
+        write = tools.TransactionalProducer(log)
         empty = len(write.batch(NewRecord(b"", timestamp=0)))
         for number in range(10):
             data = write.batch(NewRecord(bytes(SIZE - empty - 2), timestamp=100 * number))
@@ -80,7 +80,7 @@ def test_a_compacted_log_keeps_everything(filled):
 
 def test_records_without_a_time_stay(tools):
     log = tools.new_log(retention_ms=1)
-    write = tools.Writer(log)
+    write = tools.TransactionalProducer(log)
     write.now = -1
     write(b"v", now=0)
     log.apply_retention(10**12, 1)

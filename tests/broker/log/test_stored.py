@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 
-from thinconsumer.broker.log.stored import Appended, Refused, StoredBatch
+from thinconsumer.broker.log.stored import AppendInfo, AppendRefused, StoredBatch
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.error_codes import Code
@@ -21,7 +21,7 @@ def test_a_batch_is_what_its_header_says():
     assert (batch.base_offset, batch.last_offset, batch.next_offset, batch.record_count) == (7, 8, 9, 2)
     assert (batch.base_timestamp, batch.max_timestamp, batch.leader_epoch) == (3, 9, 4)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence) == (5, 6, 8, 9)
-    assert (batch.is_control, batch.is_transactional, batch.is_dated_by_log) == (False, True, False)
+    assert (batch.is_control, batch.is_transactional, batch.has_log_append_time) == (False, True, False)
     assert (batch.codec, batch.delete_horizon_ms) == (1, None)
     assert batch.data is data
 
@@ -29,7 +29,7 @@ def test_a_batch_is_what_its_header_says():
 def test_markers_horizons_and_brokers_dates():
     assert StoredBatch.of(build_marker(ControlType.ABORT, producer_id=1)).is_control
     assert StoredBatch.of(build_batch([NewRecord(None, b"k", timestamp=1)], delete_horizon=77)).delete_horizon_ms == 77
-    assert StoredBatch.of(build_batch([NewRecord(b"v")], log_append_time=5)).is_dated_by_log
+    assert StoredBatch.of(build_batch([NewRecord(b"v")], log_append_time=5)).has_log_append_time
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_sequence_numbers_go_round(first, count, last):
 
 
 def test_a_refusal_says_why_and_can_be_pickled():
-    refused = Refused(Code.INVALID_RECORD, "two of them", [(1, "no key")])
+    refused = AppendRefused(Code.INVALID_RECORD, "two of them", [(1, "no key")])
     assert str(refused) == "error 87: two of them"
     again = pickle.loads(pickle.dumps(refused))
     assert (again.code, again.message, again.record_errors) == (87, "two of them", [(1, "no key")])
 
 
 def test_what_appending_came_to_has_defaults_for_what_is_rare():
-    assert Appended(1, 3) == (1, 3, -1, False)
+    assert AppendInfo(1, 3) == (1, 3, -1, False)

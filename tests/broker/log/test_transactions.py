@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from thinconsumer.broker.log.transactions import Transactions
+from thinconsumer.broker.log.transactions import LogTransactions
 
 
 def test_undecided_from_the_first_that_is_open_or_not_committed():
-    transactions = Transactions()
+    transactions = LogTransactions()
     assert transactions.first_unstable(100) is None
     transactions.begin(1, 10)
     transactions.begin(2, 12)
@@ -21,13 +21,13 @@ def test_undecided_from_the_first_that_is_open_or_not_committed():
 
 
 def test_a_marker_without_a_transaction_changes_nothing():
-    transactions = Transactions()
+    transactions = LogTransactions()
     transactions.end(1, 5, is_abort=True)
-    assert (transactions.ended, transactions.aborted, transactions.first_unstable(0)) == ([], [], None)
+    assert (transactions.completed, transactions.aborted, transactions.first_unstable(0)) == ([], [], None)
 
 
 def test_aborted_ones_by_their_markers_not_by_their_beginnings():
-    transactions = Transactions()
+    transactions = LogTransactions()
     transactions.begin(1, 0)
     transactions.begin(2, 5)
     transactions.end(2, 8, is_abort=True)
@@ -39,7 +39,7 @@ def test_aborted_ones_by_their_markers_not_by_their_beginnings():
 
 
 def test_the_search_ends_where_nothing_more_can_come():
-    transactions = Transactions()
+    transactions = LogTransactions()
     for first in range(0, 1000, 10):
         transactions.begin(1, first)
         transactions.end(1, first + 5, is_abort=True)
@@ -48,12 +48,12 @@ def test_the_search_ends_where_nothing_more_can_come():
 
 
 def test_what_is_deleted_is_forgotten():
-    transactions = Transactions()
+    transactions = LogTransactions()
     transactions.begin(1, 0)
     transactions.end(1, 3, is_abort=True)
     transactions.begin(1, 4)
     transactions.end(1, 7, is_abort=False)
     transactions.forget_before(3)
-    assert (len(transactions.ended), len(transactions.aborted)) == (2, 1)
+    assert (len(transactions.completed), len(transactions.aborted)) == (2, 1)
     transactions.forget_before(4)
-    assert (len(transactions.ended), len(transactions.aborted)) == (1, 0)
+    assert (len(transactions.completed), len(transactions.aborted)) == (1, 0)

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import pytest
 
 from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.image import Image, PartitionImage, TopicImage
+from thinconsumer.broker.image import ClusterImage, PartitionImage, TopicImage
 from thinconsumer.broker.schedule import Schedule
 from thinconsumer.broker.txn.coordinator import TOPIC, TransactionCoordinator
-from thinconsumer.broker.txn.deciding import Producer
 from thinconsumer.broker.txn.log_format import decode_key, decode_value
 from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
 from thinconsumer.records.batch import split
 from thinconsumer.records.builder import build_batch
 from thinconsumer.types import TopicPartition
@@ -37,7 +37,7 @@ class Logged(NamedTuple):
 
     offset: int
     transactional_id: str
-    facts: object
+    metadata: object
 
 
 class Replica:
@@ -85,7 +85,7 @@ class World:
         self.config = BrokerConfig(transaction_state_log_num_partitions=1, **config)
         self.schedule = Schedule(1000.0, 1_700_000_000.0)
         self.random = random.Random(7)
-        self.image = Image("cluster")
+        self.image = ClusterImage("cluster")
         self.is_running = True
         self.held_timers: list[Callable[[], None]] = []
         for name, count in {TOPIC: 1, "orders": 3, "bills": 1, "__consumer_offsets": 2}.items():
@@ -126,7 +126,9 @@ class World:
         self._producer_ids += 1
         return self._producer_ids
 
-    def write_marker(self, tp, producer_id, producer_epoch, commit, coordinator_epoch, done, *, transaction_version=0):
+    def write_transaction_marker(
+        self, tp, producer_id, producer_epoch, commit, coordinator_epoch, done, *, transaction_version=0
+    ):
         self.marker_versions.append(transaction_version)
 
         def write() -> None:
@@ -158,8 +160,8 @@ class World:
         (batch,), _ = split(memoryview(data))
         self.batches.append((batch.base_offset, batch.next_offset, data))
         for record in batch.decode(TOPIC, 0):
-            facts = None if record.value is None else decode_value(record.value)
-            self.timeline.append(Logged(record.offset, decode_key(record.key), facts))
+            metadata = None if record.value is None else decode_value(record.value)
+            self.timeline.append(Logged(record.offset, decode_key(record.key), metadata))
 
     def read_batches(self, start, end):
         for base, _, data in self.batches:
@@ -225,11 +227,11 @@ class World:
         )
         return answers
 
-    def producer(self, transactional_id="t", **options) -> Producer:
+    def producer(self, transactional_id="t", **options) -> ProducerIdAndEpoch:
         """A producer that has been let in."""
         ((code, producer_id, epoch),) = self.init(transactional_id, **options)
         assert code == "NONE"
-        return Producer(producer_id, epoch)
+        return ProducerIdAndEpoch(producer_id, epoch)
 
     def add(self, producer, partitions=(("orders", 0),), *, transactional_id="t", version=2):
         answers: list[str] = []
@@ -257,7 +259,9 @@ class World:
     def state(self, transactional_id="t") -> TransactionState:
         """By the log, as the next coordinator would find it."""
         found = [
-            one.facts for one in self.timeline if isinstance(one, Logged) and one.transactional_id == transactional_id
+            one.metadata
+            for one in self.timeline
+            if isinstance(one, Logged) and one.transactional_id == transactional_id
         ]
         return found[-1].state
 

@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from thinconsumer.broker.txn.deciding import Producer
 from thinconsumer.broker.txn.log_format import encode_key, encode_value
 from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import EPOCH_MAX, Facts
+from thinconsumer.broker.txn.transaction import EPOCH_MAX, TransactionMetadata
+from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
@@ -17,9 +17,9 @@ O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPart
 NOBODY = (-1, -1)
 
 
-def seed(world, facts, transactional_id="t"):
+def seed(world, metadata, transactional_id="t"):
     """Let the log have a transaction from before; the next coordinator will find it."""
-    record = NewRecord(encode_value(facts), encode_key(transactional_id), timestamp=1)
+    record = NewRecord(encode_value(metadata), encode_key(transactional_id), timestamp=1)
     world.log_bytes(build_batch([record], base_offset=world.end_offset))
     world.fail_over()
 
@@ -34,7 +34,7 @@ def test_without_a_transactional_id_anybody_gets_a_new_producer_id(world):
 
 
 def test_an_empty_transactional_id_is_invalid(world):
-    who = Producer(1, 0)
+    who = ProducerIdAndEpoch(1, 0)
     assert world.init("") == [("INVALID_REQUEST", *NOBODY)]
     assert world.add(who, transactional_id="") == ["INVALID_REQUEST"]
     assert world.end(who, transactional_id="") == [("INVALID_REQUEST", *NOBODY)]
@@ -51,7 +51,7 @@ def test_the_longest_timeout_that_is_allowed(world):
 
 
 def test_a_transactional_id_that_nobody_has_used_is_mapped_to_nothing(world):
-    who = Producer(1, 0)
+    who = ProducerIdAndEpoch(1, 0)
     assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
     assert world.end(who) == [("INVALID_PRODUCER_ID_MAPPING", *NOBODY)]
     assert world.coordinator.verify_partitions("t", who, [O0]) == {O0: Code.INVALID_PRODUCER_ID_MAPPING}
@@ -69,7 +69,7 @@ def test_while_the_log_is_being_read(new_world):
     world = new_world(coordinator_load_s=2.0)
     assert world.init() == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
     world.run(1.9)
-    assert world.end(Producer(1, 0)) == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
+    assert world.end(ProducerIdAndEpoch(1, 0)) == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
     world.run(0.2)
     assert world.init() == [("NONE", 1, 0)]
 
@@ -93,7 +93,7 @@ def test_a_life_since_kip_890(world):
         assert world.end(who, commit=commit) == [("NONE", 1, epoch)]
         assert [m[1:] for m in world.markers[-2:]] == [(1, epoch, commit, 1)] * 2
         assert world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
-        who = Producer(1, epoch)
+        who = ProducerIdAndEpoch(1, epoch)
     assert set(world.marker_versions) == {2}, "so that leaders can tell a late one by its epoch"
 
 
@@ -113,10 +113,10 @@ def test_the_producer_is_answered_before_the_markers_are_there(world):
     world.add(who)
     assert world.end(who) == [("NONE", 1, 1)]
     assert world.state() is S.PREPARE_COMMIT
-    assert world.add(Producer(1, 1)) == ["CONCURRENT_TRANSACTIONS"]
+    assert world.add(ProducerIdAndEpoch(1, 1)) == ["CONCURRENT_TRANSACTIONS"]
     world.away.clear()
     world.run(2)
-    assert world.add(Producer(1, 1)) == ["NONE"]
+    assert world.add(ProducerIdAndEpoch(1, 1)) == ["NONE"]
 
 
 def test_the_producer_is_answered_when_the_log_has_it_and_not_before(world):
@@ -216,7 +216,7 @@ def test_the_one_whose_time_ran_out_learns_of_it_when_it_ends_its_transaction(wo
     world.run(12)
     assert world.end(who, commit=True) == [("INVALID_TXN_STATE", *NOBODY)]
     assert world.end(who, commit=False) == [("NONE", 1, 1)]
-    assert world.add(Producer(1, 1)) == ["NONE"]
+    assert world.add(ProducerIdAndEpoch(1, 1)) == ["NONE"]
 
 
 def test_time_begins_with_the_first_partition_and_later_ones_win_none(world):
@@ -284,7 +284,7 @@ def test_the_clocks_stop_when_there_is_nothing_to_wait_for(world):
 def test_a_transactional_id_that_nobody_uses_is_forgotten_after_a_week(world):
     who = world.producer()
     world.run(604_800 - 3600)
-    assert world.add(Producer(who.id, who.epoch - 1)) == ["PRODUCER_FENCED"]
+    assert world.add(ProducerIdAndEpoch(who.id, who.epoch - 1)) == ["PRODUCER_FENCED"]
     world.run(2 * 3600 + 1)
     assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
     assert world.producer() == (2, 0)
@@ -295,7 +295,7 @@ def test_a_transaction_is_aborted_for_time_but_its_id_not_forgotten_while_in_use
     for _ in range(8):
         world.add(who)
         world.end(who)
-        who = Producer(who.id, who.epoch + 1)
+        who = ProducerIdAndEpoch(who.id, who.epoch + 1)
         world.run(86_400)
     assert world.add(who) == ["NONE"]
 
@@ -386,7 +386,7 @@ def test_what_a_paused_coordinator_is_asked_waits_with_its_clocks(world):
 # -- epochs run out
 
 
-LAST = Facts(1000, EPOCH_MAX - 2, 60_000, 1_700_000_000_000, previous_producer_id=1000, client_version=2)
+LAST = TransactionMetadata(1000, EPOCH_MAX - 2, 60_000, 1_700_000_000_000, previous_producer_id=1000, client_version=2)
 
 
 def test_when_the_epochs_are_used_up_the_producer_goes_on_with_another_id(world):
@@ -395,12 +395,12 @@ def test_when_the_epochs_are_used_up_the_producer_goes_on_with_another_id(world)
     assert who == (1000, EPOCH_MAX - 2)
     world.add(who)
     assert world.end(who) == [("NONE", 1000, EPOCH_MAX - 1)]
-    who = Producer(1000, EPOCH_MAX - 1)
+    who = ProducerIdAndEpoch(1000, EPOCH_MAX - 1)
     world.add(who)
     assert world.end(who) == [("NONE", 1, 0)]
     assert world.markers[-1] == (O0, 1000, EPOCH_MAX, True, 2)
     assert world.end(who) == [("NONE", 1, 0)], "asked again, over the change of ids"
-    assert world.add(Producer(1, 0)) == ["NONE"]
+    assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
 def test_the_producer_with_its_next_id_is_patient_until_that_counts(world):
@@ -409,11 +409,11 @@ def test_the_producer_with_its_next_id_is_patient_until_that_counts(world):
     world.add(who)
     world.away.add(O0)
     assert world.end(who) == [("NONE", 1, 0)]
-    assert world.add(Producer(1, 0)) == ["CONCURRENT_TRANSACTIONS"]
-    assert world.end(Producer(1, 0)) == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
+    assert world.add(ProducerIdAndEpoch(1, 0)) == ["CONCURRENT_TRANSACTIONS"]
+    assert world.end(ProducerIdAndEpoch(1, 0)) == [("CONCURRENT_TRANSACTIONS", *NOBODY)]
     world.away.clear()
     world.run(2)
-    assert world.add(Producer(1, 0)) == ["NONE"]
+    assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
 def test_the_id_set_aside_survives_a_change_of_coordinators(world):
@@ -425,7 +425,7 @@ def test_the_id_set_aside_survives_a_change_of_coordinators(world):
     world.fail_over()
     world.away.clear()
     world.run(2)
-    assert world.add(Producer(1, 0)) == ["NONE"]
+    assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
 def test_time_runs_out_with_the_last_epoch(world):
@@ -449,7 +449,7 @@ def test_an_old_client_gets_another_id_when_it_comes_back(world):
 def test_one_partition_that_does_not_exist_keeps_all_of_them_out(world):
     who = world.producer()
     answers = []
-    world.coordinator.enlist("t", who, [O0, TopicPartition("orders", 3)], answers.append)
+    world.coordinator.add_or_verify("t", who, [O0, TopicPartition("orders", 3)], answers.append)
     assert answers == [{O0: Code.OPERATION_NOT_ATTEMPTED, TopicPartition("orders", 3): Code.UNKNOWN_TOPIC_OR_PARTITION}]
     assert world.state() is S.EMPTY
 
@@ -457,10 +457,10 @@ def test_one_partition_that_does_not_exist_keeps_all_of_them_out(world):
 def test_leaders_add_partitions_or_make_sure_and_are_told_what_may_not_be_written(world):
     who = world.producer()
     answers = []
-    world.coordinator.verify_or_add("t", *who, [O0], answers.append, add=False)
-    world.coordinator.verify_or_add("t", *who, [O0], answers.append)
-    world.coordinator.verify_or_add("t", *who, [O0, B0], answers.append, add=False)
-    world.coordinator.verify_or_add("t", who.id, who.epoch + 1, [O0], answers.append)
+    world.coordinator.add_or_verify_for_leader("t", *who, [O0], answers.append, add=False)
+    world.coordinator.add_or_verify_for_leader("t", *who, [O0], answers.append)
+    world.coordinator.add_or_verify_for_leader("t", *who, [O0, B0], answers.append, add=False)
+    world.coordinator.add_or_verify_for_leader("t", who.id, who.epoch + 1, [O0], answers.append)
     assert answers == [
         {O0: Code.TRANSACTION_ABORTABLE},
         {},

@@ -13,19 +13,19 @@ from thinconsumer.broker.txn.log_format import (
     encode_key,
     encode_value,
 )
-from thinconsumer.broker.txn.states import AT_REST, TransactionState
-from thinconsumer.broker.txn.transaction import Facts
+from thinconsumer.broker.txn.states import IDLE_STATES, TransactionState
+from thinconsumer.broker.txn.transaction import TransactionMetadata
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.types import TopicPartition
 
 KEY = bytes.fromhex("0000000962696c6c696e672d37")
-ENDING = bytes.fromhex(
+PREPARE_COMMIT = bytes.fromhex(
     "0001000000000000000500030000ea600202076f72646572730200000002000000018bcfe569c80000018bcfe5687b"
     "03000800000000000000040108000000000000000602020002"
 )
 EMPTY = bytes.fromhex("0001000000000000000500000000ea6000000000018bcfe569c8ffffffffffffffff00")
 
-ENDING_FACTS = Facts(
+PREPARE_COMMIT_METADATA = TransactionMetadata(
     producer_id=5,
     previous_producer_id=4,
     next_producer_id=6,
@@ -37,7 +37,7 @@ ENDING_FACTS = Facts(
     updated_ms=1_700_000_000_456,
     client_version=2,
 )
-EMPTY_FACTS = Facts(producer_id=5, producer_epoch=0, timeout_ms=60_000, updated_ms=1_700_000_000_456)
+EMPTY_METADATA = TransactionMetadata(producer_id=5, producer_epoch=0, timeout_ms=60_000, updated_ms=1_700_000_000_456)
 
 
 def test_a_key_is_written_and_read_as_kafka_does():
@@ -45,10 +45,10 @@ def test_a_key_is_written_and_read_as_kafka_does():
     assert decode_key(KEY) == "billing-7"
 
 
-@pytest.mark.parametrize(("data", "facts"), [(ENDING, ENDING_FACTS), (EMPTY, EMPTY_FACTS)])
-def test_a_value_is_written_and_read_as_kafka_does(data, facts):
-    assert encode_value(facts) == data
-    assert decode_value(memoryview(data)) == facts
+@pytest.mark.parametrize(("data", "metadata"), [(PREPARE_COMMIT, PREPARE_COMMIT_METADATA), (EMPTY, EMPTY_METADATA)])
+def test_a_value_is_written_and_read_as_kafka_does(data, metadata):
+    assert encode_value(metadata) == data
+    assert decode_value(memoryview(data)) == metadata
 
 
 def test_values_of_version_0_are_read_too():
@@ -56,18 +56,18 @@ def test_values_of_version_0_are_read_too():
     old = TransactionLogValue(producer_id=5, producer_epoch=0, transaction_timeout_ms=60_000,
                               transaction_partitions=None, transaction_last_update_timestamp_ms=1_700_000_000_456,
                               transaction_start_timestamp_ms=-1)  # fmt: skip
-    assert decode_value(b"\0\0" + old.encode(0)) == EMPTY_FACTS
+    assert decode_value(b"\0\0" + old.encode(0)) == EMPTY_METADATA
 
 
 def test_the_last_epoch_is_not_logged():
     """So a producer whose answer was lost together with the coordinator is fenced when it goes on; as in Kafka."""
-    facts = dataclasses.replace(EMPTY_FACTS, last_producer_epoch=7)
-    assert decode_value(encode_value(facts)) == EMPTY_FACTS
+    metadata = dataclasses.replace(EMPTY_METADATA, last_producer_epoch=7)
+    assert decode_value(encode_value(metadata)) == EMPTY_METADATA
 
 
 def test_records_of_a_later_kafka_are_left_alone():
     assert decode_key(b"\0\1" + KEY[2:]) is None
-    assert decode_value(b"\0\2" + ENDING[2:]) is None
+    assert decode_value(b"\0\2" + PREPARE_COMMIT[2:]) is None
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0", b"\0\0", KEY[:-1], KEY + b"x"])
@@ -76,10 +76,10 @@ def test_a_broken_key_is_an_error_of_the_right_kind(key):
         decode_key(key)
 
 
-@pytest.mark.parametrize("end", range(len(ENDING)))
+@pytest.mark.parametrize("end", range(len(PREPARE_COMMIT)))
 def test_a_value_cut_anywhere_is_an_error_of_the_right_kind(end):
     with pytest.raises(KafkaProtocolError):
-        decode_value(ENDING[:end])
+        decode_value(PREPARE_COMMIT[:end])
 
 
 def test_a_status_that_means_nothing_is_an_error_of_the_right_kind():
@@ -89,7 +89,7 @@ def test_a_status_that_means_nothing_is_an_error_of_the_right_kind():
         decode_value(broken)
 
 
-_states = st.sampled_from([s for s in TransactionState if s not in AT_REST - {TransactionState.EMPTY}])
+_states = st.sampled_from([s for s in TransactionState if s not in IDLE_STATES - {TransactionState.EMPTY}])
 _tps = st.builds(TopicPartition, st.text(min_size=1, max_size=5), st.integers(0, 99))
 
 
@@ -98,5 +98,5 @@ _tps = st.builds(TopicPartition, st.text(min_size=1, max_size=5), st.integers(0,
 def test_whatever_is_written_is_read_again(producer_id, epoch, state, partitions):
     if state is TransactionState.EMPTY:
         partitions = frozenset()
-    facts = Facts(producer_id, epoch, 1, 2, state, partitions=partitions)
-    assert decode_value(encode_value(facts)) == facts
+    metadata = TransactionMetadata(producer_id, epoch, 1, 2, state, partitions=partitions)
+    assert decode_value(encode_value(metadata)) == metadata

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from thinconsumer.broker.txn.markers import BACKOFF, Ending
-from thinconsumer.broker.txn.shard import Shard
+from thinconsumer.broker.txn.markers import BACKOFF, TransactionCompletion
+from thinconsumer.broker.txn.shard import TransactionCoordinatorShard
 from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import Facts, Transaction
+from thinconsumer.broker.txn.transaction import Transaction, TransactionMetadata
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -18,13 +18,15 @@ O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPart
 @pytest.fixture
 def decided(world):
     """Return a function that decides an end and starts to carry it out."""
-    shard = Shard(world, 0, world.replica.leader_epoch, world.replica)
+    shard = TransactionCoordinatorShard(world, 0, world.replica.leader_epoch, world.replica)
     shard.load()
 
     def decide(*partitions, state=S.PREPARE_COMMIT):
-        facts = Facts(7, 3, 60_000, 100, state, partitions=frozenset(partitions), started_ms=50, client_version=2)
-        txn = shard.transactions["t"] = Transaction("t", facts)
-        Ending(world, shard, txn, txn.finish(200)).start()
+        metadata = TransactionMetadata(
+            7, 3, 60_000, 100, state, partitions=frozenset(partitions), started_ms=50, client_version=2
+        )
+        txn = shard.transactions["t"] = Transaction("t", metadata)
+        TransactionCompletion(world, shard, txn, txn.prepare_complete(200)).start()
         return txn
 
     decide.shard = shard
@@ -56,8 +58,8 @@ def test_the_log_is_not_told_before_the_last_marker_is_there(world, decided):
 
 def test_a_leader_that_is_away_is_asked_ever_more_slowly(world, decided):
     asked = []
-    write = world.write_marker
-    world.write_marker = lambda *args, **more: (asked.append(world.schedule.now), write(*args, **more))
+    write = world.write_transaction_marker
+    world.write_transaction_marker = lambda *args, **more: (asked.append(world.schedule.now), write(*args, **more))
     world.away.add(O0)
     decided(O0)
     world.run(60)
@@ -110,7 +112,7 @@ def test_a_partition_that_takes_no_markers_needs_none(world, decided, code):
 
 
 def test_a_topic_that_was_deleted_needs_no_markers(world, decided):
-    world.image.drop_topic("orders")
+    world.image.remove_topic("orders")
     assert decided(O0, B0).state is S.COMPLETE_COMMIT
     assert [m.tp for m in world.markers] == [B0]
 
@@ -118,7 +120,7 @@ def test_a_topic_that_was_deleted_needs_no_markers(world, decided):
 def test_a_topic_that_is_deleted_while_its_leader_is_away_needs_no_markers(world, decided):
     world.away.add(O0)
     txn = decided(O0)
-    world.image.drop_topic("orders")
+    world.image.remove_topic("orders")
     world.run(2)
     assert (txn.state, world.markers) == (S.COMPLETE_COMMIT, [])
 
@@ -142,7 +144,7 @@ def test_a_log_that_refuses_is_no_more_than_logged(world, decided, caplog):
 def test_nothing_goes_on_once_the_shard_is_gone(world, decided):
     world.away.add(O0)
     decided(O0, O1)
-    decided.shard.drop()
+    decided.shard.unload()
     world.away.clear()
     world.run(60)
     assert [m.tp for m in world.markers] == [O1]
@@ -152,7 +154,7 @@ def test_nothing_goes_on_once_the_shard_is_gone(world, decided):
 def test_an_answer_that_comes_when_the_shard_is_gone_counts_for_nothing(world, decided):
     world.hold_markers = True
     txn = decided(O0)
-    decided.shard.drop()
+    decided.shard.unload()
     world.release_markers()
     assert txn.state is S.PREPARE_COMMIT
 

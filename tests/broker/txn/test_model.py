@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.broker.txn.deciding import Producer
-from thinconsumer.broker.txn.states import ENDING, TransactionState
+from thinconsumer.broker.txn.states import PREPARED_STATES, TransactionState
+from thinconsumer.broker.txn.transitions import ProducerIdAndEpoch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -47,7 +47,7 @@ class Drama:
 
     def __init__(self, world):
         self.world = world
-        self.known: dict[str, list[Producer]] = {transactional_id: [] for transactional_id in IDS}
+        self.known: dict[str, list[ProducerIdAndEpoch]] = {transactional_id: [] for transactional_id in IDS}
         self.asked: list[list[object]] = []  #: One list for each request; its answer is to come into it.
         self.pending_init: list[tuple[str, list]] = []
 
@@ -63,7 +63,7 @@ class Drama:
                 self.pending_init.remove((transactional_id, answers))
                 code, *who = answers[0]
                 if code == "NONE" and who[0] >= 0:
-                    self.known[transactional_id].append(Producer(*who))
+                    self.known[transactional_id].append(ProducerIdAndEpoch(*who))
 
     def init(self, transactional_id, goes_on):
         known = self.known[transactional_id]
@@ -115,7 +115,7 @@ class Drama:
         self.world.resume()
 
     def delete_bills(self):
-        self.world.image.drop_topic("bills")
+        self.world.image.remove_topic("bills")
 
     def heal(self):
         """Let everything work again, and time pass."""
@@ -141,17 +141,17 @@ def check_ends(timeline, marker, exists):
             seen[one.tp, one.coordinator_epoch] += 1
             assert seen[one.tp, one.coordinator_epoch] == 1, "twice by the same coordinator"
             continue
-        facts = one.facts
-        if facts.state in ENDING:
-            key = facts.producer_id, facts.producer_epoch
+        metadata = one.metadata
+        if metadata.state in PREPARED_STATES:
+            key = metadata.producer_id, metadata.producer_epoch
             if one.transactional_id in ids_of:
                 assert not open_ends[ids_of[one.transactional_id]][2], "decided anew when markers were written already"
             ids_of[one.transactional_id] = key
-            open_ends[key] = (facts.state is S.PREPARE_COMMIT, facts.partitions, Counter())
+            open_ends[key] = (metadata.state is S.PREPARE_COMMIT, metadata.partitions, Counter())
         elif one.transactional_id in ids_of:
             commit, partitions, seen = open_ends[ids_of[one.transactional_id]]
-            if facts.state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT):
-                assert commit is (facts.state is S.COMPLETE_COMMIT)
+            if metadata.state in (S.COMPLETE_COMMIT, S.COMPLETE_ABORT):
+                assert commit is (metadata.state is S.COMPLETE_COMMIT)
                 assert {tp for tp in partitions if exists(tp)} <= {tp for tp, _ in seen}, "complete without a marker"
             else:
                 assert not seen, "something else after markers were written"

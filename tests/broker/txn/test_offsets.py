@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.group.hashing import partition_for
-from thinconsumer.broker.txn.offsets import OFFSETS_TOPIC, admit_offsets, partition_of_group
+from thinconsumer.broker.txn.offsets import OFFSETS_TOPIC, add_or_verify_offsets, partition_of_group
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
@@ -15,7 +15,7 @@ def test_the_partition_of_a_group_is_by_the_topic_that_there_is(world):
 
 def test_before_there_is_the_topic_it_is_by_the_number_that_it_will_have(new_world):
     world = new_world(offsets_topic_num_partitions=50)
-    world.image.drop_topic(OFFSETS_TOPIC)
+    world.image.remove_topic(OFFSETS_TOPIC)
     assert partition_of_group(world, "billing").partition == partition_for("billing", 50)
 
 
@@ -26,9 +26,9 @@ def test_a_coordinator_that_is_not_there_yet_is_no_answer_for_long():
     node = SimpleNamespace(
         config=BrokerConfig(),
         image=SimpleNamespace(topics={}),
-        led=lambda tp: (SimpleNamespace(log=log), 0),
+        leader_replica=lambda tp: (SimpleNamespace(log=log), 0),
         coordinator_for=lambda kind, key: (int(Code.COORDINATOR_NOT_AVAILABLE), None),
     )
     writer = SimpleNamespace(transactional_id="t", producer_id=7, producer_epoch=0)
-    admit_offsets(node, writer, "g", 5, codes.append)
+    add_or_verify_offsets(node, writer, "g", 5, codes.append)
     assert codes == [Code.COORDINATOR_NOT_AVAILABLE]

@@ -33,7 +33,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 MODERN, OLD = "since KIP-890", "before"
 
 
-class Producer:
+class ProducerIdAndEpoch:
     """Sends what a transactional producer sends, to whom it has to be sent."""
 
     def __init__(self, cluster, client_of, kind=MODERN):
@@ -149,7 +149,7 @@ def cluster(new_cluster):
 
 @pytest.fixture(params=[MODERN, OLD])
 def producer(request, cluster, client_of):
-    producer = Producer(cluster, client_of, request.param)
+    producer = ProducerIdAndEpoch(cluster, client_of, request.param)
     assert producer.init() == 0
     return producer
 
@@ -174,8 +174,8 @@ def state(cluster):
         shard.transactions[ID].state
         for node in cluster.nodes.values()
         if node.is_running
-        for shard in node.transactions._shards.values()
-        if not shard.is_gone and ID in shard.transactions
+        for shard in node.transaction_coordinator._shards.values()
+        if not shard.is_stale and ID in shard.transactions
     ]
     return found
 
@@ -215,7 +215,7 @@ def test_offsets_in_a_transaction(cluster, producer, commit):
 
 
 def test_a_write_to_a_partition_that_was_not_added_is_refused_to_old_producers(cluster, client_of):
-    producer = Producer(cluster, client_of, OLD)
+    producer = ProducerIdAndEpoch(cluster, client_of, OLD)
     producer.init()
     assert producer.add(T0) == 0
     producer.add = lambda *tps: 0
@@ -225,7 +225,7 @@ def test_a_write_to_a_partition_that_was_not_added_is_refused_to_old_producers(c
 
 def test_a_zombie_is_fenced_everywhere(cluster, client_of, producer):
     assert producer.write(T0, b"a") == 0
-    successor = Producer(cluster, client_of)
+    successor = ProducerIdAndEpoch(cluster, client_of)
     assert successor.init() == Code.CONCURRENT_TRANSACTIONS
     run(cluster, 1)
     assert successor.init() == 0
@@ -238,7 +238,7 @@ def test_a_zombie_is_fenced_everywhere(cluster, client_of, producer):
 
 
 def test_a_transaction_that_takes_too_long(cluster, client_of):
-    producer = Producer(cluster, client_of)
+    producer = ProducerIdAndEpoch(cluster, client_of)
     producer.init(timeout_ms=5_000)
     producer.write(T0, b"a")
     run(cluster, 7)

@@ -3,9 +3,9 @@
 import pytest
 
 from thinconsumer.broker.txn.log_format import encode_key
-from thinconsumer.broker.txn.shard import TOMBSTONES_MAX, Shard
+from thinconsumer.broker.txn.shard import TOMBSTONES_MAX, TransactionCoordinatorShard
 from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import Facts, Transaction
+from thinconsumer.broker.txn.transaction import Transaction, TransactionMetadata
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
 
@@ -14,29 +14,29 @@ S = TransactionState
 
 @pytest.fixture
 def shard(world):
-    shard = Shard(world, 0, world.replica.leader_epoch, world.replica)
+    shard = TransactionCoordinatorShard(world, 0, world.replica.leader_epoch, world.replica)
     shard.load()
     return shard
 
 
 @pytest.fixture
 def txn(shard):
-    txn = shard.transactions["t"] = Transaction("t", Facts(7, -1, 60_000, 100))
+    txn = shard.transactions["t"] = Transaction("t", TransactionMetadata(7, -1, 60_000, 100))
     return txn
 
 
 def append(shard, txn, **options):
     codes = []
-    shard.append(txn, txn.initialise(60_000, None, 200), codes.append, **options)
+    shard.append(txn, txn.prepare_init(60_000, None, 200), codes.append, **options)
     return codes
 
 
 def test_a_move_is_made_when_the_log_has_it(world, shard, txn):
     world.hold_appends = True
     codes = append(shard, txn)
-    assert (codes, txn.facts.producer_epoch, txn.pending) == ([], -1, S.EMPTY)
+    assert (codes, txn.metadata.producer_epoch, txn.pending) == ([], -1, S.EMPTY)
     world.replica.replicate()
-    assert (codes, txn.facts.producer_epoch, txn.pending) == ([Code.NONE], 0, None)
+    assert (codes, txn.metadata.producer_epoch, txn.pending) == ([Code.NONE], 0, None)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_move_is_made_when_the_log_has_it(world, shard, txn):
 def test_a_move_that_is_not_logged_is_given_up_unless_it_will_be_tried_again(world, shard, txn, code, answer, keep):
     world.append_codes = [code]
     assert append(shard, txn, keep_pending=keep) == [answer]
-    assert txn.facts.producer_epoch == -1
+    assert txn.metadata.producer_epoch == -1
     kept = keep and answer is Code.COORDINATOR_NOT_AVAILABLE
     assert txn.pending is (S.EMPTY if kept else None)
 
@@ -69,18 +69,18 @@ def test_a_log_that_takes_longer_than_a_transaction_may_is_not_waited_for(world,
     world.run(0.2)
     assert (codes, txn.pending) == ([Code.COORDINATOR_NOT_AVAILABLE], None)
     world.replica.replicate()
-    assert (codes, txn.facts.producer_epoch) == ([Code.COORDINATOR_NOT_AVAILABLE], -1)
+    assert (codes, txn.metadata.producer_epoch) == ([Code.COORDINATOR_NOT_AVAILABLE], -1)
 
 
 @pytest.mark.parametrize("gone", ["dropped", "not leading", "in another epoch"])
 def test_nothing_is_written_for_a_shard_that_is_gone(world, shard, txn, gone):
     if gone == "dropped":
-        shard.drop()
+        shard.unload()
     elif gone == "not leading":
         world.replica.is_leader = False
     else:
         world.replica.leader_epoch += 1
-    assert shard.is_gone
+    assert shard.is_stale
     assert append(shard, txn) == [Code.NOT_COORDINATOR]
     assert world.timeline == []
 
@@ -88,17 +88,17 @@ def test_nothing_is_written_for_a_shard_that_is_gone(world, shard, txn, gone):
 def test_a_move_that_is_logged_after_all_does_not_count_for_a_shard_that_is_gone(world, shard, txn):
     world.hold_appends = True
     codes = append(shard, txn)
-    shard.drop()
+    shard.unload()
     world.replica.replicate()
-    assert (codes, txn.facts.producer_epoch) == ([Code.NOT_COORDINATOR], -1)
+    assert (codes, txn.metadata.producer_epoch) == ([Code.NOT_COORDINATOR], -1)
 
 
 def test_the_next_one_knows_what_was_logged(world, shard, txn):
     append(shard, txn)
-    other = Shard(world, 0, 2, world.replica)
+    other = TransactionCoordinatorShard(world, 0, 2, world.replica)
     other.load()
     assert other.is_ready
-    assert other.transactions["t"].facts == txn.facts
+    assert other.transactions["t"].metadata == txn.metadata
 
 
 def test_tombstones_and_records_of_a_later_kafka_are_left_out_when_catching_up(world, shard, txn, caplog):
@@ -106,7 +106,7 @@ def test_tombstones_and_records_of_a_later_kafka_are_left_out_when_catching_up(w
     keys = [encode_key("t"), b"\0\x05later", b"\0"]
     for key, value in zip(keys, [None, b"\0\1", b"\0\1"], strict=True):
         world.batches.append((world.end_offset, world.end_offset + 1, _batch(world.end_offset, key, value)))
-    other = Shard(world, 0, 2, world.replica)
+    other = TransactionCoordinatorShard(world, 0, 2, world.replica)
     other.load()
     assert other.transactions == {}
     assert "record at offset 3 left out" in caplog.text
@@ -125,18 +125,18 @@ def test_what_nobody_has_used_for_long_is_forgotten(world, shard, txn):
     assert "t" in shard.transactions
     shard.expire(200)
     assert shard.transactions == {}
-    assert world.timeline[-1].facts is None
+    assert world.timeline[-1].metadata is None
 
 
 @pytest.mark.parametrize("state", [S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT])
 def test_what_is_going_on_is_not_forgotten(world, shard, state):
-    shard.transactions["t"] = Transaction("t", Facts(7, 0, 60_000, 100, state))
+    shard.transactions["t"] = Transaction("t", TransactionMetadata(7, 0, 60_000, 100, state))
     shard.expire(10_000)
     assert (list(shard.transactions), world.timeline) == (["t"], [])
 
 
 def test_what_is_being_moved_is_not_forgotten(world, shard, txn):
-    txn.initialise(60_000, None, 200)
+    txn.prepare_init(60_000, None, 200)
     shard.expire(10_000)
     assert list(shard.transactions) == ["t"]
 
@@ -157,7 +157,7 @@ def test_while_the_tombstone_is_being_logged_the_id_is_in_the_middle_of_a_move(w
 
 def test_many_are_forgotten_in_batches_that_fit(world, shard):
     for number in range(TOMBSTONES_MAX + 1):
-        shard.transactions[str(number)] = Transaction(str(number), Facts(number, 0, 60_000, 100))
+        shard.transactions[str(number)] = Transaction(str(number), TransactionMetadata(number, 0, 60_000, 100))
     shard.expire(10_000)
     assert shard.transactions == {}
     assert [end - base for base, end, _ in world.batches] == [TOMBSTONES_MAX, 1]
@@ -165,5 +165,5 @@ def test_many_are_forgotten_in_batches_that_fit(world, shard):
 
 def test_it_says_what_it_is(shard):
     assert repr(shard) == "<Shard 0 epoch 1 ready, 0 transactional ids>"
-    shard.drop()
+    shard.unload()
     assert "gone" in repr(shard)

@@ -2,7 +2,14 @@
 
 import pytest
 
-from thinconsumer.broker.txn.states import AT_REST, ENDING, TRANSITIONS, TransactionEvent, TransactionState, next_state
+from thinconsumer.broker.txn.states import (
+    IDLE_STATES,
+    PREPARED_STATES,
+    TRANSITIONS,
+    TransactionEvent,
+    TransactionState,
+    next_state,
+)
 from thinconsumer.errors import IllegalStateError
 
 S = TransactionState
@@ -51,4 +58,4 @@ def test_a_status_of_a_later_kafka_is_refused(status):
 
 
 def test_every_state_that_can_be_logged_is_at_rest_ongoing_or_ending():
-    assert AT_REST | ENDING | {S.ONGOING} == set(S) - {S.DEAD, S.PREPARE_EPOCH_FENCE}
+    assert IDLE_STATES | PREPARED_STATES | {S.ONGOING} == set(S) - {S.DEAD, S.PREPARE_EPOCH_FENCE}

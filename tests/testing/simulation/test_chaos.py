@@ -182,7 +182,7 @@ def test_a_cut_that_heals_does_not_let_anything_through_the_others(make):
     made = make()
     made.cut([1], [2, 3, -1], 10.0)
     healed = []
-    made.sim.cluster.nodes[1].take_news = lambda: bool(healed.append(made.sim.cluster.reachable(1, -1)))
+    made.sim.cluster.nodes[1].apply_due_deltas = lambda: bool(healed.append(made.sim.cluster.reachable(1, -1)))
     made.cut([2], [3], 1.0)
     made.sim.run_for(2)
     assert not any(healed) and not made.sim.cluster.reachable(1, 2) and made.sim.cluster.reachable(2, 3)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from ...wire import Message
 from ...wire.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ...wire.error_codes import Code
-from ..call import Api, Call
-from ..txn.deciding import Producer
+from ..call import Api, ApiCall
 from ..txn.offsets import partition_of_group
+from ..txn.transitions import ProducerIdAndEpoch
 
 FIRST_WITH_FENCED = 2
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Let the coordinator answer when its log has it."""
     request: AddOffsetsToTxnRequest = call.request
 
@@ -25,9 +25,9 @@ def handle(call: Call) -> Message | None:
             code = Code.INVALID_PRODUCER_EPOCH
         call.reply(AddOffsetsToTxnResponse(error_code=int(code)))
 
-    call.node.transactions.add_partitions(
+    call.node.transaction_coordinator.add_partitions(
         request.transactional_id,
-        Producer(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         [partition_of_group(call.node, request.group_id)],
         done,
     )

@@ -21,15 +21,15 @@ from ...wire.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from ...wire.error_codes import Code
-from ..call import Api, Call
-from ..txn.deciding import Producer
+from ..call import Api, ApiCall
 from ..txn.transaction import EPOCH_PER_TRANSACTION
+from ..txn.transitions import ProducerIdAndEpoch
 
 FIRST_WITH_FENCED = 2
 FIRST_OF_BROKERS = 4
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Ask the coordinator for each transaction; answer when all of its answers are there."""
     request: AddPartitionsToTxnRequest = call.request
     transactions = request.transactions if call.version >= FIRST_OF_BROKERS else [_of_client(request)]
@@ -48,9 +48,9 @@ def handle(call: Call) -> Message | None:
             call.reply(_answer(call.version, results))
 
     for transaction in transactions:
-        call.node.transactions.enlist(
+        call.node.transaction_coordinator.add_or_verify(
             transaction.transactional_id,
-            Producer(transaction.producer_id, transaction.producer_epoch),
+            ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
             [TopicPartition(topic.name, number) for topic in transaction.topics for number in topic.partitions],
             lambda codes, transaction=transaction: done(transaction, codes),  # type: ignore[misc]
             client_version=EPOCH_PER_TRANSACTION if call.version >= FIRST_OF_BROKERS else 0,

@@ -19,7 +19,7 @@ from ...wire.api_versions import (
     SupportedFeatureKey,
 )
 from ...wire.error_codes import Code
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 FIRST_WITH_SOFTWARE = 3
 FIRST_WITH_LEVEL_0 = 4
@@ -30,7 +30,7 @@ FEATURES_EPOCH = 1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Tell the versions of every API, or refuse clients that do not say who they are."""
     request: ApiVersionsRequest = call.request
     names = (request.client_software_name, request.client_software_version)

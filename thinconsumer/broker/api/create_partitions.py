@@ -15,13 +15,13 @@ from ...wire.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from ...wire.error_codes import Code
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..controller import ControllerError
 from ..forwarding import to_controller
 from .create_topics import RECORDS_MAX
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Let each topic grow that can."""
     request: CreatePartitionsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
@@ -46,7 +46,7 @@ def refuse(request: CreatePartitionsRequest, version: int, code: int) -> CreateP
 API = Api(CreatePartitionsRequest, 0, 3, to_controller(handle, refuse), refuse)
 
 
-def _grow(call: Call, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
+def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicResult:
     controller = call.node.cluster.controller
     known = controller.image.topics.get(topic.name)
     if known is not None and topic.count - len(known.partitions) > RECORDS_MAX:

@@ -19,18 +19,18 @@ from ...wire.create_topics import (
     CreateTopicsResponse,
 )
 from ...wire.error_codes import BY_CODE, Code
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..controller import ControllerError
 from ..forwarding import to_controller
 from ..naming import CLUSTER_METADATA_TOPIC
-from ..settings import check, shown
+from ..topic_configs import describe_topic_configs, validate_topic_configs
 
 #: What one request may write to the cluster's log: partitions, topics and settings together.
 RECORDS_MAX = 10_000
 BY_DEFAULT = -1
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Create what can be created."""
     request: CreateTopicsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
@@ -38,7 +38,7 @@ def handle(call: Call) -> Message:
     if sum(_records(topic) for topic in wanted) > RECORDS_MAX:
         excess = ControllerError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         return CreateTopicsResponse(topics=[_failed(topic.name, excess) for topic in request.topics])
-    errors = {topic.name: error for topic in wanted if (error := _look(call, topic)) is not None}
+    errors = {topic.name: error for topic in wanted if (error := _precheck(call, topic)) is not None}
     results = [
         _failed(topic.name, errors[topic.name]) if topic.name in errors else _create(call, topic) for topic in wanted
     ]
@@ -64,15 +64,15 @@ def _records(topic: CreatableTopic) -> int:
     return 1 + max(1, topic.num_partitions, len(topic.assignments)) + len(topic.configs)
 
 
-def _look(call: Call, topic: CreatableTopic) -> ControllerError | None:
+def _precheck(call: ApiCall, topic: CreatableTopic) -> ControllerError | None:
     """Return what is wrong with a topic before anybody asks where to put it."""
     try:
-        call.node.cluster.controller.check_name(topic.name)
+        call.node.cluster.controller.validate_topic_name(topic.name)
         configs = {config.name: config.value for config in topic.configs}
         for name, value in configs.items():
             if value is None:
                 raise IllegalArgumentError(f"Null value not supported for topic configs: {name}")
-        check({name: value for name, value in configs.items() if value is not None})
+        validate_topic_configs({name: value for name, value in configs.items() if value is not None})
     except ControllerError as error:
         return error
     except IllegalArgumentError as error:
@@ -80,7 +80,7 @@ def _look(call: Call, topic: CreatableTopic) -> ControllerError | None:
     return None
 
 
-def _create(call: Call, topic: CreatableTopic) -> CreatableTopicResult:
+def _create(call: ApiCall, topic: CreatableTopic) -> CreatableTopicResult:
     node = call.node
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
     try:
@@ -112,7 +112,7 @@ def _create(call: Call, topic: CreatableTopic) -> CreatableTopicResult:
                 config_source=int(entry.source),
                 is_sensitive=False,
             )
-            for entry in shown(configs, node.config)
+            for entry in describe_topic_configs(configs, node.config)
         ],
     )
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ...wire import Message
 from ...wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Ask the coordinator."""
-    call.node.groups.delete(
+    call.node.group_coordinator.delete(
         call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
     )
     return None

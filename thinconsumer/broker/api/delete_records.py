@@ -17,16 +17,16 @@ from ...wire.delete_records import (
     DeleteRecordsTopicResult,
 )
 from ...wire.error_codes import Code
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..naming import is_internal
-from ..partition import Partition
+from ..partition import PartitionReplica
 
 TO_HIGH_WATERMARK = -1
 NO_WATERMARK = -1
 CHECK_S = 0.01
 
 
-class _Wanted(NamedTuple):
+class _LowWatermarkTarget(NamedTuple):
     """What became of one partition: an error, or where its replicas are to start."""
 
     tp: TopicPartition
@@ -34,21 +34,21 @@ class _Wanted(NamedTuple):
     offset: int = 0
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Move the starts, and answer when the followers have come along."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
     wanted = [_start(call, tp, offset) for tp, offset in last.items()]
     deadline = call.node.schedule.now + request.timeout_ms / 1000
 
-    def look() -> None:
+    def check_followers() -> None:
         answer = _answer(call, wanted, is_over=call.node.schedule.now >= deadline)
         if answer is not None:
             call.reply(answer)
         elif call.is_open:
-            call.node.call_later(CHECK_S, look)
+            call.node.call_later(CHECK_S, check_followers)
 
-    look()
+    check_followers()
     return None
 
 
@@ -67,30 +67,30 @@ def refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteReco
 API = Api(DeleteRecordsRequest, 0, 2, handle, refuse)
 
 
-def _start(call: Call, tp: TopicPartition, offset: int) -> _Wanted:
-    partition, code = call.node.led(tp)
+def _start(call: ApiCall, tp: TopicPartition, offset: int) -> _LowWatermarkTarget:
+    partition, code = call.node.leader_replica(tp)
     if code != Code.UNKNOWN_TOPIC_OR_PARTITION and is_internal(tp.topic):
-        return _Wanted(tp, int(Code.INVALID_TOPIC_EXCEPTION))
+        return _LowWatermarkTarget(tp, int(Code.INVALID_TOPIC_EXCEPTION))
     if partition is None:
-        return _Wanted(tp, code)
+        return _LowWatermarkTarget(tp, code)
     config = partition.config
     if config.compact and not config.delete:
-        return _Wanted(tp, int(Code.POLICY_VIOLATION))
+        return _LowWatermarkTarget(tp, int(Code.POLICY_VIOLATION))
     if offset == TO_HIGH_WATERMARK:
         offset = partition.high_watermark
     if not 0 <= offset <= partition.high_watermark:
-        return _Wanted(tp, int(Code.OFFSET_OUT_OF_RANGE))
+        return _LowWatermarkTarget(tp, int(Code.OFFSET_OUT_OF_RANGE))
     if offset > partition.log.start_offset:
         partition.delete_before(offset)
-    return _Wanted(tp, offset=offset)
+    return _LowWatermarkTarget(tp, offset=offset)
 
 
-def _answer(call: Call, wanted: list[_Wanted], *, is_over: bool) -> DeleteRecordsResponse | None:
+def _answer(call: ApiCall, wanted: list[_LowWatermarkTarget], *, is_over: bool) -> DeleteRecordsResponse | None:
     topics: dict[str, DeleteRecordsTopicResult] = {}
     for one in wanted:
         code, low = one.code, NO_WATERMARK
         if not code:
-            partition, code = call.node.led(one.tp)
+            partition, code = call.node.leader_replica(one.tp)
             if partition is not None:
                 low = _low_watermark(partition)
                 if low < one.offset:
@@ -102,7 +102,7 @@ def _answer(call: Call, wanted: list[_Wanted], *, is_over: bool) -> DeleteRecord
     return DeleteRecordsResponse(topics=list(topics.values()))
 
 
-def _low_watermark(partition: Partition) -> int:
+def _low_watermark(partition: PartitionReplica) -> int:
     """Return the lowest start of the replicas on nodes that are alive as far as the leader's node knows."""
     node = partition.node
     lowest: int = partition.log.start_offset

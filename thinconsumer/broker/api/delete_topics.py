@@ -10,14 +10,14 @@ from collections import Counter
 from ...wire import ZERO_UUID, Message
 from ...wire.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ...wire.error_codes import Code
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..controller import Controller, ControllerError
 from ..forwarding import to_controller
 
 FIRST_WITH_IDS = 6
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Delete what is named once."""
     request: DeleteTopicsRequest = call.request
     controller = call.node.cluster.controller

@@ -10,13 +10,13 @@ from __future__ import annotations
 from ...wire import Message
 from ...wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...wire.error_codes import Code
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from .metadata import CLUSTER_OPERATIONS, any_broker
 
 BROKERS, CONTROLLERS = 1, 2
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Describe the cluster as this node knows it."""
     request: DescribeClusterRequest = call.request
     if request.endpoint_type != BROKERS:

@@ -20,21 +20,20 @@ from ...wire.describe_configs import (
     DescribeConfigsSynonym,
 )
 from ...wire.error_codes import BY_CODE, Code
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..config import BrokerConfig
 from ..controller import ControllerError
-from ..naming import why_illegal
-from ..settings import Kind, Source, shown
+from ..naming import topic_name_error
+from ..topic_configs import ConfigSource, ConfigType, describe_topic_configs
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
-FIRST_WITH_TYPES = 3
 
 #: Settings that real brokers take while they run.
 _DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leader.election.enable", "max.connections"))
 _LONG = frozenset(("replica.lag.time.max.ms",))
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Describe each resource."""
     request: DescribeConfigsRequest = call.request
     if any(resource.resource_type not in _DESCRIBERS for resource in request.resources):
@@ -57,7 +56,7 @@ def refuse(request: DescribeConfigsRequest, version: int, code: int) -> Describe
     )
 
 
-def _describe(call: Call, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _describe(call: ApiCall, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_code=0, error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name
     )
@@ -74,8 +73,8 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> DescribeConfigsR
     return result
 
 
-def _topic(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
-    illegal = why_illegal(name)
+def _topic(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
+    illegal = topic_name_error(name)
     if illegal is not None:
         raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
     topic = call.node.image.topics.get(name)
@@ -92,19 +91,23 @@ def _topic(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
             config_type=int(entry.setting.kind),
             documentation=None,
         )
-        for entry in shown(topic.configs, call.node.config)
+        for entry in describe_topic_configs(topic.configs, call.node.config)
     ]
 
 
-def _broker(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     config = call.node.config
     if not name:  # what is set for all brokers while they run
         value = str(config.min_insync_replicas)
-        return [_broker_row("min.insync.replicas", value, Kind.INT, [(value, Source.DYNAMIC_DEFAULT)])]
+        return [_broker_row("min.insync.replicas", value, ConfigType.INT, [(value, ConfigSource.DYNAMIC_DEFAULT)])]
     _check_broker(call, name)
-    rows = [_broker_row("node.id", str(call.node.node_id), Kind.INT, [(str(call.node.node_id), Source.STATIC)])]
+    rows = [
+        _broker_row("node.id", str(call.node.node_id), ConfigType.INT, [(str(call.node.node_id), ConfigSource.STATIC)])
+    ]
     if call.node.rack is not None:
-        rows.append(_broker_row("broker.rack", call.node.rack, Kind.STRING, [(call.node.rack, Source.STATIC)]))
+        rows.append(
+            _broker_row("broker.rack", call.node.rack, ConfigType.STRING, [(call.node.rack, ConfigSource.STATIC)])
+        )
     rows += [
         _broker_field(field.name.replace("_", "."), getattr(config, field.name), field.default)
         for field in dataclasses.fields(BrokerConfig)
@@ -114,15 +117,17 @@ def _broker(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
 
 
 def _broker_field(name: str, value: Any, default: Any) -> DescribeConfigsResourceResult:
-    kind = Kind.BOOLEAN if isinstance(value, bool) else Kind.LONG if name in _LONG else Kind.INT
+    kind = ConfigType.BOOLEAN if isinstance(value, bool) else ConfigType.LONG if name in _LONG else ConfigType.INT
     text, usual = (str(one).lower() for one in (value, default))
-    values = [(text, Source.DYNAMIC_DEFAULT)] if name == "min.insync.replicas" else []
+    values = [(text, ConfigSource.DYNAMIC_DEFAULT)] if name == "min.insync.replicas" else []
     if text != usual:
-        values.append((text, Source.STATIC))
-    return _broker_row(name, text, kind, [*values, (usual, Source.DEFAULT)])
+        values.append((text, ConfigSource.STATIC))
+    return _broker_row(name, text, kind, [*values, (usual, ConfigSource.DEFAULT)])
 
 
-def _broker_row(name: str, value: str, kind: Kind, values: list[tuple[str, Source]]) -> DescribeConfigsResourceResult:
+def _broker_row(
+    name: str, value: str, kind: ConfigType, values: list[tuple[str, ConfigSource]]
+) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=name,
         value=value,
@@ -135,7 +140,7 @@ def _broker_row(name: str, value: str, kind: Kind, values: list[tuple[str, Sourc
     )
 
 
-def _check_broker(call: Call, name: str) -> None:
+def _check_broker(call: ApiCall, name: str) -> None:
     try:
         number = int(name)
     except ValueError:
@@ -144,20 +149,20 @@ def _check_broker(call: Call, name: str) -> None:
         raise ControllerError(Code.INVALID_REQUEST, f"This is broker {call.node.node_id}, not {name}")
 
 
-def _loggers(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+def _loggers(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise ControllerError(Code.INVALID_REQUEST, "Broker id must not be empty")
     _check_broker(call, name)
     return []
 
 
-def _nothing(call: Call, name: str) -> list[DescribeConfigsResourceResult]:
+def _nothing(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     if not name:
         raise ControllerError(Code.INVALID_REQUEST, "The name must not be empty")
     return []
 
 
-_DESCRIBERS: Mapping[int, Callable[[Call, str], list[DescribeConfigsResourceResult]]] = {
+_DESCRIBERS: Mapping[int, Callable[[ApiCall, str], list[DescribeConfigsResourceResult]]] = {
     TOPIC: _topic, BROKER: _broker, LOGGER: _loggers, METRICS: _nothing, GROUP: _nothing,
 }  # fmt: skip
 

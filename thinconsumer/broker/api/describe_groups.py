@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from ...wire import Message
 from ...wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 OPERATIONS_FROM = 3
 #: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, a bit each.
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Ask the coordinator."""
     request: DescribeGroupsRequest = call.request
-    groups = call.node.groups.describe(request.groups, call.version)
+    groups = call.node.group_coordinator.describe(request.groups, call.version)
     if call.version >= OPERATIONS_FROM and request.include_authorized_operations:
         for group in groups:
             if not group.error_code:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from ...wire import Message
 from ...wire.end_txn import EndTxnRequest, EndTxnResponse
 from ...wire.error_codes import Code
-from ..call import Api, Call
-from ..txn.deciding import Producer
+from ..call import Api, ApiCall
 from ..txn.transaction import EPOCH_PER_TRANSACTION
+from ..txn.transitions import ProducerIdAndEpoch
 
 FIRST_WITH_FENCED = 2
 FIRST_WITH_EPOCH = 5
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Let the coordinator answer when its log has it."""
     request: EndTxnRequest = call.request
 
@@ -27,9 +27,9 @@ def handle(call: Call) -> Message | None:
             code = Code.INVALID_PRODUCER_EPOCH
         call.reply(EndTxnResponse(error_code=int(code), producer_id=producer_id, producer_epoch=producer_epoch))
 
-    call.node.transactions.end(
+    call.node.transaction_coordinator.end(
         request.transactional_id,
-        Producer(request.producer_id, request.producer_epoch),
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
         request.committed,
         done,
         client_version=EPOCH_PER_TRANSACTION if call.version >= FIRST_WITH_EPOCH else 0,

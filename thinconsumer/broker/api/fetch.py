@@ -20,10 +20,10 @@ from ...wire.fetch import (
     FetchResponse,
     PartitionData,
 )
-from ..call import Api, Call
-from ..reading import Isolation, Result, Terms, failed, read_all, told
-from ..sessions import Context, Kind, Wanted, replica_of
-from ..waiting import ParkedFetch
+from ..call import Api, ApiCall
+from ..delayed_fetch import DelayedFetch
+from ..fetch_sessions import CachedPartition, FetchContext, FetchContextKind, replica_id_of
+from ..reading import FetchIsolation, FetchParams, FetchReadResult, error_row, read_all, response_rows
 
 READ_COMMITTED = 1
 FIRST_WITH_FOLLOWERS = 11
@@ -33,25 +33,25 @@ FIRST_WITH_LEADERS = 16
 _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOCH))
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Answer, or wait until there is enough to answer with."""
     node, request = call.node, call.request
-    context = node.sessions.context(request, call.version, node.image)
-    known: list[Wanted] = []
-    unknown: list[tuple[Wanted, PartitionData]] = []
-    for one in context.wanted(node.image.names_by_id):
+    context = node.fetch_sessions.context(request, call.version, node.image)
+    known: list[CachedPartition] = []
+    unknown: list[tuple[CachedPartition, PartitionData]] = []
+    for one in context.partitions_to_read(node.image.names_by_id):
         code = _unknown(call, one)
         if code:
-            unknown.append((one, failed(one.partition, code, is_known=False)))
+            unknown.append((one, error_row(one.partition, code, is_known=False)))
         else:
             known.append(one)
     if not known:
         return _answer(call, context, unknown)
-    terms = _terms(call)
-    result = read_all(node, known, terms)
-    if request.max_wait_ms <= 0 or result.size >= terms.min_bytes or result.is_final:
-        return _answer(call, context, _told(call, context, terms, result) + unknown)
-    _park(call, context, terms, result, unknown)
+    params = _fetch_params(call)
+    result = read_all(node, known, params)
+    if request.max_wait_ms <= 0 or result.size >= params.min_bytes or result.must_respond:
+        return _answer(call, context, _response_rows(call, context, params, result) + unknown)
+    _park(call, context, params, result, unknown)
     return None
 
 
@@ -62,7 +62,7 @@ def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
         topics = [
             FetchableTopicResponse(
                 topic=topic.topic,
-                partitions=[failed(one.partition, code, is_known=False) for one in topic.partitions],
+                partitions=[error_row(one.partition, code, is_known=False) for one in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -72,16 +72,16 @@ def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
 API = Api(FetchRequest, 4, 18, handle, refuse)
 
 
-def _terms(call: Call) -> Terms:
+def _fetch_params(call: ApiCall) -> FetchParams:
     request: FetchRequest = call.request
-    replica_id = replica_of(request, call.version)
+    replica_id = replica_id_of(request, call.version)
     max_bytes = min(request.max_bytes, call.node.config.fetch_max_bytes)
-    isolation = Isolation.HIGH_WATERMARK
+    isolation = FetchIsolation.HIGH_WATERMARK
     if replica_id >= 0:
-        isolation = Isolation.LOG_END
+        isolation = FetchIsolation.LOG_END
     elif request.isolation_level == READ_COMMITTED:
-        isolation = Isolation.LAST_STABLE
-    return Terms(
+        isolation = FetchIsolation.LAST_STABLE
+    return FetchParams(
         isolation=isolation,
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
@@ -91,7 +91,7 @@ def _terms(call: Call) -> Terms:
     )
 
 
-def _unknown(call: Call, one: Wanted) -> Code | None:
+def _unknown(call: ApiCall, one: CachedPartition) -> Code | None:
     image = call.node.image
     if one.topic is None:
         return Code.UNKNOWN_TOPIC_ID
@@ -101,29 +101,35 @@ def _unknown(call: Call, one: Wanted) -> Code | None:
 
 
 def _park(
-    call: Call, context: Context, terms: Terms, result: Result, unknown: list[tuple[Wanted, PartitionData]]
+    call: ApiCall,
+    context: FetchContext,
+    params: FetchParams,
+    result: FetchReadResult,
+    unknown: list[tuple[CachedPartition, PartitionData]],
 ) -> None:
     known = [one for one, _ in result.rows]
 
     def finish() -> None:
-        call.on_drop = None
-        result = read_all(call.node, known, terms)
-        call.reply(_answer(call, context, _told(call, context, terms, result) + unknown))
+        call.on_cancel = None
+        result = read_all(call.node, known, params)
+        call.reply(_answer(call, context, _response_rows(call, context, params, result) + unknown))
 
-    parked = ParkedFetch(call.node, terms, result, call.request.max_wait_ms / 1000, finish)
-    call.on_drop = parked.cancel
-
-
-def _told(call: Call, context: Context, terms: Terms, result: Result) -> list[tuple[Wanted, PartitionData]]:
-    return told(call.node, result, terms, only_news=context.kind is Kind.INCREMENTAL)
+    parked = DelayedFetch(call.node, params, result, call.request.max_wait_ms / 1000, finish)
+    call.on_cancel = parked.cancel
 
 
-def _answer(call: Call, context: Context, rows: list[tuple[Wanted, PartitionData]]) -> FetchResponse:
+def _response_rows(
+    call: ApiCall, context: FetchContext, params: FetchParams, result: FetchReadResult
+) -> list[tuple[CachedPartition, PartitionData]]:
+    return response_rows(call.node, result, params, only_changed=context.kind is FetchContextKind.INCREMENTAL)
+
+
+def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartition, PartitionData]]) -> FetchResponse:
     leaders: dict[int, NodeEndpoint] = {}
     for one, row in rows:
         if row.error_code and call.version >= FIRST_WITH_LEADERS and row.error_code in _LEADER_CHANGED:
-            _tell_leader(call, one, row, leaders)
-    error_code, session_id, to_send = context.conclude(rows)
+            _add_current_leader(call, one, row, leaders)
+    error_code, session_id, to_send = context.finish(rows)
     topics: list[FetchableTopicResponse] = []
     last: Any = None
     for one, row in to_send:
@@ -138,7 +144,9 @@ def _answer(call: Call, context: Context, rows: list[tuple[Wanted, PartitionData
     )
 
 
-def _tell_leader(call: Call, one: Wanted, row: PartitionData, leaders: dict[int, NodeEndpoint]) -> None:
+def _add_current_leader(
+    call: ApiCall, one: CachedPartition, row: PartitionData, leaders: dict[int, NodeEndpoint]
+) -> None:
     """Say who leads instead and where that is, so that the client need not ask (KIP-951)."""
     assert one.topic is not None
     leader, epoch = current_leader(call, TopicPartition(one.topic, one.partition))
@@ -148,7 +156,7 @@ def _tell_leader(call: Call, one: Wanted, row: PartitionData, leaders: dict[int,
         leaders[leader] = NodeEndpoint(node_id=leader, host=broker.host, port=broker.port, rack=broker.rack)
 
 
-def current_leader(call: Call, tp: TopicPartition) -> tuple[int, int]:
+def current_leader(call: ApiCall, tp: TopicPartition) -> tuple[int, int]:
     """Return (leader, its epoch) as far as this node knows: its replica knows best, else the image."""
     partition = call.node.partitions.get(tp)
     if partition is not None:

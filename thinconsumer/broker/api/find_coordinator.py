@@ -10,17 +10,17 @@ from __future__ import annotations
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..image import BrokerImage
 
 MANY_FROM = 4
 KINDS = (0, 1)  #: A group, a transactional id.
 SHARE = 2  #: The state of share groups.
 SHARE_FROM = 6
-NOBODY = BrokerImage(-1, "", -1)
+NO_BROKER = BrokerImage(-1, "", -1)
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Look up who leads the partition that each key belongs to."""
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
@@ -29,7 +29,7 @@ def handle(call: Call) -> Message | None:
         return _single(*_look_up(call, request.key))
     if request.key_type == SHARE:  # which nobody coordinates here, and keys of groups are not well-formed there
         return FindCoordinatorResponse(
-            coordinators=[_one_of_many(key, int(Code.INVALID_REQUEST), NOBODY) for key in request.coordinator_keys]
+            coordinators=[_one_of_many(key, int(Code.INVALID_REQUEST), NO_BROKER) for key in request.coordinator_keys]
         )
     return FindCoordinatorResponse(
         coordinators=[_one_of_many(key, *_look_up(call, key)) for key in request.coordinator_keys]
@@ -39,8 +39,8 @@ def handle(call: Call) -> Message | None:
 def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
     """Refuse every key with one code."""
     if version < MANY_FROM:
-        return _single(code, NOBODY)
-    refused = [_one_of_many(key, code, NOBODY) for key in request.coordinator_keys]
+        return _single(code, NO_BROKER)
+    refused = [_one_of_many(key, code, NO_BROKER) for key in request.coordinator_keys]
     for one in refused:
         one.error_message = _message(code)  # words there are only for a refusal of the whole
     return FindCoordinatorResponse(coordinators=refused)
@@ -49,9 +49,9 @@ def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoor
 API = Api(FindCoordinatorRequest, 0, 6, handle, refuse)
 
 
-def _look_up(call: Call, key: str) -> tuple[int, BrokerImage]:
+def _look_up(call: ApiCall, key: str) -> tuple[int, BrokerImage]:
     code, broker = call.node.coordinator_for(call.request.key_type, key)
-    return code, NOBODY if code or broker is None else broker
+    return code, NO_BROKER if code or broker is None else broker
 
 
 def _single(code: int, broker: BrokerImage) -> FindCoordinatorResponse:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ...wire import Message
 from ...wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Ask the coordinator."""
-    call.node.groups.heartbeat(call.request, lambda code: call.reply(HeartbeatResponse(error_code=code)))
+    call.node.group_coordinator.heartbeat(call.request, lambda code: call.reply(HeartbeatResponse(error_code=code)))
     return None
 
 

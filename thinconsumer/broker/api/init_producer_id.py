@@ -10,14 +10,14 @@ from __future__ import annotations
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ..call import Api, Call
-from ..txn.deciding import Producer
+from ..call import Api, ApiCall
 from ..txn.transaction import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ..txn.transitions import ProducerIdAndEpoch
 
 FIRST_WITH_FENCED = 4
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Let the coordinator answer when its log has it."""
     request: InitProducerIdRequest = call.request
     told = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
@@ -31,8 +31,8 @@ def handle(call: Call) -> Message | None:
             InitProducerIdResponse(error_code=int(code), producer_id=producer_id, producer_epoch=producer_epoch)
         )  # fmt: skip
 
-    expected = Producer(request.producer_id, request.producer_epoch) if all(told) else None
-    call.node.transactions.init_producer_id(
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if all(told) else None
+    call.node.transaction_coordinator.init_producer_id(
         request.transactional_id, request.transaction_timeout_ms, expected, done
     )  # fmt: skip
     return None

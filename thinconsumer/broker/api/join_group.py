@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from ...wire import Message
 from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
-from ..call import Api, Call
-from ..group.joining import Joining
+from ..call import Api, ApiCall
+from ..group.joining import JoinGroupCall
 
 #: Before this version there is no null for the protocol's name; from then on empty means null.
 NULL_PROTOCOL_FROM = 7
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Let the coordinator answer when the generation is there."""
 
     def reply(response: JoinGroupResponse) -> None:
         call.reply(_for_version(response, call.version))
 
-    call.node.groups.join(Joining(call.request, call.version, call.client_id, call.client_host, reply))
+    call.node.group_coordinator.join(JoinGroupCall(call.request, call.version, call.client_id, call.client_host, reply))
     return None
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from ...wire import Message
 from ...wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 MANY_FROM = 3
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Ask the coordinator."""
     request: LeaveGroupRequest = call.request
     many = call.version >= MANY_FROM
@@ -24,7 +24,7 @@ def handle(call: Call) -> Message | None:
             response = LeaveGroupResponse(error_code=response.members[0].error_code)
         call.reply(response)
 
-    call.node.groups.leave(request.group_id, leaving, reply)
+    call.node.group_coordinator.leave(request.group_id, leaving, reply)
     return None
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from ...wire import Message
 from ...wire.list_groups import ListGroupsRequest, ListGroupsResponse
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Ask the coordinator."""
-    code, groups = call.node.groups.list_groups(call.request.states_filter, call.request.types_filter)
+    code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
     return ListGroupsResponse(error_code=code, groups=groups)
 
 

@@ -23,8 +23,8 @@ from ...wire.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from ..call import Api, Call
-from ..partition import Partition
+from ..call import Api, ApiCall
+from ..partition import PartitionReplica
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
 #: The first version that knows each; lower numbers mean nothing in any.
@@ -37,18 +37,18 @@ FIRST_WITH_EPOCHS = 4
 FIRST_WITH_NOT_AVAILABLE = 5
 
 
-class _Found(NamedTuple):
+class _OffsetResult(NamedTuple):
     offset: int
     timestamp: int = -1
     epoch: int = -1
 
 
-class _Failed(Exception):
+class _LookupFailed(Exception):
     def __init__(self, code: int) -> None:
         self.code = code
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Look each partition up."""
     request: ListOffsetsRequest = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
@@ -79,7 +79,7 @@ def _by_name(request: ListOffsetsRequest) -> list[ListOffsetsTopic]:
     return list(topics.values())
 
 
-def _topic(call: Call, topic: ListOffsetsTopic, twice: set[tuple[str, int]]) -> ListOffsetsTopicResponse:
+def _topic(call: ApiCall, topic: ListOffsetsTopic, twice: set[tuple[str, int]]) -> ListOffsetsTopicResponse:
     answers: dict[int, ListOffsetsPartitionResponse] = {}
     for one in topic.partitions:
         if (topic.name, one.partition_index) in twice:
@@ -89,13 +89,13 @@ def _topic(call: Call, topic: ListOffsetsTopic, twice: set[tuple[str, int]]) -> 
     return ListOffsetsTopicResponse(name=topic.name, partitions=list(answers.values()))
 
 
-def _partition(call: Call, topic: str, one: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+def _partition(call: ApiCall, topic: str, one: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
     if one.timestamp < 0 and call.version < SINCE.get(one.timestamp, call.version + 1):
         return _failed(one, int(Code.UNSUPPORTED_VERSION))
     try:
         partition = _replica(call, TopicPartition(topic, one.partition_index), one.current_leader_epoch)
-        found = _look(call, partition, one.timestamp)
-    except _Failed as failure:
+        found = _look_up(call, partition, one.timestamp)
+    except _LookupFailed as failure:
         return _failed(one, failure.code)
     answer = _failed(one, 0)
     answer.offset, answer.timestamp = found.offset, found.timestamp
@@ -104,16 +104,16 @@ def _partition(call: Call, topic: str, one: ListOffsetsPartition) -> ListOffsets
     return answer
 
 
-def _replica(call: Call, tp: TopicPartition, epoch: int) -> Partition:
-    partition, code = call.node.led(tp, epoch)
+def _replica(call: ApiCall, tp: TopicPartition, epoch: int) -> PartitionReplica:
+    partition, code = call.node.leader_replica(tp, epoch)
     if call.request.replica_id == ANY_REPLICA and code == Code.NOT_LEADER_OR_FOLLOWER:
         partition = call.node.partitions.get(tp)
     if partition is None:
-        raise _Failed(code)
+        raise _LookupFailed(code)
     return partition
 
 
-def _look(call: Call, partition: Partition, timestamp: int) -> _Found:
+def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _OffsetResult:
     request = call.request
     is_consumer = request.replica_id == CONSUMER
     end = partition.log.end_offset
@@ -123,43 +123,43 @@ def _look(call: Call, partition: Partition, timestamp: int) -> _Found:
     # A new leader does not know yet how far its predecessor let consumers read: an end below that would lead them back.
     is_behind = is_consumer and partition.is_leader and partition.epoch_start > partition.high_watermark
     if timestamp == LATEST and not is_behind:
-        return _Found(end, epoch=partition.leader_epoch)
+        return _OffsetResult(end, epoch=partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _start(partition)
     found = _NOTHING if timestamp == LATEST else _LOOKUPS.get(timestamp, _by_time)(partition, timestamp)
     if is_behind and not 0 <= found.offset < end:
         supported = call.version >= FIRST_WITH_NOT_AVAILABLE
-        raise _Failed(int(Code.OFFSET_NOT_AVAILABLE if supported else Code.LEADER_NOT_AVAILABLE))
+        raise _LookupFailed(int(Code.OFFSET_NOT_AVAILABLE if supported else Code.LEADER_NOT_AVAILABLE))
     return found if found.offset < end else _NOTHING
 
 
-_NOTHING = _Found(-1)
+_NOTHING = _OffsetResult(-1)
 
 
-def _start(partition: Partition) -> _Found:
+def _start(partition: PartitionReplica) -> _OffsetResult:
     log = partition.log
     first = log.epochs[0] if log.epochs else (-1, 0)
-    return _Found(log.start_offset, epoch=first[0] if first[1] <= log.start_offset else -1)
+    return _OffsetResult(log.start_offset, epoch=first[0] if first[1] <= log.start_offset else -1)
 
 
-def _by_time(partition: Partition, timestamp: int) -> _Found:
+def _by_time(partition: PartitionReplica, timestamp: int) -> _OffsetResult:
     found = partition.log.offset_for_timestamp(timestamp, partition.log.end_offset)
-    return _NOTHING if found is None else _Found(*found)
+    return _NOTHING if found is None else _OffsetResult(*found)
 
 
-def _highest(partition: Partition, timestamp: int) -> _Found:
+def _highest(partition: PartitionReplica, timestamp: int) -> _OffsetResult:
     found = partition.log.offset_of_max_timestamp(partition.log.end_offset)
-    return _NOTHING if found is None else _Found(*found)
+    return _NOTHING if found is None else _OffsetResult(*found)
 
 
-def _nowhere(partition: Partition, timestamp: int) -> _Found:
+def _no_offset(partition: PartitionReplica, timestamp: int) -> _OffsetResult:
     return _NOTHING
 
 
-_LOOKUPS: Mapping[int, Callable[[Partition, int], _Found]] = {
+_LOOKUPS: Mapping[int, Callable[[PartitionReplica, int], _OffsetResult]] = {
     MAX_TIMESTAMP: _highest,
-    LATEST_TIERED: _nowhere,
-    EARLIEST_PENDING_UPLOAD: _nowhere,
+    LATEST_TIERED: _no_offset,
+    EARLIEST_PENDING_UPLOAD: _no_offset,
 }
 
 

@@ -20,10 +20,10 @@ from ...wire.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ControllerError
-from ..image import BrokerImage, Image, PartitionImage, TopicImage
-from ..naming import is_internal, why_illegal
+from ..image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from ..naming import is_internal, topic_name_error
 
 FIRST_WITH_IDS = 12
 #: Bits of all operations on a topic, and on the cluster, which nobody is refused here.
@@ -31,7 +31,7 @@ TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Describe what was asked for."""
     request, version, node = call.request, call.version, call.node
     image = node.image
@@ -47,13 +47,13 @@ def handle(call: Call) -> Message:
         response.topics.append(
             MetadataResponseTopic(error_code=int(Code.UNKNOWN_TOPIC_ID), name=None, topic_id=topic_id)
         )
-    told = [_describe(call, name) for name in _names(request, version, image)]
+    prepared = [_describe(call, name) for name in _names(request, version, image)]
     if request.include_topic_authorized_operations:
-        for topic in told:
+        for topic in prepared:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    response.topics += told
+    response.topics += prepared
     return response
 
 
@@ -73,7 +73,7 @@ def refuse(request: MetadataRequest, version: int, code: int) -> MetadataRespons
 API = Api(MetadataRequest, 0, 13, handle, refuse)
 
 
-def any_broker(call: Call) -> int:
+def any_broker(call: ApiCall) -> int:
     """Return a broker that is alive, any: what clients are told instead of the controller's id; -1 without brokers."""
     alive = sorted(call.node.image.brokers)
     return alive[call.node.random.randrange(len(alive))] if alive else -1
@@ -88,7 +88,7 @@ def _check(request: MetadataRequest, version: int) -> int:
     return 0
 
 
-def _names(request: MetadataRequest, version: int, image: Image) -> Iterable[str]:
+def _names(request: MetadataRequest, version: int, image: ClusterImage) -> Iterable[str]:
     if request.topics is None or (version == 0 and not request.topics):
         return list(image.topics)
     if any(topic.topic_id != ZERO_UUID for topic in request.topics):
@@ -98,16 +98,16 @@ def _names(request: MetadataRequest, version: int, image: Image) -> Iterable[str
     return list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
 
 
-def _unknown_ids(request: MetadataRequest, image: Image) -> list[bytes]:
+def _unknown_ids(request: MetadataRequest, image: ClusterImage) -> list[bytes]:
     asked = dict.fromkeys(topic.topic_id for topic in request.topics or ())
     return [topic_id for topic_id in asked if topic_id != ZERO_UUID and topic_id not in image.names_by_id]
 
 
-def _describe(call: Call, name: str) -> MetadataResponseTopic:
+def _describe(call: ApiCall, name: str) -> MetadataResponseTopic:
     topic = call.node.image.topics.get(name)
     if topic is not None:
         return _known(call, topic)
-    if why_illegal(name) is not None:
+    if topic_name_error(name) is not None:
         code = Code.INVALID_TOPIC_EXCEPTION
     else:
         code = Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -116,20 +116,20 @@ def _describe(call: Call, name: str) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=int(code), name=name, is_internal=is_internal(name))
 
 
-def _create(call: Call, name: str) -> None:
+def _create(call: ApiCall, name: str) -> None:
     cluster = call.node.cluster
     if not cluster.reachable(call.node.node_id, CONTROLLER):
         return
     try:
         if name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
-            cluster.controller.ensure_internal(name)
+            cluster.controller.ensure_internal_topic(name)
         else:
             cluster.controller.create_topic(name)
     except ControllerError:
         pass  # the client goes on hearing that it is unknown; the reason is in the log of real brokers
 
 
-def _known(call: Call, topic: TopicImage) -> MetadataResponseTopic:
+def _known(call: ApiCall, topic: TopicImage) -> MetadataResponseTopic:
     image = call.node.image
     return MetadataResponseTopic(
         error_code=0,
@@ -140,7 +140,7 @@ def _known(call: Call, topic: TopicImage) -> MetadataResponseTopic:
     )
 
 
-def _partition(row: PartitionImage, image: Image, version: int) -> MetadataResponsePartition:
+def _partition(row: PartitionImage, image: ClusterImage, version: int) -> MetadataResponsePartition:
     alive = image.brokers
     offline = [node for node in row.replicas if node not in alive]
     code = 0

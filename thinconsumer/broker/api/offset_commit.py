@@ -16,32 +16,32 @@ from ...wire.offset_commit import (
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
 )
-from ..call import Api, Call
+from ..call import Api, ApiCall
 from ..group.coordinator import refuse_commit
-from ..image import Image
+from ..image import ClusterImage
 
 TOPIC_IDS_FROM = 10
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Sort out partitions that do not exist; let the coordinator commit the others."""
     request: OffsetCommitRequest = call.request
     by_id = call.version >= TOPIC_IDS_FROM
     refused: list[OffsetCommitResponseTopic] = []
     existing: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
-        known, code, lost = _sort_out(call.node.image, topic, by_id)
+        known, code, lost = _split_by_existence(call.node.image, topic, by_id)
         if lost.partitions or code:
             refused += refuse_commit([lost], code).topics
         if known is not None:
             existing.append(known)
     if not existing:
-        return OffsetCommitResponse(topics=_merged(refused, [], by_id))
+        return OffsetCommitResponse(topics=_merge(refused, [], by_id))
 
     def reply(response: OffsetCommitResponse) -> None:
-        call.reply(OffsetCommitResponse(topics=_merged(refused, response.topics, by_id)))
+        call.reply(OffsetCommitResponse(topics=_merge(refused, response.topics, by_id)))
 
-    call.node.groups.commit(replace(request, topics=existing), call.version, reply)
+    call.node.group_coordinator.commit(replace(request, topics=existing), call.version, reply)
     return None
 
 
@@ -53,8 +53,8 @@ def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommi
 API = Api(OffsetCommitRequest, 2, 10, handle, refuse)
 
 
-def _sort_out(
-    image: Image, topic: OffsetCommitRequestTopic, by_id: bool
+def _split_by_existence(
+    image: ClusterImage, topic: OffsetCommitRequestTopic, by_id: bool
 ) -> tuple[OffsetCommitRequestTopic | None, int, OffsetCommitRequestTopic]:
     """Return what exists of a topic, and why what remains is refused."""
     found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
@@ -67,7 +67,7 @@ def _sort_out(
     return known, int(Code.UNKNOWN_TOPIC_OR_PARTITION) if bad else 0, replace(named, partitions=bad)
 
 
-def _merged(
+def _merge(
     first: list[OffsetCommitResponseTopic], second: list[OffsetCommitResponseTopic], by_id: bool
 ) -> list[OffsetCommitResponseTopic]:
     """Return one entry for each topic, as Kafka's builder of answers makes them."""

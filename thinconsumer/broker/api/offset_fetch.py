@@ -23,15 +23,15 @@ from ...wire.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ...wire.schema import ZERO_UUID
-from ..call import Api, Call
-from ..image import Image
+from ..call import Api, ApiCall
+from ..image import ClusterImage
 
 GROUP_ERRORS_FROM = 2
 MANY_GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Ask the coordinator about each group."""
     request: OffsetFetchRequest = call.request
     groups = _groups(request, call.version)
@@ -65,7 +65,7 @@ def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
     return [OffsetFetchRequestGroup(group_id=request.group_id, topics=named)]
 
 
-def _ask(call: Call, group: OffsetFetchRequestGroup, reply: Callable[[OffsetFetchResponseGroup], None]) -> None:
+def _ask(call: ApiCall, group: OffsetFetchRequestGroup, reply: Callable[[OffsetFetchResponseGroup], None]) -> None:
     image = call.node.image
     by_id = call.version >= TOPIC_IDS_FROM
     asked, unknown = _translated(image, group) if by_id else (group, [])
@@ -78,11 +78,11 @@ def _ask(call: Call, group: OffsetFetchRequestGroup, reply: Callable[[OffsetFetc
             topics = _with_ids(image, topics)
         reply(OffsetFetchResponseGroup(group_id=group.group_id, topics=[*topics, *unknown]))
 
-    call.node.groups.fetch_offsets(asked, call.request.require_stable, answer)
+    call.node.group_coordinator.fetch_offsets(asked, call.request.require_stable, answer)
 
 
 def _translated(
-    image: Image, group: OffsetFetchRequestGroup
+    image: ClusterImage, group: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
     """Return the request by names, and the answers for ids that nobody knows."""
     if group.topics is None:
@@ -98,7 +98,7 @@ def _translated(
     return replace(group, topics=known), unknown
 
 
-def _with_ids(image: Image, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
+def _with_ids(image: ClusterImage, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
     """Return the topics that have an id; others cannot be said in this version."""
     found = []
     for topic in topics:

@@ -14,10 +14,10 @@ from ...wire.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 
-def handle(call: Call) -> Message:
+def handle(call: ApiCall) -> Message:
     """Look each epoch up."""
     request: OffsetForLeaderEpochRequest = call.request
     topics: dict[str, OffsetForLeaderTopicResult] = {}
@@ -45,8 +45,8 @@ def refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> Off
 API = Api(OffsetForLeaderEpochRequest, 2, 4, handle, refuse)
 
 
-def _partition(call: Call, topic: str, one: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition, code = call.node.led(TopicPartition(topic, one.partition), one.current_leader_epoch)
+def _partition(call: ApiCall, topic: str, one: OffsetForLeaderPartition) -> EpochEndOffset:
+    partition, code = call.node.leader_replica(TopicPartition(topic, one.partition), one.current_leader_epoch)
     if partition is None:
         return EpochEndOffset(error_code=code, partition=one.partition)
     epoch, end = partition.log.end_of_epoch(one.leader_epoch)

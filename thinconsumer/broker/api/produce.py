@@ -24,13 +24,13 @@ from ...wire.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from ..call import Api, Call
-from ..log.log import Appended, Refused
-from ..permission import FIRST_TO_JOIN, Writer, ask_permission
+from ..call import Api, ApiCall
+from ..log.log import AppendInfo, AppendRefused
+from ..transaction_verification import FIRST_TO_ADD_PARTITIONS, TransactionalProducer, add_or_verify_for_produce
 from .fetch import current_leader
 
 if TYPE_CHECKING:
-    from ..partition import Partition
+    from ..partition import PartitionReplica
 
 FIRST_ACCEPTED = 3
 FIRST_WITH_ZSTD = 7
@@ -46,7 +46,7 @@ _HEADER = Struct(">qiibIhiqqqhi")
 _CODEC, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
 
 #: Errors with which Kafka does not say where the log starts.
-_START_UNTOLD = frozenset(
+_WITHOUT_LOG_START = frozenset(
     map(
         int,
         (
@@ -61,18 +61,18 @@ _START_UNTOLD = frozenset(
 )
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Append; answer when all partitions are done, or not at all with ``acks=0``."""
     request: ProduceRequest = call.request
     if call.version < FIRST_ACCEPTED:
-        call.hang_up()
+        call.close_connection()
         return None
-    producing = _Producing(call)
+    producing = _ProduceRequest(call)
     code = producing.take()
     if code:
         if request.acks:
             return refuse(request, call.version, code)
-        call.hang_up()
+        call.close_connection()
         return None
     producing.start()
     return None
@@ -106,15 +106,15 @@ class _Batch(NamedTuple):
 
 
 #: Only these refusals have words besides their code, as in Kafka.
-_WORDS_FOR_BYTES = {int(Code.CORRUPT_MESSAGE): "The bytes begin with no batch."}
-_WORDS_FOR_WRITERS = {
+_BATCH_ERROR_MESSAGES = {int(Code.CORRUPT_MESSAGE): "The bytes begin with no batch."}
+_TRANSACTION_ERROR_MESSAGES = {
     int(Code.INVALID_TXN_STATE): "The partition was not added to the transaction.",
     int(Code.NOT_ENOUGH_REPLICAS): "The transaction's coordinator could not be asked.",
 }
 _LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD
 
 
-class _Bad(Exception):
+class _InvalidBatch(Exception):
     """Why a partition's data is not even looked at."""
 
     def __init__(self, code: Code) -> None:
@@ -122,7 +122,7 @@ class _Bad(Exception):
         self.code = int(code)
 
 
-class _Entry:
+class _PartitionProduce:
     """One partition of a request, and its answer."""
 
     __slots__ = ("batch", "index", "name", "response", "topic_id")
@@ -144,15 +144,15 @@ class _Entry:
         self.response.error_message = message
 
 
-class _Producing:
+class _ProduceRequest:
     """One request on its way through the logs."""
 
     __slots__ = ("_call", "_entries", "_pending", "_request")
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: ApiCall) -> None:
         self._call = call
         self._request: ProduceRequest = call.request
-        self._entries: dict[tuple[str | bytes, int], _Entry] = {}
+        self._entries: dict[tuple[str | bytes, int], _PartitionProduce] = {}
         self._pending = 0
 
     def take(self) -> int:
@@ -163,15 +163,15 @@ class _Producing:
         for topic in self._request.topic_data:
             name = image.names_by_id.get(topic.topic_id) if by_id else topic.name
             for data in topic.partition_data:
-                entry = _Entry(name or "", topic.topic_id, data.index)
+                entry = _PartitionProduce(name or "", topic.topic_id, data.index)
                 self._entries[topic.topic_id if by_id else topic.name, data.index] = entry
                 if data.records is None:
                     return int(Code.UNKNOWN_SERVER_ERROR)
                 try:
-                    batch: _Batch | None = _only_batch(memoryview(data.records), call.version)
-                except _Bad as error:
+                    batch: _Batch | None = _parse_single_batch(memoryview(data.records), call.version)
+                except _InvalidBatch as error:
                     batch = None
-                    entry.refuse(error.code, _WORDS_FOR_BYTES.get(error.code))
+                    entry.refuse(error.code, _BATCH_ERROR_MESSAGES.get(error.code))
                 if name is None:
                     entry.refuse(int(Code.UNKNOWN_TOPIC_ID))
                 elif image.partition(name, data.index) is None:
@@ -188,35 +188,35 @@ class _Producing:
     def start(self) -> None:
         """Ask for permission where a transaction writes to a partition for the first time; then append."""
         call = self._call
-        asking: list[_Entry] = []
+        asking: list[_PartitionProduce] = []
         for entry, batch in self._transactional():
             partition = call.node.partitions.get(entry.tp)
             # Whoever does not lead refuses it below, and nobody needs to be asked.
             if partition is not None and partition.is_leader and _is_first(partition, batch):
                 asking.append(entry)
-                partition.log.inquire(
-                    *batch[3:], is_strict=call.version >= FIRST_TO_JOIN, now_ms=call.node.schedule.wall_ms()
+                partition.log.start_verification(
+                    *batch[3:], is_strict=call.version >= FIRST_TO_ADD_PARTITIONS, now_ms=call.node.schedule.wall_ms()
                 )
         if not asking:
             self._append()
             return
         first = asking[0].batch
         assert first is not None and self._request.transactional_id is not None
-        ask_permission(
+        add_or_verify_for_produce(
             self._call.node,
-            Writer(self._request.transactional_id, first.producer_id, first.producer_epoch),
+            TransactionalProducer(self._request.transactional_id, first.producer_id, first.producer_epoch),
             [entry.tp for entry in asking],
             version=self._call.version,
-            done=lambda codes: self._permitted(asking, codes),
+            done=lambda codes: self._on_verified(asking, codes),
         )
 
-    def _permitted(self, asking: list[_Entry], codes: Mapping[TopicPartition, int]) -> None:
+    def _on_verified(self, asking: list[_PartitionProduce], codes: Mapping[TopicPartition, int]) -> None:
         for entry in asking:
             if code := codes.get(entry.tp, 0):
-                entry.refuse(code, _WORDS_FOR_WRITERS.get(code))
+                entry.refuse(code, _TRANSACTION_ERROR_MESSAGES.get(code))
         self._append()
 
-    def _transactional(self) -> Iterable[tuple[_Entry, _Batch]]:
+    def _transactional(self) -> Iterable[tuple[_PartitionProduce, _Batch]]:
         for entry in self._entries.values():
             batch = entry.batch
             if batch is not None and batch.is_transactional and batch.producer_id >= 0:
@@ -230,37 +230,39 @@ class _Producing:
         for entry in todo:
             if acks not in (-1, 0, 1):
                 entry.refuse(int(Code.INVALID_REQUIRED_ACKS))
-                self._one_less()
+                self._partition_done()
                 continue
             topic = call.node.image.topics.get(entry.name)
             if topic is not None and topic.internal and call.client_id != ADMIN_CLIENT_ID:
                 entry.refuse(int(Code.INVALID_TOPIC_EXCEPTION))
-                self._one_less()
+                self._partition_done()
                 continue
             partition = call.node.partitions.get(entry.tp)
             if partition is None:
                 entry.refuse(int(Code.NOT_LEADER_OR_FOLLOWER))
-                self._one_less()
+                self._partition_done()
                 continue
             assert entry.batch is not None
-            done = _Done(self, entry, partition)
-            partition.append(entry.batch.data, acks, done, timeout_s=timeout_s, refused=done.refused)
-        self._one_less()
+            done = _AppendCallback(self, entry, partition)
+            partition.append(entry.batch.data, acks, done, timeout_s=timeout_s, on_refused=done.on_refused)
+        self._partition_done()
 
-    def appended(self, entry: _Entry, partition: Partition, code: int, appended: Appended | None) -> None:
+    def appended(
+        self, entry: _PartitionProduce, partition: PartitionReplica, code: int, appended: AppendInfo | None
+    ) -> None:
         """One partition is done."""
         response = entry.response
         response.error_code = code
         if appended is not None:
             response.base_offset = appended.base_offset
             response.log_append_time_ms = appended.log_append_time_ms
-        if code not in _START_UNTOLD:
+        if code not in _WITHOUT_LOG_START:
             response.log_start_offset = partition.log.start_offset
         # What was sent need not be kept while the other partitions wait for their replicas.
         entry.batch = None
-        self._one_less()
+        self._partition_done()
 
-    def _one_less(self) -> None:
+    def _partition_done(self) -> None:
         self._pending -= 1
         if self._pending:
             return
@@ -269,9 +271,9 @@ class _Producing:
             call.reply(self._answer())
         elif any(entry.response.error_code for entry in self._entries.values()):
             # Nobody waits for an answer: this is how the producer learns that it has to look for another leader.
-            call.hang_up()
+            call.close_connection()
         else:
-            call.no_reply()
+            call.finish_without_reply()
 
     def _answer(self) -> ProduceResponse:
         topics: dict[str | bytes, TopicProduceResponse] = {}
@@ -283,10 +285,10 @@ class _Producing:
             topic.partition_responses.append(entry.response)
             is_elsewhere = entry.response.error_code == Code.NOT_LEADER_OR_FOLLOWER
             if is_elsewhere and self._call.version >= FIRST_WITH_LEADERS:
-                self._tell_leader(entry, leaders)
+                self._add_current_leader(entry, leaders)
         return ProduceResponse(responses=list(topics.values()), node_endpoints=list(leaders.values()))
 
-    def _tell_leader(self, entry: _Entry, leaders: dict[int, NodeEndpoint]) -> None:
+    def _add_current_leader(self, entry: _PartitionProduce, leaders: dict[int, NodeEndpoint]) -> None:
         """Say who leads instead and where that is, so that the client need not ask (KIP-951)."""
         leader, epoch = current_leader(self._call, entry.tp)
         entry.response.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
@@ -295,20 +297,20 @@ class _Producing:
             leaders[leader] = NodeEndpoint(node_id=leader, host=broker.host, port=broker.port, rack=broker.rack)
 
 
-class _Done:
+class _AppendCallback:
     """What a partition calls when it is through with a batch."""
 
     __slots__ = ("_entry", "_partition", "_producing")
 
-    def __init__(self, producing: _Producing, entry: _Entry, partition: Partition) -> None:
+    def __init__(self, producing: _ProduceRequest, entry: _PartitionProduce, partition: PartitionReplica) -> None:
         self._producing = producing
         self._entry = entry
         self._partition = partition
 
-    def __call__(self, code: int, appended: Appended | None) -> None:
+    def __call__(self, code: int, appended: AppendInfo | None) -> None:
         self._producing.appended(self._entry, self._partition, code, appended)
 
-    def refused(self, refusal: Refused) -> None:
+    def on_refused(self, refusal: AppendRefused) -> None:
         """The log says which records it would not take; only then are there words for the producer, as in Kafka."""
         if refusal.record_errors:
             response = self._entry.response
@@ -323,26 +325,26 @@ def _failed(index: int, code: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
 
-def _is_first(partition: Partition, batch: _Batch) -> bool:
+def _is_first(partition: PartitionReplica, batch: _Batch) -> bool:
     """Return whether the log does not know yet of this transaction."""
     return partition.log.would_begin_transaction(batch.producer_id, batch.producer_epoch)
 
 
-def _only_batch(data: memoryview, version: int) -> _Batch:
+def _parse_single_batch(data: memoryview, version: int) -> _Batch:
     """Return the one batch that is in there. Raises: _Bad."""
     size = _batch_size(data)
     if size == 0:
-        raise _Bad(Code.INVALID_RECORD)
+        raise _InvalidBatch(Code.INVALID_RECORD)
     if data[16] != 2:
-        raise _Bad(Code.INVALID_RECORD)
+        raise _InvalidBatch(Code.INVALID_RECORD)
     if size < _HEADER.size:
-        raise _Bad(Code.CORRUPT_MESSAGE)
+        raise _InvalidBatch(Code.CORRUPT_MESSAGE)
     header = _HEADER.unpack_from(data)
     codec = header[5] & _CODEC
     if codec == _ZSTD and version < FIRST_WITH_ZSTD:
-        raise _Bad(Code.UNSUPPORTED_COMPRESSION_TYPE)
+        raise _InvalidBatch(Code.UNSUPPORTED_COMPRESSION_TYPE)
     if _batch_size(data[size:]):
-        raise _Bad(Code.INVALID_RECORD)
+        raise _InvalidBatch(Code.INVALID_RECORD)
     return _Batch(data[:size], codec, bool(header[5] & _TRANSACTIONAL), *header[9:12])
 
 
@@ -352,11 +354,11 @@ def _batch_size(data: memoryview) -> int:
         return 0
     length = int.from_bytes(data[8:12], "big", signed=True)
     if length < LENGTH_MIN:
-        raise _Bad(Code.CORRUPT_MESSAGE)
+        raise _InvalidBatch(Code.CORRUPT_MESSAGE)
     if length > _LENGTH_MAX:
-        raise _Bad(Code.UNKNOWN_SERVER_ERROR)  # in Java the batch's size overflows
+        raise _InvalidBatch(Code.UNKNOWN_SERVER_ERROR)  # in Java the batch's size overflows
     if len(data) < UP_TO_MAGIC:
         return 0
     if data[16] > 2:
-        raise _Bad(Code.CORRUPT_MESSAGE)
+        raise _InvalidBatch(Code.CORRUPT_MESSAGE)
     return LOG_OVERHEAD + length if len(data) >= LOG_OVERHEAD + length else 0

@@ -9,17 +9,17 @@ from __future__ import annotations
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
-from ..call import Api, Call
+from ..call import Api, ApiCall
 
 PROTOCOL_NEEDED_FROM = 5
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Let the coordinator answer when the assignment is there."""
     request: SyncGroupRequest = call.request
     if call.version >= PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
         return refuse(request, call.version, int(Code.INCONSISTENT_GROUP_PROTOCOL))
-    call.node.groups.sync(request, call.reply)
+    call.node.group_coordinator.sync(request, call.reply)
     return None
 
 

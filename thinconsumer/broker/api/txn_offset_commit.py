@@ -18,37 +18,37 @@ from ...wire.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ..call import Api, Call
-from ..permission import Writer
-from ..txn.offsets import admit_offsets
+from ..call import Api, ApiCall
+from ..transaction_verification import TransactionalProducer
+from ..txn.offsets import add_or_verify_offsets
 
 #: Clients before version 2 can crash when they are told that the coordinator is loading (KAFKA-7296).
 FIRST_WITH_LOADING = 2
 
 
-def handle(call: Call) -> Message | None:
+def handle(call: ApiCall) -> Message | None:
     """Sort out partitions that do not exist; let the group coordinator commit the others, if the transaction may."""
     request: TxnOffsetCommitRequest = call.request
-    existing, missing = _sorted_out(call, request)
+    existing, missing = _split_by_existence(call, request)
     answer = _refused(missing, Code.UNKNOWN_TOPIC_OR_PARTITION)
     if not existing:
         return answer
     wanted = replace(request, topics=existing)
 
     def committed(response: TxnOffsetCommitResponse) -> None:
-        call.reply(_for_version(_merged(answer, response), call.version))
+        call.reply(_for_version(_merge(answer, response), call.version))
 
     def admitted(code: int) -> None:
         if code:
             committed(_refused(existing, code))
         else:
-            call.node.groups.txn_commit(wanted, call.version, committed)
+            call.node.group_coordinator.txn_commit(wanted, call.version, committed)
 
     if not request.group_id:
         admitted(Code.INVALID_GROUP_ID)
     else:
-        writer = Writer(request.transactional_id, request.producer_id, request.producer_epoch)
-        admit_offsets(call.node, writer, request.group_id, call.version, admitted)
+        producer = TransactionalProducer(request.transactional_id, request.producer_id, request.producer_epoch)
+        add_or_verify_offsets(call.node, producer, request.group_id, call.version, admitted)
     return None
 
 
@@ -60,8 +60,8 @@ def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffse
 API = Api(TxnOffsetCommitRequest, 0, 5, handle, refuse)
 
 
-def _sorted_out(
-    call: Call, request: TxnOffsetCommitRequest
+def _split_by_existence(
+    call: ApiCall, request: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitRequestTopic]]:
     """Return what exists and what does not, by topic."""
     existing: list[TxnOffsetCommitRequestTopic] = []
@@ -92,7 +92,7 @@ def _refused(topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetC
     )
 
 
-def _merged(first: TxnOffsetCommitResponse, second: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+def _merge(first: TxnOffsetCommitResponse, second: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
     """Add the second's partitions to the first's."""
     topics = {topic.name: topic for topic in first.topics}
     for topic in second.topics:

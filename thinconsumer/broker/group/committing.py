@@ -29,10 +29,10 @@ from ...wire.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from . import rebalance
-from .group import UNKNOWN_MEMBER_ID, Group
+from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .offsets import CommittedOffset
-from .records import Entry, View, offset_entry
-from .shard import Shard
+from .records import CoordinatorRecord, ReplayedState, offset_record
+from .shard import GroupCoordinatorShard
 from .states import GroupState
 
 NO_OFFSET = -1
@@ -40,7 +40,7 @@ NO_OFFSET = -1
 GROUP_NOT_FOUND_FROM = 9
 
 
-class Committer(NamedTuple):
+class OffsetCommitter(NamedTuple):
     """Who commits: a member in a generation, or, without any, somebody who assigns partitions itself."""
 
     generation: int
@@ -53,7 +53,7 @@ class Committer(NamedTuple):
         return self.generation < 0 and self.member_id == UNKNOWN_MEMBER_ID and self.instance_id is None
 
 
-def check_commit(group: Group, who: Committer, *, transactional: bool) -> int:
+def check_commit(group: ClassicGroup, who: OffsetCommitter, *, transactional: bool) -> int:
     """Return why a commit is refused, 0 if it is not."""
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
@@ -74,9 +74,11 @@ def check_commit(group: Group, who: Committer, *, transactional: bool) -> int:
     return 0
 
 
-def commit(shard: Shard, request: OffsetCommitRequest, version: int) -> tuple[int, OffsetCommitResponse]:
+def commit(
+    shard: GroupCoordinatorShard, request: OffsetCommitRequest, version: int
+) -> tuple[int, OffsetCommitResponse]:
     """Write offsets, those that are allowed; return an error for all of them, or what is told once they are safe."""
-    who = Committer(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+    who = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
     group = shard.latest.groups.get(request.group_id)
     if group is None:
         if who.generation >= 0:
@@ -88,10 +90,10 @@ def commit(shard: Shard, request: OffsetCommitRequest, version: int) -> tuple[in
         return code, OffsetCommitResponse()
     member = group.members.get(who.member_id)
     if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
-        rebalance.keep_session(group, member)
+        rebalance.reschedule_heartbeat(group, member)
     now_ms = shard.wall_ms()
     expires_ms = now_ms + request.retention_time_ms if request.retention_time_ms != -1 else -1
-    entries: list[Entry] = []
+    entries: list[CoordinatorRecord] = []
     response = OffsetCommitResponse()
     for topic in request.topics:
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
@@ -110,15 +112,17 @@ def commit(shard: Shard, request: OffsetCommitRequest, version: int) -> tuple[in
                     expires_ms,
                     topic.topic_id,
                 )
-                entries.append(offset_entry(group, topic.name, partition.partition_index, committed))
+                entries.append(offset_record(group, topic.name, partition.partition_index, committed))
     if entries:
         shard.append(entries)
     return 0, response
 
 
-def commit_transactional(shard: Shard, request: TxnOffsetCommitRequest) -> tuple[int, TxnOffsetCommitResponse]:
+def commit_transactional(
+    shard: GroupCoordinatorShard, request: TxnOffsetCommitRequest
+) -> tuple[int, TxnOffsetCommitResponse]:
     """Write offsets that count once their transaction is committed; return as :func:`commit` does."""
-    who = Committer(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+    who = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
     group = shard.latest.groups.get(request.group_id)
     if group is None:
         if who.generation >= 0:
@@ -128,7 +132,7 @@ def commit_transactional(shard: Shard, request: TxnOffsetCommitRequest) -> tuple
     if code:
         return code, TxnOffsetCommitResponse()
     now_ms = shard.wall_ms()
-    entries: list[Entry] = []
+    entries: list[CoordinatorRecord] = []
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
         answer = TxnOffsetCommitResponseTopic(name=topic.name)
@@ -146,13 +150,13 @@ def commit_transactional(shard: Shard, request: TxnOffsetCommitRequest) -> tuple
                     now_ms,
                 )
                 index = partition.partition_index
-                entries.append(offset_entry(group, topic.name, index, committed, request.producer_id))
+                entries.append(offset_record(group, topic.name, index, committed, request.producer_id))
     if entries:
         shard.append(entries, producer_id=request.producer_id, producer_epoch=request.producer_epoch)
     return 0, response
 
 
-def check_metadata(shard: Shard, metadata: str | None) -> int:
+def check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
     """Return why a note cannot be kept with an offset, 0 if it can; Kafka counts UTF-16 units."""
     # Counting units takes an encoding; no string has more of them than twice its length.
     limit = shard.config.offset_metadata_max_bytes
@@ -162,7 +166,9 @@ def check_metadata(shard: Shard, metadata: str | None) -> int:
     return int(Code.OFFSET_METADATA_TOO_LARGE) if units > limit else 0
 
 
-def fetch(view: View, asked: OffsetFetchRequestGroup, *, require_stable: bool) -> list[OffsetFetchResponseTopics]:
+def fetch(
+    view: ReplayedState, asked: OffsetFetchRequestGroup, *, require_stable: bool
+) -> list[OffsetFetchResponseTopics]:
     """Return the offsets asked for, all of them if no topics are named; -1 where there is none."""
     group_id = asked.group_id
     if asked.topics is not None:
@@ -175,7 +181,7 @@ def fetch(view: View, asked: OffsetFetchRequestGroup, *, require_stable: bool) -
 
 
 def _fetched(
-    view: View, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool
+    view: ReplayedState, group_id: str, topic: OffsetFetchRequestTopics, require_stable: bool
 ) -> OffsetFetchResponseTopics:
     partitions = []
     for index in topic.partition_indexes:

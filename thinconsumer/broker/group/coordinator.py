@@ -31,17 +31,17 @@ from ...wire.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from ..host import Host
+from ..interfaces import CoordinatorNode
 from . import committing, joining, membership, retention
 from .append_errors import append_error
-from .group import UNKNOWN_MEMBER_ID, Group
+from .event_processor import EventProcessor
+from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .hashing import partition_for
-from .host import OffsetsPartition
-from .joining import Joining
-from .records import Entry, end_transaction, group_tombstone, offset_tombstone
-from .shard import Shard
+from .interfaces import OffsetsPartition
+from .joining import JoinGroupCall
+from .records import CoordinatorRecord, end_transaction, group_tombstone, offset_tombstone
+from .shard import GroupCoordinatorShard
 from .states import GroupState, ShardState
-from .turns import Turns
 
 OFFSETS_TOPIC = "__consumer_offsets"
 #: What ListGroups calls the kind of groups that there are here (KIP-848).
@@ -53,23 +53,23 @@ T = TypeVar("T")
 class GroupCoordinator:
     """See the module. The node tells it which partitions of the offsets topic it leads."""
 
-    def __init__(self, node: Host) -> None:
+    def __init__(self, node: CoordinatorNode) -> None:
         self._node = node
-        self._turns = Turns()
-        self._shards: dict[int, Shard] = {}
+        self._event_processor = EventProcessor()
+        self._shards: dict[int, GroupCoordinatorShard] = {}
 
     # -- what the node tells
 
     def elected(self, index: int, leader_epoch: int, partition: OffsetsPartition) -> None:
         """This node leads a partition from now on; catch up with what is in it."""
-        shard = self._shards.setdefault(index, Shard(self._node, index, self._turns))
-        self._turns.run(lambda: shard.elected(leader_epoch, partition))
+        shard = self._shards.setdefault(index, GroupCoordinatorShard(self._node, index, self._event_processor))
+        self._event_processor.run(lambda: shard.elected(leader_epoch, partition))
 
     def resigned(self, index: int) -> None:
         """This node does not lead a partition any more."""
         shard = self._shards.get(index)
         if shard is not None and shard.state is not ShardState.DOWN:
-            self._turns.run(shard.resigned)
+            self._event_processor.run(shard.resigned)
 
     def on_marker(self, index: int, producer_id: int, commit: bool) -> None:
         """A transaction has ended in a partition led here; its marker is in the log."""
@@ -89,15 +89,15 @@ class GroupCoordinator:
                     if entries:
                         shard.append(entries)
 
-        self._turns.run(forget)
+        self._event_processor.run(forget)
 
     # -- the life of a member
 
-    def join(self, wanted: Joining) -> None:
+    def join(self, wanted: JoinGroupCall) -> None:
         """Join a group; parked until the next generation is there. Only what needs no group has been checked."""
         request = wanted.request
         config = self._node.config
-        reply = self._put_off(wanted.reply)
+        reply = self._deferred_reply(wanted.reply)
         wanted = wanted._replace(reply=reply)
         if not request.group_id:
             wanted.refuse(Code.INVALID_GROUP_ID, request.member_id)
@@ -111,13 +111,13 @@ class GroupCoordinator:
                 lambda shard: _join(shard, wanted),
                 lambda code: reply(JoinGroupResponse(error_code=code)) if code else None,
             )
-        self._turns.run(_nothing)
+        self._event_processor.run(_nothing)
 
     def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
         """Ask for an assignment; parked until the leader has made it, and the log has it."""
-        later = self._put_off(reply)
+        later = self._deferred_reply(reply)
 
-        def operation(shard: Shard) -> None:
+        def operation(shard: GroupCoordinatorShard) -> None:
             group = shard.latest.groups.get(request.group_id)
             if group is None:
                 later(SyncGroupResponse(error_code=int(Code.UNKNOWN_MEMBER_ID)))
@@ -132,10 +132,10 @@ class GroupCoordinator:
 
     def heartbeat(self, request: HeartbeatRequest, reply: Callable[[int], None]) -> None:
         """Keep a member's session; ``reply(code)``."""
-        later = self._put_off(reply)
+        later = self._deferred_reply(reply)
         found = [int(Code.UNKNOWN_MEMBER_ID)]
 
-        def operation(shard: Shard) -> None:
+        def operation(shard: GroupCoordinatorShard) -> None:
             group = shard.latest.groups.get(request.group_id)
             if group is not None:
                 found[0] = membership.heartbeat(group, request)
@@ -150,10 +150,10 @@ class GroupCoordinator:
         self, group_id: str, leaving: Sequence[MemberIdentity], reply: Callable[[LeaveGroupResponse], None]
     ) -> None:
         """Let members go."""
-        later = self._put_off(reply)
+        later = self._deferred_reply(reply)
         response = LeaveGroupResponse()
 
-        def operation(shard: Shard) -> None:
+        def operation(shard: GroupCoordinatorShard) -> None:
             group = shard.latest.groups.get(group_id)
             results = _unknown_to(leaving) if group is None else membership.leave(group, leaving)
             if results is None:
@@ -172,7 +172,7 @@ class GroupCoordinator:
 
     def commit(self, request: OffsetCommitRequest, version: int, reply: Callable[[OffsetCommitResponse], None]) -> None:
         """Commit offsets of partitions that exist; topics have names and ids."""
-        later = self._put_off(reply)
+        later = self._deferred_reply(reply)
         found: list[tuple[int, OffsetCommitResponse]] = []
 
         def done(code: int) -> None:
@@ -186,7 +186,7 @@ class GroupCoordinator:
         self, request: TxnOffsetCommitRequest, version: int, reply: Callable[[TxnOffsetCommitResponse], None]
     ) -> None:
         """Commit offsets of partitions that exist, within a transaction that is known to be open and to include us."""
-        later = self._put_off(reply)
+        later = self._deferred_reply(reply)
         found: list[tuple[int, TxnOffsetCommitResponse]] = []
 
         def done(code: int) -> None:
@@ -210,7 +210,7 @@ class GroupCoordinator:
         """Tell committed offsets of one group; with ``require_stable`` what cannot change any more by what is open."""
         shard = self._shard(asked.group_id)
         if not require_stable:
-            code = shard.unavailable()
+            code = shard.unavailable_code()
             reply(code, [] if code else committing.fetch(shard.committed, asked, require_stable=False))
             return
         found: list[list[OffsetFetchResponseTopics]] = []
@@ -218,7 +218,7 @@ class GroupCoordinator:
         def done(code: int) -> None:
             if code == Code.COORDINATOR_NOT_AVAILABLE:
                 code = int(Code.NOT_COORDINATOR)  # older clients do not know the former here
-            self._turns.put_off(lambda: reply(code, [] if code else found[0]))
+            self._event_processor.defer(lambda: reply(code, [] if code else found[0]))
 
         self._run(
             asked.group_id,
@@ -234,7 +234,7 @@ class GroupCoordinator:
 
     def _describe(self, group_id: str, version: int) -> DescribedGroup:
         shard = self._shard(group_id)
-        code = shard.unavailable()
+        code = shard.unavailable_code()
         if code:
             return DescribedGroup(group_id=group_id, error_code=code)
         group = shard.committed.groups.get(group_id)
@@ -252,7 +252,7 @@ class GroupCoordinator:
         wanted_types = {kind.strip().lower() for kind in types}
         listed: list[ListedGroup] = []
         for shard in self._shards.values():
-            code = shard.unavailable()
+            code = shard.unavailable_code()
             if code == Code.NOT_COORDINATOR:
                 continue
             if code:
@@ -291,11 +291,11 @@ class GroupCoordinator:
             self._delete(index, names, collect)
 
     def _delete(self, index: int, names: list[str], collect: Callable[[int, list[DeletableGroupResult]], None]) -> None:
-        later = self._turns.put_off
+        later = self._event_processor.defer
         results: list[DeletableGroupResult] = []
 
-        def operation(shard: Shard) -> None:
-            entries: list[Entry] = []
+        def operation(shard: GroupCoordinatorShard) -> None:
+            entries: list[CoordinatorRecord] = []
             for name in names:
                 code = _check_delete(shard, name)
                 results.append(DeletableGroupResult(group_id=name, error_code=code))
@@ -314,7 +314,7 @@ class GroupCoordinator:
     # -- inside
 
     @property
-    def shards(self) -> Mapping[int, Shard]:
+    def shards(self) -> Mapping[int, GroupCoordinatorShard]:
         """By partition of the offsets topic."""
         return self._shards
 
@@ -323,14 +323,14 @@ class GroupCoordinator:
         count = len(topic.partitions) if topic is not None else self._node.config.offsets_topic_num_partitions
         return partition_for(group_id, count)
 
-    def _shard(self, group_id: str) -> Shard:
+    def _shard(self, group_id: str) -> GroupCoordinatorShard:
         index = self._index(group_id)
-        return self._shards.get(index) or Shard(self._node, index, self._turns)
+        return self._shards.get(index) or GroupCoordinatorShard(self._node, index, self._event_processor)
 
     def _run(
         self,
         group_id: str,
-        operation: Callable[[Shard], None],
+        operation: Callable[[GroupCoordinatorShard], None],
         done: Callable[[int], None],
         *,
         needs_id: bool = False,
@@ -344,16 +344,16 @@ class GroupCoordinator:
             shard = self._shard(group_id)
             shard.run(lambda: operation(shard), lambda code: done(append_error(code)))
 
-        self._turns.run(turn)
+        self._event_processor.run(turn)
 
-    def _put_off(self, reply: Callable[[T], None]) -> Callable[[T], None]:
+    def _deferred_reply(self, reply: Callable[[T], None]) -> Callable[[T], None]:
         """Return what answers when the turn is over; once, since a parked call may also wait for the log."""
         replies = [reply]
 
         def once(answer: T) -> None:
             if replies:
                 first = replies.pop()
-                self._turns.put_off(lambda: first(answer))
+                self._event_processor.defer(lambda: first(answer))
 
         return once
 
@@ -362,7 +362,7 @@ def _nothing() -> None:
     """Let what was put off happen."""
 
 
-def _join(shard: Shard, wanted: Joining) -> None:
+def _join(shard: GroupCoordinatorShard, wanted: JoinGroupCall) -> None:
     request = wanted.request
     group = shard.latest.groups.get(request.group_id)
     if group is not None:
@@ -386,7 +386,7 @@ def _unknown_to(leaving: Sequence[MemberIdentity]) -> list[MemberResponse]:
     ]
 
 
-def _described(group: Group) -> DescribedGroup:
+def _described(group: ClassicGroup) -> DescribedGroup:
     name = group.protocol_name if group.state is GroupState.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,
@@ -407,7 +407,7 @@ def _described(group: Group) -> DescribedGroup:
     )
 
 
-def _check_delete(shard: Shard, group_id: str) -> int:
+def _check_delete(shard: GroupCoordinatorShard, group_id: str) -> int:
     group = shard.latest.groups.get(group_id)
     if group is None or group.state is GroupState.DEAD:
         return int(Code.GROUP_ID_NOT_FOUND)

@@ -17,7 +17,7 @@ from ...wire.sync_group import SyncGroupResponse
 from ..config import BrokerConfig
 from ..schedule import Timer
 from .hashing import hash_map_order
-from .member import JoinReply, Member, Protocols, SyncReply
+from .member import ClassicGroupMember, JoinReply, Protocols, SyncReply
 from .states import GROUP_TRANSITIONS, GroupEvent, GroupState, next_state
 from .subscription import subscribed_topics
 
@@ -25,7 +25,7 @@ CONSUMER = "consumer"
 UNKNOWN_MEMBER_ID = ""
 
 
-class Services(Protocol):
+class GroupServices(Protocol):
     """What a group asks of the shard that it lives in."""
 
     @property
@@ -46,19 +46,19 @@ class Services(Protocol):
         ...
 
     def write_group(
-        self, group: Group, assignments: Mapping[str, bytes], done: Callable[[int], None] | None = None
+        self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Callable[[int], None] | None = None
     ) -> None:
         """Write what is to survive of a group; ``done(code)`` once, when the log has it or refuses it."""
         ...
 
 
-class Group:
+class ClassicGroup:
     """See the module."""
 
     def __init__(
         self,
         group_id: str,
-        services: Services,
+        services: GroupServices,
         *,
         state: GroupState = GroupState.EMPTY,
         generation: int = 0,
@@ -76,12 +76,14 @@ class Group:
         self.protocol_name = protocol_name
         self.leader_id = leader_id
         self.state_timestamp_ms = state_timestamp_ms
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}  #: Member ids by instance id.
         self.pending_joins: set[str] = set()  #: Ids given out with MEMBER_ID_REQUIRED, not used yet (KIP-394).
         self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup.
         self.new_member_added = False  #: Since the delay of an initial rebalance began.
-        self.topics: frozenset[str] | None = None  #: What members subscribe to; None where that is not known.
+        self.subscribed_topics: frozenset[str] | None = (
+            None  #: What members subscribe to; None where that is not known.
+        )
         self._timers: dict[str, Timer] = {}
 
     def __repr__(self) -> str:
@@ -112,7 +114,7 @@ class Group:
 
     # -- members
 
-    def add(self, member: Member, join: JoinReply | None = None) -> None:
+    def add(self, member: ClassicGroupMember, join: JoinReply | None = None) -> None:
         """Take a member in; the first one leads, and says what protocol type this is."""
         if member.instance_id is not None:
             if member.instance_id in self.static_members:
@@ -128,7 +130,7 @@ class Group:
         member.join = join
         self.pending_joins.discard(member.member_id)
 
-    def remove(self, member_id: str) -> Member | None:
+    def remove(self, member_id: str) -> ClassicGroupMember | None:
         """Forget a member, or somebody who was to become one; another leads if it did."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
@@ -139,12 +141,12 @@ class Group:
         self.pending_syncs.discard(member_id)
         return member
 
-    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> Member:
+    def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
         """Let a static member go on under a new member id; whoever still uses the old one is fenced."""
         old = self.members.pop(old_id)
         self.answer_join(old, JoinGroupResponse(member_id=old_id, error_code=int(Code.FENCED_INSTANCE_ID)))
         self.answer_sync(old, SyncGroupResponse(error_code=int(Code.FENCED_INSTANCE_ID)))
-        new = Member(
+        new = ClassicGroupMember(
             new_id,
             old.instance_id,
             old.client_id,
@@ -200,21 +202,21 @@ class Group:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
             return False
-        counts = self._supporters()
+        counts = self._protocol_counts()
         return any(counts[name] == len(self.members) for name in names)
 
     def select_protocol(self) -> str:
         """Return the protocol that most members prefer among those that all of them know."""
-        counts = self._supporters()
+        counts = self._protocol_counts()
         candidates = {name for name, count in counts.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         # A draw goes to whichever comes first in the hash map that Kafka counts the votes in.
         return max(hash_map_order(votes), key=votes.__getitem__)
 
-    def _supporters(self) -> Counter[str]:
+    def _protocol_counts(self) -> Counter[str]:
         return Counter(name for member in self.members.values() for name in member.protocol_names)
 
-    def update(self, member: Member, protocols: Protocols, rebalance_ms: int, session_ms: int) -> None:
+    def update(self, member: ClassicGroupMember, protocols: Protocols, rebalance_ms: int, session_ms: int) -> None:
         """Take what a member says of itself now."""
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_ms
@@ -224,31 +226,31 @@ class Group:
         """Joining is over: the next generation is whoever is in now."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
-        self.learn_topics()
+        self.compute_subscribed_topics()
         self.move(GroupEvent.JOINED if self.members else GroupEvent.EMPTIED)
         self.pending_syncs.clear()
 
-    def learn_topics(self) -> None:
+    def compute_subscribed_topics(self) -> None:
         """Find out what consumers subscribe to, for the expiry of offsets."""
-        self.topics = None
+        self.subscribed_topics = None
         if not self.is_consumer_group:
             return
         if not self.members:
-            self.topics = frozenset()
+            self.subscribed_topics = frozenset()
         elif self.protocol_name is not None:
             try:
                 metadata = [member.metadata(self.protocol_name) for member in self.members.values()]
-                self.topics = frozenset().union(*map(subscribed_topics, metadata))
+                self.subscribed_topics = frozenset().union(*map(subscribed_topics, metadata))
             except KafkaProtocolError:
                 return  # none of a coordinator's business, but then offsets of a stable group never expire
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Return whether members read a topic; where that is not known, consumers may read any."""
-        return self.is_consumer_group if self.topics is None else topic in self.topics
+        return self.is_consumer_group if self.subscribed_topics is None else topic in self.subscribed_topics
 
     # -- answers
 
-    def park_join(self, member: Member, reply: JoinReply | None) -> None:
+    def park_join(self, member: ClassicGroupMember, reply: JoinReply | None) -> None:
         """Let a member's JoinGroup wait.
 
         One that was parked before, and that nobody can be waiting for any more, is told to try again; Kafka forgets it.
@@ -259,19 +261,19 @@ class Group:
             )
         member.join = reply
 
-    def park_sync(self, member: Member, reply: SyncReply) -> None:
+    def park_sync(self, member: ClassicGroupMember, reply: SyncReply) -> None:
         """Let a member's SyncGroup wait; one that was parked before is told to rejoin."""
         self.answer_sync(member, SyncGroupResponse(error_code=int(Code.REBALANCE_IN_PROGRESS)))
         member.sync = reply
 
-    def answer_join(self, member: Member, response: JoinGroupResponse) -> bool:
+    def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> bool:
         """Answer the parked JoinGroup, if there is one."""
         reply, member.join = member.join, None
         if reply is not None:
             reply(response)
         return reply is not None
 
-    def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
+    def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
         """Answer the parked SyncGroup, if there is one."""
         reply, member.sync = member.sync, None
         if reply is not None:

@@ -13,8 +13,8 @@ from ...wire.error_codes import Code
 from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
 from . import rebalance
 from .append_errors import append_error
-from .group import UNKNOWN_MEMBER_ID, Group
-from .member import JoinReply, Member, Protocols, protocols_of
+from .group import UNKNOWN_MEMBER_ID, ClassicGroup
+from .member import ClassicGroupMember, JoinReply, Protocols, protocols_of
 from .states import GroupState
 
 #: From this version on newcomers without an id are given one first (KIP-394).
@@ -23,7 +23,7 @@ KNOWN_MEMBER_ID_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 
 
-class Joining(NamedTuple):
+class JoinGroupCall(NamedTuple):
     """One JoinGroup, with what the group wants to know about it."""
 
     request: JoinGroupRequest
@@ -47,28 +47,28 @@ class Joining(NamedTuple):
         self.reply(JoinGroupResponse(member_id=member_id, error_code=int(code)))
 
 
-def join(group: Group, joining: Joining) -> None:
+def join(group: ClassicGroup, call: JoinGroupCall) -> None:
     """Work on a JoinGroup: answer it, or park it."""
-    member_id = joining.request.member_id
+    member_id = call.request.member_id
     if not _has_room(group, member_id):
         group.remove(member_id)
-        joining.refuse(Code.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID)
+        call.refuse(Code.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID)
     elif group.state is GroupState.DEAD:
-        joining.refuse(Code.COORDINATOR_NOT_AVAILABLE, member_id)
-    elif not group.supports(joining.request.protocol_type, [name for name, _ in joining.protocols]):
-        joining.refuse(Code.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        call.refuse(Code.COORDINATOR_NOT_AVAILABLE, member_id)
+    elif not group.supports(call.request.protocol_type, [name for name, _ in call.protocols]):
+        call.refuse(Code.INCONSISTENT_GROUP_PROTOCOL, member_id)
     elif member_id == UNKNOWN_MEMBER_ID:
-        _join_unknown(group, joining)
+        _join_unknown(group, call)
     elif member_id in group.pending_joins:
-        if joining.request.group_instance_id is None:
-            _add(group, joining, member_id)
+        if call.request.group_instance_id is None:
+            _add(group, call, member_id)
         else:  # no static member is ever given an id to come back with
-            joining.refuse(Code.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID)
+            call.refuse(Code.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID)
     else:
-        _rejoin(group, joining)
+        _rejoin(group, call)
 
 
-def _has_room(group: Group, member_id: str) -> bool:
+def _has_room(group: ClassicGroup, member_id: str) -> bool:
     limit = group.services.config.group_max_size
     if group.state in (GroupState.EMPTY, GroupState.DEAD):
         return True
@@ -79,84 +79,84 @@ def _has_room(group: Group, member_id: str) -> bool:
     return member is not None or len(group.members) < limit
 
 
-def _join_unknown(group: Group, joining: Joining) -> None:
-    instance_id = joining.request.group_instance_id
-    new_id = f"{joining.client_id if instance_id is None else instance_id}-{group.services.new_uuid()}"
+def _join_unknown(group: ClassicGroup, call: JoinGroupCall) -> None:
+    instance_id = call.request.group_instance_id
+    new_id = f"{call.client_id if instance_id is None else instance_id}-{group.services.new_uuid()}"
     if instance_id is not None:
         existing = group.static_members.get(instance_id)
         if existing is None:
-            _add(group, joining, new_id)
+            _add(group, call, new_id)
         else:
-            _replace(group, joining, instance_id, existing, new_id)
-    elif joining.version >= KNOWN_MEMBER_ID_FROM:
+            _replace_static(group, call, instance_id, existing, new_id)
+    elif call.version >= KNOWN_MEMBER_ID_FROM:
         group.pending_joins.add(new_id)
         group.schedule(
-            rebalance.session(new_id),
-            joining.request.session_timeout_ms,
-            lambda: rebalance.expire_session(group, new_id),
+            rebalance.session_timer(new_id),
+            call.request.session_timeout_ms,
+            lambda: rebalance.expire_heartbeat(group, new_id),
         )
-        joining.refuse(Code.MEMBER_ID_REQUIRED, new_id)
+        call.refuse(Code.MEMBER_ID_REQUIRED, new_id)
     else:
-        _add(group, joining, new_id)
+        _add(group, call, new_id)
 
 
-def _add(group: Group, joining: Joining, member_id: str) -> None:
-    request = joining.request
-    member = Member(
+def _add(group: ClassicGroup, call: JoinGroupCall, member_id: str) -> None:
+    request = call.request
+    member = ClassicGroupMember(
         member_id,
         request.group_instance_id,
-        joining.client_id,
-        joining.client_host,
-        joining.rebalance_timeout_ms,
+        call.client_id,
+        call.client_host,
+        call.rebalance_timeout_ms,
         request.session_timeout_ms,
         request.protocol_type,
-        joining.protocols,
+        call.protocols,
         is_new=True,
     )
     if group.state is GroupState.PREPARING_REBALANCE and group.previous_state is GroupState.EMPTY:
         group.new_member_added = True
-    group.add(member, joining.reply)
-    rebalance.keep_session(group, member, rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS)
+    group.add(member, call.reply)
+    rebalance.reschedule_heartbeat(group, member, rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS)
     rebalance.prepare_or_complete(group, f"new member {member_id}")
 
 
-def _rejoin(group: Group, joining: Joining) -> None:
+def _rejoin(group: ClassicGroup, call: JoinGroupCall) -> None:
     """Somebody who says to be a member already."""
-    request = joining.request
+    request = call.request
     member_id = request.member_id
     code = group.check_member(member_id, request.group_instance_id)
     if code:
-        joining.reply(JoinGroupResponse(member_id=member_id, error_code=code))
+        call.reply(JoinGroupResponse(member_id=member_id, error_code=code))
         return
     member = group.members[member_id]
     is_leader = member_id == group.leader_id
-    is_same = member.protocols == joining.protocols
+    is_same = member.protocols == call.protocols
     if group.state is GroupState.PREPARING_REBALANCE:
-        _update(group, joining, member, f"member {member_id} rejoins")
+        _update(group, call, member, f"member {member_id} rejoins")
     elif group.state is GroupState.COMPLETING_REBALANCE and is_same:
         # The answer to its JoinGroup may have been lost: the generation is the same.
-        joining.reply(group.join_response(member_id, with_members=is_leader))
+        call.reply(group.join_response(member_id, with_members=is_leader))
     elif group.state is GroupState.STABLE and is_same and not is_leader:
-        joining.reply(group.join_response(member_id, with_members=False))
+        call.reply(group.join_response(member_id, with_members=False))
     else:
         # A leader that rejoins a stable group wants to assign anew: it has seen topics change.
-        _update(group, joining, member, f"member {member_id} rejoins, leader or with new metadata")
+        _update(group, call, member, f"member {member_id} rejoins, leader or with new metadata")
 
 
-def _update(group: Group, joining: Joining, member: Member, reason: str) -> None:
-    group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.request.session_timeout_ms)
-    group.park_join(member, joining.reply)
+def _update(group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember, reason: str) -> None:
+    group.update(member, call.protocols, call.rebalance_timeout_ms, call.request.session_timeout_ms)
+    group.park_join(member, call.reply)
     rebalance.prepare_or_complete(group, reason)
 
 
-def _replace(group: Group, joining: Joining, instance_id: str, old_id: str, new_id: str) -> None:
+def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, old_id: str, new_id: str) -> None:
     """A static member is back after a restart, without its member id."""
     old_leader = group.leader_id
     member = group.replace_static(instance_id, old_id, new_id)
-    rebalance.keep_session(group, member)
+    rebalance.reschedule_heartbeat(group, member)
     before = member.protocols, member.rebalance_timeout_ms, member.session_timeout_ms
-    group.update(member, joining.protocols, joining.rebalance_timeout_ms, joining.request.session_timeout_ms)
-    group.park_join(member, joining.reply)
+    group.update(member, call.protocols, call.rebalance_timeout_ms, call.request.session_timeout_ms)
+    group.park_join(member, call.reply)
     if group.state is GroupState.STABLE:
         if group.select_protocol() != group.protocol_name:
             rebalance.prepare_or_complete(group, f"static member {new_id} changes the protocol")
@@ -164,9 +164,9 @@ def _replace(group: Group, joining: Joining, instance_id: str, old_id: str, new_
 
         def written(code: int) -> None:
             if code:
-                _revert(group, joining, member, old_id, before, old_leader, code)
+                _revert(group, call, member, old_id, before, old_leader, code)
             else:
-                _welcome_back(group, joining, member, old_leader)
+                _keep_generation(group, call, member, old_leader)
 
         group.services.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, written)
     elif group.state is GroupState.COMPLETING_REBALANCE:
@@ -176,9 +176,11 @@ def _replace(group: Group, joining: Joining, instance_id: str, old_id: str, new_
         rebalance.maybe_complete_join(group)
 
 
-def _welcome_back(group: Group, joining: Joining, member: Member, old_leader: str | None) -> None:
+def _keep_generation(
+    group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember, old_leader: str | None
+) -> None:
     """Give a static member the generation that it left, with no rebalance."""
-    if joining.version >= SKIP_ASSIGNMENT_FROM:
+    if call.version >= SKIP_ASSIGNMENT_FROM:
         is_leader = member.member_id == group.leader_id
         response = group.join_response(member.member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
@@ -186,16 +188,16 @@ def _welcome_back(group: Group, joining: Joining, member: Member, old_leader: st
         response = group.join_response(member.member_id, with_members=False)
         response.leader = old_leader or ""
     group.answer_join(member, response)
-    if rebalance.session(member.member_id) not in group.timers:
+    if rebalance.session_timer(member.member_id) not in group.timers:
         # It ended while the log was being written, which had no effect then. Kafka, whose sessions are longer than
         # that can take, would never miss this member.
-        rebalance.keep_session(group, member)
+        rebalance.reschedule_heartbeat(group, member)
 
 
 def _revert(
-    group: Group,
-    joining: Joining,
-    member: Member,
+    group: ClassicGroup,
+    call: JoinGroupCall,
+    member: ClassicGroupMember,
     old_id: str,
     before: tuple[Protocols, int, int],
     old_leader: str | None,
@@ -207,8 +209,8 @@ def _revert(
     group.update(member, *before)
     member.join = None
     assert member.instance_id is not None
-    rebalance.keep_session(group, group.replace_static(member.instance_id, member.member_id, old_id))
+    rebalance.reschedule_heartbeat(group, group.replace_static(member.instance_id, member.member_id, old_id))
     response = group.join_response(UNKNOWN_MEMBER_ID, with_members=False)
     response.leader = old_leader or ""
     response.error_code = append_error(code)
-    joining.reply(response)
+    call.reply(response)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ...errors import IllegalStateError, KafkaError
 from ...records.batch import ControlType, RecordBatch
 from . import records
-from .group import Group, Services
+from .group import ClassicGroup, GroupServices
 from .log_format import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -23,17 +23,17 @@ from .log_format import (
     decode_key,
     decode_offset_value,
 )
-from .member import Member
+from .member import ClassicGroupMember
 from .offsets import NO_PRODUCER_ID, CommittedOffset
-from .records import Change
+from .records import Replay
 from .states import GroupState
 
 log = logging.getLogger(__name__)
 
 
 def changes(
-    batches: Iterable[RecordBatch], services: Services, group_of: Callable[[str], Group]
-) -> Iterator[tuple[Change, int]]:
+    batches: Iterable[RecordBatch], services: GroupServices, group_of: Callable[[str], ClassicGroup]
+) -> Iterator[tuple[Replay, int]]:
     """Yield each record's change and offset. ``group_of`` returns a group by its id, or a new empty one.
 
     A record that makes no sense is left out, and said so: one group would take all of its partition along.
@@ -64,9 +64,9 @@ def _change(
     key: bytes | None,
     value: bytes | None,
     producer_id: int,
-    services: Services,
-    group_of: Callable[[str], Group],
-) -> Change | None:
+    services: GroupServices,
+    group_of: Callable[[str], ClassicGroup],
+) -> Replay | None:
     about = decode_key(key)
     if isinstance(about, OffsetCommitKey):
         if value is None:
@@ -80,9 +80,9 @@ def _change(
     return None
 
 
-def load_group(group_id: str, value: GroupMetadataValue, services: Services) -> Group:
+def load_group(group_id: str, value: GroupMetadataValue, services: GroupServices) -> ClassicGroup:
     """Return the group that a record tells of. Raises: IllegalStateError: Its members cannot be in one group."""
-    group = Group(
+    group = ClassicGroup(
         group_id,
         services,
         state=GroupState.STABLE if value.members else GroupState.EMPTY,
@@ -94,7 +94,7 @@ def load_group(group_id: str, value: GroupMetadataValue, services: Services) -> 
     )
     for row in value.members:
         group.add(
-            Member(
+            ClassicGroupMember(
                 row.member_id,
                 row.group_instance_id,
                 row.client_id,
@@ -106,5 +106,5 @@ def load_group(group_id: str, value: GroupMetadataValue, services: Services) -> 
                 bytes(row.assignment),
             )
         )
-    group.learn_topics()
+    group.compute_subscribed_topics()
     return group

@@ -26,7 +26,7 @@ def protocols_of(listed: Sequence[JoinGroupRequestProtocol]) -> Protocols:
 
 
 @dataclass(slots=True, eq=False)
-class Member:
+class ClassicGroupMember:
     """A member; ``instance_id`` is set for static ones (KIP-345). ``join`` and ``sync`` answer what is parked."""
 
     member_id: str

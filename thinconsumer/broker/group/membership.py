@@ -12,12 +12,12 @@ from ...wire.heartbeat import HeartbeatRequest
 from ...wire.leave_group import MemberIdentity, MemberResponse
 from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from . import rebalance
-from .group import UNKNOWN_MEMBER_ID, Group
+from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .member import SyncReply
 from .states import GroupState
 
 
-def sync(group: Group, request: SyncGroupRequest, reply: SyncReply) -> None:
+def sync(group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
     """Give a member its assignment, or park its call until there is one; the leader brings all of them."""
     code = _check_sync(group, request)
     if code:
@@ -25,7 +25,7 @@ def sync(group: Group, request: SyncGroupRequest, reply: SyncReply) -> None:
         return
     member = group.members[request.member_id]
     if group.state is GroupState.STABLE:
-        rebalance.synced(group, member.member_id)
+        rebalance.remove_pending_sync(group, member.member_id)
         reply(
             SyncGroupResponse(
                 protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
@@ -33,12 +33,12 @@ def sync(group: Group, request: SyncGroupRequest, reply: SyncReply) -> None:
         )
         return
     group.park_sync(member, reply)
-    rebalance.synced(group, member.member_id)
+    rebalance.remove_pending_sync(group, member.member_id)
     if member.member_id == group.leader_id:
         rebalance.store_assignment(group, {a.member_id: bytes(a.assignment) for a in request.assignments})
 
 
-def _check_sync(group: Group, request: SyncGroupRequest) -> int:
+def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
     if group.state is GroupState.EMPTY:
         return int(Code.UNKNOWN_MEMBER_ID)
     if group.state is GroupState.DEAD:
@@ -63,7 +63,7 @@ _HEARTBEATS = {
 }
 
 
-def heartbeat(group: Group, request: HeartbeatRequest) -> int:
+def heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> int:
     """Keep a member's session alive, and tell it whether it has to rejoin."""
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
@@ -72,11 +72,11 @@ def heartbeat(group: Group, request: HeartbeatRequest) -> int:
         return code
     if request.generation_id != group.generation:
         return int(Code.ILLEGAL_GENERATION)
-    rebalance.keep_session(group, group.members[request.member_id])
+    rebalance.reschedule_heartbeat(group, group.members[request.member_id])
     return int(_HEARTBEATS[group.state])
 
 
-def leave(group: Group, leaving: Sequence[MemberIdentity]) -> list[MemberResponse] | None:
+def leave(group: ClassicGroup, leaving: Sequence[MemberIdentity]) -> list[MemberResponse] | None:
     """Remove members, each with a result of its own; None when the group is dead."""
     if group.state is GroupState.DEAD:
         return None
@@ -96,11 +96,11 @@ def leave(group: Group, leaving: Sequence[MemberIdentity]) -> list[MemberRespons
     return responses
 
 
-def _leave_one(group: Group, identity: MemberIdentity) -> int:
+def _leave_one(group: ClassicGroup, identity: MemberIdentity) -> int:
     member_id = identity.member_id
     if member_id in group.pending_joins:
         group.remove(member_id)
-        group.cancel(rebalance.session(member_id))
+        group.cancel(rebalance.session_timer(member_id))
         return 0
     if member_id == UNKNOWN_MEMBER_ID:
         # An administrator names a static member by its instance id alone.
@@ -112,6 +112,6 @@ def _leave_one(group: Group, identity: MemberIdentity) -> int:
         code = group.check_member(member_id, identity.group_instance_id)
         if code:
             return code
-    group.cancel(rebalance.session(member_id))
-    rebalance.expel(group, group.members[member_id])
+    group.cancel(rebalance.session_timer(member_id))
+    rebalance.remove_member(group, group.members[member_id])
     return 0

@@ -13,8 +13,8 @@ from ...wire.error_codes import Code
 from ...wire.join_group import JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
 from .append_errors import append_error
-from .group import UNKNOWN_MEMBER_ID, Group
-from .member import Member
+from .group import UNKNOWN_MEMBER_ID, ClassicGroup
+from .member import ClassicGroupMember
 from .states import GroupEvent, GroupState
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ SYNC = "sync"  #: Timer: when members that do not ask for their assignment are r
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
-def session(member_id: str) -> str:
+def session_timer(member_id: str) -> str:
     """Return the name of the timer that removes a member, or somebody who was to become one."""
     return f"session:{member_id}"
 
@@ -33,7 +33,7 @@ def session(member_id: str) -> str:
 # -- the first half: everybody joins
 
 
-def prepare_or_complete(group: Group, reason: str) -> None:
+def prepare_or_complete(group: ClassicGroup, reason: str) -> None:
     """Begin a rebalance, or see whether the one that is under way can go on."""
     if group.can_rebalance:
         prepare(group, reason)
@@ -41,7 +41,7 @@ def prepare_or_complete(group: Group, reason: str) -> None:
         maybe_complete_join(group)
 
 
-def prepare(group: Group, reason: str) -> None:
+def prepare(group: ClassicGroup, reason: str) -> None:
     """Begin a rebalance: members learn of it from their heartbeats and have to rejoin in time."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         reset_assignment(group, int(Code.REBALANCE_IN_PROGRESS))
@@ -63,7 +63,7 @@ def prepare(group: Group, reason: str) -> None:
         group.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
 
 
-def _end_initial_delay(group: Group, delay: int, remaining: int) -> None:
+def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
     if not (group.new_member_added and remaining):
         complete_join(group)
         return
@@ -73,20 +73,20 @@ def _end_initial_delay(group: Group, delay: int, remaining: int) -> None:
     group.schedule(JOIN, new_delay, lambda: _end_initial_delay(group, new_delay, new_remaining))
 
 
-def maybe_complete_join(group: Group) -> None:
+def maybe_complete_join(group: ClassicGroup) -> None:
     """Go on if everybody has joined; the delay of an initial rebalance is waited for in any case."""
     is_initial = group.previous_state is GroupState.EMPTY
     if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.has_all_joined:
         complete_join(group)
 
 
-def complete_join(group: Group) -> None:
+def complete_join(group: ClassicGroup) -> None:
     """Joining is over. Whoever did not rejoin is out, except static members, which may be restarting."""
     group.cancel(JOIN)
     late = [member for member in group.members.values() if member.join is None and not member.is_static]
     for member in late:
         group.remove(member.member_id)
-        group.cancel(session(member.member_id))
+        group.cancel(session_timer(member.member_id))
     if not group.elect_joined_leader() and group.members:
         # Only static members are left and none of them has come: their sessions will end, or one will come.
         group.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
@@ -99,7 +99,7 @@ def complete_join(group: Group) -> None:
     for member in list(group.members.values()):
         is_leader = member.member_id == group.leader_id
         group.answer_join(member, group.join_response(member.member_id, with_members=is_leader))
-        keep_session(group, member)
+        reschedule_heartbeat(group, member)
         member.is_new = False
         group.pending_syncs.add(member.member_id)
     group.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group))
@@ -108,31 +108,31 @@ def complete_join(group: Group) -> None:
 # -- the second half: everybody gets an assignment
 
 
-def set_assignment(group: Group, assignments: Mapping[str, bytes]) -> None:
+def set_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
     """Give out what the leader decided."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     _propagate(group, 0)
 
 
-def reset_assignment(group: Group, code: int) -> None:
+def reset_assignment(group: ClassicGroup, code: int) -> None:
     """Forget what was to be given out, and tell those who wait for it."""
     for member in group.members.values():
         member.assignment = b""
     _propagate(group, code)
 
 
-def _propagate(group: Group, code: int) -> None:
+def _propagate(group: ClassicGroup, code: int) -> None:
     for member in list(group.members.values()):
         response = SyncGroupResponse(error_code=code, assignment=member.assignment)
         if not code:
             response.protocol_type, response.protocol_name = group.protocol_type, group.protocol_name
         if group.answer_sync(member, response):
             # Its session may have ended while the call was parked, which had no effect then: it begins anew.
-            keep_session(group, member)
+            reschedule_heartbeat(group, member)
 
 
-def store_assignment(group: Group, assignments: Mapping[str, bytes]) -> None:
+def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
     """Write the leader's assignment; members get it when the log has it."""
     generation = group.generation
 
@@ -150,60 +150,60 @@ def store_assignment(group: Group, assignments: Mapping[str, bytes]) -> None:
     group.services.write_group(group, complete, written)
 
 
-def synced(group: Group, member_id: str) -> None:
+def remove_pending_sync(group: ClassicGroup, member_id: str) -> None:
     """Note that a member asked for its assignment."""
     group.pending_syncs.discard(member_id)
     if not group.pending_syncs:
         group.cancel(SYNC)
 
 
-def _expire_syncs(group: Group) -> None:
+def _expire_syncs(group: ClassicGroup) -> None:
     # Whatever ends this generation, and the last member to sync, cancel the timer: somebody is missing.
     missing = sorted(group.pending_syncs)  # a set's own order differs from run to run
     for member_id in missing:
         group.remove(member_id)
-        group.cancel(session(member_id))
+        group.cancel(session_timer(member_id))
     prepare(group, f"{len(missing)} members did not send SyncGroup in time")
 
 
 # -- sessions
 
 
-def keep_session(group: Group, member: Member, timeout_ms: int | None = None) -> None:
+def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeout_ms: int | None = None) -> None:
     """Let a member's session begin anew."""
     member_id = member.member_id
     if timeout_ms is None:
         timeout_ms = member.session_timeout_ms
-    group.schedule(session(member_id), timeout_ms, lambda: expire_session(group, member_id))
+    group.schedule(session_timer(member_id), timeout_ms, lambda: expire_heartbeat(group, member_id))
 
 
-def expire_session(group: Group, member_id: str) -> None:
+def expire_heartbeat(group: ClassicGroup, member_id: str) -> None:
     """A member was not heard of for too long."""
     if member_id in group.pending_joins:
         group.remove(member_id)
-        complete_join_without_the_lost(group)
+        maybe_complete_join_after_removal(group)
         return
     member = group.members.get(member_id)
     if member is not None and not member.has_satisfied_heartbeat:
         remove(group, member, f"member {member_id} was not heard of in its session timeout")
 
 
-def remove(group: Group, member: Member, reason: str) -> None:
+def remove(group: ClassicGroup, member: ClassicGroupMember, reason: str) -> None:
     """Remove a member that did not say goodbye."""
-    expel(group, member)
+    remove_member(group, member)
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         prepare_or_complete(group, reason)
     else:
-        complete_join_without_the_lost(group)
+        maybe_complete_join_after_removal(group)
 
 
-def complete_join_without_the_lost(group: Group) -> None:
+def maybe_complete_join_after_removal(group: ClassicGroup) -> None:
     """Go on if those who are missing are so no more."""
     if group.state is GroupState.PREPARING_REBALANCE and group.has_all_joined:
         complete_join(group)
 
 
-def expel(group: Group, member: Member) -> None:
+def remove_member(group: ClassicGroup, member: ClassicGroupMember) -> None:
     """Take a member out; if its client lives, it may come as a new one.
 
     Kafka leaves a SyncGroup that is parked without an answer for ever.

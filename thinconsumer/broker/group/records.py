@@ -12,48 +12,48 @@ from typing import NamedTuple
 
 from ...records.builder import NewRecord
 from . import log_format
-from .group import Group
+from .group import ClassicGroup
 from .log_format import GroupMetadataValue, MemberMetadata
 from .offsets import NO_PRODUCER_ID, CommittedOffset, OffsetStore
 
 
-class View:
+class ReplayedState:
     """Groups and offsets as of some point of the log."""
 
     def __init__(self) -> None:
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetStore()
 
 
 #: Takes the view, and where the record stands in the log.
-Change = Callable[[View, int], None]
+Replay = Callable[[ReplayedState, int], None]
 
 
-class Entry(NamedTuple):
+class CoordinatorRecord(NamedTuple):
     """A record, and what it means."""
 
     record: NewRecord
-    change: Change
+    change: Replay
 
 
-def no_change(view: View, offset: int) -> None:
+def replay_nothing(state: ReplayedState, offset: int) -> None:
     """For groups, whose members live in memory: the record is for the coordinator after this one."""
 
 
-def put_group(group: Group) -> Change:
+def put_group(group: ClassicGroup) -> Replay:
     """Let a group exist."""
 
-    def change(view: View, offset: int) -> None:
-        view.groups[group.group_id] = group
+    def change(state: ReplayedState, offset: int) -> None:
+        state.groups[group.group_id] = group
 
     return change
 
 
-def remove_group(group_id: str) -> Change:
+def remove_group(group_id: str) -> Replay:
     """Let a group exist no more."""
 
-    def change(view: View, offset: int) -> None:
-        group = view.groups.pop(group_id, None)
+    def change(state: ReplayedState, offset: int) -> None:
+        group = state.groups.pop(group_id, None)
         if group is not None:
             group.cancel_all()
 
@@ -61,41 +61,41 @@ def remove_group(group_id: str) -> Change:
 
 
 def put_offset(
-    group: Group, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
-) -> Change:
+    group: ClassicGroup, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
+) -> Replay:
     """Commit an offset, perhaps in a transaction; a group that only has offsets comes into being by that."""
 
-    def change(view: View, offset: int) -> None:
-        view.groups.setdefault(group.group_id, group)
+    def change(state: ReplayedState, offset: int) -> None:
+        state.groups.setdefault(group.group_id, group)
         placed = committed._replace(record_offset=offset)
-        view.offsets.put(group.group_id, topic, partition, placed, producer_id)
+        state.offsets.put(group.group_id, topic, partition, placed, producer_id)
 
     return change
 
 
-def remove_offset(group_id: str, topic: str, partition: int) -> Change:
+def remove_offset(group_id: str, topic: str, partition: int) -> Replay:
     """Forget an offset."""
 
-    def change(view: View, offset: int) -> None:
-        view.offsets.remove(group_id, topic, partition)
+    def change(state: ReplayedState, offset: int) -> None:
+        state.offsets.remove(group_id, topic, partition)
 
     return change
 
 
-def end_transaction(producer_id: int, commit: bool) -> Change:
+def end_transaction(producer_id: int, commit: bool) -> Replay:
     """Let a transaction's offsets count, or forget them."""
 
-    def change(view: View, offset: int) -> None:
-        view.offsets.end_transaction(producer_id, commit)
+    def change(state: ReplayedState, offset: int) -> None:
+        state.offsets.end_transaction(producer_id, commit)
 
     return change
 
 
-def offset_entry(
-    group: Group, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
-) -> Entry:
+def offset_record(
+    group: ClassicGroup, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
+) -> CoordinatorRecord:
     """Return what commits an offset."""
-    return Entry(
+    return CoordinatorRecord(
         NewRecord(
             log_format.offset_value(committed.to_value()), log_format.offset_key(group.group_id, topic, partition)
         ),
@@ -103,25 +103,27 @@ def offset_entry(
     )
 
 
-def offset_tombstone(group_id: str, topic: str, partition: int) -> Entry:
+def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
     """Return what forgets an offset."""
-    return Entry(
+    return CoordinatorRecord(
         NewRecord(None, log_format.offset_key(group_id, topic, partition)), remove_offset(group_id, topic, partition)
     )
 
 
-def group_tombstone(group_id: str) -> Entry:
+def group_tombstone(group_id: str) -> CoordinatorRecord:
     """Return what forgets a group."""
-    return Entry(NewRecord(None, log_format.group_key(group_id)), remove_group(group_id))
+    return CoordinatorRecord(NewRecord(None, log_format.group_key(group_id)), remove_group(group_id))
 
 
-def empty_group_entry(group: Group) -> Entry:
+def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
     """Return what says that there is a group, before it has had any generation."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_timestamp(group.state_timestamp_ms))
-    return Entry(NewRecord(log_format.group_value(value), log_format.group_key(group.group_id)), no_change)
+    return CoordinatorRecord(
+        NewRecord(log_format.group_value(value), log_format.group_key(group.group_id)), replay_nothing
+    )
 
 
-def group_entry(group: Group, assignments: Mapping[str, bytes]) -> Entry:
+def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
     """Return what says who is in a group and what everybody was given."""
     name = group.protocol_name
     value = GroupMetadataValue(
@@ -144,7 +146,9 @@ def group_entry(group: Group, assignments: Mapping[str, bytes]) -> Entry:
             for member in group.members.values()
         ],
     )
-    return Entry(NewRecord(log_format.group_value(value), log_format.group_key(group.group_id)), no_change)
+    return CoordinatorRecord(
+        NewRecord(log_format.group_value(value), log_format.group_key(group.group_id)), replay_nothing
+    )
 
 
 def _timestamp(state_timestamp_ms: int | None) -> int:

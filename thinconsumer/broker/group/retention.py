@@ -9,36 +9,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .group import Group
+from .group import ClassicGroup
 from .offsets import CommittedOffset, Place
-from .records import Entry, View, group_tombstone, offset_tombstone
+from .records import CoordinatorRecord, ReplayedState, group_tombstone, offset_tombstone
 from .states import GroupState
 
 
-def expired(view: View, now_ms: int, retention_ms: int) -> list[Entry]:
+def expired(state: ReplayedState, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
     """Return what forgets all offsets that are too old, and the groups that have none left."""
-    entries: list[Entry] = []
-    for group in view.groups.values():
-        offsets = view.offsets.of_group(group.group_id)
+    entries: list[CoordinatorRecord] = []
+    for group in state.groups.values():
+        offsets = state.offsets.of_group(group.group_id)
         old = [
             place
             for place, offset in offsets.items()
             if _is_expired(group, place, offset, now_ms, retention_ms)
-            and not view.offsets.is_unstable(group.group_id, *place)
+            and not state.offsets.is_unstable(group.group_id, *place)
         ]
         entries += [offset_tombstone(group.group_id, *place) for place in old]
-        nothing_left = len(old) == len(offsets) and not view.offsets.has_open_transactions(group.group_id)
+        nothing_left = len(old) == len(offsets) and not state.offsets.has_open_transactions(group.group_id)
         if nothing_left and group.state is GroupState.EMPTY:
             entries.append(group_tombstone(group.group_id))
     return entries
 
 
-def _is_expired(group: Group, place: Place, offset: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
+def _is_expired(group: ClassicGroup, place: Place, offset: CommittedOffset, now_ms: int, retention_ms: int) -> bool:
     since = offset.commit_timestamp_ms
     if group.protocol_type is not None:
         if group.state is GroupState.EMPTY:
             since = since if group.state_timestamp_ms is None else group.state_timestamp_ms
-        elif not (group.is_consumer_group and group.topics is not None and group.state is GroupState.STABLE):
+        elif not (group.is_consumer_group and group.subscribed_topics is not None and group.state is GroupState.STABLE):
             return False
     if group.is_subscribed_to(place[0]):
         return False
@@ -47,15 +47,15 @@ def _is_expired(group: Group, place: Place, offset: CommittedOffset, now_ms: int
     return now_ms - since >= retention_ms
 
 
-def of_deleted_topics(view: View, topics: Mapping[str, bytes | None]) -> list[Entry]:
+def of_deleted_topics(state: ReplayedState, topics: Mapping[str, bytes | None]) -> list[CoordinatorRecord]:
     """Return what forgets the offsets of topics; ``topics`` says which id each name has now, if any."""
-    entries: dict[tuple[str, Place], Entry] = {}
+    entries: dict[tuple[str, Place], CoordinatorRecord] = {}
     known = [
         (group, place, offset)
-        for group in view.offsets.groups()
-        for place, offset in view.offsets.of_group(group).items()
+        for group in state.offsets.groups()
+        for place, offset in state.offsets.of_group(group).items()
     ]
-    for group, place, offset in (*known, *view.offsets.pending()):
+    for group, place, offset in (*known, *state.offsets.pending()):
         if place[0] in topics and offset.topic_id != topics[place[0]]:
             entries.setdefault((group, place), offset_tombstone(group, *place))
     return list(entries.values())

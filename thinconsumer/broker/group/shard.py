@@ -15,15 +15,15 @@ from ...wire.error_codes import Code
 from ...wire.join_group import JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse
 from ..config import BrokerConfig
-from ..host import Host
+from ..interfaces import CoordinatorNode
 from ..schedule import Timer
 from . import loading, rebalance, retention
-from .group import Group
-from .host import OffsetsPartition
+from .event_processor import EventProcessor
+from .group import ClassicGroup
+from .interfaces import OffsetsPartition
 from .offsets import NO_PRODUCER_ID
-from .records import Change, Entry, View, empty_group_entry, group_entry, put_group
+from .records import CoordinatorRecord, Replay, ReplayedState, empty_group_record, group_record, put_group
 from .states import SHARD_TRANSITIONS, GroupEvent, GroupState, ShardEvent, ShardState, next_state
-from .turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ RETENTION_CHECK_S = 600.0
 Done = Callable[[int], None]
 
 
-class _Waiter:
+class _DeferredReply:
     """Somebody who wants to know that something is in the log; told once."""
 
     __slots__ = ("_done", "timer")
@@ -54,28 +54,28 @@ class _Waiter:
 
 
 @dataclass(slots=True, eq=False)
-class _Write:
+class _PendingWrite:
     """Something that is in the log, but not on all replicas in sync yet."""
 
-    changes: list[tuple[Change, int]]
-    waiters: list[_Waiter] = field(default_factory=list)
+    changes: list[tuple[Replay, int]]
+    waiters: list[_DeferredReply] = field(default_factory=list)
 
 
-class Shard:
+class GroupCoordinatorShard:
     """See the module. As a group's ``Services`` it gives it time, ids and the log."""
 
-    def __init__(self, host: Host, index: int, turns: Turns) -> None:
+    def __init__(self, node: CoordinatorNode, index: int, turns: EventProcessor) -> None:
         self.index = index
         self.state = ShardState.DOWN
         self.epoch = -1
-        self.latest = View()
-        self.committed = View()
-        self._host = host
-        self._turns = turns
+        self.latest = ReplayedState()
+        self.committed = ReplayedState()
+        self._node = node
+        self._event_processor = turns
         self._partition: OffsetsPartition | None = None
-        self._writes: list[_Write] = []
-        self._created: list[Group] = []  #: Groups that nothing was written of yet.
-        self._refused = 0
+        self._pending_writes: list[_PendingWrite] = []
+        self._created: list[ClassicGroup] = []  #: Groups that nothing was written of yet.
+        self._refusal_code = 0
         self._timers: dict[str, Timer] = {}
         self._watch: int | None = None
 
@@ -86,11 +86,11 @@ class Shard:
 
     def elected(self, epoch: int, partition: OffsetsPartition) -> None:
         """This node leads the partition from now on: catch up."""
-        self._move(ShardEvent.ELECTED)
+        self._transition(ShardEvent.ELECTED)
         self.epoch = epoch
         self._partition = partition
-        self.latest, self.committed = View(), View()
-        delay = self._host.config.coordinator_load_s
+        self.latest, self.committed = ReplayedState(), ReplayedState()
+        delay = self._node.config.coordinator_load_s
         if delay > 0:
             self._timers["load"] = self.call_later(delay, self._load)
         else:
@@ -98,24 +98,24 @@ class Shard:
 
     def resigned(self) -> None:
         """Another node leads: whoever waits here is sent there, and nothing of what was known is."""
-        self._move(ShardEvent.RESIGNED)
+        self._transition(ShardEvent.RESIGNED)
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         if self._watch is not None and self._partition is not None:
-            self._partition.unwatch(self._watch)
+            self._partition.remove_listener(self._watch)
         self._watch = None
         self._partition = None
-        writes, self._writes = self._writes, []
+        writes, self._pending_writes = self._pending_writes, []
         self._created.clear()
         for write in writes:
             for waiter in write.waiters:
                 waiter.finish(int(Code.NOT_COORDINATOR))
         for group in list(self.latest.groups.values()):
             _unload(group)
-        self.latest, self.committed = View(), View()
+        self.latest, self.committed = ReplayedState(), ReplayedState()
 
-    def _move(self, event: ShardEvent) -> None:
+    def _transition(self, event: ShardEvent) -> None:
         self.state = next_state(SHARD_TRANSITIONS, self.state, event, self)
 
     def _load(self) -> None:
@@ -123,7 +123,7 @@ class Shard:
         assert partition is not None
         end = partition.log.end_offset
         safe = partition.high_watermark
-        rest: list[tuple[Change, int]] = []
+        rest: list[tuple[Replay, int]] = []
         batches = partition.log.read_batches(partition.log.start_offset, end)
         for change, offset in loading.changes(batches, self, self._group_of):
             change(self.latest, offset)
@@ -131,31 +131,31 @@ class Shard:
                 change(self.committed, offset)
             else:
                 rest.append((change, offset))
-        self._move(ShardEvent.CAUGHT_UP)
+        self._transition(ShardEvent.CAUGHT_UP)
         if rest:
-            self._await_high_watermark(partition, end, _Write(rest))
+            self._complete_at_high_watermark(partition, end, _PendingWrite(rest))
         log.info("%r has read its log up to %d", self, end)
         for group in list(self.latest.groups.values()):
             for member in list(group.members.values()):
-                rebalance.keep_session(group, member)
+                rebalance.reschedule_heartbeat(group, member)
             if len(group.members) > self.config.group_max_size:
                 rebalance.prepare(group, "there are more members than allowed now")
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
 
-    def _group_of(self, group_id: str) -> Group:
+    def _group_of(self, group_id: str) -> ClassicGroup:
         return self.latest.groups.get(group_id) or self.new_group(group_id)
 
-    def _await_high_watermark(self, partition: OffsetsPartition, end: int, write: _Write) -> None:
+    def _complete_at_high_watermark(self, partition: OffsetsPartition, end: int, write: _PendingWrite) -> None:
         """What the coordinator before this one left unconfirmed counts when all replicas in sync have it."""
-        self._writes.append(write)
+        self._pending_writes.append(write)
 
         def look() -> None:
             if partition.high_watermark >= end and self._watch is not None:
-                partition.unwatch(self._watch)
+                partition.remove_listener(self._watch)
                 self._watch = None
-                self._turns.run(lambda: self._finish(write, 0))
+                self._event_processor.run(lambda: self._finish(write, 0))
 
-        self._watch = partition.watch(look)
+        self._watch = partition.add_listener(look)
 
     def _retain(self) -> None:
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
@@ -168,15 +168,15 @@ class Shard:
     @property
     def config(self) -> BrokerConfig:
         """The cluster's settings."""
-        return self._host.config
+        return self._node.config
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch."""
-        return self._host.schedule.wall_ms()
+        return self._node.schedule.wall_ms()
 
     def new_uuid(self) -> str:
         """Return a random UUID, version 4."""
-        data = bytearray(self._host.random.randrange(256) for _ in range(16))
+        data = bytearray(self._node.random.randrange(256) for _ in range(16))
         data[6] = data[6] & 0x0F | 0x40
         data[8] = data[8] & 0x3F | 0x80
         text = data.hex()
@@ -184,32 +184,32 @@ class Shard:
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call back after a while."""
-        return self._host.call_later(seconds, lambda: self._turns.run(callback))
+        return self._node.call_later(seconds, lambda: self._event_processor.run(callback))
 
-    def write_group(self, group: Group, assignments: Mapping[str, bytes], done: Done | None = None) -> None:
+    def write_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done | None = None) -> None:
         """Write who is in a group and what everybody was given."""
-        self.append([group_entry(group, assignments)], done)
+        self.append([group_record(group, assignments)], done)
 
     # -- groups
 
-    def new_group(self, group_id: str) -> Group:
+    def new_group(self, group_id: str) -> ClassicGroup:
         """Return a group that does not exist yet."""
-        return Group(group_id, self, state_timestamp_ms=self.wall_ms())
+        return ClassicGroup(group_id, self, state_timestamp_ms=self.wall_ms())
 
-    def create_group(self, group_id: str) -> Group:
+    def create_group(self, group_id: str) -> ClassicGroup:
         """Let a group exist; it is seen by others, and outlives this coordinator, once something is written."""
         group = self.latest.groups[group_id] = self.new_group(group_id)
         self._created.append(group)
         return group
 
-    def write_new_group(self, group: Group) -> None:
+    def write_new_group(self, group: ClassicGroup) -> None:
         """Write that a group exists, unless what was just done has written something already."""
         if group in self._created:
-            self.append([empty_group_entry(group)])
+            self.append([empty_group_record(group)])
 
     # -- requests
 
-    def unavailable(self) -> int:
+    def unavailable_code(self) -> int:
         """Return why requests are refused, 0 if they are not."""
         if self.state is ShardState.CATCHING_UP:
             return int(Code.COORDINATOR_LOAD_IN_PROGRESS)
@@ -220,22 +220,22 @@ class Shard:
 
         So nobody is told of something that another coordinator would not know of.
         """
-        code = self.unavailable()
+        code = self.unavailable_code()
         if code:
             done(code)
             return
-        self._refused = 0
+        self._refusal_code = 0
         operation()
-        if self._refused:
-            done(self._refused)
-        elif self._writes:
-            self._wait(self._writes[-1], done)
+        if self._refusal_code:
+            done(self._refusal_code)
+        elif self._pending_writes:
+            self._wait(self._pending_writes[-1], done)
         else:
             done(0)
 
     def append(
         self,
-        entries: Sequence[Entry],
+        entries: Sequence[CoordinatorRecord],
         done: Done | None = None,
         *,
         producer_id: int = NO_PRODUCER_ID,
@@ -246,12 +246,12 @@ class Shard:
             self._refuse(int(Code.NOT_COORDINATOR), [], done)
             return
         created, self._created = self._created, []
-        write = _Write([(put_group(group), -1) for group in created])
+        write = _PendingWrite([(put_group(group), -1) for group in created])
         early: list[int] = []
 
         def written(code: int) -> None:
-            if write in self._writes:
-                self._turns.run(lambda: self._finish(write, code))
+            if write in self._pending_writes:
+                self._event_processor.run(lambda: self._finish(write, code))
             else:
                 early.append(code)  # before we know the offsets
 
@@ -268,23 +268,23 @@ class Shard:
         for offset, entry in enumerate(entries, base):
             entry.change(self.latest, offset)
             write.changes.append((entry.change, offset))
-        self._writes.append(write)
+        self._pending_writes.append(write)
         if early:
             if done is not None:
-                write.waiters.append(_Waiter(done))
+                write.waiters.append(_DeferredReply(done))
             self._finish(write, early[0])
         elif done is not None:
             self._wait(write, done)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: Replay) -> None:
         """Take what somebody else has written into our partition, and what cannot be lost any more."""
         if self.state is ShardState.READY:
             change(self.latest, -1)
             change(self.committed, -1)
 
-    def _refuse(self, code: int, created: Sequence[Group], done: Done | None) -> None:
+    def _refuse(self, code: int, created: Sequence[ClassicGroup], done: Done | None) -> None:
         """Nothing was written: groups that were to begin with this do not exist."""
-        self._refused = code
+        self._refusal_code = code
         for group in created:
             if self.latest.groups.get(group.group_id) is group:
                 del self.latest.groups[group.group_id]
@@ -292,13 +292,13 @@ class Shard:
         if done is not None:
             done(code)
 
-    def _wait(self, write: _Write, done: Done) -> None:
-        waiter = _Waiter(done)
+    def _wait(self, write: _PendingWrite, done: Done) -> None:
+        waiter = _DeferredReply(done)
         waiter.timer = self.call_later(WRITE_TIMEOUT_S, lambda: waiter.finish(int(Code.REQUEST_TIMED_OUT)))
         write.waiters.append(waiter)
 
-    def _finish(self, write: _Write, code: int) -> None:
-        if write not in self._writes:
+    def _finish(self, write: _PendingWrite, code: int) -> None:
+        if write not in self._pending_writes:
             return  # resigned meanwhile, or done with a later one
         # Too few replicas in sync, but all of those that are have it: it stays, which is all that Kafka's coordinators
         # look at. Any other code: we do not lead any more, and will hear of it.
@@ -306,10 +306,10 @@ class Shard:
             code = 0
         # What is safe is so with all before it, also what we have read and not written, of which the replica tells
         # later: taken after this one, an older offset would hide a newer one.
-        last = self._writes.index(write) + 1
+        last = self._pending_writes.index(write) + 1
         first = last - 1 if code else 0
-        done = self._writes[first:last]
-        del self._writes[first:last]
+        done = self._pending_writes[first:last]
+        del self._pending_writes[first:last]
         for one in done:
             if not code:
                 for change, offset in one.changes:
@@ -318,7 +318,7 @@ class Shard:
                 waiter.finish(code)
 
 
-def _unload(group: Group) -> None:
+def _unload(group: ClassicGroup) -> None:
     """Send those who wait for a group to its next coordinator."""
     moved = int(Code.NOT_COORDINATOR)
     group.cancel_all()

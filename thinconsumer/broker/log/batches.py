@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from .stored import StoredBatch
 
 
-class Batches:
+class BatchList:
     """Batches with ascending offsets, with holes between them where compaction was."""
 
     __slots__ = ("_data", "_ends", "_highest", "_nexts", "items", "start_position")
@@ -84,7 +84,7 @@ class Batches:
             chunks[-1] = memoryview(chunks[-1])[: len(chunks[-1]) - excess]
         return data[first] if len(chunks) == 1 and not excess else b"".join(chunks)
 
-    def first_dated(self, timestamp: int) -> int:
+    def first_index_since(self, timestamp: int) -> int:
         """Return an index before which no batch has a record that late."""
         return bisect_left(self._highest, timestamp)
 

@@ -14,14 +14,14 @@ from ...errors import KafkaError
 from ...records.batch import split
 from ...records.builder import NewRecord, build_batch
 from .markers import control_record, marker_of
-from .producers import Producers
+from .producers import ProducerStateManager
 from .stored import StoredBatch
-from .transactions import EndedTransaction, Transactions
+from .transactions import CompletedTransaction, LogTransactions
 
 
 def clean(
     batches: Sequence[StoredBatch],
-    producers: Producers,
+    producers: ProducerStateManager,
     end: int,
     now_ms: int,
     delete_retention_ms: int,
@@ -36,23 +36,23 @@ def clean(
     return kept + list(batches[len(below) :])
 
 
-class _Fate:
+class _TransactionCleaning:
     """Follows transactions through the batches of a log, and tells what is not needed of them any more."""
 
-    def __init__(self, transactions: Transactions) -> None:
-        self.needed: list[EndedTransaction] = []  #: Aborted ones that still have batches.
+    def __init__(self, transactions: LogTransactions) -> None:
+        self.needed: list[CompletedTransaction] = []  #: Aborted ones that still have batches.
         self._coming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
-        self._aborted: dict[int, EndedTransaction] = {}
+        self._aborted: dict[int, CompletedTransaction] = {}
         self._has_batches: set[int] = set()  #: Producers of aborted ones, once a batch was met.
         self._committed: set[int] = set()
 
-    def is_over(self, batch: StoredBatch) -> bool:
+    def is_discardable(self, batch: StoredBatch) -> bool:
         """Whether it is of an aborted transaction, or the marker of a transaction of which nothing is left."""
         while self._coming and self._coming[-1].first_offset <= batch.last_offset:
             ended = self._coming.pop()
             self._aborted.setdefault(ended.producer_id, ended)
         if batch.is_control:
-            return self._is_marker_over(batch)
+            return self._is_marker_discardable(batch)
         if not batch.is_transactional:
             return False
         if batch.producer_id in self._aborted:
@@ -61,7 +61,7 @@ class _Fate:
         self._committed.add(batch.producer_id)
         return False
 
-    def _is_marker_over(self, batch: StoredBatch) -> bool:
+    def _is_marker_discardable(self, batch: StoredBatch) -> bool:
         if not batch.record_count:
             return True
         marker = marker_of(batch)
@@ -85,7 +85,7 @@ class _Cleaner:
     """One round."""
 
     def __init__(
-        self, batches: list[StoredBatch], producers: Producers, now_ms: int, horizon_ms: int, start: int
+        self, batches: list[StoredBatch], producers: ProducerStateManager, now_ms: int, horizon_ms: int, start: int
     ) -> None:
         self._batches = batches
         self._producers = producers
@@ -93,9 +93,9 @@ class _Cleaner:
         self._horizon_ms = horizon_ms
         self._last_of: dict[bytes, int] = {}  #: Keys, and the offsets of their last records.
         self._records: dict[int, list[NewRecord] | None] = {}
-        fate = _Fate(producers.transactions)
+        transactions_seen = _TransactionCleaning(producers.transactions)
         for batch in batches:
-            if not fate.is_over(batch) and not batch.is_control:
+            if not transactions_seen.is_discardable(batch) and not batch.is_control:
                 for record in self._read(batch) or ():
                     assert record.offset is not None
                     if record.key is not None and batch.base_offset + record.offset >= start:
@@ -104,36 +104,36 @@ class _Cleaner:
     def clean(self) -> Iterator[StoredBatch]:
         """Yield what is left."""
         transactions = self._producers.transactions
-        fate = _Fate(transactions)
+        transactions_seen = _TransactionCleaning(transactions)
         end = self._batches[-1].next_offset if self._batches else 0
         for batch in self._batches:
-            is_over = fate.is_over(batch)
-            left = self._left(batch, is_over)
+            is_discardable = transactions_seen.is_discardable(batch)
+            left = self._cleaned(batch, is_discardable)
             if left is not None:
                 yield left
             elif batch.next_offset == end or self._is_last_of_producer(batch):
                 yield _emptied(batch)
         # Those that were ended later than what is cleaned stay as they are.
-        needed = {id(one) for one in fate.needed}
+        needed = {id(one) for one in transactions_seen.needed}
         transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
 
-    def _left(self, batch: StoredBatch, is_over: bool) -> StoredBatch | None:
+    def _cleaned(self, batch: StoredBatch, is_discardable: bool) -> StoredBatch | None:
         """Return the batch with the records that stay, None when none does."""
         horizon = batch.delete_horizon_ms
         if batch.is_control:
-            if is_over and (not batch.record_count or (horizon is not None and horizon <= self._now_ms)):
+            if is_discardable and (not batch.record_count or (horizon is not None and horizon <= self._now_ms)):
                 return None
-            if not is_over or horizon is not None:
+            if not is_discardable or horizon is not None:
                 return batch
             record = control_record(batch)
             assert record is not None
             return self._rebuilt(batch, [record], self._horizon_ms)
-        if is_over:
+        if is_discardable:
             return None
         records = self._read(batch)
         if records is None:
             return batch
-        kept = [record for record in records if self._stays(batch, record)]
+        kept = [record for record in records if self._is_retained(batch, record)]
         if not kept:
             return None
         sets_horizon = horizon is None and any(record.value is None for record in kept)
@@ -141,7 +141,7 @@ class _Cleaner:
             return batch
         return self._rebuilt(batch, kept, self._horizon_ms if sets_horizon else horizon)
 
-    def _stays(self, batch: StoredBatch, record: NewRecord) -> bool:
+    def _is_retained(self, batch: StoredBatch, record: NewRecord) -> bool:
         if record.key is None:
             return False  # from before the topic was compacted
         assert record.offset is not None
@@ -171,7 +171,7 @@ class _Cleaner:
             base_offset=batch.base_offset,
             codec=batch.codec,
             leader_epoch=batch.leader_epoch,
-            log_append_time=batch.max_timestamp if batch.is_dated_by_log else None,
+            log_append_time=batch.max_timestamp if batch.has_log_append_time else None,
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
             base_sequence=batch.base_sequence,
@@ -205,7 +205,7 @@ def _emptied(batch: StoredBatch) -> StoredBatch:
         [],
         base_offset=batch.base_offset,
         leader_epoch=batch.leader_epoch,
-        log_append_time=batch.max_timestamp if batch.is_dated_by_log else None,
+        log_append_time=batch.max_timestamp if batch.has_log_append_time else None,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence,

@@ -15,14 +15,14 @@ from ...types import TopicPartition
 from ...wire.error_codes import Code
 from ..config import TopicConfig
 from . import compaction, lookups, retention
-from .batches import Batches
-from .checking import check, stamped
+from .batches import BatchList
 from .epochs import LeaderEpochs
-from .producers import Producers
-from .recoding import recoded
-from .stored import Appended, LoadedLog, LogStore, Refused, StoredBatch
+from .producers import ProducerStateManager
+from .recompression import recompress
+from .stored import AppendInfo, AppendRefused, LoadedLog, LogStore, StoredBatch
+from .validation import validate_batch, with_offsets
 
-__all__ = ["Appended", "LoadedLog", "Log", "LogStore", "Refused", "StoredBatch"]
+__all__ = ["AppendInfo", "AppendRefused", "LoadedLog", "Log", "LogStore", "StoredBatch"]
 
 #: A store is rewritten when what lies before the log's start is more than the rest, and more than this.
 STALE_BYTES_MAX = 1 << 20
@@ -43,9 +43,9 @@ class Log:
         self.high_watermark = 0
         self.start_offset = 0
         self.end_offset = 0
-        self._batches = Batches()
+        self._batches = BatchList()
         self._epochs = LeaderEpochs()
-        self._producers = Producers()
+        self._producers = ProducerStateManager()
         self._store: LogStore | None = None
         self._size_compacted = 0  #: Its size when it was compacted last.
         self._stored_from = 0  #: The position of the first byte that the store has.
@@ -65,7 +65,7 @@ class Log:
         return self._batches.size
 
     @property
-    def has_grown(self) -> bool:
+    def needs_compaction(self) -> bool:
         """Whether there is much to win by compacting it (again)."""
         return self.size_bytes > 2 * self._size_compacted + GROWN_BYTES
 
@@ -87,7 +87,7 @@ class Log:
 
     def append(
         self, data: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int, from_client: bool = True
-    ) -> Appended:
+    ) -> AppendInfo:
         """Append one batch of format 2 as leader, after looking at it as brokers do (see :mod:`.checking`).
 
         ``from_client`` False is for coordinators, which have no sequence numbers.
@@ -95,20 +95,22 @@ class Log:
         Raises:
             Refused: Nothing was appended.
         """
-        checked = check(data, self.config, now_ms, from_client=from_client)
+        validated = validate_batch(data, self.config, now_ms, from_client=from_client)
         if from_client and self.config.compression_type != "producer":
-            checked = checked._replace(data=recoded(checked.data, self.config.compression_type))
-            if len(checked.data) > self.config.max_message_bytes:  # it may have grown
-                raise Refused(Code.MESSAGE_TOO_LARGE, f"in the topic's codec it has {len(checked.data)} bytes")
-        if len(checked.data) > self.config.segment_bytes:
-            raise Refused(Code.RECORD_LIST_TOO_LARGE, f"it has {len(checked.data)} bytes, more than segment.bytes")
+            validated = validated._replace(data=recompress(validated.data, self.config.compression_type))
+            if len(validated.data) > self.config.max_message_bytes:  # it may have grown
+                raise AppendRefused(Code.MESSAGE_TOO_LARGE, f"in the topic's codec it has {len(validated.data)} bytes")
+        if len(validated.data) > self.config.segment_bytes:
+            raise AppendRefused(
+                Code.RECORD_LIST_TOO_LARGE, f"it has {len(validated.data)} bytes, more than segment.bytes"
+            )
         log_append_time = now_ms if self.config.log_append_time else None
-        batch = StoredBatch.of(stamped(checked, self.end_offset, leader_epoch, log_append_time))
+        batch = StoredBatch.of(with_offsets(validated, self.end_offset, leader_epoch, log_append_time))
         if batch.producer_id >= 0:
             seen = self._producers.duplicate_of(batch) if from_client else None
             if seen is not None:
                 # Kafka tells the batch's own time, also where producers date their records.
-                return Appended(seen.base_offset, seen.next_offset, seen.timestamp, True)
+                return AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
             self._producers.check(batch, from_client)
         return self._append(batch, -1 if log_append_time is None else log_append_time)
 
@@ -122,7 +124,7 @@ class Log:
         leader_epoch: int,
         now_ms: int,
         transaction_version: int = 0,
-    ) -> Appended:
+    ) -> AppendInfo:
         """Append the marker of a transaction's end, as leader.
 
         Raises:
@@ -152,16 +154,16 @@ class Log:
             raise ValueError(f"a batch of offset {batch.base_offset} came when {self.end_offset} had to come: {self!r}")
         self._append(batch, -1)
 
-    def _append(self, batch: StoredBatch, log_append_time: int) -> Appended:
+    def _append(self, batch: StoredBatch, log_append_time: int) -> AppendInfo:
         if self._store is not None:
             try:
                 self._store.append(batch.data)
             except OSError as error:
-                raise Refused(Code.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._take(batch)
-        return Appended(batch.base_offset, batch.next_offset, log_append_time)
+                raise AppendRefused(Code.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._add_batch(batch)
+        return AppendInfo(batch.base_offset, batch.next_offset, log_append_time)
 
-    def _take(self, batch: StoredBatch) -> None:
+    def _add_batch(self, batch: StoredBatch) -> None:
         self._epochs.assign(batch.leader_epoch, batch.base_offset)
         self._batches.append(batch)
         self._producers.note(batch)
@@ -192,11 +194,11 @@ class Log:
         """Return the highest epoch up to this one, and where it ended (KIP-320); (-1, -1): unknown."""
         return self._epochs.end_of(epoch, self.end_offset)
 
-    def offset_for_timestamp(self, timestamp: int, end_offset: int) -> lookups.Found | None:
+    def offset_for_timestamp(self, timestamp: int, end_offset: int) -> lookups.TimestampedOffset | None:
         """Return the first record that is not older, below an offset, with its timestamp and leader epoch."""
         return lookups.by_timestamp(self._batches, timestamp, self.start_offset, end_offset)
 
-    def offset_of_max_timestamp(self, end_offset: int) -> lookups.Found | None:
+    def offset_of_max_timestamp(self, end_offset: int) -> lookups.TimestampedOffset | None:
         """Return the first record with the highest timestamp of all below an offset."""
         return lookups.of_max_timestamp(self._batches, end_offset)
 
@@ -215,19 +217,19 @@ class Log:
 
     def open_transactions(self) -> Mapping[int, int]:
         """Return a view of the first offset of each producer's open transaction."""
-        return MappingProxyType(self._producers.transactions.open)
+        return MappingProxyType(self._producers.transactions.ongoing)
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         """Return whether a transactional batch would be the first of its transaction here, so that its coordinator has
         to be asked; for an epoch that is over, too."""
         return self._producers.would_begin_transaction(producer_id, producer_epoch)
 
-    def inquire(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
+    def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
         """Its coordinator is being asked about a batch; none with a higher sequence number may come before it.
 
         ``is_strict``: nor any but the first, 0, where the producer is not known.
         """
-        self._producers.inquire(producer_id, epoch, sequence, is_strict=is_strict, now_ms=now_ms)
+        self._producers.start_verification(producer_id, epoch, sequence, is_strict=is_strict, now_ms=now_ms)
 
     def expire_producers(self, now_ms: int, after_ms: int) -> None:
         """Forget producers that have not written for so long."""
@@ -260,7 +262,7 @@ class Log:
         self._batches.replace(())
         self._stored_from = 0
         self._epochs = LeaderEpochs()
-        self._producers = Producers()
+        self._producers = ProducerStateManager()
         self.end_offset = offset
         if self._store is not None:
             self._store.truncate(0)
@@ -275,12 +277,14 @@ class Log:
         self._epochs.start_at(offset)
         self._producers.transactions.forget_before(offset)
         self._move_start(offset)
-        self._tidy_store()
+        self._shrink_store()
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> None:
         """Delete whole segments that are older, or more, than the topic keeps."""
         if self.config.delete:
-            self.delete_before(retention.new_start(self._batches.items, self.config, now_ms, high_watermark, self))
+            self.delete_before(
+                retention.retained_start_offset(self._batches.items, self.config, now_ms, high_watermark, self)
+            )
 
     def compact(self, now_ms: int, high_watermark: int) -> None:
         """Clean what is committed and decided, all of it, if the topic is compacted at all."""
@@ -291,7 +295,7 @@ class Log:
         cleaned = compaction.clean(
             self._batches.items, self._producers, end, now_ms, self.config.delete_retention_ms, self.start_offset
         )
-        if self._rewritten(cleaned):
+        if self._rewrite_store(cleaned):
             self._batches.replace(cleaned)
             self._size_compacted = self.size_bytes
             self._stored_from = 0
@@ -303,7 +307,7 @@ class Log:
     def _load(self, loaded: LoadedLog) -> None:
         view = memoryview(loaded.data)
         for batch in split(view, self.tp)[0]:
-            self._take(StoredBatch.of(bytes(batch.view)))
+            self._add_batch(StoredBatch.of(bytes(batch.view)))
         self.end_offset = max(self.end_offset, loaded.start_offset)
         self.high_watermark = self.end_offset
         self.delete_before(loaded.start_offset)
@@ -313,13 +317,13 @@ class Log:
         if self._store is not None:
             self._store.start_at(offset)
 
-    def _tidy_store(self) -> None:
+    def _shrink_store(self) -> None:
         stale = self._batches.start_position - self._stored_from
         is_much = self._store is not None and stale > max(STALE_BYTES_MAX, self._batches.size)
-        if is_much and self._rewritten(self._batches.items):
+        if is_much and self._rewrite_store(self._batches.items):
             self._stored_from = self._batches.start_position
 
-    def _rewritten(self, batches: Iterable[StoredBatch]) -> bool:
+    def _rewrite_store(self, batches: Iterable[StoredBatch]) -> bool:
         """Let the store keep these instead; return False if it cannot: it has what it had then, and so must we."""
         if self._store is not None:
             try:

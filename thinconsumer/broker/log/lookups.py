@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from ...errors import KafkaError
 from ...records.batch import split
-from .batches import Batches
+from .batches import BatchList
 from .stored import StoredBatch
 
 
-class Found(NamedTuple):
+class TimestampedOffset(NamedTuple):
     """A record."""
 
     offset: int
@@ -22,20 +22,20 @@ class Found(NamedTuple):
     leader_epoch: int
 
 
-def by_timestamp(batches: Batches, timestamp: int, start_offset: int, end_offset: int) -> Found | None:
+def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offset: int) -> TimestampedOffset | None:
     """Return the first record between two offsets whose timestamp is that or later."""
-    for index in range(batches.first_dated(timestamp), len(batches)):
+    for index in range(batches.first_index_since(timestamp), len(batches)):
         batch = batches.items[index]
         if batch.base_offset >= end_offset:
             return None
         if batch.max_timestamp >= timestamp:
             for offset, stamp in zip(*_columns(batch)):
                 if stamp >= timestamp and offset >= start_offset:
-                    return Found(offset, stamp, batch.leader_epoch) if offset < end_offset else None
+                    return TimestampedOffset(offset, stamp, batch.leader_epoch) if offset < end_offset else None
     return None
 
 
-def of_max_timestamp(batches: Batches, end_offset: int) -> Found | None:
+def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset | None:
     """Return the first record with the highest timestamp; of a batch that the broker dated, the last one."""
     highest: StoredBatch | None = None
     for batch in batches.items:
@@ -45,11 +45,11 @@ def of_max_timestamp(batches: Batches, end_offset: int) -> Found | None:
             highest = batch
     if highest is None or highest.max_timestamp < 0:
         return None
-    if highest.is_dated_by_log:
-        return Found(highest.last_offset, highest.max_timestamp, highest.leader_epoch)
+    if highest.has_log_append_time:
+        return TimestampedOffset(highest.last_offset, highest.max_timestamp, highest.leader_epoch)
     for offset, stamp in zip(*_columns(highest)):
         if stamp == highest.max_timestamp:
-            return Found(offset, stamp, highest.leader_epoch)
+            return TimestampedOffset(offset, stamp, highest.leader_epoch)
     return None
 
 

@@ -13,7 +13,7 @@ from ..config import TopicConfig
 from .stored import StoredBatch
 
 
-class Bounds(Protocol):
+class LogBounds(Protocol):
     """Where a log begins and ends."""
 
     @property
@@ -48,8 +48,8 @@ def segments(batches: Sequence[StoredBatch], segment_bytes: int, end_offset: int
     return found
 
 
-def new_start(
-    batches: Sequence[StoredBatch], config: TopicConfig, now_ms: int, high_watermark: int, log: Bounds
+def retained_start_offset(
+    batches: Sequence[StoredBatch], config: TopicConfig, now_ms: int, high_watermark: int, log: LogBounds
 ) -> int:
     """Return where the log is to begin: behind the last segment that is too much or too old, and committed."""
     oldest_first = segments(batches, config.segment_bytes, log.end_offset)

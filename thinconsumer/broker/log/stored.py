@@ -14,7 +14,7 @@ from ...records.builder import DELETE_HORIZON
 SEQUENCE_MAX = 2**31 - 1
 
 
-class Refused(Exception):
+class AppendRefused(Exception):
     """The log would not take a batch: Kafka's error code, why, and which of its records are to blame, if some are."""
 
     def __init__(self, code: int, message: str = "", record_errors: Sequence[tuple[int, str]] = ()) -> None:
@@ -27,7 +27,7 @@ class Refused(Exception):
         return f"error {self.code}: {self.message}"
 
 
-class Appended(NamedTuple):
+class AppendInfo(NamedTuple):
     """Where a batch went."""
 
     base_offset: int
@@ -79,7 +79,7 @@ class StoredBatch(NamedTuple):
         return self.attributes & TRANSACTIONAL != 0
 
     @property
-    def is_dated_by_log(self) -> bool:
+    def has_log_append_time(self) -> bool:
         """Whether all its records have the time of the append."""
         return self.attributes & LOG_APPEND_TIME != 0
 

@@ -14,12 +14,19 @@ from ...types import TopicPartition
 from ...wire.error_codes import Code
 from ..group.hashing import partition_for
 from ..schedule import Timer
-from .deciding import Producer, abort_left_behind, decide_add, decide_end, decide_init, decide_verify
-from .host import Host, StatePartition
-from .markers import Ending
-from .shard import Shard
-from .states import ENDING, TransactionState
-from .transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Facts, Transaction
+from .interfaces import TransactionCoordinatorNode, TransactionLogPartition
+from .markers import TransactionCompletion
+from .shard import TransactionCoordinatorShard
+from .states import PREPARED_STATES, TransactionState
+from .transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, Transaction, TransactionMetadata
+from .transitions import (
+    ProducerIdAndEpoch,
+    on_add_partitions,
+    on_end_txn,
+    on_init_producer_id,
+    on_verify_partitions,
+    prepare_abort_unrequested,
+)
 
 log = logging.getLogger(__name__)
 
@@ -34,21 +41,21 @@ PartitionsDone = Callable[[Mapping[TopicPartition, int]], None]
 class TransactionCoordinator:
     """See the module. It uses nothing of the node but what :class:`.host.Host` says."""
 
-    def __init__(self, node: Host) -> None:
-        self._host = node
-        self._shards: dict[int, Shard] = {}
+    def __init__(self, node: TransactionCoordinatorNode) -> None:
+        self._node = node
+        self._shards: dict[int, TransactionCoordinatorShard] = {}
         self._timeouts: Timer | None = None
         self._expiry: Timer | None = None
 
     # -- leadership
 
-    def elected(self, index: int, leader_epoch: int, partition: StatePartition) -> None:
+    def elected(self, index: int, leader_epoch: int, partition: TransactionLogPartition) -> None:
         """This node leads a partition of the topic: read it, then answer for its transactional ids."""
         self.resigned(index)
-        shard = self._shards[index] = Shard(self._host, index, leader_epoch, partition)
-        delay = self._host.config.coordinator_load_s
+        shard = self._shards[index] = TransactionCoordinatorShard(self._node, index, leader_epoch, partition)
+        delay = self._node.config.coordinator_load_s
         if delay > 0:
-            self._host.call_later(delay, lambda: self._load(shard))
+            self._node.call_later(delay, lambda: self._load(shard))
         else:
             self._load(shard)
 
@@ -56,32 +63,32 @@ class TransactionCoordinator:
         """This node leads it no more. Whoever waits for its log is told so by the log."""
         shard = self._shards.pop(index, None)
         if shard is not None:
-            shard.drop()
+            shard.unload()
 
-    def _load(self, shard: Shard) -> None:
-        if shard.is_gone:
+    def _load(self, shard: TransactionCoordinatorShard) -> None:
+        if shard.is_stale:
             return
         shard.load()
         self._watch_all()
-        if any(txn.state in ENDING for txn in shard.transactions.values()):
+        if any(txn.state in PREPARED_STATES for txn in shard.transactions.values()):
             # Not at once: this may be in the middle of the news that made it leader, which others wait for.
-            self._host.call_later(0.0, lambda: self._complete_endings(shard))
+            self._node.call_later(0.0, lambda: self._complete_endings(shard))
 
-    def _complete_endings(self, shard: Shard) -> None:
+    def _complete_endings(self, shard: TransactionCoordinatorShard) -> None:
         """Complete what was decided and logged by those who led before."""
         for txn in list(shard.transactions.values()):
-            if txn.state in ENDING and txn.pending is None and not shard.is_gone:
-                self._complete(shard, txn, txn.finish(self._now_ms()))
+            if txn.state in PREPARED_STATES and txn.pending is None and not shard.is_stale:
+                self._complete(shard, txn, txn.prepare_complete(self._now_ms()))
 
-    def _find(self, transactional_id: str) -> Shard | Code:
-        topic = self._host.image.topics.get(TOPIC)
-        count = self._host.config.transaction_state_log_num_partitions if topic is None else len(topic.partitions)
+    def _find(self, transactional_id: str) -> TransactionCoordinatorShard | Code:
+        topic = self._node.image.topics.get(TOPIC)
+        count = self._node.config.transaction_state_log_num_partitions if topic is None else len(topic.partitions)
         shard = self._shards.get(partition_for(transactional_id, count))
-        if shard is None or shard.is_gone:
+        if shard is None or shard.is_stale:
             return Code.NOT_COORDINATOR
         return shard if shard.is_ready else Code.COORDINATOR_LOAD_IN_PROGRESS
 
-    def _find_transaction(self, transactional_id: str) -> tuple[Shard, Transaction] | Code:
+    def _find_transaction(self, transactional_id: str) -> tuple[TransactionCoordinatorShard, Transaction] | Code:
         if not transactional_id:
             return Code.INVALID_REQUEST
         shard = self._find(transactional_id)
@@ -93,46 +100,46 @@ class TransactionCoordinator:
     # -- requests
 
     def init_producer_id(
-        self, transactional_id: str | None, timeout_ms: int, expected: Producer | None, done: ProducerDone
+        self, transactional_id: str | None, timeout_ms: int, expected: ProducerIdAndEpoch | None, done: ProducerDone
     ) -> None:
         """Give a producer its id and epoch; with a transactional id, whoever had it before is shut out.
 
         ``expected`` is what a producer that goes on believes it is (KIP-360).
         """
         if transactional_id is None:
-            done(Code.NONE, self._host.new_producer_id(), 0)
+            done(Code.NONE, self._node.new_producer_id(), 0)
             return
         code, shard = Code.NONE, None
         if not transactional_id:
             code = Code.INVALID_REQUEST
-        elif not 0 < timeout_ms <= self._host.config.transaction_max_timeout_ms:
+        elif not 0 < timeout_ms <= self._node.config.transaction_max_timeout_ms:
             code = Code.INVALID_TRANSACTION_TIMEOUT
         else:
             found = self._find(transactional_id)
             code, shard = (found, None) if isinstance(found, Code) else (Code.NONE, found)
         if shard is None:
-            done(code, *_NOBODY)
+            done(code, *_NO_PRODUCER)
             return
         txn = shard.transactions.get(transactional_id) or self._create(shard, transactional_id, timeout_ms)
-        move = decide_init(txn, timeout_ms, expected, self._now_ms(), self._host.new_producer_id)
-        if isinstance(move, Code):
-            done(move, *_NOBODY)
-        elif move.state is TransactionState.PREPARE_ABORT:
+        transition = on_init_producer_id(txn, timeout_ms, expected, self._now_ms(), self._node.new_producer_id)
+        if isinstance(transition, Code):
+            done(transition, *_NO_PRODUCER)
+        elif transition.state is TransactionState.PREPARE_ABORT:
             # It has to ask again once the transaction that was left behind is aborted; then its epoch is fresh.
-            self._end(shard, txn, move, lambda code, _: done(code or Code.CONCURRENT_TRANSACTIONS, *_NOBODY))
+            self._end(shard, txn, transition, lambda code, _: done(code or Code.CONCURRENT_TRANSACTIONS, *_NO_PRODUCER))
         else:
-            told = (move.producer_id, move.producer_epoch)
-            self._log(shard, txn, move, lambda code: done(code, *(_NOBODY if code else told)))
+            told = (transition.producer_id, transition.producer_epoch)
+            self._log(shard, txn, transition, lambda code: done(code, *(_NO_PRODUCER if code else told)))
 
-    def _create(self, shard: Shard, transactional_id: str, timeout_ms: int) -> Transaction:
-        facts = Facts(self._host.new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, self._now_ms())
-        txn = shard.transactions[transactional_id] = Transaction(transactional_id, facts)
+    def _create(self, shard: TransactionCoordinatorShard, transactional_id: str, timeout_ms: int) -> Transaction:
+        metadata = TransactionMetadata(self._node.new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, self._now_ms())
+        txn = shard.transactions[transactional_id] = Transaction(transactional_id, metadata)
         return txn
 
     def add_partitions(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
         done: Callable[[int], None],
         *,
@@ -144,25 +151,25 @@ class TransactionCoordinator:
             done(found)
             return
         shard, txn = found
-        move = decide_add(txn, producer, partitions, self._now_ms(), client_version)
-        if isinstance(move, Code):
-            done(move)
+        transition = on_add_partitions(txn, producer, partitions, self._now_ms(), client_version)
+        if isinstance(transition, Code):
+            done(transition)
         else:
-            self._log(shard, txn, move, done)
+            self._log(shard, txn, transition, done)
 
     def verify_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Iterable[TopicPartition]
+        self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
         """Return for each partition whether it is in the producer's transaction, or the code that says why not."""
         found = self._find_transaction(transactional_id)
         if isinstance(found, Code):
             return dict.fromkeys(partitions, int(found))
-        return {tp: int(code) for tp, code in decide_verify(found[1], producer, partitions).items()}
+        return {tp: int(code) for tp, code in on_verify_partitions(found[1], producer, partitions).items()}
 
-    def enlist(
+    def add_or_verify(
         self,
         transactional_id: str,
-        producer: Producer,
+        producer: ProducerIdAndEpoch,
         partitions: Iterable[TopicPartition],
         done: PartitionsDone,
         *,
@@ -171,7 +178,7 @@ class TransactionCoordinator:
     ) -> None:
         """Add or verify, after a look whether the partitions exist; one that does not keeps all of them out."""
         wanted = list(partitions)
-        missing = {tp for tp in wanted if self._host.image.partition(*tp) is None}
+        missing = {tp for tp in wanted if self._node.image.partition(*tp) is None}
         if missing:
             unknown, left_out = int(Code.UNKNOWN_TOPIC_OR_PARTITION), int(Code.OPERATION_NOT_ATTEMPTED)
             done({tp: unknown if tp in missing else left_out for tp in wanted})
@@ -184,7 +191,7 @@ class TransactionCoordinator:
                 client_version=client_version,
             )  # fmt: skip
 
-    def verify_or_add(
+    def add_or_verify_for_leader(
         self,
         transactional_id: str,
         producer_id: int,
@@ -198,9 +205,9 @@ class TransactionCoordinator:
 
         Called on the coordinator's node, where Kafka's brokers send AddPartitionsToTxn; see :mod:`.admission`.
         """
-        self.enlist(
+        self.add_or_verify(
             transactional_id,
-            Producer(producer_id, producer_epoch),
+            ProducerIdAndEpoch(producer_id, producer_epoch),
             tps,
             lambda codes: done({tp: code for tp, code in codes.items() if code}),
             client_version=EPOCH_PER_TRANSACTION,
@@ -208,7 +215,13 @@ class TransactionCoordinator:
         )
 
     def end(
-        self, transactional_id: str, producer: Producer, commit: bool, done: ProducerDone, *, client_version: int = 0
+        self,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        commit: bool,
+        done: ProducerDone,
+        *,
+        client_version: int = 0,
     ) -> None:
         """Decide a transaction's end; ``done`` is called once that is logged, while the markers are yet to be written.
 
@@ -216,54 +229,66 @@ class TransactionCoordinator:
         """
         found = self._find_transaction(transactional_id)
         if isinstance(found, Code):
-            done(found, *_NOBODY)
+            done(found, *_NO_PRODUCER)
             return
         shard, txn = found
         tells = client_version >= EPOCH_PER_TRANSACTION
-        move = decide_end(txn, producer, commit, self._now_ms(), client_version, self._host.new_producer_id)
-        if isinstance(move, Code):
+        transition = on_end_txn(txn, producer, commit, self._now_ms(), client_version, self._node.new_producer_id)
+        if isinstance(transition, Code):
             # Asked again, since the answer was lost: it is told what it was told then.
-            again = move is Code.NONE and tells
-            done(move, *((txn.facts.producer_id, txn.facts.producer_epoch) if again else _NOBODY))
+            again = transition is Code.NONE and tells
+            done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if again else _NO_PRODUCER))
             return
 
-        def logged(code: int, finished: Facts | None) -> None:
+        def logged(code: int, finished: TransactionMetadata | None) -> None:
             told = finished is not None and tells
-            done(code, *((finished.producer_id, finished.producer_epoch) if told and finished else _NOBODY))
+            done(code, *((finished.producer_id, finished.producer_epoch) if told and finished else _NO_PRODUCER))
 
-        self._end(shard, txn, move, logged)
+        self._end(shard, txn, transition, logged)
 
-    def _end(self, shard: Shard, txn: Transaction, move: Facts, logged: Callable[[int, Facts | None], None]) -> None:
+    def _end(
+        self,
+        shard: TransactionCoordinatorShard,
+        txn: Transaction,
+        transition: TransactionMetadata,
+        logged: Callable[[int, TransactionMetadata | None], None],
+    ) -> None:
         """Log how a transaction ends, tell, then see to it. ``logged`` gets what it will be when it has ended."""
 
         def written(code: int) -> None:
             if code:
                 logged(code, None)
                 return
-            finished = txn.finish(self._now_ms())
+            finished = txn.prepare_complete(self._now_ms())
             logged(code, finished)
             self._complete(shard, txn, finished)
 
-        self._log(shard, txn, move, written)
+        self._log(shard, txn, transition, written)
 
-    def _log(self, shard: Shard, txn: Transaction, facts: Facts, done: Callable[[int], None]) -> None:
-        shard.append(txn, facts, done)
-        self._watch(facts.state is TransactionState.ONGOING)
+    def _log(
+        self,
+        shard: TransactionCoordinatorShard,
+        txn: Transaction,
+        metadata: TransactionMetadata,
+        done: Callable[[int], None],
+    ) -> None:
+        shard.append(txn, metadata, done)
+        self._watch(metadata.state is TransactionState.ONGOING)
 
-    def _complete(self, shard: Shard, txn: Transaction, finished: Facts) -> None:
-        Ending(self._host, shard, txn, finished).start()
+    def _complete(self, shard: TransactionCoordinatorShard, txn: Transaction, finished: TransactionMetadata) -> None:
+        TransactionCompletion(self._node, shard, txn, finished).start()
 
     # -- clocks
 
     def _watch(self, has_ongoing: bool) -> None:
         """Let the clocks run that are needed, now that there are transactional ids."""
-        config = self._host.config
+        config = self._node.config
         if has_ongoing and self._timeouts is None:
             interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-            self._timeouts = self._host.call_later(interval_ms / 1000, self._abort_timed_out)
+            self._timeouts = self._node.call_later(interval_ms / 1000, self._abort_timed_out)
         if self._expiry is None:
             interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
-            self._expiry = self._host.call_later(interval_ms / 1000, self._expire)
+            self._expiry = self._node.call_later(interval_ms / 1000, self._expire)
 
     def _watch_all(self) -> None:
         # With those that are on their way: when their move is made, nobody comes by here.
@@ -271,9 +296,9 @@ class TransactionCoordinator:
         if found:
             self._watch(TransactionState.ONGOING in found)
 
-    def _all(self) -> Iterator[tuple[Shard, Transaction]]:
+    def _all(self) -> Iterator[tuple[TransactionCoordinatorShard, Transaction]]:
         for shard in list(self._shards.values()):
-            if shard.is_ready and not shard.is_gone:
+            if shard.is_ready and not shard.is_stale:
                 for txn in list(shard.transactions.values()):
                     yield shard, txn
 
@@ -281,24 +306,24 @@ class TransactionCoordinator:
         self._timeouts = None
         now_ms = self._now_ms()
         for shard, txn in self._all():
-            facts = txn.facts
-            is_late = facts.state is TransactionState.ONGOING and facts.started_ms + facts.timeout_ms < now_ms
+            metadata = txn.metadata
+            is_late = metadata.state is TransactionState.ONGOING and metadata.started_ms + metadata.timeout_ms < now_ms
             if is_late and txn.pending is None:
                 log.info("%r: %r has run out of time", shard, txn)
-                move = abort_left_behind(txn, now_ms, self._host.new_producer_id)
-                self._end(shard, txn, move, lambda *_: None)
+                transition = prepare_abort_unrequested(txn, now_ms, self._node.new_producer_id)
+                self._end(shard, txn, transition, lambda *_: None)
         self._watch_all()
 
     def _expire(self) -> None:
         self._expiry = None
-        before_ms = self._now_ms() - self._host.config.transactional_id_expiration_ms
+        before_ms = self._now_ms() - self._node.config.transactional_id_expiration_ms
         for shard in list(self._shards.values()):
-            if shard.is_ready and not shard.is_gone:
+            if shard.is_ready and not shard.is_stale:
                 shard.expire(before_ms)
         self._watch_all()
 
     def _now_ms(self) -> int:
-        return self._host.schedule.wall_ms()
+        return self._node.schedule.wall_ms()
 
 
-_NOBODY = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+_NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)

@@ -16,7 +16,7 @@ from ...types import TopicPartition
 from ...wire import Message
 from ...wire.schema import Struct, array, int8, int16, int32, int64, string
 from .states import TransactionState
-from .transaction import Facts
+from .transaction import TransactionMetadata
 
 KEY_VERSION = 0
 #: What a cluster with transaction.version 1 or 2 writes.
@@ -66,20 +66,20 @@ def encode_key(transactional_id: str) -> bytes:
     return KEY_VERSION.to_bytes(_SIZE, "big") + TransactionLogKey(transactional_id=transactional_id).encode(KEY_VERSION)
 
 
-def encode_value(facts: Facts) -> bytes:
+def encode_value(metadata: TransactionMetadata) -> bytes:
     """Return the value that says all of this; the last epoch has no place in it, as in Kafka."""
-    partitions = None if facts.state is TransactionState.EMPTY else _by_topic(facts.partitions)
+    partitions = None if metadata.state is TransactionState.EMPTY else _by_topic(metadata.partitions)
     value = TransactionLogValue(
-        producer_id=facts.producer_id,
-        previous_producer_id=facts.previous_producer_id,
-        next_producer_id=facts.next_producer_id,
-        producer_epoch=facts.producer_epoch,
-        transaction_timeout_ms=facts.timeout_ms,
-        transaction_status=facts.state.status,
+        producer_id=metadata.producer_id,
+        previous_producer_id=metadata.previous_producer_id,
+        next_producer_id=metadata.next_producer_id,
+        producer_epoch=metadata.producer_epoch,
+        transaction_timeout_ms=metadata.timeout_ms,
+        transaction_status=metadata.state.status,
         transaction_partitions=partitions,
-        transaction_last_update_timestamp_ms=facts.updated_ms,
-        transaction_start_timestamp_ms=facts.started_ms,
-        client_transaction_version=facts.client_version,
+        transaction_last_update_timestamp_ms=metadata.updated_ms,
+        transaction_start_timestamp_ms=metadata.started_ms,
+        client_transaction_version=metadata.client_version,
     )
     return VALUE_VERSION.to_bytes(_SIZE, "big") + value.encode(VALUE_VERSION)
 
@@ -96,7 +96,7 @@ def decode_key(key: bytes | memoryview | None) -> str | None:
     return TransactionLogKey.decode(data, KEY_VERSION, _SIZE).transactional_id
 
 
-def decode_value(value: bytes | memoryview) -> Facts | None:
+def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
     """Return what a record says, or None for a value of a version that is not known.
 
     Raises:
@@ -112,7 +112,7 @@ def decode_value(value: bytes | memoryview) -> Facts | None:
     except ValueError as error:
         raise KafkaProtocolError(str(error)) from None
     topics = read.transaction_partitions or () if state is not TransactionState.EMPTY else ()
-    return Facts(
+    return TransactionMetadata(
         producer_id=read.producer_id,
         previous_producer_id=read.previous_producer_id,
         next_producer_id=read.next_producer_id,

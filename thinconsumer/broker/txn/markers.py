@@ -15,10 +15,10 @@ from functools import partial
 from ...timers import Backoff
 from ...types import TopicPartition
 from ...wire.error_codes import Code
-from .host import Host
-from .shard import Shard
+from .interfaces import TransactionCoordinatorNode
+from .shard import TransactionCoordinatorShard
 from .states import TransactionState
-from .transaction import Facts, Transaction
+from .transaction import Transaction, TransactionMetadata
 
 log = logging.getLogger(__name__)
 
@@ -41,15 +41,21 @@ _RETRIABLE = frozenset(
 )
 
 
-class Ending:
+class TransactionCompletion:
     """One transaction whose end is decided and logged. ``facts`` is what it will be once all is done."""
 
-    def __init__(self, host: Host, shard: Shard, txn: Transaction, facts: Facts) -> None:
-        self._host = host
+    def __init__(
+        self,
+        node: TransactionCoordinatorNode,
+        shard: TransactionCoordinatorShard,
+        txn: Transaction,
+        metadata: TransactionMetadata,
+    ) -> None:
+        self._node = node
         self._shard = shard
         self._txn = txn
-        self._facts = facts
-        self._unmarked: set[TopicPartition] = set(txn.facts.partitions)
+        self._metadata = metadata
+        self._unmarked: set[TopicPartition] = set(txn.metadata.partitions)
         self._failed: set[TopicPartition] = set()  #: Those of them that wait to be tried again.
         self._attempts = 0
         self._is_over = False  #: Nothing is left to do here: the log was told, or this was taken out of our hands.
@@ -59,13 +65,13 @@ class Ending:
         self._write(sorted(self._unmarked))
 
     def _write(self, partitions: Iterable[TopicPartition]) -> None:
-        decided = self._txn.facts
+        decided = self._txn.metadata
         commit = decided.state is TransactionState.PREPARE_COMMIT
         for tp in partitions:
-            if self._host.image.partition(*tp) is None:
+            if self._node.image.partition(*tp) is None:
                 self._unmarked.discard(tp)  # deleted meanwhile
                 continue
-            self._host.write_marker(
+            self._node.write_transaction_marker(
                 tp,
                 decided.producer_id,
                 decided.producer_epoch,
@@ -77,9 +83,9 @@ class Ending:
         self._finish_if_marked()
 
     def _written(self, tp: TopicPartition, code: int) -> None:
-        if not self._host.is_running:
+        if not self._node.is_running:
             # Paused: the answer waits with everything else. Killed: it reaches nobody.
-            self._host.call_later(0.0, partial(self._written, tp, code))
+            self._node.call_later(0.0, partial(self._written, tp, code))
         elif self._is_over:
             return
         elif code in _FENCED:
@@ -105,7 +111,7 @@ class Ending:
             self._finish()
 
     def _finish(self) -> None:
-        self._shard.append(self._txn, self._facts, self._finished, keep_pending=True)
+        self._shard.append(self._txn, self._metadata, self._finished, keep_pending=True)
 
     def _finished(self, code: Code) -> None:
         if code is Code.COORDINATOR_NOT_AVAILABLE:
@@ -115,8 +121,8 @@ class Ending:
 
     def _later(self, what: Callable[[], None]) -> None:
         def go_on() -> None:
-            if not self._shard.is_gone:
+            if not self._shard.is_stale:
                 what()
 
         self._attempts += 1
-        self._host.call_later(BACKOFF.delay(self._attempts, self._host.random), go_on)
+        self._node.call_later(BACKOFF.delay(self._attempts, self._node.random), go_on)

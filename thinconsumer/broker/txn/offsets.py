@@ -14,14 +14,14 @@ from ...types import TopicPartition
 from ...wire.error_codes import Code
 from ..group.append_errors import APPEND_ERRORS
 from ..group.hashing import partition_for
-from ..permission import Writer, ask_coordinator
+from ..transaction_verification import TransactionalProducer, add_or_verify
 
 if TYPE_CHECKING:
-    from ..node import Node
+    from ..node import BrokerNode
 
 OFFSETS_TOPIC = "__consumer_offsets"
-FIRST_TO_SAY_ABORTABLE = 4  #: Versions of TxnOffsetCommit.
-FIRST_TO_JOIN = 5
+FIRST_WITH_ABORTABLE = 4  #: Versions of TxnOffsetCommit.
+FIRST_TO_ADD_PARTITIONS = 5
 
 #: What group coordinators answer, for what a partition's leader or a transaction's coordinator says. Old clients do not
 #: expect a NETWORK_EXCEPTION, and with a load in progress they ask again here.
@@ -32,14 +32,16 @@ _FOR_CLIENTS: Mapping[int, Code] = {
 }
 
 
-def partition_of_group(node: Node, group_id: str) -> TopicPartition:
+def partition_of_group(node: BrokerNode, group_id: str) -> TopicPartition:
     """Return the partition of ``__consumer_offsets`` that has a group, or will have it when the topic is created."""
     topic = node.image.topics.get(OFFSETS_TOPIC)
     count = node.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
     return TopicPartition(OFFSETS_TOPIC, partition_for(group_id, count))
 
 
-def admit_offsets(node: Node, writer: Writer, group_id: str, version: int, done: Callable[[int], None]) -> None:
+def add_or_verify_offsets(
+    node: BrokerNode, producer: TransactionalProducer, group_id: str, version: int, done: Callable[[int], None]
+) -> None:
     """Ask whether the transaction may commit offsets of the group; ``done`` gets the code to answer with, once.
 
     ``version`` is that of TxnOffsetCommit.
@@ -48,14 +50,14 @@ def admit_offsets(node: Node, writer: Writer, group_id: str, version: int, done:
 
     def answered(codes: Mapping[TopicPartition, int]) -> None:
         code = codes.get(tp, 0)
-        if code == Code.TRANSACTION_ABORTABLE and version < FIRST_TO_SAY_ABORTABLE:
+        if code == Code.TRANSACTION_ABORTABLE and version < FIRST_WITH_ABORTABLE:
             code = Code.INVALID_TXN_STATE
         done(int(_FOR_CLIENTS.get(code, code)))
 
-    partition, code = node.led(tp)
+    partition, code = node.leader_replica(tp)
     if partition is None:
         answered({tp: code})
-    elif not partition.log.would_begin_transaction(writer.producer_id, writer.producer_epoch):
+    elif not partition.log.would_begin_transaction(producer.producer_id, producer.producer_epoch):
         answered({})
     else:
-        ask_coordinator(node, writer, [tp], add=version >= FIRST_TO_JOIN, done=answered)
+        add_or_verify(node, producer, [tp], add=version >= FIRST_TO_ADD_PARTITIONS, done=answered)

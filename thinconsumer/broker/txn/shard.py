@@ -15,10 +15,10 @@ from ...records.builder import NewRecord
 from ...wire.error_codes import Code
 from ..group.append_errors import APPEND_ERRORS
 from ..schedule import Timer
-from .host import Host, StatePartition
+from .interfaces import TransactionCoordinatorNode, TransactionLogPartition
 from .log_format import decode_key, decode_value, encode_key, encode_value
-from .states import AT_REST, TransactionState
-from .transaction import Facts, Transaction
+from .states import IDLE_STATES, TransactionState
+from .transaction import Transaction, TransactionMetadata
 
 log = logging.getLogger(__name__)
 
@@ -32,30 +32,32 @@ _ANSWERS: Mapping[int, Code] = {
 }
 
 
-class Shard:
+class TransactionCoordinatorShard:
     """See the module. ``epoch`` is the leader's, and stands in the markers that this shard has written."""
 
-    def __init__(self, host: Host, index: int, epoch: int, partition: StatePartition) -> None:
+    def __init__(
+        self, node: TransactionCoordinatorNode, index: int, epoch: int, partition: TransactionLogPartition
+    ) -> None:
         self.index = index
         self.epoch = epoch
         self.transactions: dict[str, Transaction] = {}
         self.is_ready = False  #: The log has been read.
-        self._is_dropped = False
-        self._host = host
+        self._is_unloaded = False
+        self._node = node
         self._partition = partition
 
     def __repr__(self) -> str:
-        state = "gone" if self.is_gone else "ready" if self.is_ready else "catching up"
+        state = "gone" if self.is_stale else "ready" if self.is_ready else "catching up"
         return f"<Shard {self.index} epoch {self.epoch} {state}, {len(self.transactions)} transactional ids>"
 
     @property
-    def is_gone(self) -> bool:
+    def is_stale(self) -> bool:
         """Whether this is over: resigned, elected anew, or its node was killed."""
-        return self._is_dropped or not self._partition.is_leader or self._partition.leader_epoch != self.epoch
+        return self._is_unloaded or not self._partition.is_leader or self._partition.leader_epoch != self.epoch
 
-    def drop(self) -> None:
+    def unload(self) -> None:
         """Let it be over."""
-        self._is_dropped = True
+        self._is_unloaded = True
 
     def load(self) -> None:
         """Catch up: read the whole log. A later record on a transactional id replaces the earlier ones."""
@@ -74,13 +76,18 @@ class Shard:
             return
         if value is None:
             self.transactions.pop(transactional_id, None)
-        elif (facts := decode_value(value)) is not None:
-            self.transactions[transactional_id] = Transaction(transactional_id, facts)
+        elif (metadata := decode_value(value)) is not None:
+            self.transactions[transactional_id] = Transaction(transactional_id, metadata)
 
     # -- writing
 
     def append(
-        self, txn: Transaction, facts: Facts, done: Callable[[Code], None], *, keep_pending: bool = False
+        self,
+        txn: Transaction,
+        metadata: TransactionMetadata,
+        done: Callable[[Code], None],
+        *,
+        keep_pending: bool = False,
     ) -> None:
         """Log a move that was prepared, then make it; ``done`` gets the code for clients, exactly once.
 
@@ -96,24 +103,24 @@ class Shard:
                 settled = True
                 if timer is not None:
                     timer.cancel()
-                done(self._settle(txn, facts, code, keep_pending))
+                done(self._settle(txn, metadata, code, keep_pending))
 
-        if self.is_gone:
+        if self.is_stale:
             settle(Code.NOT_LEADER_OR_FOLLOWER)
             return
-        record = NewRecord(encode_value(facts), encode_key(txn.transactional_id))
+        record = NewRecord(encode_value(metadata), encode_key(txn.transactional_id))
         self._partition.append_records([record], settle)
         if not settled:
-            timer = self._host.call_later(facts.timeout_ms / 1000, lambda: settle(Code.REQUEST_TIMED_OUT))
+            timer = self._node.call_later(metadata.timeout_ms / 1000, lambda: settle(Code.REQUEST_TIMED_OUT))
 
-    def _settle(self, txn: Transaction, facts: Facts, code: int, keep_pending: bool) -> Code:
+    def _settle(self, txn: Transaction, metadata: TransactionMetadata, code: int, keep_pending: bool) -> Code:
         answer = _ANSWERS.get(code, Code(code))
-        if self._is_dropped or self.transactions.get(txn.transactional_id) is not txn:
+        if self._is_unloaded or self.transactions.get(txn.transactional_id) is not txn:
             return Code.NOT_COORDINATOR if answer is Code.NONE else answer
         if answer is Code.NONE:
-            txn.complete(facts)
+            txn.complete(metadata)
         elif not (keep_pending and answer is Code.COORDINATOR_NOT_AVAILABLE):
-            txn.give_up()
+            txn.cancel_transition()
         return answer
 
     # -- forgetting
@@ -123,21 +130,21 @@ class Shard:
         old = (
             txn
             for txn in list(self.transactions.values())
-            if txn.pending is None and txn.state in AT_REST and txn.facts.updated_ms <= updated_before_ms
+            if txn.pending is None and txn.state in IDLE_STATES and txn.metadata.updated_ms <= updated_before_ms
         )
         while some := list(islice(old, TOMBSTONES_MAX)):
             self._forget([(txn, txn.expire()) for txn in some])
 
-    def _forget(self, expired: Sequence[tuple[Transaction, Facts]]) -> None:
+    def _forget(self, expired: Sequence[tuple[Transaction, TransactionMetadata]]) -> None:
         def written(code: int) -> None:
-            if self._is_dropped:
+            if self._is_unloaded:
                 return
-            for txn, facts in expired:
+            for txn, metadata in expired:
                 unchanged = (
-                    txn.pending is TransactionState.DEAD and txn.facts.producer_epoch == facts.producer_epoch
+                    txn.pending is TransactionState.DEAD and txn.metadata.producer_epoch == metadata.producer_epoch
                 )  # fmt: skip
                 if code or not unchanged:
-                    txn.give_up()
+                    txn.cancel_transition()
                 elif self.transactions.get(txn.transactional_id) is txn:
                     del self.transactions[txn.transactional_id]
 

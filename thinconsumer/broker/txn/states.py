@@ -55,7 +55,7 @@ _STATUSES = tuple(_S)
 
 #: What may happen between transactions. An abort of nothing makes sense since KIP-890: a producer that does not know
 #: whether its transaction ever reached the coordinator aborts it to be sure.
-_AT_REST: Mapping[TransactionEvent, TransactionState] = {
+_IDLE_TRANSITIONS: Mapping[TransactionEvent, TransactionState] = {
     _E.INITIALISED: _S.EMPTY,
     _E.ADDED: _S.ONGOING,
     _E.ABORTED: _S.PREPARE_ABORT,
@@ -63,7 +63,7 @@ _AT_REST: Mapping[TransactionEvent, TransactionState] = {
 }
 
 TRANSITIONS: Mapping[TransactionState, Mapping[TransactionEvent, TransactionState]] = {
-    _S.EMPTY: _AT_REST,
+    _S.EMPTY: _IDLE_TRANSITIONS,
     _S.ONGOING: {
         _E.ADDED: _S.ONGOING,
         _E.COMMITTED: _S.PREPARE_COMMIT,
@@ -72,16 +72,16 @@ TRANSITIONS: Mapping[TransactionState, Mapping[TransactionEvent, TransactionStat
     },
     _S.PREPARE_COMMIT: {_E.MARKED: _S.COMPLETE_COMMIT},
     _S.PREPARE_ABORT: {_E.MARKED: _S.COMPLETE_ABORT},
-    _S.COMPLETE_COMMIT: _AT_REST,
-    _S.COMPLETE_ABORT: _AT_REST,
+    _S.COMPLETE_COMMIT: _IDLE_TRANSITIONS,
+    _S.COMPLETE_ABORT: _IDLE_TRANSITIONS,
     _S.DEAD: {},
     _S.PREPARE_EPOCH_FENCE: {_E.ABORTED: _S.PREPARE_ABORT},
 }
 
 #: Between transactions.
-AT_REST = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+IDLE_STATES = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 #: The end is decided and the markers are not all written.
-ENDING = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
+PREPARED_STATES = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 
 
 def next_state(state: TransactionState, event: TransactionEvent, who: object) -> TransactionState:

@@ -28,7 +28,7 @@ def is_exhausted(epoch: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class TransactionMetadata:
     """All that is known of a transactional id at a time. Times are milliseconds since the epoch, -1 for none."""
 
     producer_id: int
@@ -47,72 +47,74 @@ class Facts:
 class Transaction:
     """A transactional id on its coordinator. ``pending`` is the state that is being logged, if any."""
 
-    def __init__(self, transactional_id: str, facts: Facts) -> None:
+    def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
-        self.facts = facts
+        self.metadata = metadata
         self.pending: TransactionState | None = None
 
     def __repr__(self) -> str:
         going = f" to {self.pending.value}" if self.pending else ""
-        producer = f"{self.facts.producer_id}/{self.facts.producer_epoch}"
+        producer = f"{self.metadata.producer_id}/{self.metadata.producer_epoch}"
         return f"<Transaction {self.transactional_id} {self.state.value}{going} {producer}>"
 
     @property
     def state(self) -> TransactionState:
         """Where it stands by the log."""
-        return self.facts.state
+        return self.metadata.state
 
     @property
     def is_exhausted(self) -> bool:
         """Whether the producer id has no epoch left to be given out."""
-        return is_exhausted(self.facts.producer_epoch)
+        return is_exhausted(self.metadata.producer_epoch)
 
     # -- preparing a move
 
-    def initialise(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> Facts | None:
+    def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
         """Give the producer its next epoch; None when ``expected_epoch`` is that of a fenced one (KIP-360)."""
-        facts = self.facts
+        metadata = self.metadata
         if self.is_exhausted:
-            raise IllegalStateError(f"{self}: no epoch is left for producer id {facts.producer_id}")
-        epoch, last = facts.producer_epoch + 1, NO_PRODUCER_EPOCH
+            raise IllegalStateError(f"{self}: no epoch is left for producer id {metadata.producer_id}")
+        epoch, last = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
-            if facts.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == facts.producer_epoch:
-                last = facts.producer_epoch
-            elif expected_epoch == facts.last_producer_epoch:
+            if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == metadata.producer_epoch:
+                last = metadata.producer_epoch
+            elif expected_epoch == metadata.last_producer_epoch:
                 # Its answer was lost. Nobody else has come since, or the last epoch would have been forgotten.
-                epoch, last = facts.producer_epoch, facts.last_producer_epoch
+                epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
             else:
                 return None
         return self._emptied(timeout_ms, now_ms, producer_epoch=epoch, last_producer_epoch=last)
 
-    def rotate(self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool) -> Facts:
+    def prepare_producer_id_rotation(
+        self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
+    ) -> TransactionMetadata:
         """Give the producer another id, since this one's epochs are used up."""
-        last = self.facts.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
+        last = self.metadata.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._emptied(timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)
 
-    def _emptied(self, timeout_ms: int, now_ms: int, **changes: Any) -> Facts:
+    def _emptied(self, timeout_ms: int, now_ms: int, **changes: Any) -> TransactionMetadata:
         return self._prepare(
             TransactionEvent.INITIALISED,
             timeout_ms=timeout_ms, partitions=frozenset(), started_ms=-1, updated_ms=now_ms, **changes,
         )  # fmt: skip
 
-    def add(self, partitions: Iterable[TopicPartition], now_ms: int, client_version: int) -> Facts:
+    def add(self, partitions: Iterable[TopicPartition], now_ms: int, client_version: int) -> TransactionMetadata:
         """Let partitions in; the first ones begin the transaction."""
-        facts = self.facts
+        metadata = self.metadata
         return self._prepare(
             TransactionEvent.ADDED,
-            partitions=facts.partitions | frozenset(partitions),
-            started_ms=facts.started_ms if facts.state is TransactionState.ONGOING else now_ms,
+            partitions=metadata.partitions | frozenset(partitions),
+            started_ms=metadata.started_ms if metadata.state is TransactionState.ONGOING else now_ms,
             updated_ms=now_ms,
             client_version=client_version,
         )
 
     def end(
         self, commit: bool, client_version: int, next_producer_id: int, now_ms: int, *, nothing_added: bool = False
-    ) -> Facts:
+    ) -> TransactionMetadata:
         """Decide the end; with KIP-890 the producer's epoch goes up, so that what comes late cannot get in."""
-        facts = self.facts
-        epoch, last = facts.producer_epoch, facts.last_producer_epoch
+        metadata = self.metadata
+        epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
         if client_version >= EPOCH_PER_TRANSACTION:
             # Whoever somehow has the very last epoch can still come to an end, and goes on with another id.
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
@@ -121,17 +123,17 @@ class Transaction:
             producer_epoch=epoch,
             last_producer_epoch=last,
             next_producer_id=next_producer_id,
-            started_ms=now_ms if nothing_added else facts.started_ms,
+            started_ms=now_ms if nothing_added else metadata.started_ms,
             updated_ms=now_ms,
             client_version=client_version,
         )
 
-    def finish(self, now_ms: int) -> Facts:
+    def prepare_complete(self, now_ms: int) -> TransactionMetadata:
         """Be done, once every partition has its marker; here a producer gets its next id, if one was set aside."""
-        facts = self.facts
-        producer_id, epoch = facts.producer_id, facts.producer_epoch
-        if facts.client_version >= EPOCH_PER_TRANSACTION and facts.next_producer_id != NO_PRODUCER_ID:
-            producer_id, epoch = facts.next_producer_id, 0
+        metadata = self.metadata
+        producer_id, epoch = metadata.producer_id, metadata.producer_epoch
+        if metadata.client_version >= EPOCH_PER_TRANSACTION and metadata.next_producer_id != NO_PRODUCER_ID:
+            producer_id, epoch = metadata.next_producer_id, 0
         return self._prepare(
             TransactionEvent.MARKED,
             producer_id=producer_id,
@@ -141,37 +143,37 @@ class Transaction:
             updated_ms=now_ms,
         )
 
-    def fence(self) -> None:
+    def prepare_fence(self) -> None:
         """Shut the producer out, to abort what it left behind; the abort, which has to follow, raises the epoch."""
         if self.pending is not None:
             raise IllegalStateError(f"{self} cannot be fenced while another move is prepared")
-        self.pending = next_state(self.facts.state, TransactionEvent.FENCED, self)
+        self.pending = next_state(self.metadata.state, TransactionEvent.FENCED, self)
 
-    def expire(self) -> Facts:
+    def expire(self) -> TransactionMetadata:
         """Be forgotten."""
         return self._prepare(TransactionEvent.EXPIRED, partitions=frozenset())
 
-    def _prepare(self, event: TransactionEvent, **changes: Any) -> Facts:
-        facts = self.facts
+    def _prepare(self, event: TransactionEvent, **changes: Any) -> TransactionMetadata:
+        metadata = self.metadata
         fenced = self.pending is TransactionState.PREPARE_EPOCH_FENCE
         if self.pending is not None and not fenced:
             raise IllegalStateError(f"{self}: {event.value!r} cannot be prepared while another move is")
-        self.pending = next_state(TransactionState.PREPARE_EPOCH_FENCE if fenced else facts.state, event, self)
-        return replace(facts, state=self.pending, previous_producer_id=facts.producer_id, **changes)
+        self.pending = next_state(TransactionState.PREPARE_EPOCH_FENCE if fenced else metadata.state, event, self)
+        return replace(metadata, state=self.pending, previous_producer_id=metadata.producer_id, **changes)
 
     # -- and then
 
-    def complete(self, facts: Facts) -> None:
+    def complete(self, metadata: TransactionMetadata) -> None:
         """Make the move that was prepared: the log has it.
 
         Raises:
             IllegalStateError: It is not the one that was prepared.
         """
-        if self.pending is not facts.state or facts.previous_producer_id != self.facts.producer_id:
-            raise IllegalStateError(f"{self} cannot become {facts}")
-        self.facts = facts
+        if self.pending is not metadata.state or metadata.previous_producer_id != self.metadata.producer_id:
+            raise IllegalStateError(f"{self} cannot become {metadata}")
+        self.metadata = metadata
         self.pending = None
 
-    def give_up(self) -> None:
+    def cancel_transition(self) -> None:
         """Forget the move that was prepared: the log would not have it."""
         self.pending = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...broker.call import Api, Call
+from ...broker.call import Api, ApiCall
 from ...broker.cluster import Cluster
 from ...broker.config import BrokerConfig, TopicConfig
 from ...broker.connection import ServerConnection
@@ -172,7 +172,7 @@ class Brokers:
         name = api.request.__name__.removesuffix("Request")
         world, jury = self.world, self.jury
 
-        def handle(call: Call) -> Message | None:
+        def handle(call: ApiCall) -> Message | None:
             node = call.node.node_id
             actor = f"node {node}"
             world.trace.add(actor, "up", name, "from %s, version %d", call.client_id, call.version)

@@ -131,7 +131,7 @@ def pause_coordinator(chaos: GroupChaos, random: Random) -> bool:
 def move_coordinator(chaos: GroupChaos, random: Random) -> bool:
     """Another node coordinates, in order."""
     group = random.choice(chaos.swarm.teams).name
-    topic = chaos.sim.cluster.controller.ensure_internal(OFFSETS_TOPIC)
+    topic = chaos.sim.cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
     row = topic.partitions[partition_for(group, len(topic.partitions))]
     others = [node for node in row.isr if node != row.leader]
     if not others:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from ....broker.config import BrokerConfig
-from ....broker.group.group import Group
+from ....broker.group.group import ClassicGroup
 from ....broker.group.rebalance import SYNC
 from ....broker.group.states import GroupState
 from ....types import TopicPartition
@@ -233,10 +233,10 @@ class GroupSwarm:
 
     # -- inside
 
-    def _groups(self) -> Iterator[Group]:
+    def _groups(self) -> Iterator[ClassicGroup]:
         """Return all groups, as their coordinators have them."""
         for node in self.sim.cluster.nodes.values():
-            for shard in node.groups.shards.values():
+            for shard in node.group_coordinator.shards.values():
                 yield from shard.latest.groups.values()
 
     def _add_checkers(self) -> None:

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from thinconsumer.broker.config import BrokerConfig
-from thinconsumer.broker.image import Image, TopicImage
+from thinconsumer.broker.fetch_sessions import EPOCH_MAX, EVICTION_S, FetchContextKind, FetchSessionCache, next_epoch
+from thinconsumer.broker.image import ClusterImage, TopicImage
 from thinconsumer.broker.schedule import Schedule
-from thinconsumer.broker.sessions import EPOCH_MAX, EVICTION_S, FetchSessions, Kind, next_epoch
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import (
     FetchEpochEndOffset,
@@ -25,7 +25,7 @@ NAMES, IDS = 12, 13
 T, U = b"t" * 16, b"u" * 16
 
 
-class Node:
+class BrokerNode:
     def __init__(self, slots=1000):
         self.config = BrokerConfig(max_incremental_fetch_session_cache_slots=slots)
         self.schedule = Schedule()
@@ -34,17 +34,17 @@ class Node:
 
 @pytest.fixture
 def node():
-    return Node()
+    return BrokerNode()
 
 
 @pytest.fixture
 def sessions(node):
-    return FetchSessions(node)
+    return FetchSessionCache(node)
 
 
 @pytest.fixture
 def image():
-    image = Image("cluster")
+    image = ClusterImage("cluster")
     image.put_topic(TopicImage("t", T, (), {}))
     return image
 
@@ -71,8 +71,8 @@ def row(number=0, high_watermark=0, log_start_offset=0, **more):
 
 def concluded(context, image, **rows):
     """Answer everything with an empty row, or with those given as ``p0=``, ``p1=``."""
-    wanted = context.wanted(image.names_by_id)
-    return context.conclude([(one, rows.get(f"p{one.partition}", row(one.partition))) for one in wanted])
+    wanted = context.partitions_to_read(image.names_by_id)
+    return context.finish([(one, rows.get(f"p{one.partition}", row(one.partition))) for one in wanted])
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def opened(sessions, image):
 
     def open_session(*numbers, version=NAMES, **more):
         context = sessions.context(asked(numbers=numbers or (0,), **more), version, image)
-        assert context.kind is Kind.FULL
+        assert context.kind is FetchContextKind.FULL
         code, session_id, _ = concluded(context, image)
         assert code == 0
         return session_id
@@ -90,7 +90,7 @@ def opened(sessions, image):
 
 
 def numbers_of(context, image):
-    return [one.partition for one in context.wanted(image.names_by_id)]
+    return [one.partition for one in context.partitions_to_read(image.names_by_id)]
 
 
 def test_epochs_count_on_and_skip_zero_when_they_wrap():
@@ -99,7 +99,7 @@ def test_epochs_count_on_and_skip_zero_when_they_wrap():
 
 def test_a_sessionless_fetch_leaves_nothing_behind(sessions, image):
     context = sessions.context(asked(epoch=-1, numbers=(1, 0)), NAMES, image)
-    assert context.kind is Kind.SESSIONLESS
+    assert context.kind is FetchContextKind.SESSIONLESS
     code, session_id, told = concluded(context, image)
     assert (code, session_id, [one.partition for one, _ in told]) == (0, 0, [1, 0])
     assert len(sessions) == 0
@@ -107,7 +107,7 @@ def test_a_sessionless_fetch_leaves_nothing_behind(sessions, image):
 
 def test_versions_before_sessions_are_sessionless(sessions, image):
     """Below version 7 a request carries no epoch; its default is that of a goodbye."""
-    assert sessions.context(FetchRequest(), 6, image).kind is Kind.SESSIONLESS
+    assert sessions.context(FetchRequest(), 6, image).kind is FetchContextKind.SESSIONLESS
 
 
 def test_a_full_fetch_opens_a_session_and_is_answered_whole(sessions, image):
@@ -122,8 +122,8 @@ def test_a_full_fetch_opens_a_session_and_is_answered_whole(sessions, image):
 def test_an_incremental_fetch_reads_what_the_session_holds(sessions, image, opened):
     session_id = opened(0, 1)
     context = sessions.context(asked(numbers=(2, 1), session_id=session_id, epoch=1, offset=9), NAMES, image)
-    assert context.kind is Kind.INCREMENTAL
-    found = {one.partition: one.request.fetch_offset for one in context.wanted({})}
+    assert context.kind is FetchContextKind.INCREMENTAL
+    found = {one.partition: one.request.fetch_offset for one in context.partitions_to_read({})}
     assert found == {0: 0, 1: 9, 2: 9}
     assert list(found) == [0, 1, 2]
 
@@ -137,7 +137,7 @@ def test_forgotten_partitions_are_read_no_more(sessions, image, opened):
 def test_a_session_that_is_emptied_is_closed(sessions, image, opened):
     session_id = opened(0)
     context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1, forget=(0,)), NAMES, image)
-    assert context.kind is Kind.SESSIONLESS
+    assert context.kind is FetchContextKind.SESSIONLESS
     assert concluded(context, image) == (0, 0, [])
     assert len(sessions) == 0
 
@@ -167,9 +167,9 @@ def test_a_full_fetch_closes_the_session_it_names(sessions, image, opened, epoch
 def test_requests_that_do_not_fit_their_session_are_refused(sessions, image, opened, change, version, code):
     session_id = opened(0)
     context = sessions.context(asked(**{"session_id": session_id, "epoch": 1, **change}), version, image)
-    assert context.kind is Kind.ERROR
-    assert context.wanted({}) == []
-    assert context.conclude([]) == (code, 0, [])
+    assert context.kind is FetchContextKind.ERROR
+    assert context.partitions_to_read({}) == []
+    assert context.finish([]) == (code, 0, [])
     again = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
     assert numbers_of(again, image) == [0], "the refused request left the session as it was"
 
@@ -177,7 +177,7 @@ def test_requests_that_do_not_fit_their_session_are_refused(sessions, image, ope
 def test_a_session_by_ids_is_not_gone_on_with_by_names(sessions, image, opened):
     session_id = opened(0, topic_id=T, version=IDS)
     context = sessions.context(asked(session_id=session_id, epoch=1), NAMES, image)
-    assert context.conclude([]) == (Code.FETCH_SESSION_TOPIC_ID_ERROR, 0, [])
+    assert context.finish([]) == (Code.FETCH_SESSION_TOPIC_ID_ERROR, 0, [])
 
 
 def test_a_parked_answer_is_void_once_the_session_has_moved_on(sessions, image, opened):
@@ -194,12 +194,12 @@ def test_a_topic_id_gets_its_name_when_it_becomes_known_and_keeps_it(sessions, i
 
     def topics(epoch):
         context = sessions.context(asked(numbers=(), session_id=session_id, epoch=epoch), IDS, image)
-        return [one.topic for one in context.wanted(image.names_by_id)]
+        return [one.topic for one in context.partitions_to_read(image.names_by_id)]
 
     assert topics(1) == [None]
     image.put_topic(TopicImage("u", U, (), {}))
     assert topics(2) == ["u"]
-    image.drop_topic("u")
+    image.remove_topic("u")
     assert topics(3) == ["u"], "so that the client is told that the topic is gone, not that the id is wrong"
 
 
@@ -249,7 +249,7 @@ def test_partitions_that_had_their_turn_go_last(sessions, image, opened):
 
 
 def test_at_the_limit_nobody_young_has_to_go(image):
-    sessions = FetchSessions(node := Node(slots=1))
+    sessions = FetchSessionCache(node := BrokerNode(slots=1))
     first = sessions.context(asked(), NAMES, image)
     assert concluded(first, image)[1] != 0
     second = sessions.context(asked(numbers=range(9)), NAMES, image)
@@ -259,19 +259,19 @@ def test_at_the_limit_nobody_young_has_to_go(image):
 
 
 def test_at_the_limit_the_one_unused_for_long_has_to_go(image):
-    sessions = FetchSessions(node := Node(slots=2))
+    sessions = FetchSessionCache(node := BrokerNode(slots=2))
     ids = [concluded(sessions.context(asked(), NAMES, image), image)[1] for _ in range(2)]
     node.schedule.advance(EVICTION_S)
     sessions.context(asked(numbers=(), session_id=ids[0], epoch=1), NAMES, image)
     node.schedule.advance(EVICTION_S + 0.1)
     assert concluded(sessions.context(asked(), NAMES, image), image)[1] != 0
     kinds = [sessions.context(asked(numbers=(), session_id=ids[n], epoch=2 - n), NAMES, image).kind for n in range(2)]
-    assert kinds == [Kind.INCREMENTAL, Kind.ERROR]
+    assert kinds == [FetchContextKind.INCREMENTAL, FetchContextKind.ERROR]
 
 
 @pytest.mark.parametrize(("size", "gets_in"), [(1, False), (3, True)])
 def test_at_the_limit_a_bigger_one_may_take_the_place_of_an_old_smaller_one(image, size, gets_in):
-    sessions = FetchSessions(node := Node(slots=1))
+    sessions = FetchSessionCache(node := BrokerNode(slots=1))
     session_id = concluded(sessions.context(asked(numbers=(0, 1)), NAMES, image), image)[1]
     node.schedule.advance(EVICTION_S + 1)
     sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
@@ -281,12 +281,12 @@ def test_at_the_limit_a_bigger_one_may_take_the_place_of_an_old_smaller_one(imag
 
 
 def test_a_follower_may_take_a_young_consumers_place_but_not_a_followers(image):
-    sessions = FetchSessions(Node(slots=1))
+    sessions = FetchSessionCache(BrokerNode(slots=1))
     concluded(sessions.context(asked(), NAMES, image), image)
     assert concluded(sessions.context(asked(follower=2), NAMES, image), image)[1] != 0
     assert concluded(sessions.context(asked(topic_id=T, numbers=range(9), follower=3), 15, image), image)[1] == 0
 
 
 def test_without_slots_there_are_no_sessions(image):
-    sessions = FetchSessions(Node(slots=0))
+    sessions = FetchSessionCache(BrokerNode(slots=0))
     assert concluded(sessions.context(asked(), NAMES, image), image)[:2] == (0, 0)

@@ -15,8 +15,8 @@ from ..wire.error_codes import Code
 from ..wire.fetch import FetchPartition, FetchRequest, PartitionData
 
 if TYPE_CHECKING:
-    from .host import Basics
-    from .image import Image
+    from .image import ClusterImage
+    from .interfaces import NodeServices
 
 #: How long a session has to be unused before anybody may take its place, and to live before a bigger one may.
 EVICTION_S = 120.0
@@ -37,7 +37,7 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
-class Wanted:
+class CachedPartition:
     """A partition that a client reads: what it asked for, and what it was told last."""
 
     __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic", "topic_id")
@@ -55,16 +55,16 @@ class Wanted:
         """Its number."""
         return self.key[1]
 
-    def knows(self, high_watermark: int, log_start_offset: int) -> bool:
+    def has_sent(self, high_watermark: int, log_start_offset: int) -> bool:
         """Return whether the client was told of these."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
-    def told(self, data: PartitionData) -> None:
+    def remember_sent(self, data: PartitionData) -> None:
         """Remember the answer that opened the session."""
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
 
-    def has_news(self, data: PartitionData) -> bool:
+    def update_sent(self, data: PartitionData) -> bool:
         """Return whether an answer holds anything that the client does not know, and remember it as told."""
         news = bool(data.records) or data.preferred_read_replica >= 0 or data.diverging_epoch.epoch >= 0
         if self.high_watermark != data.high_watermark:
@@ -80,13 +80,13 @@ class Wanted:
         return news
 
 
-class Session:
+class ServedFetchSession:
     """One client's partitions, in the order in which they are read next."""
 
     __slots__ = ("by_id", "created", "epoch", "is_follower", "last_used", "partitions", "session_id", "size")
 
     def __init__(
-        self, session_id: int, partitions: dict[Key, Wanted], by_id: bool, is_follower: bool, now: float
+        self, session_id: int, partitions: dict[Key, CachedPartition], by_id: bool, is_follower: bool, now: float
     ) -> None:
         self.session_id = session_id
         self.partitions = partitions
@@ -100,12 +100,12 @@ class Session:
         return f"<Session {self.session_id} epoch {self.epoch}, {len(self.partitions)} partitions>"
 
     @property
-    def worth(self) -> tuple[bool, int, int]:
+    def eviction_key(self) -> tuple[bool, int, int]:
         """What is lower has to go first."""
         return self.is_follower, self.size, self.session_id
 
 
-class Kind(enum.Enum):
+class FetchContextKind(enum.Enum):
     """How a request stands to sessions."""
 
     SESSIONLESS = enum.auto()  #: It names all its partitions, and nothing is remembered.
@@ -114,20 +114,20 @@ class Kind(enum.Enum):
     ERROR = enum.auto()  #: Its session is not there, or elsewhere.
 
 
-class Context:
+class FetchContext:
     """One request's view of its session; :meth:`wanted` is what to read, :meth:`conclude` what to answer."""
 
     __slots__ = ("_epoch", "_partitions", "_sessions", "by_id", "error_code", "is_follower", "kind", "session")
 
     def __init__(
         self,
-        kind: Kind,
-        sessions: FetchSessions,
-        partitions: dict[Key, Wanted],
+        kind: FetchContextKind,
+        sessions: FetchSessionCache,
+        partitions: dict[Key, CachedPartition],
         *,
         by_id: bool = False,
         is_follower: bool = False,
-        session: Session | None = None,
+        session: ServedFetchSession | None = None,
         error_code: int = 0,
     ) -> None:
         self.kind = kind
@@ -139,7 +139,7 @@ class Context:
         self._partitions = partitions
         self._epoch = session.epoch if session is not None else FINAL_EPOCH
 
-    def wanted(self, names_by_id: Mapping[bytes, str]) -> list[Wanted]:
+    def partitions_to_read(self, names_by_id: Mapping[bytes, str]) -> list[CachedPartition]:
         """Return the partitions to read, in this order. Ids that got a name meanwhile are known from now on."""
         partitions = list(self._partitions.values())
         if self.by_id:
@@ -148,17 +148,17 @@ class Context:
                     one.topic = names_by_id.get(one.topic_id)
         return partitions
 
-    def conclude(
-        self, answers: list[tuple[Wanted, PartitionData]]
-    ) -> tuple[int, int, list[tuple[Wanted, PartitionData]]]:
+    def finish(
+        self, answers: list[tuple[CachedPartition, PartitionData]]
+    ) -> tuple[int, int, list[tuple[CachedPartition, PartitionData]]]:
         """Return (error code, session id, what to send of these answers), and remember what is sent."""
-        if self.kind is Kind.ERROR:
+        if self.kind is FetchContextKind.ERROR:
             return self.error_code, NO_SESSION, []
-        if self.kind is Kind.SESSIONLESS:
+        if self.kind is FetchContextKind.SESSIONLESS:
             return 0, NO_SESSION, answers
-        if self.kind is Kind.FULL:
+        if self.kind is FetchContextKind.FULL:
             for one, data in answers:
-                one.told(data)
+                one.remember_sent(data)
             partitions = {one.key: one for one, _ in answers}
             return 0, self._sessions.create(partitions, self.by_id, self.is_follower), answers
         session = self.session
@@ -168,7 +168,7 @@ class Context:
             return int(Code.INVALID_FETCH_SESSION_EPOCH), session.session_id, []
         told = []
         for one, data in answers:
-            if one.has_news(data):
+            if one.update_sent(data):
                 told.append((one, data))
                 if data.records:
                     # Those that had their turn go last, or partitions behind a busy one would starve at the limit.
@@ -177,63 +177,70 @@ class Context:
         return 0, session.session_id, told
 
 
-class FetchSessions:
+class FetchSessionCache:
     """All sessions of a node."""
 
-    def __init__(self, node: Basics) -> None:
+    def __init__(self, node: NodeServices) -> None:
         self._node = node
-        self._sessions: dict[int, Session] = {}  #: Least recently used first.
+        self._sessions: dict[int, ServedFetchSession] = {}  #: Least recently used first.
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def context(self, request: FetchRequest, version: int, image: Image) -> Context:
+    def context(self, request: FetchRequest, version: int, image: ClusterImage) -> FetchContext:
         """Take a request: find, change, open or close its session."""
         by_id = version >= FIRST_VERSION_WITH_IDS
-        is_follower = replica_of(request, version) >= 0
+        is_follower = replica_id_of(request, version) >= 0
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(request.session_id, None)
-            partitions = {one.key: one for one in _named(request, by_id, image)}
-            kind = Kind.SESSIONLESS if request.session_epoch == FINAL_EPOCH else Kind.FULL
-            return Context(kind, self, partitions, by_id=by_id, is_follower=is_follower)
+            partitions = {one.key: one for one in _requested_partitions(request, by_id, image)}
+            kind = FetchContextKind.SESSIONLESS if request.session_epoch == FINAL_EPOCH else FetchContextKind.FULL
+            return FetchContext(kind, self, partitions, by_id=by_id, is_follower=is_follower)
         session = self._sessions.get(request.session_id)
         if session is None:
-            return self._refused(Code.FETCH_SESSION_ID_NOT_FOUND)
+            return self._session_error(Code.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
-            return self._refused(Code.INVALID_FETCH_SESSION_EPOCH)
+            return self._session_error(Code.INVALID_FETCH_SESSION_EPOCH)
         if session.by_id != by_id:
-            return self._refused(Code.FETCH_SESSION_TOPIC_ID_ERROR)
-        self._change(session, request, image)
+            return self._session_error(Code.FETCH_SESSION_TOPIC_ID_ERROR)
+        self._update_session(session, request, image)
         if not session.partitions:
             del self._sessions[session.session_id]
-            partitions = {one.key: one for one in _named(request, by_id, image)}
-            return Context(Kind.SESSIONLESS, self, partitions, by_id=by_id, is_follower=is_follower)
+            partitions = {one.key: one for one in _requested_partitions(request, by_id, image)}
+            return FetchContext(FetchContextKind.SESSIONLESS, self, partitions, by_id=by_id, is_follower=is_follower)
         self._touch(session)
         session.epoch = next_epoch(session.epoch)
-        return Context(
-            Kind.INCREMENTAL, self, session.partitions, by_id=by_id, is_follower=is_follower, session=session
+        return FetchContext(
+            FetchContextKind.INCREMENTAL,
+            self,
+            session.partitions,
+            by_id=by_id,
+            is_follower=is_follower,
+            session=session,
         )
 
-    def create(self, partitions: dict[Key, Wanted], by_id: bool, is_follower: bool) -> int:
+    def create(self, partitions: dict[Key, CachedPartition], by_id: bool, is_follower: bool) -> int:
         """Open a session; return its id, or 0 where there is no room for it."""
         limit = self._node.config.max_incremental_fetch_session_cache_slots
-        if len(self._sessions) >= limit and not self._evict_for(len(partitions), is_follower):
+        if len(self._sessions) >= limit and not self._try_evict(len(partitions), is_follower):
             return NO_SESSION
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = 1 + self._node.random.randrange(SESSION_ID_MAX)
-        self._sessions[session_id] = Session(session_id, partitions, by_id, is_follower, self._node.schedule.now)
+        self._sessions[session_id] = ServedFetchSession(
+            session_id, partitions, by_id, is_follower, self._node.schedule.now
+        )
         return session_id
 
     # -- inside
 
-    def _refused(self, code: Code) -> Context:
-        return Context(Kind.ERROR, self, {}, error_code=int(code))
+    def _session_error(self, code: Code) -> FetchContext:
+        return FetchContext(FetchContextKind.ERROR, self, {}, error_code=int(code))
 
     @staticmethod
-    def _change(session: Session, request: FetchRequest, image: Image) -> None:
+    def _update_session(session: ServedFetchSession, request: FetchRequest, image: ClusterImage) -> None:
         partitions = session.partitions
-        for one in _named(request, session.by_id, image):
+        for one in _requested_partitions(request, session.by_id, image):
             known = partitions.get(one.key)
             if known is None:
                 partitions[one.key] = one
@@ -244,12 +251,12 @@ class FetchSessions:
             for number in topic.partitions:
                 partitions.pop((name, number), None)
 
-    def _touch(self, session: Session) -> None:
+    def _touch(self, session: ServedFetchSession) -> None:
         session.last_used = self._node.schedule.now
         session.size = len(session.partitions)
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
-    def _evict_for(self, size: int, is_follower: bool) -> bool:
+    def _try_evict(self, size: int, is_follower: bool) -> bool:
         """Make room: the oldest goes if nobody used it for long, else the least worth, if it is worth less."""
         now = self._node.schedule.now
         oldest = next(iter(self._sessions.values()), None)
@@ -258,31 +265,31 @@ class FetchSessions:
         if now - oldest.last_used > EVICTION_S:
             del self._sessions[oldest.session_id]
             return True
-        least = min(self._evictable(is_follower), key=lambda session: session.worth, default=None)
-        if least is None or (is_follower, size, 0) < least.worth:
+        least = min(self._evictable(is_follower), key=lambda session: session.eviction_key, default=None)
+        if least is None or (is_follower, size, 0) < least.eviction_key:
             return False
         del self._sessions[least.session_id]
         return True
 
-    def _evictable(self, by_follower: bool) -> Iterable[Session]:
+    def _evictable(self, by_follower: bool) -> Iterable[ServedFetchSession]:
         """Yield those that have lived long enough for it; consumers' sessions a follower may take at any age."""
         for session in self._sessions.values():
             if session.last_used - session.created > EVICTION_S or (by_follower and not session.is_follower):
                 yield session
 
 
-def replica_of(request: Any, version: int) -> int:
+def replica_id_of(request: Any, version: int) -> int:
     """Return who asks: the id of a follower, below zero for consumers."""
     return int(request.replica_id if version < 15 else request.replica_state.replica_id)
 
 
-def _named(request: FetchRequest, by_id: bool, image: Image) -> Iterable[Wanted]:
+def _requested_partitions(request: FetchRequest, by_id: bool, image: ClusterImage) -> Iterable[CachedPartition]:
     """Yield the partitions that a request names."""
     for topic in request.topics:
         if by_id:
             name = image.names_by_id.get(topic.topic_id)
             for one in topic.partitions:
-                yield Wanted((topic.topic_id, one.partition), name, topic.topic_id, one)
+                yield CachedPartition((topic.topic_id, one.partition), name, topic.topic_id, one)
         else:
             for one in topic.partitions:
-                yield Wanted((topic.topic, one.partition), topic.topic, NO_ID, one)
+                yield CachedPartition((topic.topic, one.partition), topic.topic, NO_ID, one)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ...records.builder import NewRecord
-from ..host import StateLog
+from ..interfaces import CoordinatorLog
 
 
 class OffsetsPartition(Protocol):
     """The replica of a partition of ``__consumer_offsets`` that makes its node a coordinator."""
 
     @property
-    def log(self) -> StateLog:
+    def log(self) -> CoordinatorLog:
         """What it holds."""
         ...
 
@@ -37,10 +37,10 @@ class OffsetsPartition(Protocol):
         """Append with acks -1; ``done(code)`` exactly once, perhaps at once. Return the first offset, -1 if refused."""
         ...
 
-    def watch(self, callback: Callable[[], None]) -> int:
+    def add_listener(self, callback: Callable[[], None]) -> int:
         """Call back whenever something changed, until :meth:`unwatch` of the number returned."""
         ...
 
-    def unwatch(self, number: int) -> None:
+    def remove_listener(self, number: int) -> None:
         """Stop calling back."""
         ...

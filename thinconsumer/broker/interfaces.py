@@ -12,11 +12,11 @@ from typing import Protocol
 from ..records.batch import RecordBatch
 from ..timers import Random
 from .config import BrokerConfig
-from .image import Image
+from .image import ClusterImage
 from .schedule import Schedule, Timer
 
 
-class StateLog(Protocol):
+class CoordinatorLog(Protocol):
     """A replica's log, as far as coordinators read it."""
 
     @property
@@ -34,7 +34,7 @@ class StateLog(Protocol):
         ...
 
 
-class Basics(Protocol):
+class NodeServices(Protocol):
     """The node, for whoever needs little of it."""
 
     @property
@@ -53,11 +53,11 @@ class Basics(Protocol):
         ...
 
 
-class Host(Basics, Protocol):
+class CoordinatorNode(NodeServices, Protocol):
     """The node, for every coordinator."""
 
     @property
-    def image(self) -> Image:
+    def image(self) -> ClusterImage:
         """What the node knows of the cluster."""
         ...
 

@@ -10,11 +10,10 @@ from typing import Protocol
 
 from ...records.builder import NewRecord
 from ...types import TopicPartition
-from .. import host
-from ..host import StateLog
+from ..interfaces import CoordinatorLog, CoordinatorNode
 
 
-class StatePartition(Protocol):
+class TransactionLogPartition(Protocol):
     """The replica of a partition of ``__transaction_state`` that makes its node a coordinator."""
 
     @property
@@ -33,7 +32,7 @@ class StatePartition(Protocol):
         ...
 
     @property
-    def log(self) -> StateLog:
+    def log(self) -> CoordinatorLog:
         """What it holds."""
         ...
 
@@ -42,7 +41,7 @@ class StatePartition(Protocol):
         ...
 
 
-class Host(host.Host, Protocol):
+class TransactionCoordinatorNode(CoordinatorNode, Protocol):
     """The node."""
 
     @property
@@ -54,7 +53,7 @@ class Host(host.Host, Protocol):
         """Return an id that no producer has had."""
         ...
 
-    def write_marker(
+    def write_transaction_marker(
         self,
         tp: TopicPartition,
         producer_id: int,

@@ -2,16 +2,16 @@
 
 import pytest
 
-from thinconsumer.broker.txn.deciding import (
-    Producer,
-    abort_left_behind,
-    decide_add,
-    decide_end,
-    decide_init,
-    decide_verify,
-)
 from thinconsumer.broker.txn.states import TransactionState
-from thinconsumer.broker.txn.transaction import EPOCH_MAX, Facts, Transaction
+from thinconsumer.broker.txn.transaction import EPOCH_MAX, Transaction, TransactionMetadata
+from thinconsumer.broker.txn.transitions import (
+    ProducerIdAndEpoch,
+    on_add_partitions,
+    on_end_txn,
+    on_init_producer_id,
+    on_verify_partitions,
+    prepare_abort_unrequested,
+)
 from thinconsumer.errors import IllegalStateError
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
@@ -75,14 +75,14 @@ def transaction(state, *, producer_id=7, epoch=5, last=4, previous=7, version=2,
     pending = state == "pending"
     state = TransactionState("Ongoing" if pending else state)
     has_partitions = state.value in ("Ongoing", "PrepareCommit", "PrepareAbort")
-    facts = Facts(
+    metadata = TransactionMetadata(
         producer_id, epoch, 60_000, 1_000, state,
         previous_producer_id=previous, last_producer_epoch=last, client_version=version,
         partitions=frozenset({A0}) if has_partitions else frozenset(),
         started_ms=900 if has_partitions else -1,
         **changes,
     )  # fmt: skip
-    txn = Transaction("t", facts)
+    txn = Transaction("t", metadata)
     if pending:
         txn.add({A1}, NOW, 2)
     return txn
@@ -90,16 +90,16 @@ def transaction(state, *, producer_id=7, epoch=5, last=4, previous=7, version=2,
 
 def decide(txn, request):
     kind, *words = request.split()
-    who = Producer(*map(int, words[-1].split("/"))) if words else None
+    who = ProducerIdAndEpoch(*map(int, words[-1].split("/"))) if words else None
     if kind == "init":
-        return decide_init(txn, 30_000, who, NOW, lambda: NEW_ID)
+        return on_init_producer_id(txn, 30_000, who, NOW, lambda: NEW_ID)
     if kind == "add":
-        return decide_add(txn, who, [TopicPartition("a", int(words[0][-1]))], NOW, 2)
+        return on_add_partitions(txn, who, [TopicPartition("a", int(words[0][-1]))], NOW, 2)
     if kind == "verify":
-        (code,) = decide_verify(txn, who, [TopicPartition("a", int(words[0][-1]))]).values()
+        (code,) = on_verify_partitions(txn, who, [TopicPartition("a", int(words[0][-1]))]).values()
         return code
     version = 2 if kind.endswith("2") else 0
-    return decide_end(txn, who, kind.startswith("commit"), NOW, version, lambda: NEW_ID)
+    return on_end_txn(txn, who, kind.startswith("commit"), NOW, version, lambda: NEW_ID)
 
 
 def named(decision):
@@ -109,10 +109,10 @@ def named(decision):
 @pytest.mark.parametrize(("request_", "state", "outcome"), rows(TABLE))
 def test_every_request_in_every_state(request_, state, outcome):
     txn = transaction(state)
-    before, pending = txn.facts, txn.pending
+    before, pending = txn.metadata, txn.pending
     decision = decide(txn, request_)
     assert named(decision) == outcome
-    assert txn.facts is before, "nothing counts before it is logged"
+    assert txn.metadata is before, "nothing counts before it is logged"
     if isinstance(decision, Code):
         assert txn.pending is pending
     else:
@@ -149,35 +149,40 @@ def test_a_state_that_is_never_more_than_prepared_is_a_bug(state, request_):
 
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
 def test_init_raises_the_epoch_and_takes_the_new_timeout(state):
-    facts = decide(transaction(state), "init")
-    assert (facts.producer_id, facts.producer_epoch, facts.last_producer_epoch) == (7, 6, -1)
-    assert (facts.timeout_ms, facts.updated_ms, facts.started_ms, facts.partitions) == (30_000, NOW, -1, frozenset())
+    metadata = decide(transaction(state), "init")
+    assert (metadata.producer_id, metadata.producer_epoch, metadata.last_producer_epoch) == (7, 6, -1)
+    assert (metadata.timeout_ms, metadata.updated_ms, metadata.started_ms, metadata.partitions) == (
+        30_000,
+        NOW,
+        -1,
+        frozenset(),
+    )
 
 
 def test_a_producer_that_goes_on_is_remembered_with_its_last_epoch():
     """KIP-360: so that it can ask again when the answer is lost."""
-    facts = decide(transaction("Empty"), "init 7/5")
-    assert (facts.producer_epoch, facts.last_producer_epoch) == (6, 5)
+    metadata = decide(transaction("Empty"), "init 7/5")
+    assert (metadata.producer_epoch, metadata.last_producer_epoch) == (6, 5)
 
 
 def test_a_producer_that_asks_again_is_told_the_same():
-    facts = decide(transaction("Empty"), "init 7/4")
-    assert (facts.producer_epoch, facts.last_producer_epoch) == (5, 4)
+    metadata = decide(transaction("Empty"), "init 7/4")
+    assert (metadata.producer_epoch, metadata.last_producer_epoch) == (5, 4)
 
 
 @pytest.mark.parametrize("who", ["", " 7/32766"])
 def test_a_producer_whose_epochs_are_used_up_gets_another_id(who):
     txn = transaction("CompleteCommit", epoch=EPOCH_MAX - 1)
-    facts = decide(txn, "init" + who)
-    assert (facts.producer_id, facts.producer_epoch, facts.previous_producer_id) == (NEW_ID, 0, 7)
-    assert facts.last_producer_epoch == (EPOCH_MAX - 1 if who else -1)
+    metadata = decide(txn, "init" + who)
+    assert (metadata.producer_id, metadata.producer_epoch, metadata.previous_producer_id) == (NEW_ID, 0, 7)
+    assert metadata.last_producer_epoch == (EPOCH_MAX - 1 if who else -1)
 
 
 def test_the_one_before_with_its_epochs_used_up_may_ask_again():
     """Its id is the previous one, and its epoch one that only its last answer can have followed."""
     txn = transaction("Empty", producer_id=9, epoch=0, last=EPOCH_MAX - 1, previous=7)
-    facts = decide(txn, "init 7/32766")
-    assert (facts.producer_id, facts.producer_epoch) == (9, 0)
+    metadata = decide(txn, "init 7/32766")
+    assert (metadata.producer_id, metadata.producer_epoch) == (9, 0)
     assert named(decide(transaction("Empty", producer_id=9, epoch=0, previous=7), "init 7/3")) == "PRODUCER_FENCED"
 
 
@@ -187,26 +192,26 @@ def test_used_up_epochs_and_a_stranger_trip_kafka_up():
 
 def test_a_transactional_id_that_was_never_answered_lets_anybody_in():
     """UNKNOWN_PRODUCER_ID made the producer come back, and the coordinator has forgotten it too."""
-    facts = decide(transaction("Empty", producer_id=3, epoch=-1, last=-1, previous=-1), "init 7/5")
-    assert (facts.producer_id, facts.producer_epoch, facts.last_producer_epoch) == (3, 0, -1)
+    metadata = decide(transaction("Empty", producer_id=3, epoch=-1, last=-1, previous=-1), "init 7/5")
+    assert (metadata.producer_id, metadata.producer_epoch, metadata.last_producer_epoch) == (3, 0, -1)
 
 
 @pytest.mark.parametrize("epoch", [5, EPOCH_MAX - 2])
 def test_what_was_left_behind_is_aborted_with_one_epoch_more(epoch):
     txn = transaction("Ongoing", epoch=epoch, version=0)
-    facts = abort_left_behind(txn, NOW, lambda: NEW_ID)
-    assert facts.state is TransactionState.PREPARE_ABORT
-    assert (facts.producer_epoch, facts.last_producer_epoch, facts.next_producer_id) == (epoch + 1, epoch, -1)
-    assert (facts.client_version, facts.started_ms, facts.partitions) == (2, 900, {A0})
+    metadata = prepare_abort_unrequested(txn, NOW, lambda: NEW_ID)
+    assert metadata.state is TransactionState.PREPARE_ABORT
+    assert (metadata.producer_epoch, metadata.last_producer_epoch, metadata.next_producer_id) == (epoch + 1, epoch, -1)
+    assert (metadata.client_version, metadata.started_ms, metadata.partitions) == (2, 900, {A0})
 
 
 @pytest.mark.parametrize("epoch", [EPOCH_MAX - 1, EPOCH_MAX])
 def test_what_was_left_behind_with_the_last_epoch_goes_on_with_another_id(epoch):
     txn = transaction("Ongoing", epoch=epoch)
-    facts = abort_left_behind(txn, NOW, lambda: NEW_ID)
-    assert (facts.producer_id, facts.producer_epoch, facts.next_producer_id) == (7, EPOCH_MAX, NEW_ID)
-    txn.complete(facts)
-    ended = txn.finish(NOW)
+    metadata = prepare_abort_unrequested(txn, NOW, lambda: NEW_ID)
+    assert (metadata.producer_id, metadata.producer_epoch, metadata.next_producer_id) == (7, EPOCH_MAX, NEW_ID)
+    txn.complete(metadata)
+    ended = txn.prepare_complete(NOW)
     assert (ended.producer_id, ended.producer_epoch, ended.next_producer_id) == (NEW_ID, 0, -1)
 
 
@@ -219,21 +224,21 @@ def test_the_first_partitions_begin_the_transaction_and_later_ones_do_not():
 
 
 def test_an_end_of_an_old_client_keeps_the_epoch():
-    facts = decide(transaction("Ongoing", version=0), "commit1 7/5")
-    assert (facts.producer_epoch, facts.last_producer_epoch, facts.client_version) == (5, 4, 0)
+    metadata = decide(transaction("Ongoing", version=0), "commit1 7/5")
+    assert (metadata.producer_epoch, metadata.last_producer_epoch, metadata.client_version) == (5, 4, 0)
 
 
 def test_an_end_raises_the_epoch_since_kip_890():
-    facts = decide(transaction("Ongoing"), "commit2 7/5")
-    assert (facts.producer_epoch, facts.last_producer_epoch, facts.next_producer_id) == (6, 5, -1)
+    metadata = decide(transaction("Ongoing"), "commit2 7/5")
+    assert (metadata.producer_epoch, metadata.last_producer_epoch, metadata.next_producer_id) == (6, 5, -1)
 
 
 def test_an_end_with_the_last_epoch_sets_another_id_aside():
     txn = transaction("Ongoing", epoch=EPOCH_MAX - 1)
-    facts = decide(txn, "commit2 7/32766")
-    assert (facts.producer_epoch, facts.next_producer_id) == (EPOCH_MAX, NEW_ID)
+    metadata = decide(txn, "commit2 7/32766")
+    assert (metadata.producer_epoch, metadata.next_producer_id) == (EPOCH_MAX, NEW_ID)
 
 
 def test_an_abort_of_nothing_begins_and_ends_now():
-    facts = decide(transaction("CompleteCommit"), "abort2 7/5")
-    assert (facts.started_ms, facts.partitions, facts.producer_epoch) == (NOW, frozenset(), 6)
+    metadata = decide(transaction("CompleteCommit"), "abort2 7/5")
+    assert (metadata.started_ms, metadata.partitions, metadata.producer_epoch) == (NOW, frozenset(), 6)

@@ -6,20 +6,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.permission import (
+from thinconsumer.broker.schedule import Schedule
+from thinconsumer.broker.transaction_verification import (
     RETRY_AFTER_S,
     RETRY_FOR_S,
     TIMEOUT_S,
-    Writer,
-    ask_coordinator,
-    ask_permission,
-    told_to_producer,
+    TransactionalProducer,
+    add_or_verify,
+    add_or_verify_for_produce,
+    produce_error_code,
 )
-from thinconsumer.broker.schedule import Schedule
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
-WRITER = Writer("pay", 7, 2)
+WRITER = TransactionalProducer("pay", 7, 2)
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
 
 
@@ -27,7 +27,7 @@ class Coordinator:
     def __init__(self):
         self.asked = []
 
-    def verify_or_add(self, *args, add):
+    def add_or_verify_for_leader(self, *args, add):
         *what, done = args
         self.asked.append((*what, add, done))
 
@@ -39,7 +39,7 @@ class World:
     def __init__(self):
         self.schedule = Schedule()
         self.coordinator = Coordinator()
-        self.other = SimpleNamespace(node_id=2, is_running=True, transactions=self.coordinator)
+        self.other = SimpleNamespace(node_id=2, is_running=True, transaction_coordinator=self.coordinator)
         self.code, self.broker, self.is_cut = 0, SimpleNamespace(node_id=2), False
         cluster = SimpleNamespace(nodes={2: self.other}, reachable=lambda one, other: not self.is_cut)
         self.node = SimpleNamespace(
@@ -52,7 +52,7 @@ class World:
         self.told = []
 
     def ask(self, version=12):
-        ask_permission(self.node, WRITER, TPS, version=version, done=self.told.append)
+        add_or_verify_for_produce(self.node, WRITER, TPS, version=version, done=self.told.append)
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_partitions_that_may_not_be_written_are_told(world):
     ],
 )
 def test_producers_are_told_what_their_version_understands(code, version, told):
-    assert told_to_producer(code, version) == told
+    assert produce_error_code(code, version) == told
 
 
 def nobody_knows(world):
@@ -158,6 +158,6 @@ def test_but_not_for_ever_and_not_for_old_producers(world):
 
 def test_the_coordinators_own_codes_can_be_had(world):
     """For the group coordinator, whose clients understand others."""
-    ask_coordinator(world.node, WRITER, TPS, add=False, done=world.told.append)
+    add_or_verify(world.node, WRITER, TPS, add=False, done=world.told.append)
     world.coordinator.answer({TPS[0]: int(Code.NOT_COORDINATOR)})
     assert world.told == [{TPS[0]: Code.NOT_COORDINATOR}]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.broker.group.turns import Turns
+from thinconsumer.broker.group.event_processor import EventProcessor
 
 
 def test_what_is_put_off_happens_after() -> None:
-    turns, seen = Turns(), []
+    turns, seen = EventProcessor(), []
 
     def first() -> None:
-        turns.put_off(lambda: seen.append("answer"))
+        turns.defer(lambda: seen.append("answer"))
         seen.append("first")
 
     turns.run(first)
@@ -19,10 +19,10 @@ def test_what_is_put_off_happens_after() -> None:
 
 
 def test_something_inside_is_part_of_it() -> None:
-    turns, seen = Turns(), []
+    turns, seen = EventProcessor(), []
 
     def outer() -> None:
-        turns.put_off(lambda: seen.append("answer"))
+        turns.defer(lambda: seen.append("answer"))
         turns.run(lambda: seen.append("inner"))
         seen.append("outer")
 
@@ -31,21 +31,21 @@ def test_something_inside_is_part_of_it() -> None:
 
 
 def test_an_answer_that_brings_the_next_request_along_is_a_turn_of_its_own() -> None:
-    turns, seen = Turns(), []
+    turns, seen = EventProcessor(), []
 
     def request(number: int) -> None:
         seen.append(f"request {number}")
-        turns.put_off(lambda: seen.append(f"answer {number}"))
+        turns.defer(lambda: seen.append(f"answer {number}"))
         if number == 1:
-            turns.put_off(lambda: turns.run(lambda: request(2)))
-        turns.put_off(lambda: seen.append(f"end of {number}"))
+            turns.defer(lambda: turns.run(lambda: request(2)))
+        turns.defer(lambda: seen.append(f"end of {number}"))
 
     turns.run(lambda: request(1))
     assert seen == ["request 1", "answer 1", "request 2", "end of 1", "answer 2", "end of 2"]
 
 
 def test_an_error_does_not_stop_the_turns_after_it() -> None:
-    turns, seen = Turns(), []
+    turns, seen = EventProcessor(), []
     with pytest.raises(ZeroDivisionError):
         turns.run(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
     turns.run(lambda: seen.append("next"))

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinconsumer.broker.reading import Isolation, Result, Terms
+from thinconsumer.broker.delayed_fetch import DelayedFetch
+from thinconsumer.broker.fetch_sessions import NO_ID, CachedPartition
+from thinconsumer.broker.reading import FetchIsolation, FetchParams, FetchReadResult
 from thinconsumer.broker.schedule import Schedule
-from thinconsumer.broker.sessions import NO_ID, Wanted
-from thinconsumer.broker.waiting import ParkedFetch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchPartition, PartitionData
 
@@ -47,12 +47,12 @@ class Replica:
         self.watchers = {}
         self.numbers = 0
 
-    def watch(self, callback):
+    def add_listener(self, callback):
         self.numbers += 1
         self.watchers[self.numbers] = callback
         return self.numbers
 
-    def unwatch(self, number):
+    def remove_listener(self, number):
         del self.watchers[number]
 
     def changed(self):
@@ -79,16 +79,26 @@ class World:
         self.done = []
 
     def park(
-        self, *, min_bytes=1, wait_s=0.5, leader_only=False, isolation=Isolation.HIGH_WATERMARK, sizes=(0, 0), **asked
+        self,
+        *,
+        min_bytes=1,
+        wait_s=0.5,
+        leader_only=False,
+        isolation=FetchIsolation.HIGH_WATERMARK,
+        sizes=(0, 0),
+        **asked,
     ):
-        terms = Terms(isolation, min_bytes, 1 << 20, leader_only, "", -1)
+        params = FetchParams(isolation, min_bytes, 1 << 20, leader_only, "", -1)
         asked = {"partition_max_bytes": 1000, **asked}
         rows = [
-            (Wanted(("t", n), "t", NO_ID, FetchPartition(partition=n, **asked)), PartitionData(records=bytes(sizes[n])))
+            (
+                CachedPartition(("t", n), "t", NO_ID, FetchPartition(partition=n, **asked)),
+                PartitionData(records=bytes(sizes[n])),
+            )
             for n in range(2)
         ]
-        result = Result(rows, sum(sizes), False)
-        return ParkedFetch(self.node, terms, result, wait_s, lambda: self.done.append(self.schedule.now))
+        result = FetchReadResult(rows, sum(sizes), False)
+        return DelayedFetch(self.node, params, result, wait_s, lambda: self.done.append(self.schedule.now))
 
     @property
     def is_watching(self):
@@ -133,7 +143,7 @@ def test_data_that_is_not_committed_does_not_count(world):
 
 
 def test_followers_wait_for_the_end_of_the_log(world):
-    world.park(isolation=Isolation.LOG_END)
+    world.park(isolation=FetchIsolation.LOG_END)
     world.replicas[0].append(10, committed=False)
     assert world.settle() == 1
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 
 
-class Turns:
+class EventProcessor:
     """Runs things to their end, and what they put off after them."""
 
     def __init__(self) -> None:
@@ -30,6 +30,6 @@ class Turns:
         while self._later and not self._busy:
             self._later.popleft()()
 
-    def put_off(self, callback: Callable[[], None]) -> None:
+    def defer(self, callback: Callable[[], None]) -> None:
         """Do something when what is going on is over."""
         self._later.append(callback)

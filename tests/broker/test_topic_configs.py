@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinconsumer.broker.config import BrokerConfig, TopicConfig
-from thinconsumer.broker.settings import SETTINGS, Source, check, shown, words_of
+from thinconsumer.broker.topic_configs import (
+    TOPIC_CONFIGS,
+    ConfigSource,
+    describe_topic_configs,
+    parse_list,
+    validate_topic_configs,
+)
 from thinconsumer.errors import IllegalArgumentError
 
 
@@ -31,7 +37,7 @@ from thinconsumer.errors import IllegalArgumentError
     ],
 )
 def test_values_that_real_brokers_take(name, value):
-    check({name: value})
+    validate_topic_configs({name: value})
 
 
 @pytest.mark.parametrize(
@@ -58,61 +64,63 @@ def test_values_that_real_brokers_take(name, value):
 )
 def test_values_that_real_brokers_refuse(name, value):
     with pytest.raises(IllegalArgumentError, match=name.replace(".", r"\.")):
-        check({name: value})
+        validate_topic_configs({name: value})
 
 
 def test_unknown_names_are_refused():
     with pytest.raises(IllegalArgumentError, match="Unknown topic config name: message.format.version"):
-        check({"message.format.version": "3.0"})
+        validate_topic_configs({"message.format.version": "3.0"})
 
 
 def test_compaction_lags_may_not_contradict_each_other():
-    check({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+    validate_topic_configs({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
     with pytest.raises(IllegalArgumentError, match="above"):
-        check({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
+        validate_topic_configs({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
 
 
 def test_every_default_is_allowed_and_can_be_read():
-    defaults = {name: setting.default for name, setting in SETTINGS.items() if setting.is_shown}
-    check(defaults)
+    defaults = {name: setting.default for name, setting in TOPIC_CONFIGS.items() if setting.is_public}
+    validate_topic_configs(defaults)
     TopicConfig.parse(defaults)
 
 
 def test_what_the_topic_says_comes_first_and_the_rest_stays_visible():
-    entries = {entry.setting.name: entry for entry in shown({"cleanup.policy": "compact"}, BrokerConfig())}
+    entries = {
+        entry.setting.name: entry for entry in describe_topic_configs({"cleanup.policy": "compact"}, BrokerConfig())
+    }
     own = entries["cleanup.policy"]
-    assert (own.value, own.source) == ("compact", Source.TOPIC)
+    assert (own.value, own.source) == ("compact", ConfigSource.TOPIC)
     assert own.synonyms == (
-        ("cleanup.policy", "compact", Source.TOPIC),
-        ("log.cleanup.policy", "delete", Source.DEFAULT),
+        ("cleanup.policy", "compact", ConfigSource.TOPIC),
+        ("log.cleanup.policy", "delete", ConfigSource.DEFAULT),
     )
-    assert entries["segment.ms"].source == Source.DEFAULT
+    assert entries["segment.ms"].source == ConfigSource.DEFAULT
     assert entries["segment.ms"].synonyms == ()
     assert "internal.segment.bytes" not in entries
 
 
 def test_what_a_broker_was_told_is_static():
-    entries = {entry.setting.name: entry for entry in shown({}, BrokerConfig(message_max_bytes=5000))}
-    assert (entries["max.message.bytes"].value, entries["max.message.bytes"].source) == ("5000", Source.STATIC)
+    entries = {entry.setting.name: entry for entry in describe_topic_configs({}, BrokerConfig(message_max_bytes=5000))}
+    assert (entries["max.message.bytes"].value, entries["max.message.bytes"].source) == ("5000", ConfigSource.STATIC)
     # Kafka with eligible leader replicas keeps this one for all brokers together.
-    assert entries["min.insync.replicas"].source == Source.DYNAMIC_DEFAULT
+    assert entries["min.insync.replicas"].source == ConfigSource.DYNAMIC_DEFAULT
 
 
 def test_settings_for_tests_are_shown_once_they_are_used():
-    names = [entry.setting.name for entry in shown({"internal.segment.bytes": "100"}, BrokerConfig())]
+    names = [entry.setting.name for entry in describe_topic_configs({"internal.segment.bytes": "100"}, BrokerConfig())]
     assert "internal.segment.bytes" in names
     assert names == sorted(names)
 
 
 def test_lists_are_split_at_commas():
-    assert words_of("a, b ,c") == ["a", "b", "c"]
-    assert words_of("  ") == []
+    assert parse_list("a, b ,c") == ["a", "b", "c"]
+    assert parse_list("  ") == []
 
 
-@given(st.sampled_from(sorted(SETTINGS)), st.text(max_size=20))
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.text(max_size=20))
 def test_whatever_is_sent_only_typed_errors_come_out(name, value):
     try:
-        check({name: value})
+        validate_topic_configs({name: value})
     except IllegalArgumentError:
         return
     # What passes here is something a log can live with.

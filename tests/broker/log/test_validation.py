@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.broker.config import TopicConfig
-from thinconsumer.broker.log.log import Refused
+from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.errors import KafkaError
 from thinconsumer.records.batch import split
 from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
@@ -34,7 +34,7 @@ def sealed(data, **fields):
 def code_of(log, data, now):
     try:
         log.append(data, leader_epoch=0, now_ms=now)
-    except Refused as refused:
+    except AppendRefused as refused:
         return Code(refused.code).name
     return "taken"
 
@@ -133,16 +133,16 @@ def test_records_have_to_be_numbered_in_a_row(code, write):
 def test_a_compacted_topic_needs_keys_and_says_where_they_are_missing(new_log, tools):
     log = new_log(compact=True)
     rows = [NewRecord(b"v", b"k" if number % 2 else None) for number in range(50)]
-    with pytest.raises(Refused) as refused:
-        tools.Writer(log)(*rows)
+    with pytest.raises(AppendRefused) as refused:
+        tools.TransactionalProducer(log)(*rows)
     assert refused.value.code == Code.INVALID_RECORD
     assert [at for at, _ in refused.value.record_errors] == list(range(0, 50, 2))
-    assert tools.Writer(log)(NewRecord(None, b"k")).base_offset == 0
+    assert tools.TransactionalProducer(log)(NewRecord(None, b"k")).base_offset == 0
 
 
 def test_complaints_are_bounded(new_log, tools):
-    with pytest.raises(Refused) as refused:
-        tools.Writer(new_log(compact=True))(*[b""] * 5_000)
+    with pytest.raises(AppendRefused) as refused:
+        tools.TransactionalProducer(new_log(compact=True))(*[b""] * 5_000)
     assert len(refused.value.record_errors) == 1_000
 
 
@@ -155,9 +155,9 @@ def test_records_from_the_future_are_refused(log, write, tools, age, taken, coun
 
 def test_records_that_are_too_old_are_refused_where_a_topic_says_so(new_log, tools):
     log = new_log(message_timestamp_before_max_ms=10)
-    write = tools.Writer(log)
+    write = tools.TransactionalProducer(log)
     rows = [NewRecord(b"v", timestamp=tools.NOW - age) for age in range(30)]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(AppendRefused) as refused:
         write(*rows)
     assert refused.value.code == Code.INVALID_TIMESTAMP
     assert [at for at, _ in refused.value.record_errors] == list(range(11, 30))
@@ -166,7 +166,7 @@ def test_records_that_are_too_old_are_refused_where_a_topic_says_so(new_log, too
 
 
 def test_the_time_counts_for_nothing_where_the_broker_dates_records(new_log, tools):
-    write = tools.Writer(new_log(log_append_time=True))
+    write = tools.TransactionalProducer(new_log(log_append_time=True))
     assert write(NewRecord(b"v", timestamp=tools.NOW + 10**10)).log_append_time_ms == tools.NOW
 
 
@@ -209,7 +209,7 @@ def test_whatever_the_bytes_are_they_are_refused_or_can_be_kept(tools, count, co
     data = sealed(out) if len(out) > 61 else bytes(out)
     try:
         appended = log.append(memoryview(data), leader_epoch=1, now_ms=tools.NOW)
-    except Refused as refused:
+    except AppendRefused as refused:
         assert refused.code in {-1, 2, 10, 32, 76, 87}
         assert log.end_offset == 0
         return

@@ -13,65 +13,71 @@ from typing import NamedTuple
 from ...errors import IllegalStateError
 from ...types import TopicPartition
 from ...wire.error_codes import Code
-from .states import AT_REST, ENDING, TransactionState
+from .states import IDLE_STATES, PREPARED_STATES, TransactionState
 from .transaction import (
     EPOCH_MAX,
     EPOCH_PER_TRANSACTION,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
-    Facts,
     Transaction,
+    TransactionMetadata,
     is_exhausted,
 )
 
 #: The move to log, or the code to answer with at once.
-Decision = Facts | Code
+Decision = TransactionMetadata | Code
 NewProducerId = Callable[[], int]
 
 _S = TransactionState
 
 
-class Producer(NamedTuple):
+class ProducerIdAndEpoch(NamedTuple):
     """Who a client says it is."""
 
     id: int
     epoch: int
 
 
-def decide_init(
-    txn: Transaction, timeout_ms: int, expected: Producer | None, now_ms: int, new_producer_id: NewProducerId
+def on_init_producer_id(
+    txn: Transaction, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int, new_producer_id: NewProducerId
 ) -> Decision:
     """InitProducerId. What is ongoing is aborted first: then the move is one to PrepareAbort."""
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     if expected is not None and not _is_known(txn, expected):
         return Code.PRODUCER_FENCED
-    if txn.state in ENDING:
+    if txn.state in PREPARED_STATES:
         return Code.CONCURRENT_TRANSACTIONS
     if txn.state is _S.ONGOING:
-        return abort_left_behind(txn, now_ms, new_producer_id)
-    if txn.state not in AT_REST:
+        return prepare_abort_unrequested(txn, now_ms, new_producer_id)
+    if txn.state not in IDLE_STATES:
         raise IllegalStateError(f"{txn} is in a state that it should never come to")
-    if txn.is_exhausted and (expected is None or expected.epoch == txn.facts.producer_epoch):
-        return txn.rotate(new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None)
+    if txn.is_exhausted and (expected is None or expected.epoch == txn.metadata.producer_epoch):
+        return txn.prepare_producer_id_rotation(
+            new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None
+        )
     if txn.is_exhausted:
         # Kafka trips over its own check here; what it answers is the code for exceptions nobody expected.
         return Code.UNKNOWN_SERVER_ERROR
-    return txn.initialise(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
+    return txn.prepare_init(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
 
 
-def _is_known(txn: Transaction, expected: Producer) -> bool:
+def _is_known(txn: Transaction, expected: ProducerIdAndEpoch) -> bool:
     """Whether it can be the last producer that was let in: by its id, or by the one before if that was used up."""
-    facts = txn.facts
+    metadata = txn.metadata
     return (
-        facts.producer_epoch == NO_PRODUCER_EPOCH
-        or expected.id == facts.producer_id
-        or (expected.id == facts.previous_producer_id and is_exhausted(expected.epoch))
+        metadata.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.id == metadata.producer_id
+        or (expected.id == metadata.previous_producer_id and is_exhausted(expected.epoch))
     )
 
 
-def decide_add(
-    txn: Transaction, producer: Producer, partitions: Iterable[TopicPartition], now_ms: int, client_version: int
+def on_add_partitions(
+    txn: Transaction,
+    producer: ProducerIdAndEpoch,
+    partitions: Iterable[TopicPartition],
+    now_ms: int,
+    client_version: int,
 ) -> Decision:
     """AddPartitionsToTxn and AddOffsetsToTxn."""
     # First of all: the producer may already have the id that a move now being logged brings.
@@ -80,45 +86,45 @@ def decide_add(
     if (refusal := _refuse(txn, producer)) is not None:
         return refusal
     wanted = frozenset(partitions)
-    if txn.state is _S.ONGOING and wanted <= txn.facts.partitions:
+    if txn.state is _S.ONGOING and wanted <= txn.metadata.partitions:
         return Code.NONE
     return txn.add(wanted, now_ms, client_version)
 
 
-def decide_verify(
-    txn: Transaction, producer: Producer, partitions: Iterable[TopicPartition]
+def on_verify_partitions(
+    txn: Transaction, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, Code]:
     """AddPartitionsToTxn that only asks whether partitions are in the transaction."""
     refusal = _refuse(txn, producer)
-    inside = txn.facts.partitions
+    inside = txn.metadata.partitions
     return {
         tp: refusal if refusal is not None else Code.NONE if tp in inside else Code.TRANSACTION_ABORTABLE
         for tp in partitions
     }
 
 
-def _refuse(txn: Transaction, producer: Producer) -> Code | None:
-    if txn.facts.producer_id != producer.id:
+def _refuse(txn: Transaction, producer: ProducerIdAndEpoch) -> Code | None:
+    if txn.metadata.producer_id != producer.id:
         return Code.INVALID_PRODUCER_ID_MAPPING
-    if txn.facts.producer_epoch != producer.epoch:
+    if txn.metadata.producer_epoch != producer.epoch:
         return Code.PRODUCER_FENCED
-    return Code.CONCURRENT_TRANSACTIONS if txn.state in ENDING else None
+    return Code.CONCURRENT_TRANSACTIONS if txn.state in PREPARED_STATES else None
 
 
-def abort_left_behind(txn: Transaction, now_ms: int, new_producer_id: NewProducerId) -> Facts:
+def prepare_abort_unrequested(txn: Transaction, now_ms: int, new_producer_id: NewProducerId) -> TransactionMetadata:
     """Abort what is ongoing without being asked to by its producer, who is shut out by a higher epoch.
 
     Always as since KIP-890, which is how a 4.x broker does it whatever the client speaks. When no epoch is left, it
     is here that the next producer id is set aside.
     """
     next_producer_id = new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID
-    txn.fence()
+    txn.prepare_fence()
     return txn.end(False, EPOCH_PER_TRANSACTION, next_producer_id, now_ms)
 
 
-def decide_end(
+def on_end_txn(
     txn: Transaction,
-    producer: Producer,
+    producer: ProducerIdAndEpoch,
     commit: bool,
     now_ms: int,
     client_version: int,
@@ -130,10 +136,10 @@ def decide_end(
     return _end_v2(txn, producer, commit, now_ms, new_producer_id)
 
 
-def _end_v1(txn: Transaction, producer: Producer, commit: bool, now_ms: int) -> Decision:
-    if txn.facts.producer_id != producer.id:
+def _end_v1(txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms: int) -> Decision:
+    if txn.metadata.producer_id != producer.id:
         return Code.INVALID_PRODUCER_ID_MAPPING
-    if txn.facts.producer_epoch != producer.epoch:
+    if txn.metadata.producer_epoch != producer.epoch:
         return Code.PRODUCER_FENCED
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
@@ -150,19 +156,19 @@ _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
 
 
 def _end_v2(
-    txn: Transaction, producer: Producer, commit: bool, now_ms: int, new_producer_id: NewProducerId
+    txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms: int, new_producer_id: NewProducerId
 ) -> Decision:
     # Here too first of all, for the same reason.
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
-    facts = txn.facts
-    is_current = producer.epoch == facts.producer_epoch
-    on_bump = facts.producer_epoch == producer.epoch + 1
-    on_overflow = facts.producer_epoch == 0 and producer == (facts.previous_producer_id, EPOCH_MAX - 1)
-    if facts.producer_id != producer.id and not on_overflow:
+    metadata = txn.metadata
+    is_current = producer.epoch == metadata.producer_epoch
+    on_bump = metadata.producer_epoch == producer.epoch + 1
+    on_overflow = metadata.producer_epoch == 0 and producer == (metadata.previous_producer_id, EPOCH_MAX - 1)
+    if metadata.producer_id != producer.id and not on_overflow:
         return Code.INVALID_PRODUCER_ID_MAPPING
     again = on_bump or on_overflow
-    valid = on_bump if txn.state in ENDING else is_current or (again and txn.state in _COMPLETE)
+    valid = on_bump if txn.state in PREPARED_STATES else is_current or (again and txn.state in _COMPLETE)
     if not valid:
         return Code.PRODUCER_FENCED
     refusal = _V2[commit, again].get(txn.state)
@@ -173,8 +179,8 @@ def _end_v2(
     return txn.end(commit, EPOCH_PER_TRANSACTION, next_producer_id, now_ms, nothing_added=nothing_added)
 
 
-_COMPLETE = AT_REST - {_S.EMPTY}
-_INVALID_AT_REST: Mapping[TransactionState, Code] = dict.fromkeys(AT_REST, Code.INVALID_TXN_STATE)
+_COMPLETE = IDLE_STATES - {_S.EMPTY}
+_INVALID_AT_REST: Mapping[TransactionState, Code] = dict.fromkeys(IDLE_STATES, Code.INVALID_TXN_STATE)
 _COMMITTING = {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.PREPARE_ABORT: Code.INVALID_TXN_STATE}
 _ABORTING = {_S.PREPARE_COMMIT: Code.INVALID_TXN_STATE, _S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS}
 

@@ -15,12 +15,14 @@ from ..types import TopicPartition
 from ..wire.error_codes import Code
 
 if TYPE_CHECKING:
-    from .node import Node
+    from .node import BrokerNode
     from .schedule import Timer
 
 TRANSACTION = 1  #: Kind of coordinator.
-FIRST_TO_SAY_ABORTABLE = 11  #: Versions of Produce.
-FIRST_TO_JOIN = 12  #: From here on writing adds the partition to the transaction; before, it must be in it already.
+FIRST_WITH_ABORTABLE = 11  #: Versions of Produce.
+FIRST_TO_ADD_PARTITIONS = (
+    12  #: From here on writing adds the partition to the transaction; before, it must be in it already.
+)
 TIMEOUT_S = 30.0
 #: While the producer's last transaction is being completed the leader asks again for so long, before the producer has
 #: to: right after a commit that is the rule, and sending the records again costs more.
@@ -31,7 +33,7 @@ Codes = Mapping[TopicPartition, int]
 Done = Callable[[Codes], None]
 
 #: What a producer is told as NOT_ENOUGH_REPLICAS: even old ones try again then, without asking for metadata.
-_TRY_AGAIN = {
+_RETRIED_AS_NOT_ENOUGH_REPLICAS = {
     int(code)
     for code in (
         Code.NETWORK_EXCEPTION,
@@ -42,7 +44,7 @@ _TRY_AGAIN = {
 }
 
 
-class Writer(NamedTuple):
+class TransactionalProducer(NamedTuple):
     """Who wants to write."""
 
     transactional_id: str
@@ -50,60 +52,68 @@ class Writer(NamedTuple):
     producer_epoch: int
 
 
-def ask_permission(node: Node, writer: Writer, tps: Sequence[TopicPartition], *, version: int, done: Done) -> None:
+def add_or_verify_for_produce(
+    node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, version: int, done: Done
+) -> None:
     """Ask the coordinator; ``done`` gets an error code for each partition that may not be written to, once.
 
     The codes are those to answer this version of Produce with.
     """
-    adds = version >= FIRST_TO_JOIN
+    adds = version >= FIRST_TO_ADD_PARTITIONS
     give_up_at = node.schedule.now + RETRY_FOR_S
 
     def answered(codes: Codes) -> None:
         if adds and Code.CONCURRENT_TRANSACTIONS in codes.values() and node.schedule.now < give_up_at:
             node.call_later(RETRY_AFTER_S, ask)
         else:
-            done({tp: told_to_producer(code, version) for tp, code in codes.items() if code})
+            done({tp: produce_error_code(code, version) for tp, code in codes.items() if code})
 
     def ask() -> None:
-        ask_coordinator(node, writer, tps, add=adds, done=answered)
+        add_or_verify(node, producer, tps, add=adds, done=answered)
 
     ask()
 
 
-def ask_coordinator(node: Node, writer: Writer, tps: Sequence[TopicPartition], *, add: bool, done: Done) -> None:
+def add_or_verify(
+    node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, add: bool, done: Done
+) -> None:
     """Ask the coordinator once to add partitions to the writer's transaction, or whether they are in it.
 
     ``done`` gets its own codes, for the partitions that may not be written to.
     """
-    _Question(node, writer, tps, done).ask(add)
+    _AddOrVerifyRequest(node, producer, tps, done).ask(add)
 
 
-def told_to_producer(code: int, version: int) -> int:
+def produce_error_code(code: int, version: int) -> int:
     """Return what a producer that speaks this version of Produce is told."""
-    if code in _TRY_AGAIN or (code == Code.CONCURRENT_TRANSACTIONS and version < FIRST_TO_JOIN):
+    if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS or (
+        code == Code.CONCURRENT_TRANSACTIONS and version < FIRST_TO_ADD_PARTITIONS
+    ):
         return int(Code.NOT_ENOUGH_REPLICAS)
     if code == Code.PRODUCER_FENCED:
         return int(Code.INVALID_PRODUCER_EPOCH)
-    if code == Code.TRANSACTION_ABORTABLE and version < FIRST_TO_SAY_ABORTABLE:
+    if code == Code.TRANSACTION_ABORTABLE and version < FIRST_WITH_ABORTABLE:
         return int(Code.INVALID_TXN_STATE)
     return code
 
 
-class _Question:
+class _AddOrVerifyRequest:
     """One question under way; answered once, by the coordinator, by the clock, or at once where there is nobody."""
 
-    __slots__ = ("_done", "_node", "_timer", "_tps", "_writer")
+    __slots__ = ("_done", "_node", "_producer", "_timer", "_tps")
 
-    def __init__(self, node: Node, writer: Writer, tps: Sequence[TopicPartition], done: Done) -> None:
+    def __init__(
+        self, node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], done: Done
+    ) -> None:
         self._node = node
-        self._writer = writer
+        self._producer = producer
         self._tps = tps
         self._done: Done | None = done
         self._timer: Timer | None = None
 
     def ask(self, add: bool) -> None:
         """Ask."""
-        code, broker = self._node.coordinator_for(TRANSACTION, self._writer.transactional_id)
+        code, broker = self._node.coordinator_for(TRANSACTION, self._producer.transactional_id)
         if broker is None:
             self._fail(code)
             return
@@ -117,7 +127,7 @@ class _Question:
             return
         # A coordinator that dies or is paused with the question in its hands never answers.
         self._timer = self._node.call_later(TIMEOUT_S, lambda: self._fail(int(Code.NETWORK_EXCEPTION)))
-        coordinator.transactions.verify_or_add(*self._writer, self._tps, self._answer, add=add)
+        coordinator.transaction_coordinator.add_or_verify_for_leader(*self._producer, self._tps, self._answer, add=add)
 
     def _fail(self, code: int) -> None:
         self._answer(dict.fromkeys(self._tps, code))

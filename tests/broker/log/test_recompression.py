@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer.broker.config import TopicConfig
 from thinconsumer.broker.log.log import Log
-from thinconsumer.broker.log.recoding import CODECS, recoded
+from thinconsumer.broker.log.recompression import CODECS, recompress
 from thinconsumer.records.batch import split
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
@@ -26,7 +26,7 @@ def test_records_and_everything_else_of_the_header_stay(before, after):
         RECORDS, codec=CODECS[before], producer_id=7, producer_epoch=1, base_sequence=3, transactional=True
     )
     (old,), _ = split(memoryview(data))
-    (new,), error = split(memoryview(recoded(data, after)))
+    (new,), error = split(memoryview(recompress(data, after)))
     assert error is None
     new.check_crc()
     assert new.codec == CODECS[after]
@@ -37,8 +37,8 @@ def test_records_and_everything_else_of_the_header_stay(before, after):
 
 def test_what_has_the_codec_already_is_the_same_object():
     data = build_batch(RECORDS, codec=3)
-    assert recoded(data, "lz4") is data
-    assert recoded(data, "producer") is data
+    assert recompress(data, "lz4") is data
+    assert recompress(data, "producer") is data
 
 
 def test_a_log_with_a_codec_of_its_own_keeps_everything_in_it():

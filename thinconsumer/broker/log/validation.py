@@ -35,14 +35,14 @@ from ...records.builder import restamp
 from ...records.varints import LENGTH_TABLES, Malformed, varint
 from ...wire.error_codes import Code
 from ..config import TopicConfig
-from .stored import Refused
+from .stored import AppendRefused
 
 crc32c = _crc32c.crc32c
 
 #: Up to so many records are all read. Reading costs about half a microsecond each.
 RECORDS_READ_MAX = 20
 #: Kafka names every bad record of a batch; a megabyte of empty ones would become many megabytes of complaints.
-COMPLAINTS_MAX = 1_000
+RECORD_ERRORS_MAX = 1_000
 UP_TO_MAGIC = 17
 _MAGIC = 2
 #: Lengths by the bytes that say them; one below zero is larger than any batch.
@@ -52,12 +52,12 @@ _INT64 = Struct(">q")
 _UINT32 = Struct(">I")
 
 
-class Checked(NamedTuple):
+class ValidatedBatch(NamedTuple):
     """A batch that may be appended, but for what its producer did before."""
 
     data: bytes
     max_timestamp: int  #: The records' own, where they were read; else the header's.
-    is_redated: bool  #: Whether that, or who dated the batch, is not as its header says.
+    changes_timestamps: bool  #: Whether that, or who dated the batch, is not as its header says.
 
 
 class _Header(NamedTuple):
@@ -76,9 +76,9 @@ class _Header(NamedTuple):
     record_count: int
 
 
-def check(
+def validate_batch(
     data: bytes | bytearray | memoryview, config: TopicConfig, now_ms: int, *, from_client: bool = True
-) -> Checked:
+) -> ValidatedBatch:
     """Look at the one batch in there.
 
     Raises:
@@ -88,67 +88,71 @@ def check(
     view = memoryview(data)
     header = _header(view)
     if from_client and header.base_offset != 0:
-        raise Refused(Code.INVALID_RECORD, f"its base offset is {header.base_offset}, and producers have to send 0")
+        raise AppendRefused(
+            Code.INVALID_RECORD, f"its base offset is {header.base_offset}, and producers have to send 0"
+        )
     if len(view) > config.max_message_bytes:
-        raise Refused(
+        raise AppendRefused(
             Code.MESSAGE_TOO_LARGE, f"it has {len(view)} bytes, and max.message.bytes is {config.max_message_bytes}"
         )
     if crc32c(view[CRC_COVERS_FROM:]) != header.crc:
-        raise Refused(Code.CORRUPT_MESSAGE, "its checksum is wrong")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, "its checksum is wrong")
     if header.attributes & CODEC_MASK not in _KNOWN_CODECS:
-        raise Refused(Code.UNKNOWN_SERVER_ERROR, f"no codec has the number {header.attributes & CODEC_MASK}")
+        raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"no codec has the number {header.attributes & CODEC_MASK}")
     if not from_client:
-        return Checked(bytes(view), header.max_timestamp, False)
-    _check_claims(header)
-    highest = _check_records(view, header, config, now_ms)
-    is_redated = highest != header.max_timestamp or header.attributes & LOG_APPEND_TIME != 0
-    return Checked(bytes(view), highest, is_redated and not config.log_append_time)
+        return ValidatedBatch(bytes(view), header.max_timestamp, False)
+    _validate_header(header)
+    highest = _validate_records(view, header, config, now_ms)
+    changes_timestamps = highest != header.max_timestamp or header.attributes & LOG_APPEND_TIME != 0
+    return ValidatedBatch(bytes(view), highest, changes_timestamps and not config.log_append_time)
 
 
-def stamped(checked: Checked, base_offset: int, leader_epoch: int, log_append_time: int | None) -> bytes:
+def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int, log_append_time: int | None) -> bytes:
     """Return the batch as it is appended."""
-    data = restamp(checked.data, base_offset, leader_epoch, log_append_time)
-    if not checked.is_redated:
+    data = restamp(validated.data, base_offset, leader_epoch, log_append_time)
+    if not validated.changes_timestamps:
         return data
     out = bytearray(data)
     out[22] &= ~LOG_APPEND_TIME
-    _INT64.pack_into(out, 35, checked.max_timestamp)
+    _INT64.pack_into(out, 35, validated.max_timestamp)
     _UINT32.pack_into(out, 17, crc32c(memoryview(out)[CRC_COVERS_FROM:]))
     return bytes(out)
 
 
 def _header(view: memoryview) -> _Header:
     if len(view) < UP_TO_MAGIC:
-        raise Refused(Code.INVALID_RECORD, "there is no batch")
+        raise AppendRefused(Code.INVALID_RECORD, "there is no batch")
     length = int.from_bytes(view[8:12], "big", signed=True)
     magic = view[16]
     if length < LENGTH_MIN[0] or magic > _MAGIC:
-        raise Refused(Code.CORRUPT_MESSAGE, f"its length is {length}, its magic {magic}")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"its length is {length}, its magic {magic}")
     if magic != _MAGIC:
-        raise Refused(Code.INVALID_RECORD, f"its magic is {magic}, and 2 is what producers send")
+        raise AppendRefused(Code.INVALID_RECORD, f"its magic is {magic}, and 2 is what producers send")
     if length < LENGTH_MIN[_MAGIC]:
-        raise Refused(Code.CORRUPT_MESSAGE, f"its length is {length}, too little for a header")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"its length is {length}, too little for a header")
     size = LOG_OVERHEAD + length
     if size > len(view):
-        raise Refused(Code.INVALID_RECORD, f"{len(view)} bytes of its {size} are there")
+        raise AppendRefused(Code.INVALID_RECORD, f"{len(view)} bytes of its {size} are there")
     if size < len(view):
-        raise Refused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the batch")
+        raise AppendRefused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the batch")
     return _Header._make(HEADER.unpack_from(view))
 
 
-def _check_claims(header: _Header) -> None:
+def _validate_header(header: _Header) -> None:
     if not 0 < header.record_count == header.last_offset_delta + 1:
-        raise Refused(
+        raise AppendRefused(
             Code.INVALID_RECORD,
             f"it has {header.record_count} records, and {header.last_offset_delta} for its last offset's distance",
         )
     if header.attributes & CONTROL:
-        raise Refused(Code.INVALID_RECORD, "it is a control batch, which clients may not write")
+        raise AppendRefused(Code.INVALID_RECORD, "it is a control batch, which clients may not write")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise Refused(Code.INVALID_RECORD, f"producer {header.producer_id} sent sequence number {header.base_sequence}")
+        raise AppendRefused(
+            Code.INVALID_RECORD, f"producer {header.producer_id} sent sequence number {header.base_sequence}"
+        )
 
 
-def _check_records(view: memoryview, header: _Header, config: TopicConfig, now_ms: int) -> int:
+def _validate_records(view: memoryview, header: _Header, config: TopicConfig, now_ms: int) -> int:
     """Return the highest timestamp."""
     asks_for_each = config.compact or config.message_timestamp_before_max_ms < now_ms
     try:
@@ -158,18 +162,18 @@ def _check_records(view: memoryview, header: _Header, config: TopicConfig, now_m
             keys: Sequence[bytes | None] = found.keys
             timestamps: Sequence[int] = found.timestamps
         else:
-            _walk(_body(view, header), header.record_count)
+            _follow_lengths(_body(view, header), header.record_count)
             keys, timestamps = (), (header.max_timestamp,)
     except compression.MissingCodecError as exc:
         if asks_for_each:
-            raise Refused(Code.UNSUPPORTED_COMPRESSION_TYPE, str(exc)) from None
+            raise AppendRefused(Code.UNSUPPORTED_COMPRESSION_TYPE, str(exc)) from None
         return header.max_timestamp  # a broker keeps what it is sent: whoever reads it needs the codec
     except Malformed as exc:
-        raise Refused(Code.INVALID_RECORD, str(exc)) from None
+        raise AppendRefused(Code.INVALID_RECORD, str(exc)) from None
     except compression.CodecError as exc:
         # Kafka has no better word for it either: to its validator this is an IOException.
-        raise Refused(Code.UNKNOWN_SERVER_ERROR, str(exc)) from None
-    _judge(keys, timestamps, config, now_ms, header.attributes & LOG_APPEND_TIME != 0)
+        raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, str(exc)) from None
+    _validate_fields(keys, timestamps, config, now_ms, header.attributes & LOG_APPEND_TIME != 0)
     return max(timestamps)
 
 
@@ -179,7 +183,7 @@ def _body(view: memoryview, header: _Header) -> bytes:
     return compression.decompress(codec, body) if codec else bytes(body)
 
 
-def _walk(data: bytes, count: int) -> None:
+def _follow_lengths(data: bytes, count: int) -> None:
     """Follow the lengths of records. Raises: Malformed."""
     size = len(data)
     if count * columns.RECORD_SIZE_MIN > size:
@@ -203,33 +207,33 @@ def _walk(data: bytes, count: int) -> None:
         raise Malformed(f"its {count} records have {pos} bytes, and there are {size}")
 
 
-def _judge(
-    keys: Sequence[bytes | None], timestamps: Sequence[int], config: TopicConfig, now_ms: int, is_dated_by_log: bool
+def _validate_fields(
+    keys: Sequence[bytes | None], timestamps: Sequence[int], config: TopicConfig, now_ms: int, has_log_append_time: bool
 ) -> None:
     """Refuse the batch for what single records lack. Raises: Refused."""
-    complaints: dict[int, str] = {}
+    errors: dict[int, str] = {}
     code = Code.INVALID_RECORD
     for at, timestamp in enumerate(timestamps):
-        if _is_out_of_range(timestamp, config, now_ms, is_dated_by_log):
+        if _is_out_of_range(timestamp, config, now_ms, has_log_append_time):
             code = Code.INVALID_TIMESTAMP
-            complaints[at] = f"timestamp {timestamp} is not what the topic accepts at {now_ms}"
+            errors[at] = f"timestamp {timestamp} is not what the topic accepts at {now_ms}"
     if config.compact and None in keys:
         # Kafka looks at the key first, and at nothing else where it is missing.
-        complaints |= {at: "a compacted topic needs a key" for at, key in enumerate(keys) if key is None}
-        if not any(text.startswith("timestamp") for text in complaints.values()):
+        errors |= {at: "a compacted topic needs a key" for at, key in enumerate(keys) if key is None}
+        if not any(text.startswith("timestamp") for text in errors.values()):
             code = Code.INVALID_RECORD
-    if complaints:
-        raise Refused(
-            code, f"{len(complaints)} of its records are not valid", sorted(complaints.items())[:COMPLAINTS_MAX]
+    if errors:
+        raise AppendRefused(
+            code, f"{len(errors)} of its records are not valid", sorted(errors.items())[:RECORD_ERRORS_MAX]
         )
 
 
-def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, is_dated_by_log: bool) -> bool:
+def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, has_log_append_time: bool) -> bool:
     """Whether a record's time is refused. Only brokers date whole batches: Kafka minds that where it would be kept."""
     if config.log_append_time:
-        return is_dated_by_log
+        return has_log_append_time
     if timestamp == -1:
-        return is_dated_by_log
+        return has_log_append_time
     return (
         now_ms - timestamp > config.message_timestamp_before_max_ms
         or timestamp - now_ms > config.message_timestamp_after_max_ms

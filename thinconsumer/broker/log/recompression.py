@@ -25,7 +25,7 @@ _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
 
 
-def recoded(data: bytes, compression_type: str) -> bytes:
+def recompress(data: bytes, compression_type: str) -> bytes:
     """Return a batch of format 2 in the topic's codec; as it is where it has that codec, or the package is missing."""
     target = CODECS.get(compression_type)
     codec = data[_ATTRIBUTES_LOW_BYTE_AT] & CODEC_MASK

@@ -1,0 +1,239 @@
+"""Every setting that a topic can have: its type, what values it may have, and where its default comes from.
+
+Owns the names and rules of Kafka's ``LogConfig`` and ``ServerTopicConfigSynonyms``, and how a setting is shown to
+clients with its sources (KIP-226). What the settings mean to a log is in ``config`` and ``log``; most mean nothing here
+and are kept so that programs that create topics with them get what they get from real brokers.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import IllegalArgumentError
+
+if TYPE_CHECKING:
+    from .config import BrokerConfig
+
+
+class ConfigType(enum.IntEnum):
+    """Types of settings, numbered as DescribeConfigs does."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(enum.IntEnum):
+    """Where a value comes from, numbered as DescribeConfigs does."""
+
+    TOPIC = 1
+    DYNAMIC_DEFAULT = 3  #: Set for all brokers, in the cluster's own log.
+    STATIC = 4  #: Set in a broker's properties file.
+    DEFAULT = 5
+
+
+class ConfigKey(NamedTuple):
+    """One setting of a topic.
+
+    ``brokers``: what it is called in a broker's properties, with the default there, the one that counts first.
+    ``least``, ``most`` bound numbers. ``words`` are those that a string, or each of a list, may be. ``check`` returns
+    what is wrong with a list that none of these can judge.
+    """
+
+    name: str
+    kind: ConfigType
+    default: str
+    broker_defaults: tuple[tuple[str, str], ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    allowed_values: tuple[str, ...] = ()
+    check: Callable[[list[str]], str | None] | None = None
+    is_public: bool = True
+
+
+class ConfigSynonym(NamedTuple):
+    """A value with its name at one of its sources."""
+
+    name: str
+    value: str
+    source: ConfigSource
+
+
+class ConfigEntry(NamedTuple):
+    """A setting as clients are shown it; ``synonyms`` are all values it has, the one that counts first."""
+
+    setting: ConfigKey
+    value: str
+    source: ConfigSource
+    synonyms: tuple[ConfigSynonym, ...]
+
+
+_INT = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_BITS = {ConfigType.INT: 31, ConfigType.LONG: 63}
+_LONG_MAX = str(2**63 - 1)
+_REPLICA = re.compile(r"[0-9]+:[0-9]+", re.ASCII)
+
+
+def _throttled(replicas: list[str]) -> str | None:
+    if not replicas or replicas[0].strip() == "*" or all(_REPLICA.fullmatch(one) for one in replicas):
+        return None
+    return "must be '*' or a list of partition:broker"
+
+
+def _key(name: str, kind: ConfigType, default: str, broker: str = "", **rules: object) -> ConfigKey:
+    brokers = ((broker, default),) if broker else ()
+    return ConfigKey(name, kind, default, brokers, **rules)  # type: ignore[arg-type]
+
+
+_CONFIG_KEYS = (
+    _key("cleanup.policy", ConfigType.LIST, "delete", "log.cleanup.policy", allowed_values=("compact", "delete")),
+    _key("compression.gzip.level", ConfigType.INT, "-1", "compression.gzip.level", minimum=-1, maximum=9),
+    _key("compression.lz4.level", ConfigType.INT, "9", "compression.lz4.level", minimum=1, maximum=17),
+    _key(
+        "compression.type", ConfigType.STRING, "producer", "compression.type",
+        allowed_values=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+    ),
+    _key("compression.zstd.level", ConfigType.INT, "3", "compression.zstd.level", minimum=-131072, maximum=22),
+    _key("delete.retention.ms", ConfigType.LONG, "86400000", "log.cleaner.delete.retention.ms", minimum=0),
+    _key("file.delete.delay.ms", ConfigType.LONG, "60000", "log.segment.delete.delay.ms", minimum=0),
+    _key("flush.messages", ConfigType.LONG, _LONG_MAX, "log.flush.interval.messages", minimum=1),
+    _key("flush.ms", ConfigType.LONG, _LONG_MAX, minimum=0),
+    _key("follower.replication.throttled.replicas", ConfigType.LIST, "", check=_throttled),
+    _key("index.interval.bytes", ConfigType.INT, "4096", "log.index.interval.bytes", minimum=0),
+    _key("internal.segment.bytes", ConfigType.INT, "", minimum=14, is_public=False),
+    _key("leader.replication.throttled.replicas", ConfigType.LIST, "", check=_throttled),
+    _key("local.retention.bytes", ConfigType.LONG, "-2", "log.local.retention.bytes", minimum=-2),
+    _key("local.retention.ms", ConfigType.LONG, "-2", "log.local.retention.ms", minimum=-2),
+    _key("max.compaction.lag.ms", ConfigType.LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", minimum=1),
+    _key("max.message.bytes", ConfigType.INT, "1048588", "message.max.bytes", minimum=0),
+    _key("message.timestamp.after.max.ms", ConfigType.LONG, "3600000", "log.message.timestamp.after.max.ms", minimum=0),
+    _key(
+        "message.timestamp.before.max.ms", ConfigType.LONG, _LONG_MAX, "log.message.timestamp.before.max.ms", minimum=0,
+    ),
+    _key(
+        "message.timestamp.type", ConfigType.STRING, "CreateTime", "log.message.timestamp.type",
+        allowed_values=("CreateTime", "LogAppendTime"),
+    ),
+    _key(
+        "min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", minimum=0, maximum=1,
+    ),
+    _key("min.compaction.lag.ms", ConfigType.LONG, "0", "log.cleaner.min.compaction.lag.ms", minimum=0),
+    _key("min.insync.replicas", ConfigType.INT, "1", "min.insync.replicas", minimum=1),
+    _key("preallocate", ConfigType.BOOLEAN, "false", "log.preallocate"),
+    _key("remote.log.copy.disable", ConfigType.BOOLEAN, "false"),
+    _key("remote.log.delete.on.disable", ConfigType.BOOLEAN, "false"),
+    _key("remote.storage.enable", ConfigType.BOOLEAN, "false"),
+    _key("retention.bytes", ConfigType.LONG, "-1", "log.retention.bytes"),
+    _key("retention.ms", ConfigType.LONG, "604800000", minimum=-1)._replace(
+        broker_defaults=(("log.retention.hours", "168"),)
+    ),
+    _key("segment.bytes", ConfigType.INT, "1073741824", "log.segment.bytes", minimum=1 << 20),
+    _key("segment.index.bytes", ConfigType.INT, "10485760", "log.index.size.max.bytes", minimum=4),
+    _key("segment.jitter.ms", ConfigType.LONG, "0", minimum=0),
+    _key("segment.ms", ConfigType.LONG, "604800000", minimum=1),
+    _key(
+        "unclean.leader.election.enable", ConfigType.BOOLEAN, "false", "unclean.leader.election.enable"
+    ),
+)  # fmt: skip
+
+#: By name, in order of names.
+TOPIC_CONFIGS: Mapping[str, ConfigKey] = {row.name: row for row in _CONFIG_KEYS}
+
+
+def validate_topic_configs(configs: Mapping[str, str]) -> None:
+    """Check a topic's own settings as brokers do before they create it.
+
+    Raises:
+        IllegalArgumentError: A setting that does not exist or a value it cannot have; the words are for the client.
+    """
+    for name, value in configs.items():
+        setting = TOPIC_CONFIGS.get(name)
+        if setting is None:
+            raise IllegalArgumentError(f"Unknown topic config name: {name}")
+        wrong = _value_error(setting, value.strip())
+        if wrong is not None:
+            raise IllegalArgumentError(f"Invalid value {value} for configuration {name}: {wrong}")
+    if configs.get("remote.storage.enable", "").lower() == "true":
+        raise IllegalArgumentError("This broker has no tiered storage: remote.storage.enable cannot be true.")
+    lags = [
+        int(configs.get(f"{end}.compaction.lag.ms", TOPIC_CONFIGS[f"{end}.compaction.lag.ms"].default)) for end in _ENDS
+    ]
+    if lags[0] > lags[1]:
+        raise IllegalArgumentError(f"min.compaction.lag.ms ({lags[0]}) is above max.compaction.lag.ms ({lags[1]})")
+
+
+_ENDS = ("min", "max")
+
+
+def parse_list(value: str) -> list[str]:
+    """Return the elements of a list setting."""
+    return [word.strip() for word in value.split(",")] if value.strip() else []
+
+
+def describe_topic_configs(configs: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
+    """Return all settings of a topic with their sources, in order of names."""
+    return [
+        _entry(setting, configs, broker) for setting in _CONFIG_KEYS if setting.is_public or setting.name in configs
+    ]
+
+
+def _entry(setting: ConfigKey, configs: Mapping[str, str], broker: BrokerConfig) -> ConfigEntry:
+    name = setting.name
+    found = [ConfigSynonym(name, configs[name], ConfigSource.TOPIC)] if name in configs else []
+    for broker_name, default in setting.broker_defaults:
+        own = _broker_value(broker, broker_name, default)
+        if name == "min.insync.replicas":
+            # Where leaders may be elected by KIP-966 the cluster's own log holds it for all brokers.
+            found.append(ConfigSynonym(broker_name, own, ConfigSource.DYNAMIC_DEFAULT))
+        if own != default:
+            found.append(ConfigSynonym(broker_name, own, ConfigSource.STATIC))
+        found.append(ConfigSynonym(broker_name, default, ConfigSource.DEFAULT))
+    if name in configs or (found and found[0].source != ConfigSource.DEFAULT):
+        return ConfigEntry(setting, found[0].value, found[0].source, tuple(found))
+    return ConfigEntry(setting, setting.default, ConfigSource.DEFAULT, tuple(found))
+
+
+def _broker_value(broker: BrokerConfig, name: str, default: str) -> str:
+    value = getattr(broker, name.replace(".", "_"), default)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _value_error(setting: ConfigKey, value: str) -> str | None:
+    if setting.kind in (ConfigType.INT, ConfigType.LONG):
+        return _integer_error(setting, value)
+    if setting.kind is ConfigType.BOOLEAN:
+        return None if value.lower() in ("true", "false") else "Expected value to be either true or false"
+    if setting.kind is ConfigType.DOUBLE:
+        try:
+            return _bounds_error(setting, float(value))
+        except ValueError:
+            return "Not a number of type DOUBLE"
+    allowed_values = [value] if setting.kind is ConfigType.STRING else parse_list(value)
+    if setting.allowed_values and not set(allowed_values) <= set(setting.allowed_values):
+        return f"String must be one of: {', '.join(setting.allowed_values)}"
+    return setting.check(allowed_values) if setting.check else None
+
+
+def _integer_error(setting: ConfigKey, value: str) -> str | None:
+    if not _INT.fullmatch(value) or len(value) > len(_LONG_MAX) + 1:
+        return f"Not a number of type {setting.kind.name}"
+    number, limit = int(value), 1 << _BITS[setting.kind]
+    if not -limit <= number < limit:
+        return f"Not a number of type {setting.kind.name}"
+    if setting.name == "compression.gzip.level" and number == 0:
+        return "Value must be between 1 and 9 or equal to -1"
+    return _bounds_error(setting, number)
+
+
+def _bounds_error(setting: ConfigKey, number: float) -> str | None:
+    if setting.minimum is not None and not number >= setting.minimum:
+        return f"Value must be at least {setting.minimum}"
+    if setting.maximum is not None and number > setting.maximum:
+        return f"Value must be no more than {setting.maximum}"
+    return None
