@@ -16,10 +16,10 @@ from thinconsumer import partitions
 from thinconsumer.broker.group import states as group_states
 from thinconsumer.broker.txn.states import TRANSITIONS as TRANSACTION_TRANSITIONS
 from thinconsumer.broker.txn.states import TransactionState
+from thinconsumer.connection import states
+from thinconsumer.connection.states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
 from thinconsumer.group import coordinator
 from thinconsumer.group.classic import states as member_states
-from thinconsumer.link import states
-from thinconsumer.link.states import LINK_IGNORED, LINK_TRANSITIONS, ROUTE_IGNORED, ROUTE_TRANSITIONS
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchState
 
 PAGE = Path(__file__).with_name("states.md")
@@ -61,8 +61,14 @@ each group.
 
 MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]], Mapping[Any, str]]] = [
     ("Position of a partition", "thinconsumer/partitions.py", partitions.PositionState, partitions.TRANSITIONS, {}),
-    ("One connection", "thinconsumer/link/states.py", states.LinkState, LINK_TRANSITIONS, LINK_IGNORED),
-    ("The way to a node", "thinconsumer/link/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
+    (
+        "One connection",
+        "thinconsumer/connection/states.py",
+        states.ConnectionState,
+        CONNECTION_TRANSITIONS,
+        CONNECTION_IGNORED,
+    ),
+    ("The way to a node", "thinconsumer/connection/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
     (
         "Where the group's coordinator is",
         "thinconsumer/group/coordinator.py",

@@ -6,9 +6,9 @@ import inspect
 
 import pytest
 
+from thinconsumer.connection.connection import Connection
 from thinconsumer.driver import Address, Dial, Driver, Endpoint, Hangup, Resolve, Stream
 from thinconsumer.engine import Engine
-from thinconsumer.link.link import Link
 from thinconsumer.net import SelectorDriver
 from thinconsumer.testing import MemoryDriver
 
@@ -24,7 +24,7 @@ def members(protocol):
 
 @pytest.mark.parametrize(
     ("protocol", "implementation"),
-    [(Driver, SelectorDriver), (Driver, MemoryDriver), (Endpoint, Engine), (Stream, Link)],
+    [(Driver, SelectorDriver), (Driver, MemoryDriver), (Endpoint, Engine), (Stream, Connection)],
     ids=lambda kind: kind.__name__,
 )
 def test_whoever_implements_it_has_all_of_it_with_the_same_arguments(protocol, implementation):

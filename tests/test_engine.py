@@ -157,7 +157,7 @@ def test_next_fetch_reaches_the_broker_before_anything_is_decoded(reader):
     network = cluster.network
     assert r.poll(max_records=1) == 1
     assert seen[0] == [0]
-    assert r.consumer._shell.engine.links.in_flight  # the second one is written; it crosses the network now
+    assert r.consumer._shell.engine.network.in_flight  # the second one is written; it crosses the network now
     network.clock.advance(network.latency)
     network.run_due()
     assert [p.fetch_offset for fetch in fetches(cluster) for topic in fetch.topics for p in topic.partitions] == [0, 10]

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.config import ConsumerConfig
+from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFailedError
-from thinconsumer.link.request import ANY_NODE, Answer, Request
 from thinconsumer.metadata import ASKER, Metadata
 from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition

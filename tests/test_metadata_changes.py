@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from thinconsumer.config import ConsumerConfig
-from thinconsumer.link.request import Answer
+from thinconsumer.connection.request import Answer
 from thinconsumer.metadata import Metadata
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire import ZERO_UUID

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.timers import NEVER, Backoff, Lot, Retry
+from thinconsumer.timers import NEVER, Backoff, Retry, SharedJitter
 
 
 class Fixed:
@@ -90,7 +90,7 @@ def test_failures_in_a_row_wait_longer_and_one_success_forgives_them():
 
 
 def test_a_lot_says_the_same_until_it_is_drawn_again():
-    lot = Lot(random.Random(1))
+    lot = SharedJitter(random.Random(1))
     backoff = Backoff(0.1, 1.0)
     before = backoff.delay(3, lot), lot.random(), lot.randrange(100)
     assert (backoff.delay(3, lot), lot.random(), lot.randrange(100)) == before

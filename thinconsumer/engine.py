@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from .assignors import PartitionAssignor
 from .calls import Call
+from .connection.request import Answer, Request
 from .driver import Address, Command
 from .errors import KafkaError, KafkaTimeoutError, NoBrokersAvailable
 from .fetch import lookups, planner, validation
 from .fetch.answers import Answers
 from .fetch.buffer import Buffer
 from .fetch.collector import Collector, Deserialize
-from .fetch.lookups import Found, Lookup, Lookups
+from .fetch.lookups import ListedOffset, OffsetLookup, OffsetLookups
 from .fetch.planner import Planner
 from .fetch.resets import Resets
 from .fetch.validation import Validation
 from .group.group import Group
-from .link.request import Answer, Request
-from .links import Links
 from .metadata import ASKER as METADATA
 from .metadata import Metadata
 from .metrics import ConsumerMetrics
+from .network_client import NetworkClient
 from .partitions import Partitions
 from .timers import NEVER, Random
 from .types import TopicPartition
@@ -51,14 +51,14 @@ class Engine:
         predecessor: Engine | None = None,
     ) -> None:
         self.config = config
-        self.links = Links(config, random)
+        self.network = NetworkClient(config, random)
         # A successor takes over what cannot be asked of a broker again: where the user is, and which partitions, ids
         # and epochs were there before.
         self.partitions: Partitions = predecessor.partitions if predecessor is not None else Partitions()
         self.metrics: ConsumerMetrics = predecessor.metrics if predecessor is not None else ConsumerMetrics()
         self.metadata: Metadata = predecessor.metadata if predecessor is not None else Metadata(config, random)
         self.buffer = Buffer()
-        self.lookups = Lookups(config, self.metadata, random)
+        self.lookups = OffsetLookups(config, self.metadata, random)
         self.resets = Resets(
             config.auto_offset_reset, config.new_partition_offset_reset, self.partitions, self.metadata, self.lookups
         )
@@ -99,17 +99,17 @@ class Engine:
     def step(self, now: float, wall_time: float) -> bool:
         """Let everything that can happen now, happen. Returns whether the driver has something to do at once."""
         self._now = now
-        self.links.step(now)
-        for why in self.links.take_doubts(now):
+        self.network.step(now)
+        for why in self.network.take_refresh_reasons(now):
             self.metadata.request_update(why)
         for _ in range(ROUNDS_MAX):
-            for answer in self.links.take_answers():
+            for answer in self.network.take_answers():
                 records = self.answers.records
                 self._handlers[answer.request.asker](answer, now)
                 self._measure(answer, self.answers.records - records, now)
             if not self._step_managers(now, wall_time):
                 break
-        return self.links.wants_driver()
+        return self.network.wants_driver()
 
     def _measure(self, answer: Answer, records: int, now: float) -> None:
         if answer.response is None:
@@ -123,10 +123,10 @@ class Engine:
     def wake_at(self) -> float:
         """Return when to step the driver and this again even if nothing arrives."""
         if self._closing:
-            return self.links.wake_at()  # the managers want nothing any more, and nobody would give it to them
+            return self.network.wake_at()  # the managers want nothing any more, and nobody would give it to them
         now = self._now
         return min(
-            self.links.wake_at(),
+            self.network.wake_at(),
             self.metadata.wake_at(now),
             self.resets.wake_at(now),
             self.lookups.wake_at(now),
@@ -138,17 +138,17 @@ class Engine:
 
     def _outage_due(self, now: float) -> float:
         """Return when :meth:`outage` has something to say; never once it has, lest a caller that only drives spins."""
-        since = self.links.outage_since
+        since = self.network.outage_since
         due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000
         return due if due > now else NEVER
 
     def take_commands(self) -> list[Command]:
         """Return what the driver shall do."""
-        return self.links.take_commands()
+        return self.network.take_commands()
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Take the resolver's answer."""
-        self.links.resolved(host, port, addresses, error, now)
+        self.network.resolved(host, port, addresses, error, now)
 
     def _step_managers(self, now: float, wall_time: float) -> bool:
         self._note_changes()
@@ -160,15 +160,15 @@ class Engine:
         requests += self.validation.step(now)
         requests += self.planner.step(now)
         for request in requests:
-            self.links.send(request, now)
+            self.network.send(request, now)
         if requests:
-            self.links.step(now)
+            self.network.step(now)
         return bool(requests)
 
     def _step_group(self, group: Group, now: float) -> list[Request]:
         requests = group.step(now)
         for target in group.take_drops():
-            self.links.drop(target, "what it waits for is not wanted any more")
+            self.network.drop(target, "what it waits for is not wanted any more")
         return requests
 
     def _note_changes(self) -> None:
@@ -184,17 +184,17 @@ class Engine:
             self.metadata.want(self.partitions.topics() | self.lookups.topics() | topics, everything=everything)
         if self.metadata.rebootstrap_reason is not None:
             self.metadata.rebootstrap_reason = None
-            self.links.rebootstrap(self._now)
+            self.network.rebootstrap(self._now)
         if self._metadata_seen != self.metadata.version:
             self._metadata_seen = self.metadata.version
-            self.links.update_nodes(self.metadata.nodes.values())
+            self.network.update_nodes(self.metadata.nodes.values())
 
     # -- what the consumer asks
 
-    def look_up(self, timestamps: dict[TopicPartition, int], what: str) -> Call[dict[TopicPartition, Found]]:
+    def look_up(self, timestamps: dict[TopicPartition, int], what: str) -> Call[dict[TopicPartition, ListedOffset]]:
         """Ask leaders for offsets (ms since the epoch, -1 end, -2 start); settles when all have answered."""
-        call: Call[dict[TopicPartition, Found]] = Call(what)
-        results: dict[TopicPartition, Found] = {}
+        call: Call[dict[TopicPartition, ListedOffset]] = Call(what)
+        results: dict[TopicPartition, ListedOffset] = {}
         if not timestamps:
             call.succeed(results)
 
@@ -205,12 +205,12 @@ class Engine:
 
         for tp, timestamp in timestamps.items():
 
-            def found(answer: Found, now: float, tp: TopicPartition = tp) -> None:
+            def found(answer: ListedOffset, now: float, tp: TopicPartition = tp) -> None:
                 results[tp] = answer
                 if len(results) == len(timestamps):
                     call.succeed(results)
 
-            self.lookups.add(Lookup(tp, timestamp, lambda: not call.over, found, failed))
+            self.lookups.add(OffsetLookup(tp, timestamp, lambda: not call.over, found, failed))
         return call
 
     def persistent_errors(self) -> Iterable[KafkaError]:
@@ -224,10 +224,10 @@ class Engine:
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
         """Return the error to raise when nothing could be reached for ``bootstrap_timeout_ms``."""
-        outage = self.links.outage(now)
+        outage = self.network.outage(now)
         if outage is None or now - outage.since < self.config.bootstrap_timeout_ms / 1000:
             return None
-        self.links.acknowledge_outage(now)
+        self.network.acknowledge_outage(now)
         return NoBrokersAvailable(f"no broker could be reached for {now - outage.since:.1f} s: {outage}", outage.causes)
 
     def close(self, now: float) -> bool:
@@ -236,21 +236,21 @@ class Engine:
         self._goodbyes = 0
         for request in self.planner.close(now):
             # Never worth dialling for: brokers forget by themselves, only later.
-            if self.links.ready(*request.target):
-                self.links.send(request, now)
+            if self.network.ready(*request.target):
+                self.network.send(request, now)
                 self._goodbyes += 1
-        self.links.step(now)
+        self.network.step(now)
         return self._goodbyes > 0
 
     def closing(self, now: float) -> bool:
         """Go on closing: returns whether a goodbye is still unanswered. Nothing else is asked any more."""
-        self.links.step(now)
-        self._goodbyes -= sum(planner.is_goodbye(answer.request) for answer in self.links.take_answers())
+        self.network.step(now)
+        self._goodbyes -= sum(planner.is_goodbye(answer.request) for answer in self.network.take_answers())
         return self._goodbyes > 0
 
     def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
         """Return the error of a call whose time has passed, with what kept it waiting."""
-        outage = self.links.outage(self._now)
+        outage = self.network.outage(self._now)
         known = call.last_error or next(iter(self.metadata.final_errors()), None)
         cause = known or (f"no broker reachable: {outage}" if outage else "no answer yet")
         return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")

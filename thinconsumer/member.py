@@ -14,6 +14,7 @@ from typing import Any
 
 from .assignors import GroupMetadata
 from .client import ClientEngine, ClientOptions, ClientShell, shared, to_seconds
+from .connection.request import Request
 from .driver import Driver
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, WakeupError
 from .group.classic.member import ClassicMember
@@ -21,7 +22,6 @@ from .group.classic.states import MemberState
 from .group.coordinator import Coordinator
 from .group.identity import Identity
 from .group.role import JoinedMember
-from .link.request import Request
 from .metadata import Metadata
 from .net import SelectorDriver
 
@@ -196,7 +196,7 @@ class GroupMember(ClientShell, ABC):
         now = self._turn(deadline)
         drops, self._member.drops = self._member.drops, []
         for target in drops:
-            self._engine.links.drop(target, "what it waits for is not wanted any more")
+            self._engine.network.drop(target, "what it waits for is not wanted any more")
         if self._driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now

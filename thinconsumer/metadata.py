@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from .calls import Call
+from .connection.request import ANY_NODE, Answer, Request
 from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
-from .link.request import ANY_NODE, Answer, Request
 from .timers import NEVER, Backoff, Random, Retry
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 ASKER = "metadata"
 
 
-class Settings(Protocol):
+class MetadataSettings(Protocol):
     """The options this room reads."""
 
     @property
@@ -46,7 +46,7 @@ class Settings(Protocol):
 
 
 @dataclass(slots=True)
-class Topic:
+class TopicMetadata:
     """What is known of one topic."""
 
     name: str
@@ -67,14 +67,14 @@ class Inquiry:
     """A user's question about topics (``None``: all of them), answered past the cache."""
 
     topics: tuple[str, ...] | None
-    call: Call[dict[str, Topic]]
+    call: Call[dict[str, TopicMetadata]]
     retry: Retry
 
 
 class Metadata:
     """The picture of the cluster. Step it; hand it its answers; read it."""
 
-    def __init__(self, settings: Settings, random: Random) -> None:
+    def __init__(self, settings: MetadataSettings, random: Random) -> None:
         self._settings = settings
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
@@ -90,7 +90,7 @@ class Metadata:
         self._error: KafkaError | None = None  #: Why the last refresh failed, if that will not pass by itself.
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
-        self.topics: dict[str, Topic] = {}
+        self.topics: dict[str, TopicMetadata] = {}
         self.cluster_id: str | None = None
         self.controller_id = -1  #: Who takes orders about topics; with KRaft any broker, which passes them on.
         self.rebootstrap_reason: str | None = None  #: Set when a broker demands it (KIP-1102); the engine takes it.
@@ -160,9 +160,9 @@ class Metadata:
             log.debug("metadata refresh wanted: %s", why)
             self._reason = why
 
-    def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, Topic]]:
+    def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, TopicMetadata]]:
         """Ask for these topics (``None``: all) for a user's call; an unknown one is simply absent from the result."""
-        call: Call[dict[str, Topic]] = Call(what)
+        call: Call[dict[str, TopicMetadata]] = Call(what)
         names = None if topics is None else tuple(topics)
         self._inquiries.append(Inquiry(names, call, Retry(self._backoff, self._random)))
         return call
@@ -315,7 +315,7 @@ class Metadata:
         return any(p.leader not in self.nodes for p in topic.partitions.values())
 
     def _settle(self, inquiry: Inquiry, response: MetadataResponse, now: float) -> None:
-        found: dict[str, Topic] = {}
+        found: dict[str, TopicMetadata] = {}
         for raw in response.topics:
             passing = BY_CODE[raw.error_code].retriable and raw.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION
             if passing:
@@ -363,7 +363,7 @@ class Metadata:
         if known is None or (raw.topic_id != ZERO_UUID and known.topic_id not in (raw.topic_id, ZERO_UUID)):
             if known is not None:
                 log.warning("topic %s was deleted and created again: its positions start anew", name)
-            known = Topic(name, first_seen=None if known is None else frozenset())
+            known = TopicMetadata(name, first_seen=None if known is None else frozenset())
             self.topics[name] = known
         known.topic_id = raw.topic_id if raw.topic_id != ZERO_UUID else known.topic_id
         known.internal = raw.is_internal
@@ -387,8 +387,10 @@ class Metadata:
         if known.first_seen is None:
             known.first_seen = frozenset() if self._listed else frozenset(known.partitions)
 
-    def _take_topic_error(self, raw: MetadataResponseTopic, name: str, known: Topic | None, *, caught_up: bool) -> None:
-        topic = known if known is not None else self.topics.setdefault(name, Topic(name))
+    def _take_topic_error(
+        self, raw: MetadataResponseTopic, name: str, known: TopicMetadata | None, *, caught_up: bool
+    ) -> None:
+        topic = known if known is not None else self.topics.setdefault(name, TopicMetadata(name))
         error = _topic_error(raw)
         if name in self._wanted and getattr(topic.error, "code", None) != raw.error_code:
             log.warning("topic %s: %s", name, error)  # once per change, not once per refresh (KAFKA: F7)
@@ -403,7 +405,7 @@ class Metadata:
                 topic.first_seen = frozenset() if caught_up else None
 
 
-def _newer(topic: Topic, new: PartitionInfo) -> PartitionInfo:
+def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
     """Return what to believe of one partition: brokers catch up at their own pace, and one may answer with the past."""
     seen = topic.epochs.get(new.partition, -1)
     if new.leader_epoch < 0:

@@ -27,7 +27,7 @@ class Random(Protocol):
         ...
 
 
-class Lot:
+class SharedJitter:
     """A :class:`Random` that says the same until it is drawn again.
 
     For what failed together, to be tried again together: thousands of partitions with a jitter each would each have a

@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer.client import ClientEngine, ClientOptions
 from thinconsumer.client.engine import ROUNDS_MAX
-from thinconsumer.link.request import ANY_NODE, Request, Target
+from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.metadata import Metadata
 from thinconsumer.testing import ScriptedCluster
 from thinconsumer.timers import NEVER

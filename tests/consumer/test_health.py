@@ -43,7 +43,7 @@ def test_a_consumer_of_nothing_is_idle_and_asking_does_no_io(sim, consumer):
     found = consumer()
     health = found.health()
     assert (health.state, health.reason, health.last_poll_age) == (HealthState.IDLE, "", None)
-    assert not found._shell.engine.links.any_open()
+    assert not found._shell.engine.network.any_open()
 
 
 def test_a_member_works_its_way_to_ok_and_says_who_it_is(consumer):

@@ -72,7 +72,7 @@ class ReadingMachine(RuleBasedStateMachine):
         if not hasattr(self, "consumer"):
             return
         for number, partition in enumerate(self.consumer._shell.partitions):
-            if partition.has_position and self.consumer._shell.handover is None:
+            if partition.has_position and self.consumer._shell.poll_result is None:
                 due = self.left(number)
                 assert self.positions[number] <= partition.cursor.offset
                 assert not due or partition.cursor.offset <= due[0]

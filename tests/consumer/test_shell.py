@@ -254,7 +254,7 @@ def test_what_a_broken_step_leaves_behind_is_given_up(world, offsets):
     found = offsets(consumer.poll(1000))
     assert found.get(1, []) == list(range(positions[1], 4))
     consumer.resume(T0)
-    assert consumer._shell.torn is False
+    assert consumer._shell.step_interrupted is False
 
 
 def test_close_after_an_interruption_closes(world):

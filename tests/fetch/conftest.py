@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from thinconsumer.config import ConsumerConfig
+from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.fetch import lookups, planner, validation
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer
 from thinconsumer.fetch.collector import Collector
-from thinconsumer.fetch.lookups import Lookups
+from thinconsumer.fetch.lookups import OffsetLookups
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
 from thinconsumer.fetch.validation import Validation
-from thinconsumer.link.request import ANY_NODE, Answer, Request
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partition, Partitions, PositionEvent
 from thinconsumer.records.builder import NewRecord, build_batch
@@ -83,7 +83,7 @@ class World:
         self.partitions = Partitions()
         self.metadata = Metadata(config, self.random)
         self.buffer = Buffer()
-        self.lookups = Lookups(config, self.metadata, self.random)
+        self.lookups = OffsetLookups(config, self.metadata, self.random)
         self.resets = Resets(
             config.auto_offset_reset, config.new_partition_offset_reset, self.partitions, self.metadata, self.lookups
         )

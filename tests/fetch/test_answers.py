@@ -27,9 +27,9 @@ PASSING = [c for c in Code if c and verdict(c) in (Verdict.RETRY, Verdict.REFRES
 def take_all(world) -> list[int]:
     """Hand everything over; return the offsets."""
     got: list[int] = []
-    while (handover := world.collector.gather(10**6)).moves:
-        got += [record.offset for records in handover.records.values() for record in records]
-        world.collector.settle(handover)
+    while (poll_result := world.collector.gather(10**6)).moves:
+        got += [record.offset for records in poll_result.records.values() for record in records]
+        world.collector.settle(poll_result)
     return got
 
 
@@ -392,9 +392,9 @@ def test_no_bytes_whatever_raise_anything_but_record_errors_or_lose_the_memory(w
     got = []
     for _ in range(12):
         try:
-            handover = world.collector.gather(4)
-            got += [r for records in handover.records.values() for r in records]
-            world.collector.settle(handover)
+            poll_result = world.collector.gather(4)
+            got += [r for records in poll_result.records.values() for r in records]
+            world.collector.settle(poll_result)
         except RecordError as error:
             assert error.partition == a.tp and error.next_offset > error.offset >= 0
     assert [r.offset for r in got if r.partition == 1] == [0, 1]

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from thinconsumer.errors import CorruptRecordError, DeserializationError, RecordError
-from thinconsumer.fetch.collector import Collector, Handover
+from thinconsumer.fetch.collector import Collector, PollResult
 from thinconsumer.partitions import PositionEvent, Reset
 from thinconsumer.records.batch import ControlType, RecordBatch
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
@@ -16,16 +16,16 @@ from thinconsumer.records.rows import deserialize
 BIG = 10**6
 
 
-def offsets(handover: Handover) -> list[int]:
+def offsets(poll_result: PollResult) -> list[int]:
     """Return the offsets of all records, in order."""
-    return [record.offset for records in handover.records.values() for record in records]
+    return [record.offset for records in poll_result.records.values() for record in records]
 
 
 def take(world, max_records: int = BIG, **more) -> list[int]:
     """Gather and settle; return the offsets."""
-    handover = world.collector.gather(max_records, **more)
-    world.collector.settle(handover)
-    return offsets(handover)
+    poll_result = world.collector.gather(max_records, **more)
+    world.collector.settle(poll_result)
+    return offsets(poll_result)
 
 
 def corrupted(data: bytes) -> bytes:
@@ -53,10 +53,10 @@ def decoded(monkeypatch):
 def test_positions_move_only_when_settled(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)})
-    handover = world.collector.gather(BIG)
-    assert offsets(handover) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
+    poll_result = world.collector.gather(BIG)
+    assert offsets(poll_result) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
     assert offsets(world.collector.gather(BIG)) == [0, 1, 2, 3, 4], "not settled: the same again"
-    world.collector.settle(handover)
+    world.collector.settle(poll_result)
     assert (a.cursor.offset, a.cursor.epoch) == (5, 5)
     assert take(world) == [] and world.buffer.pinned == 0
 
@@ -64,9 +64,9 @@ def test_positions_move_only_when_settled(world, kit):
 def test_settling_again_changes_nothing(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 9)})
-    handover = world.collector.gather(3)
+    poll_result = world.collector.gather(3)
     for _ in range(3):
-        world.collector.settle(handover)
+        world.collector.settle(poll_result)
         assert (a.cursor.offset, b.cursor.offset) == (3, 0)
     assert take(world) == [*range(9), 3]
 
@@ -113,9 +113,9 @@ def test_pain_F5_positions_go_past_what_yields_no_records(world, kit):
 def test_only_empty_batches_are_a_move_without_records(world):
     [a] = world.simple(0)
     world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
-    handover = world.collector.gather(BIG)
-    assert handover.count == 0 and handover.records == {} and handover.moves
-    world.collector.settle(handover)
+    poll_result = world.collector.gather(BIG)
+    assert poll_result.count == 0 and poll_result.records == {} and poll_result.moves
+    world.collector.settle(poll_result)
     assert a.cursor.offset == 1 and world.buffer.pinned == 0
 
 
@@ -166,17 +166,17 @@ def test_pain_G3_nor_while_iterating(world, kit):
     world.receive({p.tp: kit.batch(0, 100) for p in parts})
     seen = []
     for _ in range(6):
-        handover = world.collector.gather(10)
-        seen.append(next(iter(handover.records)).partition)
-        world.collector.settle(world.collector.first(handover, 10))
+        poll_result = world.collector.gather(10)
+        seen.append(next(iter(poll_result.records)).partition)
+        world.collector.settle(world.collector.first(poll_result, 10))
     assert seen == [0, 1, 2, 0, 1, 2]
 
 
 def test_one_poll_fills_up_from_several_partitions(world, kit):
     parts = world.simple(0, 0, 0)
     world.receive({p.tp: kit.batch(0, 4) for p in parts})
-    handover = world.collector.gather(10)
-    assert {tp.partition: len(records) for tp, records in handover.records.items()} == {0: 4, 1: 4, 2: 2}
+    poll_result = world.collector.gather(10)
+    assert {tp.partition: len(records) for tp, records in poll_result.records.items()} == {0: 4, 1: 4, 2: 2}
 
 
 @pytest.mark.parametrize("flag", ["paused", "pending_revocation"])
@@ -266,9 +266,9 @@ def random_world(make, kit, seed: int):
 def everything(world, step: int = 7) -> list[tuple[int, int]]:
     """Read all there is, in portions; return (partition, offset) in the order delivered."""
     got = []
-    while (handover := world.collector.gather(step)).moves:
-        got += [(tp.partition, r.offset) for tp, records in handover.records.items() for r in records]
-        world.collector.settle(handover)
+    while (poll_result := world.collector.gather(step)).moves:
+        got += [(tp.partition, r.offset) for tp, records in poll_result.records.items() for r in records]
+        world.collector.settle(poll_result)
     assert world.buffer.pinned == 0
     return got
 
@@ -280,18 +280,18 @@ def test_the_first_part_of_a_handover_is_exactly_the_records_that_were_taken(mak
     rng = random.Random(seed)
     world = random_world(make, kit, seed)
     got = []
-    while (handover := world.collector.gather(rng.randrange(1, 12))).moves:
-        flat = [(tp.partition, r.offset) for tp, records in handover.records.items() for r in records]
+    while (poll_result := world.collector.gather(rng.randrange(1, 12))).moves:
+        flat = [(tp.partition, r.offset) for tp, records in poll_result.records.items() for r in records]
         count = rng.randrange(len(flat) + 1)
         got += flat[:count]
-        part = world.collector.first(handover, count)
+        part = world.collector.first(poll_result, count)
         if count == len(flat):
-            assert [move[:6] for move in part.moves] == [move[:6] for move in handover.moves]
+            assert [move[:6] for move in part.moves] == [move[:6] for move in poll_result.moves]
         world.collector.settle(part)
         if rng.random() < 0.3:  # interrupted right after, and so repeated
-            world.collector.settle(world.collector.first(handover, count))
+            world.collector.settle(world.collector.first(poll_result, count))
         if not flat:
-            world.collector.settle(handover)
+            world.collector.settle(poll_result)
     assert sorted(got) == expected
     assert [p.cursor.offset for p in world.partitions] == [p.cursor.fetch_offset for p in world.partitions]
 
@@ -348,14 +348,14 @@ def test_pain_J_an_interrupt_anywhere_in_gathering_loses_and_repeats_nothing(mak
         interrupts = 0
         while True:
             try:
-                handover = world.collector.gather(3)
+                poll_result = world.collector.gather(3)
             except KeyboardInterrupt:
                 interrupts += 1
                 continue
-            if not handover.moves:
+            if not poll_result.moves:
                 break
-            got += [(tp.partition, r.offset) for tp, records in handover.records.items() for r in records]
-            world.collector.settle(handover)
+            got += [(tp.partition, r.offset) for tp, records in poll_result.records.items() for r in records]
+            world.collector.settle(poll_result)
         assert sorted(got) == [(0, n) for n in range(3, 8)] + [(1, n) for n in range(2, 5)]
         assert (a.cursor.offset, b.cursor.offset, world.buffer.pinned) == (8, 5, 0)
         if not interrupts:
@@ -530,17 +530,17 @@ def test_paused_partitions_keep_what_they_have_as_long_as_nobody_starves(world, 
 
 def test_a_collector_without_anything_hands_over_nothing(world):
     world.simple(0)
-    handover = Collector(world.config, world.partitions, world.buffer, None).gather(5)
-    assert handover == Handover()
+    poll_result = Collector(world.config, world.partitions, world.buffer, None).gather(5)
+    assert poll_result == PollResult()
 
 
 def take_one_by_one(world, found):
     """Take record by record, until there is an error. A poll that brings nothing would be silent for ever."""
     while True:
-        handover = world.collector.gather(1)
-        assert handover.moves
-        world.collector.settle(handover)
-        found += offsets(handover)
+        poll_result = world.collector.gather(1)
+        assert poll_result.moves
+        world.collector.settle(poll_result)
+        found += offsets(poll_result)
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

@@ -18,25 +18,25 @@ from thinconsumer.records.rows import deserialize
 BIG = 10**6
 
 
-def offsets(handover):
+def offsets(poll_result):
     """Return the offsets of all records, in order; holds each to where it says it is from."""
-    for tp, columns in handover.columns.items():
+    for tp, columns in poll_result.columns.items():
         assert len(columns) and (columns.topic, columns.partition) == tp
-    return [offset for columns in handover.columns.values() for offset in columns.offsets.tolist()]
+    return [offset for columns in poll_result.columns.values() for offset in columns.offsets.tolist()]
 
 
 def take(world, max_bytes=BIG):
     """Gather and settle; return the offsets."""
-    handover = world.collector.gather_columns(max_bytes)
-    assert handover.count == len(offsets(handover)) and not handover.records
-    world.collector.settle(handover)
-    return offsets(handover)
+    poll_result = world.collector.gather_columns(max_bytes)
+    assert poll_result.count == len(offsets(poll_result)) and not poll_result.records
+    world.collector.settle(poll_result)
+    return offsets(poll_result)
 
 
 def take_rows(world, limit):
-    handover = world.collector.gather(limit)
-    world.collector.settle(handover)
-    return [record.offset for records in handover.records.values() for record in records]
+    poll_result = world.collector.gather(limit)
+    world.collector.settle(poll_result)
+    return [record.offset for records in poll_result.records.values() for record in records]
 
 
 def corrupted(data):
@@ -56,11 +56,11 @@ def malformed(base, count=2):
 def test_positions_move_only_when_settled(world, kit):
     [a] = world.simple(0)
     world.receive({a.tp: kit.batch(0, 5)})
-    handover = world.collector.gather_columns(BIG)
-    assert offsets(handover) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
+    poll_result = world.collector.gather_columns(BIG)
+    assert offsets(poll_result) == [0, 1, 2, 3, 4] and a.cursor.offset == 0
     assert offsets(world.collector.gather_columns(BIG)) == [0, 1, 2, 3, 4], "not settled: the same again"
     for _ in range(3):
-        world.collector.settle(handover)
+        world.collector.settle(poll_result)
     assert (a.cursor.offset, a.cursor.epoch) == (5, 5)
     assert take(world) == [] and world.buffer.pinned == 0
 
@@ -87,12 +87,15 @@ def test_several_answers_and_partitions_in_one_go(world, kit):
     a, b = world.simple(0, 0)
     world.receive({a.tp: kit.batch(0, 2) + kit.batch(2, 2), b.tp: kit.batch(0, 9)})
     world.receive({a.tp: kit.batch(4, 3)})
-    handover = world.collector.gather_columns(BIG)
-    assert {tp.partition: c.offsets.tolist() for tp, c in handover.columns.items()} == {0: [*range(7)], 1: [*range(9)]}
-    assert [c.value(i) for c in handover.columns.values() for i in range(len(c))] == [
+    poll_result = world.collector.gather_columns(BIG)
+    assert {tp.partition: c.offsets.tolist() for tp, c in poll_result.columns.items()} == {
+        0: [*range(7)],
+        1: [*range(9)],
+    }
+    assert [c.value(i) for c in poll_result.columns.values() for i in range(len(c))] == [
         str(n).encode() for n in (*range(7), *range(9))
     ]
-    world.collector.settle(handover)
+    world.collector.settle(poll_result)
     assert (a.cursor.offset, b.cursor.offset) == (7, 9)
 
 
@@ -115,9 +118,9 @@ def test_pain_F5_positions_go_past_what_yields_no_records(world):
 def test_only_empty_batches_are_a_move_without_records(world):
     [a] = world.simple(0)
     world.receive({a.tp: build_marker(ControlType.COMMIT, producer_id=1, base_offset=0)})
-    handover = world.collector.gather_columns(BIG)
-    assert handover.count == 0 and handover.columns == {} and handover.moves
-    world.collector.settle(handover)
+    poll_result = world.collector.gather_columns(BIG)
+    assert poll_result.count == 0 and poll_result.columns == {} and poll_result.moves
+    world.collector.settle(poll_result)
     assert a.cursor.offset == 1 and world.buffer.pinned == 0
 
 
@@ -203,13 +206,13 @@ def test_rows_and_columns_in_any_order_give_each_record_once(world, kit, seed):
     found = {a.tp: [], b.tp: []}
     for _ in range(500):
         if rng.random() < 0.5:
-            handover = world.collector.gather_columns(rng.choice((1, 30, 100)))
-            got = {tp: columns.offsets.tolist() for tp, columns in handover.columns.items()}
+            poll_result = world.collector.gather_columns(rng.choice((1, 30, 100)))
+            got = {tp: columns.offsets.tolist() for tp, columns in poll_result.columns.items()}
         else:
-            handover = world.collector.gather(rng.choice((1, 2, 7)))
-            got = {tp: [record.offset for record in records] for tp, records in handover.records.items()}
+            poll_result = world.collector.gather(rng.choice((1, 2, 7)))
+            got = {tp: [record.offset for record in records] for tp, records in poll_result.records.items()}
         if rng.random() < 0.7:
-            world.collector.settle(handover)
+            world.collector.settle(poll_result)
             for tp, some in got.items():
                 found[tp] += some
     assert found == {tp: list(range(end)) for tp, end in ends.items()}

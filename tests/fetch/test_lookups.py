@@ -13,7 +13,7 @@ from thinconsumer.errors import (
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
-from thinconsumer.fetch.lookups import Found, Lookup
+from thinconsumer.fetch.lookups import ListedOffset, OffsetLookup
 from thinconsumer.fetch.verdicts import Verdict, verdict
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.error_codes import Code, to_error
@@ -26,10 +26,10 @@ class Asker:
 
     def __init__(self, world, where, timestamp: int = -1) -> None:
         self.wanted = True
-        self.found: list[Found] = []
+        self.found: list[ListedOffset] = []
         self.failed: list[tuple[KafkaError, bool]] = []
         world.lookups.add(
-            Lookup(where, timestamp, lambda: self.wanted, lambda found, now: self.found.append(found), self.fail)
+            OffsetLookup(where, timestamp, lambda: self.wanted, lambda found, now: self.found.append(found), self.fail)
         )
 
     def fail(self, error: KafkaError, final: bool) -> None:
@@ -59,7 +59,7 @@ def test_one_request_per_leader(world, kit):
     assert world.look_ups() == [] and world.lookups.wake_at(world.now) == NEVER
     sent[1].offsets({kit.tp(0): 10, kit.tp(2): 12})
     sent[2].offsets({kit.tp(1): 11})
-    assert [a.found for a in askers] == [[Found(10 + n, 123, 5)] for n in range(3)]
+    assert [a.found for a in askers] == [[ListedOffset(10 + n, 123, 5)] for n in range(3)]
     assert world.lookups.topics() == set() and world.lookups.wake_at(world.now) == NEVER
 
 
@@ -89,7 +89,7 @@ def test_versions_and_isolation(make, kit, version, level):
     [sent] = world.look_ups(version)
     assert sent.message.isolation_level == (1 if level == "read_committed" else 0)
     sent.offsets({kit.tp(0): 10}, epoch=5 if version >= 4 else -1)
-    assert asker.found == [Found(10, 123, 5 if version >= 4 else -1)]
+    assert asker.found == [ListedOffset(10, 123, 5 if version >= 4 else -1)]
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
@@ -200,7 +200,7 @@ def test_no_record_that_young_is_an_answer(world, kit):
     world.cluster({kit.tp(0): (1, 5)})
     asker = Asker(world, kit.tp(0), 10**12)
     world.look_ups()[0].offsets({kit.tp(0): {"offset": -1, "timestamp": -1, "leader_epoch": -1}})
-    assert asker.found == [Found(-1, -1, -1)]
+    assert asker.found == [ListedOffset(-1, -1, -1)]
 
 
 @pytest.mark.parametrize("mark", [-1, -2])
@@ -225,10 +225,10 @@ def test_an_answer_may_lead_to_the_next_question(world, kit):
     world.cluster({kit.tp(0): (1, 5)})
     more: list[Asker] = []
 
-    def found(answer: Found, now: float) -> None:
+    def found(answer: ListedOffset, now: float) -> None:
         more.append(Asker(world, kit.tp(0), -1))
 
-    world.lookups.add(Lookup(kit.tp(0), -2, lambda: True, found, lambda error, final: None))
+    world.lookups.add(OffsetLookup(kit.tp(0), -2, lambda: True, found, lambda error, final: None))
     world.look_ups()[0].offsets({kit.tp(0): 0})
     [sent] = world.look_ups()
     sent.offsets({kit.tp(0): 7})

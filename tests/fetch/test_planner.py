@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError
 from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING, is_goodbye
 from thinconsumer.fetch.sessions import FINAL_EPOCH
-from thinconsumer.link.request import Answer
 from thinconsumer.partitions import PositionEvent
 from thinconsumer.timers import NEVER
 from thinconsumer.wire import ZERO_UUID
@@ -19,9 +19,9 @@ from thinconsumer.wire.fetch import FetchResponse
 def take_all(world) -> int:
     """Hand everything over; return how many records that were."""
     count = 0
-    while (handover := world.collector.gather(10**6)).moves:
-        count += handover.count
-        world.collector.settle(handover)
+    while (poll_result := world.collector.gather(10**6)).moves:
+        count += poll_result.count
+        world.collector.settle(poll_result)
     return count
 
 
@@ -329,9 +329,9 @@ def test_pain_G2_what_is_buffered_and_reserved_stays_below_the_cap(make, kit, no
             sent = out.pop(rng.choice(list(out)))
             logs[sent.node_id].answer(sent)
         if rng.random() < 0.5:
-            handover = world.collector.gather(rng.randrange(1, 20))
-            delivered += handover.count
-            world.collector.settle(handover)
+            poll_result = world.collector.gather(rng.randrange(1, 20))
+            delivered += poll_result.count
+            world.collector.settle(poll_result)
     assert delivered > 300
     assert min(p.cursor.fetch_offset for p in parts) > 0
     for sent in out.values():

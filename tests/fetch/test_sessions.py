@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thinconsumer.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Plan, Session, Wanted
+from thinconsumer.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Plan, WantedPartition
 from thinconsumer.timers import Backoff, Retry
 from thinconsumer.types import TopicPartition
 
@@ -17,32 +17,32 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 ID, OTHER = b"1" * 16, b"2" * 16
 
 
-def session(incremental: bool = True) -> Session:
+def session(incremental: bool = True) -> FetchSession:
     """Return a session that has not said anything yet."""
-    return Session(Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
+    return FetchSession(Retry(Backoff(0.1, 1.0), random.Random(1)), incremental)
 
 
-def wanted(offset: int = 0, *, max_bytes: int = 100, epoch: int = 1, topic_id: bytes = ID) -> Wanted:
+def wanted(offset: int = 0, *, max_bytes: int = 100, epoch: int = 1, topic_id: bytes = ID) -> WantedPartition:
     """Return what one partition is asked for."""
-    return Wanted(offset, max_bytes, epoch, topic_id)
+    return WantedPartition(offset, max_bytes, epoch, topic_id)
 
 
 class Broker:
     """The broker's side, after KIP-227 and Kafka's FetchSession: adds before it forgets, knows names or ids."""
 
     def __init__(self) -> None:
-        self.sessions: dict[int, dict[object, tuple[TopicPartition, Wanted]]] = {}
+        self.sessions: dict[int, dict[object, tuple[TopicPartition, WantedPartition]]] = {}
         self.epochs: dict[int, int] = {}
         self.ids: dict[int, bool] = {}
         self.next_id = 1
         self.closed: list[int] = []
 
-    def key(self, tp: TopicPartition, want: Wanted, uses_ids: bool) -> object:
+    def key(self, tp: TopicPartition, want: WantedPartition, uses_ids: bool) -> object:
         return (want.topic_id, tp.partition) if uses_ids else tp
 
     def fetch(
         self, plan: Plan, *, uses_ids: bool, full: bool
-    ) -> tuple[int, dict[object, tuple[TopicPartition, Wanted]]]:
+    ) -> tuple[int, dict[object, tuple[TopicPartition, WantedPartition]]]:
         """Return the session id answered and what is fetched."""
         if plan.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if self.sessions.pop(plan.session_id, None) is not None:
@@ -76,7 +76,7 @@ class Broker:
 
 WANTED = st.dictionaries(
     st.builds(TopicPartition, st.sampled_from(["t", "u"]), st.integers(0, 2)),
-    st.builds(Wanted, st.integers(0, 2), st.sampled_from([100, 200]), st.integers(1, 2), st.just(b"")),
+    st.builds(WantedPartition, st.integers(0, 2), st.sampled_from([100, 200]), st.integers(1, 2), st.just(b"")),
     max_size=6,
 )
 STEPS = st.lists(
@@ -115,7 +115,7 @@ def test_the_broker_fetches_exactly_what_is_wanted(steps):
         assert len(broker.sessions) <= 1 + sum(s[3] in ("lost", "old") for s in steps)
 
 
-def say(ours: Session, wants: Mapping[TopicPartition, Wanted], **more: bool) -> Plan:
+def say(ours: FetchSession, wants: Mapping[TopicPartition, WantedPartition], **more: bool) -> Plan:
     """Return the plan of a session that may use sessions and ids."""
     return ours.plan(wants, sessions=more.get("sessions", True), uses_ids=more.get("uses_ids", True))
 

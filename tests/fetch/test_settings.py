@@ -11,7 +11,7 @@ from thinconsumer.config import ConsumerConfig
 from thinconsumer.fetch import settings
 
 
-@pytest.mark.parametrize("protocol", [settings.Settings, metadata.Settings], ids=["fetch", "metadata"])
+@pytest.mark.parametrize("protocol", [settings.FetchSettings, metadata.MetadataSettings], ids=["fetch", "metadata"])
 def test_the_configuration_has_every_option_that_is_read(protocol):
     config = ConsumerConfig.from_options()
     names = [name for name, member in inspect.getmembers(protocol) if isinstance(member, property)]

@@ -10,12 +10,12 @@ import pytest
 
 from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
+from thinconsumer.connection.request import ANY_NODE, Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError
 from thinconsumer.group.commits import Commits
 from thinconsumer.group.committed import Committed
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
-from thinconsumer.link.request import ANY_NODE, Answer, Request
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partitions
 from thinconsumer.types import OffsetAndMetadata, TopicPartition

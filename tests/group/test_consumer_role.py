@@ -13,12 +13,12 @@ from thinconsumer.calls import Call
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.errors import KafkaProtocolError
 from thinconsumer.group.consumer_role import ConsumerRole
-from thinconsumer.group.handover import Handover
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.rejoin_triggers import NOTE, note_of
+from thinconsumer.group.revocation import PartitionRevocation
 from thinconsumer.group.role import JoinedMember
 from thinconsumer.group.subscription import UserSubscription
-from thinconsumer.group.watch import NOTE, note_of
-from thinconsumer.metadata import Metadata, Topic
+from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.partitions import Partitions
 from thinconsumer.types import Node, PartitionInfo, TopicPartition
 from thinconsumer.wire.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
@@ -68,15 +68,15 @@ class World:
         self.heard = []
         self.subscription.subscribe(topics, None, self)
         self.assignors = create(strategy)
-        handover = Handover(self.partitions, Commits(), None, lambda: self.subscription.listener)
+        revocation = PartitionRevocation(self.partitions, Commits(), None, lambda: self.subscription.listener)
         self.role = ConsumerRole(
-            self.config, self.assignors, self.subscription, self.partitions, self.metadata, handover
+            self.config, self.assignors, self.subscription, self.partitions, self.metadata, revocation
         )
         self.metadata.nodes = {1: Node(1, "h", 9092, "r1"), 2: Node(2, "h", 9093, "r2")}
         self.topic("t", 2)
 
     def topic(self, name, partitions, leader=1):
-        found = Topic(name)
+        found = TopicMetadata(name)
         found.partitions = {n: PartitionInfo(name, n, leader, 0, (leader,), (leader,), ()) for n in range(partitions)}
         self.metadata.topics[name] = found
         self.metadata.version += 1

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.consumer import Consumer
 from thinconsumer.errors import (
     GroupAuthorizationFailedError,
@@ -26,7 +27,6 @@ from thinconsumer.group.coordinator import (
     CoordinatorEvent,
     CoordinatorState,
 )
-from thinconsumer.link.request import ANY_NODE, Answer
 from thinconsumer.testing import Simulation
 from thinconsumer.timers import NEVER
 from thinconsumer.types import Node, TopicPartition

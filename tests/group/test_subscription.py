@@ -9,12 +9,12 @@ import pytest
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError
 from thinconsumer.group.listener import RebalanceListener
 from thinconsumer.group.subscription import Mode, UserSubscription
-from thinconsumer.metadata import Topic
+from thinconsumer.metadata import TopicMetadata
 from thinconsumer.types import PartitionInfo
 
 
 def topic(name, partitions=1, internal=False):
-    found = Topic(name)
+    found = TopicMetadata(name)
     found.internal = internal
     found.partitions = {n: PartitionInfo(name, n, 1, 0, (1,), (1,), ()) for n in range(partitions)}
     return found
@@ -54,7 +54,7 @@ def test_a_pattern_matches_whole_names_as_in_java(pattern, internal, wanted):
 def test_a_topic_that_is_gone_matches_no_pattern():
     subscription = UserSubscription()
     subscription.subscribe((), ".*", None)
-    assert subscription.wanted({"orders": Topic("orders")}, internal=False) == set()
+    assert subscription.wanted({"orders": TopicMetadata("orders")}, internal=False) == set()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import trustme
 
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.net import SelectorDriver
-from thinconsumer.net.connection import Connection
+from thinconsumer.net.socket_connection import SocketConnection
 
 SELECTORS = [
     getattr(selectors, name)
@@ -202,7 +202,7 @@ class World:
 
     def interest(self):
         """Return what each connection is watched for, without the wake-up socket."""
-        return [key.events for key in self.selector.get_map().values() if isinstance(key.data, Connection)]
+        return [key.events for key in self.selector.get_map().values() if isinstance(key.data, SocketConnection)]
 
     def close(self):
         self.driver.close()

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from thinconsumer.net.connection import EXPECTED_BYTES, LARGE_BYTES
+from thinconsumer.net.socket_connection import EXPECTED_BYTES, LARGE_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is done")
 

@@ -15,7 +15,7 @@ import pytest
 import trustme
 
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.net.connection import RECEIVES_PER_STEP
+from thinconsumer.net.socket_connection import RECEIVES_PER_STEP
 from thinconsumer.net.tls import RECORD_BYTES, tls_transport
 
 READ = selectors.EVENT_READ

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from thinconsumer.net.connection import LARGE_BYTES
+from thinconsumer.net.socket_connection import LARGE_BYTES
 from thinconsumer.net.tls import TlsTransport
 from thinconsumer.net.transport import PlainTransport, Transport
 

@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.errors import KafkaError
-from thinconsumer.metadata import Metadata, Topic
+from thinconsumer.metadata import Metadata, TopicMetadata
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.produce.accumulator import Accumulator
 from thinconsumer.produce.batch import BatchState
@@ -31,7 +31,7 @@ class Made:
 
     def know(self, topic="t", leaders=(1, 1)):
         infos = {n: PartitionInfo(topic, n, leader, 0, (), (), ()) for n, leader in enumerate(leaders)}
-        self.metadata.topics[topic] = Topic(topic, partitions=infos)
+        self.metadata.topics[topic] = TopicMetadata(topic, partitions=infos)
         self.accumulator.update(self.metadata)
 
     def append(self, topic, partition, size, now=1.0):

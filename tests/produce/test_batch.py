@@ -7,7 +7,7 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
 from thinconsumer.produce import Receipt, RecordMetadata
-from thinconsumer.produce.batch import BATCH_TRANSITIONS, Batch, BatchEvent, BatchState, failed_batch
+from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, failed_batch
 from thinconsumer.records.builder import NewRecord
 
 TP = TopicPartition("t", 3)
@@ -20,7 +20,7 @@ WAYS = {
 
 
 def batch_of(count, state=BatchState.OPEN):
-    batch = Batch(TP, 99.0)
+    batch = ProducerBatch(TP, 99.0)
     batch.records = [NewRecord(b"%d" % n, timestamp=n) for n in range(count)]
     for event in WAYS[state]:
         batch.move(event)

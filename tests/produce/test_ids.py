@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from thinconsumer.connection.request import ANY_NODE, Answer
 from thinconsumer.errors import BrokerResponseError, KafkaConnectionError, UnsupportedVersionError
-from thinconsumer.link.request import ANY_NODE, Answer
 from thinconsumer.produce import ProducerSettings
 from thinconsumer.produce.ids import ProducerIds
 from thinconsumer.produce.sequences import NO_ID

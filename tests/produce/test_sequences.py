@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from thinconsumer import TopicPartition
-from thinconsumer.produce.batch import NO_SEQUENCE, Batch
+from thinconsumer.produce.batch import NO_SEQUENCE, ProducerBatch
 from thinconsumer.produce.sequences import EPOCH_MAX, NO_ID, Sequences
 from thinconsumer.records.builder import NewRecord
 
 
 def batch_of(count):
-    batch = Batch(TopicPartition("t", 0), 0.0)
+    batch = ProducerBatch(TopicPartition("t", 0), 0.0)
     batch.records = [NewRecord(b"v")] * count
     return batch
 

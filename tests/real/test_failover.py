@@ -79,7 +79,7 @@ class _Outage:
         self._notes.down.discard(self._node)
 
 
-def _troubles(trouble: Trouble, seconds: float) -> Iterator[str]:
+def _join_failures(trouble: Trouble, seconds: float) -> Iterator[str]:
     until = time.monotonic() + seconds
     for what in itertools.cycle((trouble.kill, trouble.pause, trouble.restart, trouble.blink)):
         if time.monotonic() > until:
@@ -115,7 +115,7 @@ def test_every_offset_once_while_leaders_come_and_go(
         ):
             with Background(writer.step, every=0.01):
                 wait_for(lambda: len(notes.delivered) == PARTITIONS, 30, "records of every partition")
-                for happened in _troubles(Trouble(kafka3, topic, notes), soak_seconds):
+                for happened in _join_failures(Trouble(kafka3, topic, notes), soak_seconds):
                     print(f"{time.monotonic():.1f} {happened}, {writer.written} written")
             writer.finish()
             wait_for(lambda: sum(map(len, notes.delivered.values())) >= writer.written, 30, "the last records")

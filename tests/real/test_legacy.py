@@ -169,8 +169,8 @@ def reading(kafka28: KafkaCluster, new_topic: Callable[..., str]) -> Iterator[tu
 def test_versions_that_an_old_broker_speaks(reading: tuple[Consumer[Any, Any], str]) -> None:
     """What is agreed on with 2.8: the newest it has, below the first with topic ids."""
     consumer, _ = reading
-    links = consumer._shell.engine.links
-    highest = {api.__name__: (links.negotiated(1, api) or (0, 0))[1] for api in
+    network = consumer._shell.engine.network
+    highest = {api.__name__: (network.negotiated(1, api) or (0, 0))[1] for api in
                (FetchRequest, MetadataRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)}  # fmt: skip
     assert highest == {
         "FetchRequest": 12,

@@ -20,17 +20,17 @@ from types import ModuleType
 from typing import Any
 
 from thinconsumer.consumer.shell import Shell
-from thinconsumer.group.classic import line
+from thinconsumer.group.classic import coordinator_channel
+from thinconsumer.group.classic.join_failures import JoinFailurePolicy
 from thinconsumer.group.classic.member import ClassicMember
-from thinconsumer.group.classic.troubles import Troubles
 from thinconsumer.group.commit_queue import CommitQueue
 from thinconsumer.group.commits import Commits
 from thinconsumer.group.committed import Committed
 from thinconsumer.group.consumer_role import ConsumerRole
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.group import Group
-from thinconsumer.group.handover import Handover
 from thinconsumer.group.identity import Identity
+from thinconsumer.group.revocation import Handover
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partition
 from thinconsumer.testing.simulation.groups import GroupSwarm, GroupWorldKnobs
@@ -113,7 +113,8 @@ MUTATIONS = {
         bug(
             "heartbeat behind a parked join",
             "A heartbeat follows an unanswered JoinGroup on its connection; it is read too late, and fails.",
-            (line.Line, "beat", "if not self.is_open or", "if self._coordinator.target(MEMBERSHIP) is None or"),
+            (coordinator_channel.CoordinatorChannel, "beat", "if not self.is_open or",
+             "if self._coordinator.target(MEMBERSHIP) is None or"),
         ),
         bug(
             "absence ignored",
@@ -124,7 +125,7 @@ MUTATIONS = {
         bug(
             "joins without backoff",
             "A join that was refused is sent again at once, for ever; coordinators in trouble must not be stormed.",
-            (Troubles, "pace", "self._retry.failed(now)", "return"),
+            (JoinFailurePolicy, "pace", "self._retry.failed(now)", "return"),
             needs=lambda knobs: knobs.coordinator_load_s or knobs.group_error_rate,
         ),
         bug(
@@ -169,7 +170,7 @@ MUTATIONS = {
         bug(
             "eager keeps everything",
             "Eager members join with what they own, and are given it again; they must give it up first (seeds/004).",
-            (ConsumerRole, "prepare", "return self.handover.give_up(owned, now, always_tell=identity.is_member)",
+            (ConsumerRole, "prepare", "return self.revocation.give_up(owned, now, always_tell=identity.is_member)",
              "return True"),
             needs=eager,
         ),
@@ -233,20 +234,21 @@ MUTATIONS = {
             "commit stamped when asked for",
             "A commit goes out as who we were when it was asked for; it must be stamped when it is sent.",
             (Commits, "_judge", "entry.identity = who", "pass"),
-            (Commits, "_build", "stamp = who or self._standing.by_hand",
-             "stamp = min((e.identity for e in flight.entries.values()), default=who or self._standing.by_hand)"),
+            (Commits, "_build", "stamp = who or self._commit_identity.by_hand",
+             ("stamp = min((e.identity for e in flight.entries.values()), default=who or"
+              " self._commit_identity.by_hand)")),
         ),
         bug(
             "auto-commit ahead of the user",
             "Auto-commit covers what this very poll returns; a crash before it is processed loses it (D2).",
-            (Shell, "_poll", "if handover.count:\n            return handover\n",
-             ("if handover.count:\n"
-             "            self.engine.collector.place(handover)\n"
+            (Shell, "_poll", "if poll_result.count:\n            return poll_result\n",
+             ("if poll_result.count:\n"
+             "            self.engine.collector.place(poll_result)\n"
              "            if group is not None and group.auto_commit is not None:\n"
              "                group.auto_commit.poll(now)\n"
              "                self.engine.step(now, self.driver.wall_time())\n"
              "                self.driver.step(self.engine, now)\n"
-             "            return handover\n")),
+             "            return poll_result\n")),
             (Group, "polled", "self.auto_commit.poll(now)", "pass"),
             needs=commits("auto"),
         ),

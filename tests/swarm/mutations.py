@@ -173,7 +173,7 @@ MUTATIONS = {
         bug(
             "rest of a poll forgotten",
             "Only the first of what one poll handed over moves its position; what was handed out must not come again.",
-            (Collector, "place", "in handover.moves:", "in handover.moves[:1]:"),
+            (Collector, "place", "in poll_result.moves:", "in poll_result.moves[:1]:"),
         ),
         bug(
             "paused data thrown away",

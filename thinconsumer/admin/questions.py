@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from ..calls import Call
+from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..errors import (
     BrokerResponseError,
     GroupAuthorizationFailedError,
@@ -22,7 +23,6 @@ from ..errors import (
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
-from ..link.request import ANY_NODE, Answer, Request, Target
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
@@ -113,7 +113,7 @@ class Shipment:
     node_id: int
 
 
-class Settings(Protocol):
+class AdminSettings(Protocol):
     """The options this room reads."""
 
     @property
@@ -127,7 +127,7 @@ class Questions:
 
     asker = "admin"
 
-    def __init__(self, settings: Settings, metadata: Metadata, random: Random) -> None:
+    def __init__(self, settings: AdminSettings, metadata: Metadata, random: Random) -> None:
         self._settings = settings
         self._metadata = metadata
         self._random = random

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ..connection.request import Answer, Request
 from ..driver import Address, Command
-from ..link.request import Answer, Request
-from ..links import Links
 from ..metadata import ASKER as METADATA
 from ..metadata import Metadata
+from ..network_client import NetworkClient
 from ..timers import Random
 from .options import ClientOptions
 
@@ -47,7 +47,7 @@ class ClientEngine:
     """One client's machinery, without a clock and without a socket."""
 
     def __init__(self, options: ClientOptions, random: Random, metadata: Metadata, managers: Sequence[Manager]) -> None:
-        self.links = Links(options, random)
+        self.network = NetworkClient(options, random)
         self.metadata = metadata
         self._options = options
         self._random = random
@@ -59,43 +59,43 @@ class ClientEngine:
     def step(self, now: float) -> bool:
         """Let everything that can happen now, happen. Returns whether the driver has something to do at once."""
         self._now = now
-        self.links.step(now)
-        for why in self.links.take_doubts(now):
+        self.network.step(now)
+        for why in self.network.take_refresh_reasons(now):
             self.metadata.request_update(why)
         for _ in range(ROUNDS_MAX):
-            for answer in self.links.take_answers():
+            for answer in self.network.take_answers():
                 self._handlers[answer.request.asker](answer, now)
             requests = self._requests(now)
             if not requests:
                 break
             for request in requests:
-                self.links.send(request, now)
-            self.links.step(now)
-        return self.links.wants_driver()
+                self.network.send(request, now)
+            self.network.step(now)
+        return self.network.wants_driver()
 
     def wake_at(self) -> float:
         """Return when to step the driver and this again even if nothing arrives."""
         dues = [manager.wake_at(self._now) for manager in self._managers]
-        return min(self.links.wake_at(), self.metadata.wake_at(self._now), *dues)
+        return min(self.network.wake_at(), self.metadata.wake_at(self._now), *dues)
 
     def take_commands(self) -> list[Command]:
         """Return what the driver shall do."""
-        return self.links.take_commands()
+        return self.network.take_commands()
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Take the resolver's answer."""
-        self.links.resolved(host, port, addresses, error, now)
+        self.network.resolved(host, port, addresses, error, now)
 
     def restart(self, now: float) -> None:
         """Start over with new connections: an exception left a step half done, and nothing about them is certain."""
-        self.links = Links(self._options, self._random)
+        self.network = NetworkClient(self._options, self._random)
         self.metadata.restart()
         for manager in self._managers:
             manager.restart(now)
 
     def trouble(self) -> str:
         """Return what stands in the way of everything, in words; empty when nothing does."""
-        outage = self.links.outage(self._now)
+        outage = self.network.outage(self._now)
         errors = self.metadata.final_errors()
         return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
 
@@ -106,8 +106,8 @@ class ClientEngine:
         # After them, since a manager may have been told of a new leader; before what is sent to that one.
         if self.metadata.rebootstrap_reason is not None:
             self.metadata.rebootstrap_reason = None
-            self.links.rebootstrap(now)
+            self.network.rebootstrap(now)
         if self._metadata_seen != self.metadata.version:
             self._metadata_seen = self.metadata.version
-            self.links.update_nodes(self.metadata.nodes.values())
+            self.network.update_nodes(self.metadata.nodes.values())
         return requests

@@ -38,10 +38,10 @@ class BatchCalls:
             raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
         with self._shell.enter():
-            handover = self._shell.poll(to_seconds(timeout_ms), limit, columns=True)
+            poll_result = self._shell.poll(to_seconds(timeout_ms), limit, columns=True)
         # The last step, as in poll: whatever interrupts before has delivered nothing, so nothing is lost.
-        self._shell.handover = handover
-        return handover.columns
+        self._shell.poll_result = poll_result
+        return poll_result.columns
 
 
 def _load() -> None:

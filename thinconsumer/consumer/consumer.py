@@ -19,7 +19,7 @@ from .batch_calls import BatchCalls
 from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
-from .meters import figures
+from .metrics_recorder import figures
 from .shell import Shell
 
 __all__ = ["Consumer"]
@@ -136,11 +136,11 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             NoBrokersAvailable: nothing could be reached for ``bootstrap_timeout_ms``; polling on tries on.
         """
         with self._shell.enter():
-            handover = self._shell.poll(to_seconds(timeout_ms), self._limit(max_records))
+            poll_result = self._shell.poll(to_seconds(timeout_ms), self._limit(max_records))
         # The last step, without a call behind it: whatever interrupts before has delivered nothing, so nothing is lost.
         if update_offsets:
-            self._shell.handover = handover
-        return handover.records
+            self._shell.poll_result = poll_result
+        return poll_result.records
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
         """Return the consumer itself: iterating is a loop over :meth:`poll`, and mixing both is safe."""
@@ -153,7 +153,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         """
         iteration = self._iteration
         record = iteration.peek()
-        iteration.handover.taken = iteration.after
+        iteration.poll_result.taken = iteration.after
         return record
 
     def read_to_end(self, timeout_ms: float | None = None) -> Iterator[ConsumerRecord[K, V]]:
@@ -350,7 +350,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def bootstrap_connected(self) -> bool:
         """Return whether any broker can be talked to right now. No I/O."""
         with self._shell.enter():
-            return self._shell.engine.links.any_ready()
+            return self._shell.engine.network.any_ready()
 
     # -- life
 
@@ -377,13 +377,13 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
 
     def __del__(self) -> None:
         shell: Shell | None = getattr(self, "_shell", None)  # none when the options were refused
-        if shell is not None and not shell.closed and self._shell.engine.links.any_open():
+        if shell is not None and not shell.closed and self._shell.engine.network.any_open():
             words = f"unclosed {self!r}: call close(), or use a with block"
             warnings.warn(words, ResourceWarning, stacklevel=2, source=self)
             shell.driver.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._shell.closed else repr(self._shell.engine.links)
+        state = "closed" if self._shell.closed else repr(self._shell.engine.network)
         return f"<Consumer {self.config.client_id} {len(self._partitions)} partitions, {state}>"
 
     # -- inside

@@ -64,11 +64,11 @@ class Obstacle:
     final: bool = False  #: Waiting will not help.
 
 
-class Watch:
+class HealthMonitor:
     """Notices obstacles and since when they are there."""
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, default_timeout: float) -> None:
+        self._patience = default_timeout
         self._since: dict[str, float] = {}
         self._look_at = 0.0
         self._completed = 0
@@ -130,7 +130,7 @@ class Watch:
             yield Obstacle(str(error), error, final=True)
 
     def _outage(self, engine: Engine) -> Iterator[Obstacle]:
-        since = engine.links.outage_since
+        since = engine.network.outage_since
         if since is not None:
             yield Obstacle("no broker can be reached", since=since)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..calls import Call
-from ..fetch.collector import Handover
+from ..fetch.collector import PollResult
 from ..types import ConsumerRecord, TopicPartition
 from .shell import Shell
 
@@ -26,7 +26,7 @@ class Iteration:
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
-        self.handover = Handover()  #: What is being handed out, ...
+        self.poll_result = PollResult()  #: What is being handed out, ...
         self.after = 0  #: ... and how many of it are taken once the record that :meth:`peek` returned is.
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf
@@ -37,21 +37,26 @@ class Iteration:
         Whoever hands it on sets ``handover.taken = after`` in its very last step, without a call behind it: as in poll,
         KeyboardInterrupt must find a record either not taken or in the user's hands.
         """
-        handover = self.handover
+        poll_result = self.poll_result
         # Another call has settled what was taken, and perhaps moved: what is left here is no longer ours to give.
         shell = self._shell
-        taken = handover.taken
-        over = handover is not shell.handover or shell.torn or taken is None or taken >= handover.count
+        taken = poll_result.taken
+        over = (
+            poll_result is not shell.poll_result
+            or shell.step_interrupted
+            or taken is None
+            or taken >= poll_result.count
+        )
         if over or (shell.driver.now() >= self._drive_at and self._drive()):
-            handover = self._refill()
-        taken = handover.taken or 0
+            poll_result = self._refill()
+        taken = poll_result.taken or 0
         self.after = taken + 1
         return self._records[taken]
 
     def await_share(self, timeout_ms: float | None) -> None:
         """Poll until the group has given us our share: before, there seems to be nothing to read to any end."""
         shell = self._shell
-        group, seconds = shell.engine.group, shell.patience(timeout_ms)
+        group, seconds = shell.engine.group, shell.default_timeout(timeout_ms)
         deadline = shell.driver.now() + seconds
         while group is not None and group.subscription.is_subscribed and not group.is_settled:
             shell.poll(0, 1, {})
@@ -64,37 +69,41 @@ class Iteration:
     ) -> Iterator[ConsumerRecord[Any, Any]]:
         """Yield records up to ``ends``; raise ``KafkaTimeoutError`` when the timeout passes without any."""
         shell = self._shell
-        seconds = shell.patience(timeout_ms)
+        seconds = shell.default_timeout(timeout_ms)
         while True:
             with shell.enter():
                 if not shell.behind(ends):
                     return
-                handover = shell.poll(seconds, shell.config.max_poll_records, ends)
+                poll_result = shell.poll(seconds, shell.config.max_poll_records, ends)
                 behind = shell.behind(ends)
-                if behind and not handover.count:
+                if behind and not poll_result.count:
                     call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
                     call.last_error = behind[0].trouble
                     raise shell.engine.timeout_error(call, seconds)
-            self._begin(handover)
-            while shell.handover is handover and handover.taken is not None and handover.taken < handover.count:
+            self._begin(poll_result)
+            while (
+                shell.poll_result is poll_result
+                and poll_result.taken is not None
+                and poll_result.taken < poll_result.count
+            ):
                 record = self.peek()
-                self.handover.taken = self.after
+                self.poll_result.taken = self.after
                 yield record
 
-    def _refill(self) -> Handover:
+    def _refill(self) -> PollResult:
         with self._shell.enter():
-            handover = self._poll()
-        self._begin(handover)
-        return handover
+            poll_result = self._poll()
+        self._begin(poll_result)
+        return poll_result
 
-    def _begin(self, handover: Handover) -> None:
-        self.handover = handover
-        self._records = [record for found in handover.records.values() for record in found]
+    def _begin(self, poll_result: PollResult) -> None:
+        self.poll_result = poll_result
+        self._records = [record for found in poll_result.records.values() for record in found]
         self._drive_at = self._shell.driver.now() + DRIVE_EVERY
-        handover.taken = 0
-        self._shell.handover = handover
+        poll_result.taken = 0
+        self._shell.poll_result = poll_result
 
-    def _poll(self) -> Handover:
+    def _poll(self) -> PollResult:
         """Poll until there are records, or ``consumer_timeout_ms`` has passed since fetching has begun to work."""
         shell = self._shell
         limit = shell.config.consumer_timeout_ms / 1000
@@ -103,9 +112,9 @@ class Iteration:
         counting = self._works()
         while True:
             seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
-            handover = shell.poll(seconds, shell.config.max_poll_records)
-            if handover.count:
-                return handover
+            poll_result = shell.poll(seconds, shell.config.max_poll_records)
+            if poll_result.count:
+                return poll_result
             if counting and now() >= began + limit:
                 raise StopIteration
             if not counting and self._works():

@@ -16,7 +16,7 @@ from ..config import ConsumerConfig
 from ..errors import IllegalStateError, KafkaError
 from ..group.classic.states import MemberState
 from ..types import OffsetAndMetadata, TopicPartition
-from .meters import CALLBACKS
+from .metrics_recorder import CALLBACKS
 
 if TYPE_CHECKING:
     from ..group.group import Group
@@ -54,7 +54,7 @@ class Membership:
         """Note that the user polls, before anything else happens."""
         self.group.poll_begins(now)
 
-    def attend(self, now: float) -> float:
+    def run_callbacks(self, now: float) -> float:
         """Run what is due of users' code, with a step after each piece; return the time.
 
         Raises:
@@ -70,7 +70,7 @@ class Membership:
             raise error
         return now
 
-    def serve(self, now: float) -> float:
+    def run_leader_assignment(self, now: float) -> float:
         """Run only what the rest of the group waits for, in calls that wait for something else."""
         return self._work(now, every=False)
 
@@ -93,7 +93,7 @@ class Membership:
         """Commit and wait; what was committed in the background before is through first."""
         shell, group = self._shell, self.group
         now = shell.driver.now()
-        deadline = now + shell.patience(timeout_ms)
+        deadline = now + shell.default_timeout(timeout_ms)
         call = group.commit(group.positions() if offsets is None else offsets, deadline)
         try:
             shell.wait(call, timeout_ms)
@@ -107,7 +107,7 @@ class Membership:
         shell, group = self._shell, self.group
         if callback is None:
             callback = shell.config.default_offset_commit_callback
-        deadline = shell.driver.now() + shell.patience(None)
+        deadline = shell.driver.now() + shell.default_timeout(None)
         group.commit(group.positions() if offsets is None else offsets, deadline, callback)
 
     def tell_committed(self) -> None:
@@ -124,20 +124,20 @@ class Membership:
         """Commit, tell the listener, let go of everything. Waits no longer than until ``deadline``."""
         shell, group = self._shell, self.group
         now = shell.driver.now()
-        group.handover.commits_by_itself = commit and group.auto_commit is not None
+        group.revocation.commits_by_itself = commit and group.auto_commit is not None
         while not self._gave_up(now, deadline):
             # Only commits are worth waiting for. Else this would last until anything happens: the next heartbeat, say.
             now = self._step(now, now if group.commits.idle else deadline)
-        group.handover.commits_by_itself = group.auto_commit is not None
+        group.revocation.commits_by_itself = group.auto_commit is not None
         self._drain(deadline)
 
     def _gave_up(self, now: float, deadline: float) -> bool:
         group, partitions = self.group, self._shell.partitions
         with self._shell.callback():
             if group.is_member and not group.identity.is_member:
-                return group.handover.lose(now)
+                return group.revocation.lose(now)
             # Something may have been on its way out already, without the rest.
-            return group.handover.give_up(partitions.tps(), now, by=deadline) and not partitions
+            return group.revocation.give_up(partitions.tps(), now, by=deadline) and not partitions
 
     def _drain(self, deadline: float) -> None:
         shell, group = self._shell, self.group
@@ -154,7 +154,7 @@ class Membership:
                 with shell.callback():
                     group.work(now, every=False)
             except Exception as error:  # noqa: BLE001 - an assignor's; raised when all is given up, as a listener's
-                group.handover.error = group.handover.error or error
+                group.revocation.error = group.revocation.error or error
         return shell.step_once(deadline)
 
     def unsubscribe(self) -> None:
@@ -162,7 +162,7 @@ class Membership:
         shell, group = self._shell, self.group
         shell.refuse_in_callback("unsubscribe()")
         now = shell.driver.now()
-        self.give_up_all(now + shell.patience(None), commit=True)
+        self.give_up_all(now + shell.default_timeout(None), commit=True)
         group.leave("the consumer unsubscribed", shell.driver.now())
         group.subscription.clear()
         shell.step_once(shell.driver.now())  # the others wait for that word, and who knows when the next call comes

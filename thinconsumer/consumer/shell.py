@@ -25,22 +25,22 @@ from ..errors import (
     RecordError,
     WakeupError,
 )
-from ..fetch.collector import Collector, Deserialize, Handover, Records
+from ..fetch.collector import Collector, Deserialize, PollResult, Records
 from ..net import Guard, SelectorDriver
 from ..net.resolver import Resolver
 from ..partitions import Partition
 from ..records.rows import deserialize
 from ..types import TopicPartition
 from .arguments import to_seconds
-from .health import Watch
+from .health import HealthMonitor
 from .membership import CLOSING, Membership, make_assignors
-from .meters import handed_out, read_off
+from .metrics_recorder import handed_out, read_off
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-#: What a poll hands over is gathered by: the collector may be another one by then, see :meth:`Shell._mend`.
-Gather = Callable[[Collector], Handover]
+#: What a poll hands over is gathered by: the collector may be another one by then, see :meth:`Shell._rebuild_engine`.
+Gather = Callable[[Collector], PollResult]
 
 #: How long closing waits for brokers to forget fetch sessions; seconds. A Fetch that is still out delays that answer by
 #: up to fetch_max_wait_ms, and a program that wants to end should not hang for it.
@@ -87,13 +87,13 @@ class Shell:
         #: Users' code that runs inside a call of theirs may make further calls; those run none of it.
         self.in_callback = False
         self.closed = False
-        patience = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
-        self.watch = Watch(patience / 2000)
+        default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
+        self.watch = HealthMonitor(default_timeout / 2000)
         self._changed = False  #: The user has changed what is wanted, and nothing has been asked yet.
-        #: An exception has left a step half done: only positions can be trusted. See :meth:`_mend`.
-        self.torn = False
+        #: An exception has left a step half done: only positions can be trusted. See :meth:`_rebuild_engine`.
+        self.step_interrupted = False
         #: What the last call handed over: its positions move when the next call begins, see :meth:`enter`.
-        self.handover: Handover | None = None
+        self.poll_result: PollResult | None = None
         self._entry = Entry(self._guard, self._begin)
         self._raised: KafkaError | None = None
 
@@ -116,40 +116,40 @@ class Shell:
         if self.closed:
             raise IllegalStateError("this consumer is closed")
         self.driver.check_process()
-        if self.torn:
-            self._mend()
+        if self.step_interrupted:
+            self._rebuild_engine()
         self._settle()
 
     def _settle(self) -> None:
-        handover = self._to_settle()
-        if handover is not None:
-            self.torn = True
-            self.engine.collector.settle(handover)
-            self.handover = None
-            self.torn = False
+        poll_result = self._to_settle()
+        if poll_result is not None:
+            self.step_interrupted = True
+            self.engine.collector.settle(poll_result)
+            self.poll_result = None
+            self.step_interrupted = False
 
-    def _to_settle(self) -> Handover | None:
+    def _to_settle(self) -> PollResult | None:
         """Return what was really taken of what was handed over last."""
-        handover = self.handover
-        if handover is not None and handover.taken is not None:
+        poll_result = self.poll_result
+        if poll_result is not None and poll_result.taken is not None:
             # Noted before anything moves: what is taken counts from where the positions are now.
-            handover = self.handover = self.engine.collector.first(handover, handover.taken)
-        return handover
+            poll_result = self.poll_result = self.engine.collector.first(poll_result, poll_result.taken)
+        return poll_result
 
-    def _mend(self) -> None:
+    def _rebuild_engine(self) -> None:
         """Start over from the positions, with nothing else kept: connections, buffers, questions under way.
 
         KeyboardInterrupt can strike between any two steps of any machine. To make each of them survive that would be a
         promise nobody can keep; positions move in one place, so that what is left to do is what a new consumer does.
         """
         log.info("a call was interrupted in the middle of a step: connecting anew and reading on from the positions")
-        handover = self._to_settle()
-        if handover is not None:
-            self.engine.collector.place(handover)
-            self.handover = None
+        poll_result = self._to_settle()
+        if poll_result is not None:
+            self.engine.collector.place(poll_result)
+            self.poll_result = None
         self.driver.hang_up_all()
         self.engine = Engine(self.config, self.driver.random, self._deserializer(), predecessor=self.engine)
-        self.torn = False
+        self.step_interrupted = False
         self._changed = True
 
     # -- stepping and waiting
@@ -166,17 +166,17 @@ class Shell:
     def turn(self, deadline: float) -> float:
         """One round: wait for I/O until ``deadline``, let everything follow from it, return the time."""
         driver, engine = self.driver, self.engine
-        self.torn = True
+        self.step_interrupted = True
         try:
             driver.step(engine, deadline)  # or until engine.wake_at(), as the contract has it
         except BaseException:
-            self.torn = not driver.waiting
+            self.step_interrupted = not driver.waiting
             raise
         now = driver.now()
         if engine.step(now, driver.wall_time()):
             # What is to be sent or dialled leaves before anything is decoded: the broker works while we do.
             driver.step(engine, now)
-        self.torn = False
+        self.step_interrupted = False
         self._changed = False
         if self.watch.step(engine, now):
             read_off(engine, now)
@@ -192,7 +192,7 @@ class Shell:
 
     def poll(
         self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None, *, columns: bool = False
-    ) -> Handover:
+    ) -> PollResult:
         """Return up to ``limit`` records as soon as there are any; none after ``seconds``, or once at ``ends``.
 
         A log may end in what is never handed out, such as the end of a transaction. With ``columns`` the limit is
@@ -207,16 +207,18 @@ class Shell:
         self.engine.planner.batches = columns
         try:
             gather = _columns(limit, ends) if columns else _records(limit, ends)
-            handover = self._poll(began, began + seconds, gather, ends)
+            poll_result = self._poll(began, began + seconds, gather, ends)
         finally:
             now = self.driver.now()
             self.engine.metrics.poll_ends(now)
             if group is not None:
                 group.poll_ends()
-        handed_out(self.engine, handover, now)
-        return handover
+        handed_out(self.engine, poll_result, now)
+        return poll_result
 
-    def _poll(self, now: float, deadline: float, gather: Gather, ends: Mapping[TopicPartition, int] | None) -> Handover:
+    def _poll(
+        self, now: float, deadline: float, gather: Gather, ends: Mapping[TopicPartition, int] | None
+    ) -> PollResult:
         group = self.engine.group
         if group is not None:
             self.membership.begin_poll(now)
@@ -224,33 +226,33 @@ class Shell:
         while True:
             if group is not None:
                 # Before anything is handed out: what a callback is due for may not be ours any more.
-                now = self.membership.attend(now)
+                now = self.membership.run_callbacks(now)
             if self._must_raise(may_wait=now < deadline):
                 now = self.turn(deadline)
                 continue
-            handover = Handover() if group is not None and group.held else self._gather(gather)
-            if handover.count:
-                return handover
-            if handover.moves:
+            poll_result = PollResult() if group is not None and group.held else self._gather(gather)
+            if poll_result.count:
+                return poll_result
+            if poll_result.moves:
                 # Control batches, aborted transactions, holes: no records, and the position is past them.
                 # Noted first, as a poll's result is: one that is interrupted halfway is finished by the next call.
-                self.handover = handover
+                self.poll_result = poll_result
                 self._settle()
                 continue
             self._raise_outage(now)
             if now >= deadline or (ends is not None and not self.behind(ends)):
-                return handover
+                return poll_result
             now = self.turn(deadline)
 
     def step_once(self, deadline: float) -> float:
         """Step as :meth:`turn` does, in calls that end something: a wakeup is for whoever calls next."""
         driver, engine = self.driver, self.engine
-        self.torn = True
+        self.step_interrupted = True
         driver.step(engine, deadline)
         now = driver.now()
         if engine.step(now, driver.wall_time()):
             driver.step(engine, now)
-        self.torn = False
+        self.step_interrupted = False
         return now
 
     @contextmanager
@@ -268,15 +270,15 @@ class Shell:
         wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
-    def _gather(self, gather: Gather) -> Handover:
-        self.torn = True
+    def _gather(self, gather: Gather) -> PollResult:
+        self.step_interrupted = True
         try:
-            handover = gather(self.engine.collector)
+            poll_result = gather(self.engine.collector)
         except KafkaError:
-            self.torn = False
+            self.step_interrupted = False
             raise
-        self.torn = False
-        return handover
+        self.step_interrupted = False
+        return poll_result
 
     def _deserializer(self) -> Deserialize | None:
         config = self.config
@@ -290,14 +292,14 @@ class Shell:
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
         """Step until the call is settled, or ``settled`` says so; raise its error, or ``KafkaTimeoutError``."""
-        seconds = self.patience(timeout_ms)
+        seconds = self.default_timeout(timeout_ms)
         deadline = self.driver.now() + seconds
         done = settled or (lambda: call.done)
         try:
             now = self.turn(self.driver.now())
             while not done():
                 if self.engine.group is not None:
-                    now = self.membership.serve(now)
+                    now = self.membership.run_leader_assignment(now)
                 self._raise_outage(now)
                 if now >= deadline:
                     raise self.engine.timeout_error(call, seconds)
@@ -306,7 +308,7 @@ class Shell:
             call.abandoned = True
         return call.result()
 
-    def patience(self, timeout_ms: float | None) -> float:
+    def default_timeout(self, timeout_ms: float | None) -> float:
         """Return a call's timeout in seconds, ``default_api_timeout_ms`` if it was given none."""
         return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
@@ -348,19 +350,21 @@ class Shell:
                     deserializer.close()
 
     def _part(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
-        handover = self.handover
-        if handover is not None and commit and not self.torn:
-            if handover.taken:
-                handover.taken -= 1  # an iteration ends here, too, and what it has handed out last may not be processed
+        poll_result = self.poll_result
+        if poll_result is not None and commit and not self.step_interrupted:
+            if poll_result.taken:
+                poll_result.taken -= (
+                    1  # an iteration ends here, too, and what it has handed out last may not be processed
+                )
             self._settle()
-        self.handover = None
+        self.poll_result = None
         try:
             if self.engine.group is not None:
-                if self.torn:
-                    self._mend()
+                if self.step_interrupted:
+                    self._rebuild_engine()
                 self.membership.close(deadline, commit=commit, leave_group=leave_group)
         finally:
-            if not self.torn:
+            if not self.step_interrupted:
                 now = self.driver.now()
                 self._say_goodbye(min(deadline, now + GOODBYE))
 
@@ -370,7 +374,7 @@ class Shell:
         while waiting and driver.now() < deadline:
             driver.step(engine, deadline)
             waiting = engine.closing(driver.now())
-        engine.links.close(driver.now())
+        engine.network.close(driver.now())
         driver.step(engine, driver.now())
 
 

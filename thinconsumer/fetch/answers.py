@@ -10,20 +10,20 @@ import logging
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ..connection.request import Answer
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
-from ..link.request import Answer
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
 from ..records.batch import OFFSET_MAX, RecordBatch, split
-from ..timers import Backoff, Lot, Random
+from ..timers import Backoff, Random, SharedJitter
 from ..types import Node, TopicPartition
 from ..wire.error_codes import Code, to_error
 from ..wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
 from .sessions import FIRST_INCREMENTAL_EPOCH
-from .settings import Settings
+from .settings import FetchSettings
 from .verdicts import Verdict, verdict
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Answers:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: FetchSettings,
         partitions: Partitions,
         metadata: Metadata,
         buffer: Buffer,
@@ -55,7 +55,7 @@ class Answers:
         self._metadata = metadata
         self._buffer = buffer
         self._planner = planner
-        self._lot = Lot(random)
+        self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._read_committed = settings.isolation_level == "read_committed"
         #: Fetches that succeeded so far: "has anything been fetched yet" is what an idle timer starts from.
@@ -64,7 +64,7 @@ class Answers:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take one answer. Its effect on the session always applies; its records only where they are still wanted."""
-        self._lot.draw()
+        self._shared_jitter.draw()
         asked: Asked = answer.request.context
         self._planner.returned(asked)
         response: FetchResponse | None = answer.response
@@ -185,7 +185,7 @@ class Answers:
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._lot)
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._shared_jitter)
 
     def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
         if partition.state is not PositionState.FETCHING:
@@ -207,7 +207,7 @@ class Answers:
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
         # A broker that contradicts itself about its log must not be asked, and logged about, at its own pace for ever.
-        partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._lot)
+        partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._shared_jitter)
         partition.fruitless_ranges += 1
 
     def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:

@@ -20,7 +20,7 @@ from ..partitions import Partition, Partitions
 from ..records.batch import RecordBatch
 from ..types import ConsumerRecord, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
-from .settings import Settings
+from .settings import FetchSettings
 
 if TYPE_CHECKING:
     from ..records.columnar.decode import Decoded, Decoder
@@ -59,7 +59,7 @@ class Span(NamedTuple):
 
 
 @dataclass(slots=True)
-class Handover:
+class PollResult:
     """What one poll returns, and what follows once it has returned."""
 
     records: dict[TopicPartition, Records] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Collector:
     """Hands buffered records over."""
 
     def __init__(
-        self, settings: Settings, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
+        self, settings: FetchSettings, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
     ) -> None:
         self._check_crcs = settings.check_crcs
         self._partitions = partitions
@@ -84,23 +84,23 @@ class Collector:
         #: A broken record found after good ones of the same poll: the next poll raises it before anything else.
         self._overdue: Fetched | None = None
 
-    def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
+    def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return up to ``max_records`` records, of each partition in ``ends`` only those before that offset.
 
         Raises ``RecordError`` when the next thing due cannot be handed out.
         """
         self._raise_overdue()
-        handover = Handover()
+        poll_result = PollResult()
         for partition in self._due():
             end = ends.get(partition.tp, -1) if ends is not None else None
-            self._gather_from(partition, max_records, end, handover)
-            if handover.count >= max_records:
+            self._gather_from(partition, max_records, end, poll_result)
+            if poll_result.count >= max_records:
                 break
-        if self._buffer.starving and not handover.moves:
+        if self._buffer.starving and not poll_result.moves:
             self._buffer.make_room()
-        return handover
+        return poll_result
 
-    def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> Handover:
+    def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
         """Return whole batches, as columns, up to the one with which they reach ``max_bytes``, headers not counted.
 
         Of each partition in ``ends`` only batches that begin before that offset; what they hold behind it comes, too.
@@ -110,7 +110,7 @@ class Collector:
         from ..records.columnar.decode import Decoder  # needs numpy, which nobody else does
 
         self._raise_overdue(as_bytes=True)
-        handover = Handover()
+        poll_result = PollResult()
         decoder = Decoder(self._check_crcs)
         spans: list[Span] = []
         for partition in self._due():
@@ -122,19 +122,19 @@ class Collector:
                 spans.append(self._span(fetched, max_bytes, decoder, end))
                 if spans[-1].error is not None or spans[-1].reached >= 0 or decoder.size >= max_bytes:
                     break
-            handover.turns.append(partition)
+            poll_result.turns.append(partition)
             if decoder.size >= max_bytes:
                 break
         if spans:
-            self._hand_over(spans, decoder.finish(), handover)
-        if self._buffer.starving and not handover.moves:
+            self._hand_over(spans, decoder.finish(), poll_result)
+        if self._buffer.starving and not poll_result.moves:
             self._buffer.make_room()
-        return handover
+        return poll_result
 
-    def first(self, handover: Handover, count: int) -> Handover:
+    def first(self, poll_result: PollResult, count: int) -> PollResult:
         """Return the part of a handover that covers its first ``count`` records."""
-        part = Handover()
-        for move in handover.moves:
+        part = PollResult()
+        for move in poll_result.moves:
             if part.count + move.adds > count:
                 if count > part.count and (move.fetched.chunk, move.fetched.record) == move.begin:
                     part.moves.append(self._partial(move.fetched, count - part.count))
@@ -144,16 +144,16 @@ class Collector:
         part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
         return part
 
-    def settle(self, handover: Handover) -> None:
+    def settle(self, poll_result: PollResult) -> None:
         """Move the positions, and let the next partitions have their turn."""
-        self.place(handover)
-        for partition in handover.turns:
+        self.place(poll_result)
+        for partition in poll_result.turns:
             self._buffer.head(partition)
             self._buffer.rotate(partition)
 
-    def place(self, handover: Handover) -> None:
+    def place(self, poll_result: PollResult) -> None:
         """Move the positions. Repeating it changes nothing, so an interrupted one is simply repeated."""
-        for fetched, _, chunk, record, offset, epoch, _ in handover.moves:
+        for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
             # Lets go of the memory of what was handed over; its place in the list keeps the count.
             nothing = [None] * (chunk - fetched.chunk)
             fetched.chunks[fetched.chunk : chunk] = nothing
@@ -189,27 +189,27 @@ class Collector:
         self._buffer.rotate(fetched.partition)
         raise error
 
-    def _gather_from(self, partition: Partition, max_records: int, end: int | None, handover: Handover) -> None:
+    def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> None:
         found: Records = []
         self._buffer.head(partition)  # lets go of what has become stale or empty at its front
         for fetched in self._buffer.queue(partition):
             if not fetched.fresh:
                 break
-            error = self._drain(fetched, max_records - handover.count - len(found), end, found, handover)
+            error = self._drain(fetched, max_records - poll_result.count - len(found), end, found, poll_result)
             if error is not None:
-                if not found and not handover.count and not handover.moves:
+                if not found and not poll_result.count and not poll_result.moves:
                     self._raise(fetched, error)
                 self._overdue = fetched
                 break
-            if handover.count + len(found) >= max_records:
+            if poll_result.count + len(found) >= max_records:
                 break
         if found:
-            handover.records[partition.tp] = found
-            handover.count += len(found)
-        handover.turns.append(partition)
+            poll_result.records[partition.tp] = found
+            poll_result.count += len(found)
+        poll_result.turns.append(partition)
 
     def _drain(
-        self, fetched: Fetched, room: int, end: int | None, found: Records, handover: Handover
+        self, fetched: Fetched, room: int, end: int | None, found: Records, poll_result: PollResult
     ) -> RecordError | None:
         """Add up to ``room`` records; return what stands right behind them if it cannot be handed out."""
         index, record = fetched.chunk, fetched.record
@@ -245,7 +245,7 @@ class Collector:
             error = fetched.error
         begin = fetched.chunk, fetched.record
         if (index, record) != begin or offset > fetched.cursor.offset:
-            handover.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch, begin))
+            poll_result.moves.append(Move(fetched, len(found) - before, index, record, offset, epoch, begin))
         return error
 
     def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:
@@ -274,7 +274,7 @@ class Collector:
             error = fetched.error
         return Span(fetched, begin, indices, index, error)
 
-    def _hand_over(self, spans: list[Span], decoded: Decoded, handover: Handover) -> None:
+    def _hand_over(self, spans: list[Span], decoded: Decoded, poll_result: PollResult) -> None:
         """Fill the handover; raise the first error, if nothing can be handed over before it."""
         broken: Partition | None = None
         begins: dict[Partition, int] = {}
@@ -297,23 +297,23 @@ class Collector:
                     offset = max(offset, span.reached)
                 begin = begins.setdefault(partition, span.begin)
                 columns = decoded.columns(partition.tp, begin, end, fetched.cursor.offset)
-                adds = len(columns) - len(handover.columns.get(partition.tp, ()))
+                adds = len(columns) - len(poll_result.columns.get(partition.tp, ()))
                 if len(columns):
-                    handover.columns[partition.tp] = columns
-                handover.count += adds
-                handover.moves.append(
+                    poll_result.columns[partition.tp] = columns
+                poll_result.count += adds
+                poll_result.moves.append(
                     Move(fetched, adds, chunk, 0, offset, epoch, (fetched.chunk, fetched.record))
                 )  # fmt: skip
             if error is not None:
-                if not handover.moves:
+                if not poll_result.moves:
                     self._raise(fetched, error)
                 self._overdue, broken = fetched, partition
 
     def _partial(self, fetched: Fetched, count: int) -> Move:
         """Return the move that hands over ``count`` records of what ``fetched`` holds decoded."""
-        handover = Handover()
-        self._drain(fetched, count, None, [], handover)
-        return handover.moves[0]
+        poll_result = PollResult()
+        self._drain(fetched, count, None, [], poll_result)
+        return poll_result.moves[0]
 
     def _error_at(self, fetched: Fetched) -> RecordError | None:
         """Return the error that stands exactly where the handing over of ``fetched`` has come to."""

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
-from ..link.request import Answer, Request, Target
 from ..metadata import Metadata
-from ..timers import NEVER, Backoff, Lot, Random
+from ..timers import NEVER, Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import Message
 from ..wire.error_codes import Code, to_error
@@ -25,7 +25,7 @@ from ..wire.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from .settings import Settings
+from .settings import FetchSettings
 from .verdicts import Verdict, verdict
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ ASKER = "offsets"
 LEAST_PAUSE = 0.01
 
 
-class Found(NamedTuple):
+class ListedOffset(NamedTuple):
     """What a leader said: ``offset`` -1 when no record is that young; ``timestamp`` in ms; epochs -1 when unknown."""
 
     offset: int
@@ -44,13 +44,13 @@ class Found(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Lookup:
+class OffsetLookup:
     """One question: the offset of ``timestamp`` (or a mark: -1 end, -2 start) in one partition."""
 
     tp: TopicPartition
     timestamp: int
     wanted: Callable[[], bool]  #: Whether anyone still wants to know.
-    found: Callable[[Found, float], None]
+    found: Callable[[ListedOffset, float], None]
     failed: Callable[[KafkaError, bool], None]  #: An error, and whether it is final (else it is asked again).
     attempts: int = 0
     not_before: float = 0.0
@@ -64,20 +64,20 @@ class Lookup:
         return now >= self.not_before or self.leaderless_in not in (-1, metadata_version)
 
 
-class Lookups:
+class OffsetLookups:
     """Asks leaders for offsets."""
 
-    def __init__(self, settings: Settings, metadata: Metadata, random: Random) -> None:
+    def __init__(self, settings: FetchSettings, metadata: Metadata, random: Random) -> None:
         self._settings = settings
         self._metadata = metadata
-        self._lot = Lot(random)
+        self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._lookups: list[Lookup] = []
+        self._lookups: list[OffsetLookup] = []
         #: Counts what was added and what is over; compare it to notice. A topic whose lookup is over is wanted no more:
         #: kept, it would be asked about for ever, and an error of it raised by every poll.
         self.version = 0
 
-    def add(self, lookup: Lookup) -> None:
+    def add(self, lookup: OffsetLookup) -> None:
         """Ask from the next step on, until there is an answer or nobody wants it."""
         self._lookups.append(lookup)
         self.version += 1
@@ -94,8 +94,8 @@ class Lookups:
         self._lookups = [lookup for lookup in self._lookups if lookup.in_flight or lookup.wanted()]
         if len(self._lookups) != before:
             self.version += 1
-        self._lot.draw()
-        groups: dict[int, list[dict[TopicPartition, Lookup]]] = {}
+        self._shared_jitter.draw()
+        groups: dict[int, list[dict[TopicPartition, OffsetLookup]]] = {}
         for lookup in self._lookups:
             if not lookup.may_ask(now, self._metadata.version):
                 continue
@@ -113,8 +113,8 @@ class Lookups:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the answer of a request made by :meth:`step`."""
-        self._lot.draw()
-        group: dict[TopicPartition, Lookup] = answer.request.context
+        self._shared_jitter.draw()
+        group: dict[TopicPartition, OffsetLookup] = answer.request.context
         for lookup in group.values():
             lookup.in_flight = False
         response: ListOffsetsResponse | None = answer.response
@@ -134,7 +134,7 @@ class Lookups:
 
     # -- inside
 
-    def _without_leader(self, lookup: Lookup, now: float) -> None:
+    def _without_leader(self, lookup: OffsetLookup, now: float) -> None:
         topic = self._metadata.topics.get(lookup.tp.topic)
         error = topic.error if topic is not None else None
         words = f"no leader known for {lookup.tp.topic}-{lookup.tp.partition}"
@@ -149,7 +149,7 @@ class Lookups:
         self._pause(lookup, now)
         lookup.not_before = max(lookup.not_before, now + LEAST_PAUSE)
 
-    def _request(self, node: int, group: dict[TopicPartition, Lookup], now: float) -> Request:
+    def _request(self, node: int, group: dict[TopicPartition, OffsetLookup], now: float) -> Request:
         for lookup in group.values():
             lookup.in_flight = True
 
@@ -175,7 +175,7 @@ class Lookups:
         lowest = 2 if self._settings.isolation_level == "read_committed" else 1
         return Request(ASKER, ListOffsetsRequest, Target(node), build, deadline, group, lowest)
 
-    def _take(self, lookup: Lookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
+    def _take(self, lookup: OffsetLookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
         offset = data.offset
         if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and lookup.timestamp >= 0:
             offset = -1  # a log without timestamps: as if no record were that young, as in Java
@@ -188,9 +188,9 @@ class Lookups:
         self._lookups.remove(lookup)
         self.version += 1
         if lookup.wanted():
-            lookup.found(Found(max(offset, -1), data.timestamp, data.leader_epoch), now)
+            lookup.found(ListedOffset(max(offset, -1), data.timestamp, data.leader_epoch), now)
 
-    def _take_error(self, lookup: Lookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
+    def _take_error(self, lookup: OffsetLookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
         error = to_error(data.error_code, api="ListOffsets", node_id=node_id, partition=lookup.tp)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (lookup.tp.topic,)
@@ -200,17 +200,17 @@ class Lookups:
         lookup.failed(error, what is Verdict.RAISE)
         self._pause(lookup, now)
 
-    def _again(self, lookups: Iterable[Lookup], error: KafkaError, now: float, final: bool = False) -> None:
+    def _again(self, lookups: Iterable[OffsetLookup], error: KafkaError, now: float, final: bool = False) -> None:
         for lookup in lookups:
             lookup.failed(error, final)
             self._pause(lookup, now)
 
-    def _pause(self, lookup: Lookup, now: float) -> None:
+    def _pause(self, lookup: OffsetLookup, now: float) -> None:
         lookup.attempts += 1
-        lookup.not_before = now + self._backoff.delay(lookup.attempts, self._lot)
+        lookup.not_before = now + self._backoff.delay(lookup.attempts, self._shared_jitter)
 
 
-def _place(groups: list[dict[TopicPartition, Lookup]], lookup: Lookup) -> None:
+def _place(groups: list[dict[TopicPartition, OffsetLookup]], lookup: OffsetLookup) -> None:
     """Put the lookup into the first group without its partition: a broker takes each only once per request."""
     for group in groups:
         if lookup.tp not in group:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..link.request import Request, Target
+from ..connection.request import Request, Target
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionState
 from ..timers import NEVER, Backoff, Random, Retry
@@ -20,8 +20,8 @@ from ..wire import ZERO_UUID, Message
 from ..wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from .buffer import Buffer
 from .replicas import Replicas
-from .sessions import FINAL_EPOCH, Plan, Session, Wanted
-from .settings import Settings
+from .sessions import FINAL_EPOCH, FetchSession, Plan, WantedPartition
+from .settings import FetchSettings
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ class Asked:
     """Context of one Fetch: what it was for, so that its answer can be told fresh from stale."""
 
     node_id: int
-    session: Session
+    session: FetchSession
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
-    wanted: dict[TopicPartition, Wanted] = field(default_factory=dict)  #: Offsets and leader epochs, as sent.
+    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: Offsets and leader epochs, as sent.
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: Of the session, as sent.
     at: float = 0.0  #: When it was written; monotonic seconds.
@@ -56,7 +56,7 @@ class Planner:
     """Decides what to fetch. Step it; its answers go to ``answers.Answers``, which gives the session back here."""
 
     def __init__(
-        self, settings: Settings, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
+        self, settings: FetchSettings, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
     ) -> None:
         self._settings = settings
         self._partitions = partitions
@@ -64,7 +64,7 @@ class Planner:
         self._buffer = buffer
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._sessions: dict[int, Session] = {}
+        self._sessions: dict[int, FetchSession] = {}
         self._left_out = False  #: Something was not asked for in the last step, for want of room.
         self._now = 0.0
         self.batches = False  #: What is fetched will be decoded many batches at a time.
@@ -169,17 +169,17 @@ class Planner:
         free = min(fair, settings.max_buffered_bytes - used)
         return free if free >= min(fair, LEAST_WORTH_ASKING) or not self._buffer.pinned else 0
 
-    def _session(self, node_id: int) -> Session:
+    def _session(self, node_id: int) -> FetchSession:
         session = self._sessions.get(node_id)
         if session is None:
             retry = Retry(self._backoff, self._random)
-            session = Session(retry, self._settings.enable_incremental_fetch_sessions)
+            session = FetchSession(retry, self._settings.enable_incremental_fetch_sessions)
             self._sessions[node_id] = session
         return session
 
     # -- one request
 
-    def _request(self, node_id: int, session: Session, now: float) -> Request:
+    def _request(self, node_id: int, session: FetchSession, now: float) -> Request:
         asked = Asked(node_id, session)
 
         def build(version: int) -> Message:
@@ -213,11 +213,11 @@ class Planner:
         asked.at = self._now
         return self._message(plan, session.reserved)
 
-    def _want(self, partition: Partition) -> Wanted:
+    def _want(self, partition: Partition) -> WantedPartition:
         info = self._metadata.leader(partition.tp)
         epoch = -1 if info is None else info.leader_epoch
         topic_id = self._metadata.topic_id(partition.tp.topic)
-        return Wanted(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
+        return WantedPartition(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
 
     def _partition_bytes(self) -> int:
         """Return what one partition is asked for: the same in each request, as sessions are told what changes."""

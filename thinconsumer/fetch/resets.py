@@ -15,7 +15,7 @@ from ..errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeErro
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState, Reset
 from ..wire.error_codes import Code
-from .lookups import Found, Lookup, Lookups
+from .lookups import ListedOffset, OffsetLookup, OffsetLookups
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Resets:
         new_partition_policy: OffsetResetPolicy,
         partitions: Partitions,
         metadata: Metadata,
-        lookups: Lookups,
+        lookups: OffsetLookups,
     ) -> None:
         self._policy = policy
         self._new_partition_policy = new_partition_policy
@@ -97,7 +97,7 @@ class Resets:
     def _look_up(self, partition: Partition, reset: Reset) -> None:
         cursor = partition.cursor
 
-        def found(answer: Found, now: float) -> None:
+        def found(answer: ListedOffset, now: float) -> None:
             if answer.offset < 0 and reset.timestamp >= 0:
                 # No record is that young: everything that comes will be, so the end is where to wait for it.
                 self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is that young"))
@@ -149,10 +149,10 @@ class _Bounds:
         self._wall_time = wall_time
         self._ends: dict[int, int] = {}
 
-    def start(self, lookups: Lookups) -> None:
+    def start(self, lookups: OffsetLookups) -> None:
         for mark in (Reset.EARLIEST, Reset.LATEST):
 
-            def found(answer: Found, now: float, mark: int = mark) -> None:
+            def found(answer: ListedOffset, now: float, mark: int = mark) -> None:
                 self._ends[mark] = answer.offset
                 if len(self._ends) == 2:
                     start, end = self._ends[Reset.EARLIEST], self._ends[Reset.LATEST]
@@ -161,7 +161,9 @@ class _Bounds:
             lookups.add(_lookup(self._partition, self._partition.cursor, mark, found))
 
 
-def _lookup(partition: Partition, cursor: Cursor, timestamp: int, found: Callable[[Found, float], None]) -> Lookup:
+def _lookup(
+    partition: Partition, cursor: Cursor, timestamp: int, found: Callable[[ListedOffset, float], None]
+) -> OffsetLookup:
     def wanted() -> bool:
         return partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
 
@@ -171,11 +173,11 @@ def _lookup(partition: Partition, cursor: Cursor, timestamp: int, found: Callabl
             partition.error = error if final else None
             partition.trouble = error
 
-    def found_and_cured(answer: Found, now: float) -> None:
+    def found_and_cured(answer: ListedOffset, now: float) -> None:
         partition.error = None
         found(answer, now)
 
-    return Lookup(partition.tp, timestamp, wanted, found_and_cured, failed)
+    return OffsetLookup(partition.tp, timestamp, wanted, found_and_cured, failed)
 
 
 def out_of_range_error(partition: Partition, position: int, start: int, end: int) -> OffsetOutOfRangeError:

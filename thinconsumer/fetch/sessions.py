@@ -21,7 +21,7 @@ FINAL_EPOCH = -1
 NO_SESSION = 0
 
 
-class Wanted(NamedTuple):
+class WantedPartition(NamedTuple):
     """What one partition is asked for: all that a session remembers about it."""
 
     fetch_offset: int
@@ -35,12 +35,12 @@ class Plan(NamedTuple):
 
     session_id: int
     epoch: int
-    send: Mapping[TopicPartition, Wanted]
-    forget: Mapping[TopicPartition, Wanted]
+    send: Mapping[TopicPartition, WantedPartition]
+    forget: Mapping[TopicPartition, WantedPartition]
 
 
 @dataclass(slots=True)
-class Session:
+class FetchSession:
     """What one node's session holds, and the one request that may be out."""
 
     retry: Retry  #: In flight or not, and the backoff after failures.
@@ -51,9 +51,9 @@ class Session:
     uses_ids: bool = False
     fruitless: int = 0  #: Answers in a row that brought no records.
     turn: int = 0  #: Requests made so far: which partition comes first in the next one.
-    held: dict[TopicPartition, Wanted] = field(default_factory=dict)
+    held: dict[TopicPartition, WantedPartition] = field(default_factory=dict)
 
-    def plan(self, wanted: Mapping[TopicPartition, Wanted], *, sessions: bool, uses_ids: bool) -> Plan:
+    def plan(self, wanted: Mapping[TopicPartition, WantedPartition], *, sessions: bool, uses_ids: bool) -> Plan:
         """Return what to say so that the node fetches exactly ``wanted``, and take it as said."""
         if not (sessions and self.incremental):
             self.held = dict(wanted)

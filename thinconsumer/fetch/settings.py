@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Settings(Protocol):
+class FetchSettings(Protocol):
     """What ``config.ConsumerConfig`` has and this room reads."""
 
     @property

@@ -10,11 +10,11 @@ import logging
 from typing import NamedTuple
 
 from ..config import OffsetResetPolicy
+from ..connection.request import Answer, Request, Target
 from ..errors import LogTruncationError, UnsupportedVersionError
-from ..link.request import Answer, Request, Target
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
-from ..timers import NEVER, Backoff, Lot, Random
+from ..timers import NEVER, Backoff, Random, SharedJitter
 from ..types import TopicPartition
 from ..wire import ZERO_UUID, Message
 from ..wire.error_codes import Code, to_error
@@ -26,7 +26,7 @@ from ..wire.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from .resets import timestamp_of
-from .settings import Settings
+from .settings import FetchSettings
 from .verdicts import Verdict, verdict
 
 log = logging.getLogger(__name__)
@@ -67,13 +67,18 @@ class Validation:
     """Moves every partition that is VALIDATING on."""
 
     def __init__(
-        self, settings: Settings, policy: OffsetResetPolicy, partitions: Partitions, metadata: Metadata, random: Random
+        self,
+        settings: FetchSettings,
+        policy: OffsetResetPolicy,
+        partitions: Partitions,
+        metadata: Metadata,
+        random: Random,
     ) -> None:
         self._settings = settings
         self._policy = policy
         self._partitions = partitions
         self._metadata = metadata
-        self._lot = Lot(random)
+        self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._asked: dict[Partition, Question] = {}
         #: Who knows more than metadata does, and until when they wait for it.
@@ -114,7 +119,7 @@ class Validation:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the answer of a request made by :meth:`step`."""
-        self._lot.draw()
+        self._shared_jitter.draw()
         group: Group = answer.request.context
         for asked in group.values():
             if self._asked.get(asked.partition) is asked:
@@ -265,4 +270,4 @@ class Validation:
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._lot)
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._shared_jitter)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..calls import Call
+from ..connection.request import Answer, Request
 from ..errors import AuthorizationError, BrokerResponseError, GroupAuthorizationFailedError, KafkaError
-from ..link.request import Answer, Request
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import OffsetAndMetadata, TopicPartition
@@ -30,11 +30,11 @@ from ..wire.offset_commit import (
     OffsetCommitResponse,
 )
 from .commit_errors import API, Failure, Verdict, final_error, reason_of, verdict
+from .commit_identity import CommitIdentity, CommittingMember
 from .commit_queue import Callback, CommitQueue, Entries, Pending
 from .coordinator import Coordinator
 from .identity import Identity
 from .settings import CommitSettings
-from .standing import Membership, Standing
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Commits:
         self,
         settings: CommitSettings,
         coordinator: Coordinator,
-        membership: Membership | None,
+        membership: CommittingMember | None,
         metadata: Metadata,
         random: Random,
         *,
@@ -76,7 +76,7 @@ class Commits:
     ) -> None:
         self._settings = settings
         self._coordinator = coordinator
-        self._standing = Standing(membership, coordinator.group_id)
+        self._commit_identity = CommitIdentity(membership, coordinator.group_id)
         self._metadata = metadata
         self._group_id = coordinator.group_id
         self._seconds_since_poll = seconds_since_poll
@@ -111,7 +111,7 @@ class Commits:
     @property
     def may_commit(self) -> bool:
         """Whether there is anybody to commit as: not after the membership was lost."""
-        return self._standing.who is not None
+        return self._commit_identity.who is not None
 
     def add(
         self,
@@ -128,11 +128,11 @@ class Commits:
         """
         if self._queue.idle:
             self._stale_error = self._coordinator.error
-        who = self._standing.asks_as
-        pending = self._queue.add(offsets, who or self._standing.by_hand, deadline, callback, what)
+        who = self._commit_identity.asks_as
+        pending = self._queue.add(offsets, who or self._commit_identity.by_hand, deadline, callback, what)
         if who is None and offsets:
             # At once: were it kept, an unsubscribe before the next step would make it a commit by hand.
-            self._queue.give_up(pending, self._failure(*self._standing.outside(), self._now))
+            self._queue.give_up(pending, self._failure(*self._commit_identity.outside(), self._now))
         return pending.call
 
     def mark(self) -> Call[None]:
@@ -144,7 +144,7 @@ class Commits:
     def step(self, now: float) -> list[Request]:
         """Return the request due now, if any."""
         self._now = now
-        self._standing.note()
+        self._commit_identity.note()
         self._expire(now)
         self._fail_without_coordinator(now)
         if self._queue.idle:
@@ -163,7 +163,7 @@ class Commits:
         if self._queue.idle:
             return NEVER
         due = self._queue.due_at()
-        if self._flight is None and not self._standing.held and self._coordinator.target(CHANNEL) is not None:
+        if self._flight is None and not self._commit_identity.held and self._coordinator.target(CHANNEL) is not None:
             if self._queue.ready:
                 due = min(due, self._retry.wake_at())
             if self._queue.delayed:
@@ -197,13 +197,13 @@ class Commits:
 
     def _judge(self, now: float) -> None:
         """Fail what cannot be committed as who we are now, and stamp the rest anew."""
-        who = self._standing.who
-        if who is not None and (who == self._judged or self._standing.held):
+        who = self._commit_identity.who
+        if who is not None and (who == self._judged or self._commit_identity.held):
             return  # late in a rebalance nobody knows yet what will be ours
         for tp, entry in self._queue.waiting():
             if entry.identity == who:
                 continue
-            objection = self._standing.objection(tp, entry.identity)
+            objection = self._commit_identity.objection(tp, entry.identity)
             if objection is not None:
                 self._queue.drop(tp, self._failure(*objection, now))
             elif who is not None:
@@ -221,7 +221,7 @@ class Commits:
 
     def _timeout(self, pending: Pending, now: float) -> Failure:
         last = pending.call.last_error
-        if self._standing.held:
+        if self._commit_identity.held:
             return self._failure("rebalance_in_progress", "the group was rebalancing all the time", now, last)
         if self._coordinator.target(CHANNEL) is None:
             last = self._coordinator.last_error or last
@@ -263,7 +263,7 @@ class Commits:
     # -- sending
 
     def _may_send(self, now: float) -> bool:
-        if self._flight is not None or self._standing.held or not self._retry.may_send(now):
+        if self._flight is not None or self._commit_identity.held or not self._retry.may_send(now):
             return False
         if self._queue.delayed and self._stragglers.may_send(now):
             self._queue.release()
@@ -291,13 +291,13 @@ class Commits:
         ]
 
     def _build(self, flight: Flight, version: int) -> Message:
-        who = self._standing.who
+        who = self._commit_identity.who
         flight.stamp = who
         flight.sent = set()
         topics: dict[str, OffsetCommitRequestTopic] = {}
-        entries = {} if who is None or self._standing.held else flight.entries
+        entries = {} if who is None or self._commit_identity.held else flight.entries
         for tp, entry in entries.items():
-            if entry.identity != who and self._standing.objection(tp, entry.identity) is not None:
+            if entry.identity != who and self._commit_identity.objection(tp, entry.identity) is not None:
                 continue
             flight.sent.add(tp)
             topic = topics.get(tp.topic)
@@ -315,7 +315,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or self._standing.by_hand  # without any offsets it does not matter
+        stamp = who or self._commit_identity.by_hand  # without any offsets it does not matter
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,
@@ -387,7 +387,7 @@ class Commits:
 
     def _take_word_on_us(self, flight: Flight, error: BrokerResponseError, entries: Entries, now: float) -> None:
         """Take that the coordinator knows no such member, generation or instance, or no end of a rebalance."""
-        standing, stamp = self._standing, flight.stamp
+        standing, stamp = self._commit_identity, flight.stamp
         who = standing.who
         if stamp is None or not stamp.is_member:
             # Nobody to tell: the group has members, who commit themselves.

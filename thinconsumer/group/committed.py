@@ -14,16 +14,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..calls import Call
+from ..connection.request import Answer, Request
 from ..errors import (
     BrokerResponseError,
     GroupAuthorizationFailedError,
     KafkaError,
     TopicAuthorizationFailedError,
 )
-from ..link.request import Answer, Request
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
-from ..timers import NEVER, Backoff, Lot, Random, Retry
+from ..timers import NEVER, Backoff, Random, Retry, SharedJitter
 from ..types import OffsetAndMetadata, TopicPartition
 from ..wire import ZERO_UUID, Message
 from ..wire.error_codes import BY_CODE, Code, to_error
@@ -105,7 +105,9 @@ class Committed:
         self._metadata = metadata
         self._group_id = coordinator.group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._lot = Lot(random)  #: Partitions that are refused together are asked about again together.
+        self._shared_jitter = SharedJitter(
+            random
+        )  #: Partitions that are refused together are asked about again together.
         self._retry = Retry(self._backoff, random)  #: For the coordinator as a whole.
         self._questions: list[Question] = []
         self._flight: Flight | None = None
@@ -119,7 +121,7 @@ class Committed:
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
         """Ask what is committed for these; None where nothing is. Passing failures are waited out by whoever waits."""
-        question = Question(tps, Retry(self._backoff, self._lot))
+        question = Question(tps, Retry(self._backoff, self._shared_jitter))
         if question.left:
             self._questions.append(question)
         else:
@@ -182,7 +184,7 @@ class Committed:
             log.debug("group %s: an answer about committed offsets, asked elsewhere since", self._group_id)
             return
         self._flight = None
-        self._lot.draw()
+        self._shared_jitter.draw()
         self._coordinator.waiting(None, now, self.asker)
         if answer.error is not None:
             final = isinstance(answer.error, BrokerResponseError) and not answer.error.retriable
@@ -322,7 +324,7 @@ class Committed:
         # An ACL, say: shown by every poll, and asked again, since it may be granted.
         partition.error = None if _passes(error) else error
         partition.failures += 1
-        partition.blocked_until = now + self._backoff.delay(partition.failures, self._lot)
+        partition.blocked_until = now + self._backoff.delay(partition.failures, self._shared_jitter)
 
     def _row_error(self, tp: TopicPartition, row: Row | None, node_id: int) -> KafkaError:
         if row is None:

@@ -23,11 +23,11 @@ from ..wire.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from .handover import Handover
 from .identity import NO_GENERATION, Identity
+from .rejoin_triggers import NOTE, TopicShape, doubts, note_of, shapes, shapes_changed, topics_changed
+from .revocation import PartitionRevocation
 from .role import JoinedMember
 from .subscription import UserSubscription
-from .watch import NOTE, TopicShape, doubts, note_of, shapes, shapes_changed, topics_changed
 
 if TYPE_CHECKING:
     from ..config import ConsumerConfig
@@ -47,14 +47,14 @@ class ConsumerRole:
         subscription: UserSubscription,
         partitions: Partitions,
         metadata: Metadata,
-        handover: Handover,
+        revocation: PartitionRevocation,
     ) -> None:
         self._config = config
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self._subscription = subscription
         self._partitions = partitions
         self._metadata = metadata
-        self.handover = handover
+        self.revocation = revocation
         self.is_cooperative = all(RebalanceProtocol.COOPERATIVE in a.supported_protocols for a in assignors)
         self._generation = NO_GENERATION  #: In which what we own was given to us (KIP-792).
         self._joined_with: frozenset[str] = frozenset()
@@ -122,9 +122,9 @@ class ConsumerRole:
         self._forget_leading()
         owned = self._partitions.tps()
         if not self.is_cooperative:
-            return self.handover.give_up(owned, now, always_tell=identity.is_member)
+            return self.revocation.give_up(owned, now, always_tell=identity.is_member)
         wanted = self._wanted()
-        return self.handover.give_up([tp for tp in owned if tp.topic not in wanted], now)
+        return self.revocation.give_up([tp for tp in owned if tp.topic not in wanted], now)
 
     # -- the leader's work
 
@@ -188,7 +188,7 @@ class ConsumerRole:
         if missed and owned:
             # Whoever had it in between may have gone further: to commit now, as if giving it up, would take that back.
             log.info("group %s: a generation went by without us: %d partitions lost", identity.group_id, len(owned))
-            self.handover.lose(now)
+            self.revocation.lose(now)
             self._had = frozenset()
         raw = decode_assignment(assignment)
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
@@ -218,16 +218,16 @@ class ConsumerRole:
     def revoke(self, identity: Identity, now: float) -> bool:
         """Give up what the new share lacks."""
         going = self._partitions.tps() - set(self._share.partitions)
-        return self.handover.give_up(going, now)
+        return self.revocation.give_up(going, now)
 
     def install(self, identity: Identity, now: float) -> bool:
         """Take what is new; the assignor hears first, then the listener."""
         if not self._installed:
-            self.handover.take_over(sorted(set(self._share.partitions)))
+            self.revocation.take_over(sorted(set(self._share.partitions)))
             self._installed = True
             if self._share_of is not None:
                 self._share_of.on_assignment(self._share, GroupMetadata(*identity))
-        self.handover.tell_assigned()
+        self.revocation.tell_assigned()
         self._had = frozenset(self._share.partitions)
         return True
 
@@ -237,7 +237,7 @@ class ConsumerRole:
         self._due = None
         self._had = frozenset()
         self._forget_leading()
-        return self.handover.lose(now)
+        return self.revocation.lose(now)
 
     def describe(self) -> str:
         """Return what the last rebalance brought and took, in words."""

@@ -14,9 +14,9 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
+from ..connection.request import ANY_NODE, Answer, Request, Target
+from ..connection.states import next_state
 from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
-from ..link.request import ANY_NODE, Answer, Request, Target
-from ..link.states import next_state
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node
 from ..wire import Message

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..assignors import GroupMetadata, PartitionAssignor
 from ..calls import Call
+from ..connection.request import Answer, Request, Target
 from ..errors import KafkaError
-from ..link.request import Answer, Request, Target
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions, PositionState
 from ..timers import NEVER, Random
@@ -23,8 +23,8 @@ from .commits import Commits
 from .committed import Committed
 from .consumer_role import ConsumerRole
 from .coordinator import Coordinator
-from .handover import Handover
 from .identity import Identity
+from .revocation import PartitionRevocation
 from .subscription import Mode, UserSubscription
 
 if TYPE_CHECKING:
@@ -53,8 +53,10 @@ class Group:
         )
         self.committed = Committed(config, self.coordinator, partitions, metadata, random)
         self.auto_commit = AutoCommit(config, partitions, self.commits) if config.enable_auto_commit else None
-        self.handover = Handover(partitions, self.commits, self.auto_commit, lambda: self.subscription.listener)
-        self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.handover)
+        self.revocation = PartitionRevocation(
+            partitions, self.commits, self.auto_commit, lambda: self.subscription.listener
+        )
+        self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.revocation)
         identity = Identity(group_id, group_instance_id=config.group_instance_id)
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
         # Discovery comes last: the others say in their steps whether they need it.
@@ -91,7 +93,7 @@ class Group:
 
     def wake_at(self, now: float) -> float:
         """Return when to step again even if nothing arrives; users' code that is due is another matter."""
-        due = min(self.handover.waiting_until(now), *(manager.wake_at(now) for manager in self._managers))
+        due = min(self.revocation.waiting_until(now), *(manager.wake_at(now) for manager in self._managers))
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
 
     def restart(self, now: float) -> None:
@@ -120,7 +122,7 @@ class Group:
 
     def has_work(self, now: float) -> bool:
         """Return whether users' code is due."""
-        return self.member.has_work(now) and self.handover.waiting_until(now) == NEVER
+        return self.member.has_work(now) and self.revocation.waiting_until(now) == NEVER
 
     def work(self, now: float, *, every: bool) -> bool:
         """Run one piece of users' code, and return whether that got us any further. What it raises comes out.
@@ -131,7 +133,7 @@ class Group:
 
     def take_error(self) -> Exception | None:
         """Return what a listener has raised in a rebalance that went on nevertheless."""
-        error, self.handover.error = self.handover.error, None
+        error, self.revocation.error = self.revocation.error, None
         return error
 
     def errors(self) -> Iterable[KafkaError]:

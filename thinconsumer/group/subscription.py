@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import IllegalArgumentError, IllegalStateError
 
 if TYPE_CHECKING:
-    from ..metadata import Topic
+    from ..metadata import TopicMetadata
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
@@ -72,7 +72,7 @@ class UserSubscription:
         self.topics, self.pattern, self.listener = frozenset(), None, None
         self.version += 1
 
-    def wanted(self, known: Mapping[str, Topic], *, internal: bool) -> frozenset[str]:
+    def wanted(self, known: Mapping[str, TopicMetadata], *, internal: bool) -> frozenset[str]:
         """Return the topics subscribed to: as named, or those of ``known`` that match the whole pattern.
 
         ``internal`` is whether a pattern may match internal topics.

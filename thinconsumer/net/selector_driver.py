@@ -23,8 +23,8 @@ from selectors import EVENT_READ, DefaultSelector
 
 from ..driver import Address, Command, Dial, Endpoint, Hangup, Resolve
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaConnectionError
-from .connection import Connection, SocketSettings
 from .resolver import Resolver, look_up, numeric, system_resolver
+from .socket_connection import SocketConnection, SocketSettings
 from .transport import PlainTransport, TransportFactory
 from .wake import Waker
 from .watch import SelectorLike, Watch
@@ -72,8 +72,8 @@ class SelectorDriver:
         self._waker = Waker()
         self._pid: int | None = None
         self._is_closed = False
-        self._connections: dict[int, Connection] = {}
-        self._in_work: list[Connection] = []
+        self._connections: dict[int, SocketConnection] = {}
+        self._in_work: list[SocketConnection] = []
         self._endpoint: Endpoint | None = None
         self._commands: deque[Command] = deque()
         self._lookups: deque[Resolve] = deque()
@@ -170,7 +170,7 @@ class SelectorDriver:
             connection.flush()
             self._in_work.pop()
 
-    def _work_on(self, connection: Connection, events: int) -> None:
+    def _work_on(self, connection: SocketConnection, events: int) -> None:
         self._in_work.append(connection)
         connection.ready(events)
         self._in_work.pop()
@@ -204,7 +204,7 @@ class SelectorDriver:
     def _start(self, dial: Dial) -> None:
         if id(dial.stream) in self._connections:
             raise IllegalStateError(f"{self._connections[id(dial.stream)]!r} is there already: hang up before dialling")
-        connection = Connection(self, dial, self._settings)
+        connection = SocketConnection(self, dial, self._settings)
         self._connections[id(dial.stream)] = connection
         self._in_work.append(connection)
         connection.start()
@@ -241,13 +241,13 @@ class SelectorDriver:
         assert self._watch is not None
         return self._watch
 
-    def called(self, connection: Connection, *, told: bool, part: bool = False) -> None:
+    def called(self, connection: SocketConnection, *, told: bool, part: bool = False) -> None:
         """Note that a stream was called, and obey at once: a stream hung up now must not hear another byte."""
         self._told = self._told or told
         self._part_came = self._part_came or part
         self._obey()
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: SocketConnection) -> None:
         """Forget a connection."""
         del self._connections[id(connection.stream)]
 

@@ -16,12 +16,12 @@ from ..metadata import Metadata
 from ..records.builder import NewRecord
 from ..timers import NEVER, Random
 from ..types import TopicPartition
-from .batch import Batch, BatchEvent, BatchState, Receipt, failed_batch
+from .batch import BatchEvent, BatchState, ProducerBatch, Receipt, failed_batch
 from .partitioner import Sticky, partition_for_key
 from .sequences import Sequences
 
 
-class Settings(Protocol):
+class AccumulatorSettings(Protocol):
     """The options this room reads."""
 
     @property
@@ -47,14 +47,14 @@ class PartitionQueue:
 
     def __init__(self, tp: TopicPartition) -> None:
         self.tp = tp
-        self.batches: deque[Batch] = deque()
+        self.batches: deque[ProducerBatch] = deque()
         self.sequences = Sequences()
         self.attempts = 0  #: Failures in a row.
         self.not_before = -NEVER  #: Of the next attempt.
         self.leaderless = False  #: What it waits for is a leader, and not the end of a backoff.
 
     @property
-    def head(self) -> Batch | None:
+    def head(self) -> ProducerBatch | None:
         """The batch whose turn it is."""
         return self.batches[0] if self.batches else None
 
@@ -90,14 +90,14 @@ class TopicBuffer:
         self.available: list[int] = []  #: Those with a leader.
         self.queues: dict[int, PartitionQueue] = {}
         self.waiting: deque[_Waiting] = deque()
-        self.nowhere = Batch(TopicPartition(name, -1), NEVER)  #: What receipts of waiting records point to.
+        self.nowhere = ProducerBatch(TopicPartition(name, -1), NEVER)  #: What receipts of waiting records point to.
         self.used_at = -NEVER
 
 
 class Accumulator:
     """All records under way. :meth:`append` takes one, the sender empties it."""
 
-    def __init__(self, settings: Settings, random: Random) -> None:
+    def __init__(self, settings: AccumulatorSettings, random: Random) -> None:
         self._settings = settings
         self._random = random
         self._batch_size = min(settings.batch_size, settings.max_request_size)
@@ -141,7 +141,7 @@ class Accumulator:
             return buffer.sticky.choose(size, buffer.partitions, buffer.available)
         return partition_for_key(key, buffer.partitions)
 
-    def _open_batch(self, buffer: TopicBuffer, partition: int, size: int, deadline: float) -> Batch:
+    def _open_batch(self, buffer: TopicBuffer, partition: int, size: int, deadline: float) -> ProducerBatch:
         queue = buffer.queues.get(partition)
         if queue is None:
             queue = buffer.queues[partition] = PartitionQueue(TopicPartition(buffer.name, partition))
@@ -151,7 +151,7 @@ class Accumulator:
                 return batch
             batch.move(BatchEvent.SEAL)
         self.active[queue] = None
-        batch = Batch(queue.tp, deadline)
+        batch = ProducerBatch(queue.tp, deadline)
         queue.batches.append(batch)
         return batch
 

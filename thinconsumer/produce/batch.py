@@ -10,8 +10,8 @@ import enum
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..connection.states import next_state
 from ..errors import IllegalStateError, KafkaError
-from ..link.states import next_state
 from ..records.builder import NewRecord
 from ..types import TopicPartition
 
@@ -57,7 +57,7 @@ class RecordMetadata(NamedTuple):
     timestamp: int  #: Milliseconds since the epoch; the broker's, where it stamps records itself.
 
 
-class Batch:
+class ProducerBatch:
     """Records of one partition that are written together."""
 
     __slots__ = (
@@ -98,7 +98,7 @@ class Batch:
         self.count = 0  #: Of records, once it is done.
         self.error: KafkaError | None = None  #: Why it failed.
         self.record_errors: dict[int, KafkaError] = {}  #: By place, where the broker blames single ones.
-        self.rest: Batch | None = None  #: Where the later records are, after a split.
+        self.rest: ProducerBatch | None = None  #: Where the later records are, after a split.
 
     def __repr__(self) -> str:
         return f"<Batch {self.tp.topic}-{self.tp.partition} {self.state.value}, {len(self)} records>"
@@ -143,7 +143,7 @@ class Receipt:
 
     __slots__ = ("_timestamp", "batch", "index")
 
-    def __init__(self, batch: Batch, index: int, timestamp: int) -> None:
+    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
         self.batch = batch  #: Where the record was put; its own until a split, see :meth:`_find`.
         self.index = index
         self._timestamp = timestamp
@@ -179,16 +179,16 @@ class Receipt:
         timestamp = self._timestamp if batch.append_time < 0 else batch.append_time
         return RecordMetadata(batch.tp.topic, batch.tp.partition, offset, timestamp)
 
-    def _find(self) -> tuple[Batch, int]:
+    def _find(self) -> tuple[ProducerBatch, int]:
         batch, index = self.batch, self.index
         while batch.rest is not None and index >= (size := len(batch)):
             batch, index = batch.rest, index - size
         return batch, index
 
 
-def failed_batch(tp: TopicPartition, error: KafkaError) -> Batch:
+def failed_batch(tp: TopicPartition, error: KafkaError) -> ProducerBatch:
     """Return a batch that has failed, for a record that never got into one."""
-    batch = Batch(tp, 0.0)
+    batch = ProducerBatch(tp, 0.0)
     batch.fail(error)
     batch.count = 1
     return batch

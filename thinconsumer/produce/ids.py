@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
-from ..link.request import ANY_NODE, Answer, Request
 from ..timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import Code, to_error
@@ -19,7 +19,7 @@ from .sequences import NO_ID
 NO_TRANSACTION_TIMEOUT = 2**31 - 1
 
 
-class Settings(Protocol):
+class ProducerIdSettings(Protocol):
     """The options this room reads."""
 
     @property
@@ -33,7 +33,7 @@ class ProducerIds:
 
     asker = "producer id"
 
-    def __init__(self, settings: Settings, random: Random) -> None:
+    def __init__(self, settings: ProducerIdSettings, random: Random) -> None:
         self._settings = settings
         self._retry = Retry(settings.retry_backoff, random)
         self.producer_id = NO_ID

@@ -19,7 +19,7 @@ from ..types import Node
 from ..wire.error_codes import to_error
 from ..wire.produce import PartitionProduceResponse
 from .accumulator import Accumulator, PartitionQueue
-from .batch import NO_SEQUENCE, Batch, BatchEvent
+from .batch import NO_SEQUENCE, BatchEvent, ProducerBatch
 from .ids import ProducerIds
 from .sequences import NO_ID
 from .verdicts import IN_DOUBT, Verdict, verdict
@@ -44,7 +44,7 @@ class Outcomes:
     def take(
         self,
         queue: PartitionQueue,
-        batch: Batch,
+        batch: ProducerBatch,
         data: PartitionProduceResponse,
         node_id: int,
         endpoints: Mapping[int, Node],
@@ -75,7 +75,7 @@ class Outcomes:
                 queue.sequences.drop()
             self.fail(queue, error, self._record_errors(batch, data, node_id))
 
-    def again(self, queue: PartitionQueue, batch: Batch, error: KafkaError, now: float) -> None:
+    def again(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, now: float) -> None:
         """Have a batch that is in flight sent again after a backoff."""
         batch.last_error = error
         batch.move(BatchEvent.TRY_AGAIN)
@@ -135,7 +135,9 @@ class Outcomes:
             error.topics = (queue.tp.topic,)
         return error
 
-    def _record_errors(self, batch: Batch, data: PartitionProduceResponse, node_id: int) -> dict[int, KafkaError]:
+    def _record_errors(
+        self, batch: ProducerBatch, data: PartitionProduceResponse, node_id: int
+    ) -> dict[int, KafkaError]:
         """Return what each record is told where the broker blames some of them (KIP-467)."""
         blamed = {blame.batch_index: blame.batch_index_error_message for blame in data.record_errors}
         told: dict[int, KafkaError] = {}
@@ -146,7 +148,7 @@ class Outcomes:
             told[index] = to_error(data.error_code, api="Produce", node_id=node_id, partition=batch.tp, detail=detail)
         return told
 
-    def _renumber(self, queue: PartitionQueue, batch: Batch) -> None:
+    def _renumber(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Begin a new epoch with this batch: the broker lacks what was before, or does not know us."""
         self._start_over(queue)
         batch.base_sequence = NO_SEQUENCE
@@ -158,14 +160,14 @@ class Outcomes:
         if queue.sequences.producer_id == NO_ID:
             self._ids.replace(producer_id)
 
-    def _split(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
+    def _split(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
         """Put a batch's second half into one of its own behind it. It was refused for certain: its number is free."""
         log.info("%s is too large for the broker: sending its halves", batch)
         batch.last_error = error
         batch.move(BatchEvent.TRY_AGAIN)
         records = len(batch)
         half = (records + 1) // 2
-        first, second = batch.records[:half], Batch(batch.tp, batch.deadline)
+        first, second = batch.records[:half], ProducerBatch(batch.tp, batch.deadline)
         second.move(BatchEvent.SEAL)
         second.records = batch.records[half:]
         second.size = batch.size * (records - half) // records  # roughly; the sum is what it was

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, KafkaTimeoutError
-from ..link.request import Answer, Request, Target
 from ..metadata import Metadata
 from ..records.builder import build_batch
 from ..records.compression import Codec
@@ -22,7 +22,7 @@ from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID, Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from .accumulator import Accumulator, PartitionQueue, TopicBuffer
-from .batch import Batch, BatchEvent, BatchState
+from .batch import BatchEvent, BatchState, ProducerBatch
 from .ids import ProducerIds
 from .outcomes import Outcomes
 from .sequences import NO_ID
@@ -46,7 +46,7 @@ LOWEST_WITH_ZSTD = 7
 BY_ID = 13
 
 
-class Settings(Protocol):
+class SenderSettings(Protocol):
     """The options this room reads."""
 
     @property
@@ -66,15 +66,15 @@ class Shipment:
     """One Produce request: empty until it is written."""
 
     node_id: int
-    batches: dict[TopicPartition, tuple[PartitionQueue, Batch]] = field(default_factory=dict)
+    batches: dict[TopicPartition, tuple[PartitionQueue, ProducerBatch]] = field(default_factory=dict)
     names: dict[bytes, str] = field(default_factory=dict)  #: Of topics by id, as they were then.
 
-    def take(self, tp: TopicPartition) -> tuple[PartitionQueue, Batch] | None:
+    def take(self, tp: TopicPartition) -> tuple[PartitionQueue, ProducerBatch] | None:
         """Return a batch that is still on its way, and its queue; each once."""
         found = self.batches.pop(tp, None)
         return found if found is not None and found[1].state is BatchState.IN_FLIGHT else None
 
-    def take_rest(self) -> list[tuple[PartitionQueue, Batch]]:
+    def take_rest(self) -> list[tuple[PartitionQueue, ProducerBatch]]:
         """Return all batches that are still on their way."""
         found = [self.take(tp) for tp in list(self.batches)]
         return [one for one in found if one is not None]
@@ -90,7 +90,7 @@ class Sender:
     asker = "produce"
 
     def __init__(
-        self, settings: Settings, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds, random: Random
+        self, settings: SenderSettings, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds, random: Random
     ) -> None:
         self._settings = settings
         self._metadata = metadata
@@ -265,7 +265,7 @@ class Sender:
             raise NothingToSend(f"nothing is left to send to node {shipment.node_id}")
         return ProduceRequest(acks=-1, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
 
-    def _pack(self, queue: PartitionQueue, batch: Batch) -> bytes:
+    def _pack(self, queue: PartitionQueue, batch: ProducerBatch) -> bytes:
         """Return the batch as it is written. Sent again, it is the same to the byte."""
         if batch.state is BatchState.OPEN:
             batch.move(BatchEvent.SEAL)  # before it is numbered: no record may come in after its count is known
@@ -320,7 +320,7 @@ class Sender:
                     self._accumulator.reprieve_waiting(buffer, now, now + REPRIEVE)
                 self._accumulator.fail_waiting(buffer, self._unknown_topic_error(buffer), now)
 
-    def _timeout_error(self, queue: PartitionQueue, batch: Batch) -> KafkaTimeoutError:
+    def _timeout_error(self, queue: PartitionQueue, batch: ProducerBatch) -> KafkaTimeoutError:
         tp = queue.tp
         cause = str(batch.last_error or self._ids.last_error or self.trouble())
         if not cause and self._metadata.leader(tp) is None:

@@ -7,7 +7,7 @@ its own, which brokers cannot tell apart: without transactions they keep this st
 
 from __future__ import annotations
 
-from .batch import NO_SEQUENCE, Batch
+from .batch import NO_SEQUENCE, ProducerBatch
 
 #: The highest epoch there is; after it comes another producer id.
 EPOCH_MAX = 2**15 - 1
@@ -33,7 +33,7 @@ class Sequences:
         self.epoch = epoch
         self.next = 0
 
-    def number(self, batch: Batch) -> None:
+    def number(self, batch: ProducerBatch) -> None:
         """Give the batch its number, unless it has one: what is sent again has to look the same."""
         if batch.base_sequence == NO_SEQUENCE:
             following = (self.next + len(batch)) & _SEQUENCE_MASK

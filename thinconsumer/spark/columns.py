@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
-from ..consumer.questions import poll_columns_up_to
+from ..consumer.bulk_queries import poll_columns_up_to
 from ..types import TopicPartition
 
 if TYPE_CHECKING:

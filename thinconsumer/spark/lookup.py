@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ..consumer import Consumer
-from ..consumer.questions import look_up, partitions_of, poll_up_to
+from ..consumer.bulk_queries import look_up, partitions_of, poll_up_to
 from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
 from .offsets import EARLIEST, LATEST, Offsets, show
@@ -75,7 +75,7 @@ class Lookup:
         return self._again(lambda consumer: choose(self._options.selection, consumer, missing_ok=True))
 
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-        """Return the answers to questions of :func:`~thinconsumer.consumer.questions.look_up`, in one round trip."""
+        """Return the answers to questions of :func:`~thinconsumer.consumer.bulk_queries.look_up`, in one round trip."""
         return self._again(lambda consumer: look_up(consumer, questions))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from thinconsumer.config import ConsumerConfig
+from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.driver import Driver
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.link.request import ANY_NODE, Request, Target
-from thinconsumer.links import Links
+from thinconsumer.network_client import NetworkClient
 from thinconsumer.types import Node
 from thinconsumer.wire import Message
 from thinconsumer.wire.metadata import MetadataRequest, MetadataRequestTopic
@@ -24,7 +24,7 @@ class Asker:
     def __init__(self, driver: Driver, bootstrap: Any) -> None:
         self.driver = driver
         config = ConsumerConfig.from_options(bootstrap_servers=bootstrap, metadata_recovery_strategy="none")
-        self._links = Links(config, driver.random)
+        self._links = NetworkClient(config, driver.random)
 
     # -- the endpoint that the driver sees
 

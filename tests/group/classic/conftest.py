@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from thinconsumer.connection.request import Answer, Request
 from thinconsumer.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from thinconsumer.group.classic.member import ClassicMember
 from thinconsumer.group.classic.states import MemberState
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.identity import Identity
 from thinconsumer.group.role import JoinedMember
-from thinconsumer.link.request import Answer, Request
 from thinconsumer.types import Node
 from thinconsumer.wire import Message
 from thinconsumer.wire.error_codes import Code

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from thinconsumer.group.classic.heartbeat import Attendance, Heartbeats
-from thinconsumer.link.request import ANY_NODE, Request
+from thinconsumer.connection.request import ANY_NODE, Request
+from thinconsumer.group.classic.heartbeat import Heartbeats, PollTimer
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 
@@ -74,7 +74,7 @@ def test_nobody_waits_longer_for_an_answer_than_the_session_lasts(options):
 
 
 def test_attendance_counts_from_call_to_call_and_poll_to_poll(options):
-    attendance = Attendance(options)
+    attendance = PollTimer(options)
     assert attendance.overdue_at() == NEVER and attendance.away(5.0) == 0.0
     assert [attendance.attended(now) for now in (5.0, 5.0, 17.0)] == [0.0, 0.0, 12.0]
     attendance.polled(20.0)

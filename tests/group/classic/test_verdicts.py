@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from thinconsumer.connection.request import Answer, Request, Target
 from thinconsumer.errors import (
     GroupAuthorizationFailedError,
     InconsistentGroupProtocolError,
@@ -22,7 +23,6 @@ from thinconsumer.group.classic.verdicts import (
     unusable_join,
     unusable_sync,
 )
-from thinconsumer.link.request import Answer, Request, Target
 from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse

@@ -100,8 +100,8 @@ class Local:
         self.events.append(Event(time.monotonic(), self.name, what, tuple(numbers), words))
 
     def _watch_sends(self) -> None:
-        links = self.consumer._shell.engine.links
-        send = links.send
+        network = self.consumer._shell.engine.network
+        send = network.send
 
         def watching(request: Any, now: float) -> None:
             build = request.build
@@ -117,7 +117,7 @@ class Local:
             request.build = building
             send(request, now)
 
-        links.send = watching  # type: ignore[method-assign]
+        network.send = watching  # type: ignore[method-assign]
 
 
 class Locals:

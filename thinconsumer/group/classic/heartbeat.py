@@ -6,7 +6,7 @@ that is said in numbers. KIP-62.
 
 from __future__ import annotations
 
-from ...link.request import Request
+from ...connection.request import Request
 from ...timers import NEVER, Backoff, Random, Retry
 from ..settings import GroupSettings
 
@@ -62,7 +62,7 @@ class Heartbeats:
         self.out = None
 
 
-class Attendance:
+class PollTimer:
     """When the user was there: in any call that steps us, and in ``poll``."""
 
     def __init__(self, settings: GroupSettings) -> None:

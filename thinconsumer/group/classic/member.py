@@ -1,10 +1,9 @@
 """A member of a classic group: joins, syncs, heartbeats, leaves, and is expelled.
 
-Owns the machine of :mod:`.states` and the one thing that may be out at a time on the connection for membership: nothing
-follows a JoinGroup or SyncGroup there, since the coordinator holds their answers back and would not see what comes
-behind. Knows nothing of what the group is for: that is the :class:`~thinconsumer.group.role.Role`, whose calls run in
-:meth:`ClassicMember.work` only, never in a step. Follows Java's ``AbstractCoordinator``; KIP-62, KIP-345, KIP-394,
-KIP-559, KIP-800, KIP-814.
+Owns the state machine of :mod:`.states`. Nothing is sent behind an unanswered JoinGroup or SyncGroup on the same
+connection: the coordinator would not read it. The :class:`~thinconsumer.group.role.Role` says what the group is for;
+its methods run in :meth:`ClassicMember.work`, never in a step. Follows Java's ``AbstractCoordinator`` and KIP-62, 345,
+394, 559, 800 and 814.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from ...connection.request import Answer, Request, Target
+from ...connection.states import next_state
 from ...errors import BrokerResponseError, KafkaError
-from ...link.request import Answer, Request, Target
-from ...link.states import next_state
 from ...timers import NEVER, Random
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
@@ -24,12 +23,12 @@ from ..coordinator import Coordinator
 from ..identity import Identity
 from ..role import Role
 from ..settings import GroupSettings
-from .heartbeat import Attendance
-from .line import Line
-from .rounds import Round
+from .coordinator_channel import CoordinatorChannel
+from .heartbeat import PollTimer
+from .join_failures import JoinFailurePolicy
+from .rebalance_attempt import RebalanceAttempt
 from .states import TRANSITIONS, MemberEvent, MemberState
 from .stats import MemberStats
-from .troubles import Troubles
 from .verdicts import EXPULSIONS, Verdict, judge, of_code, unusable_join, unusable_sync
 
 log = logging.getLogger(__name__)
@@ -74,9 +73,9 @@ class ClassicMember:
         self._settings = settings
         self._role = role
         self._coordinator = coordinator
-        self._troubles = Troubles(settings, identity.group_id, random)
-        self._line = Line(self.asker, settings, coordinator, random)
-        self._attendance, self._round = Attendance(settings), Round("", 0.0)
+        self._join_failures = JoinFailurePolicy(settings, identity.group_id, random)
+        self._channel = CoordinatorChannel(self.asker, settings, coordinator, random)
+        self._poll_timer, self._attempt = PollTimer(settings), RebalanceAttempt("", 0.0)
         self._rejoin: str | None = None  #: Why to join again as soon as this round is over.
         self._resubscribe: str | None = None  #: Why to join again as soon as we have left.
         self._awaits_poll = False
@@ -102,31 +101,31 @@ class ClassicMember:
     @property
     def error(self) -> KafkaError | None:
         """Why we are not in the group, if that does not pass by itself; every poll raises it."""
-        return self._troubles.error
+        return self._join_failures.error
 
     @property
     def rebalancing(self) -> bool:
         """Whether a join or a sync is due or out, so that what is said of the old generation may not be taken."""
-        return self.state in _JOINING or self._round.loses
+        return self.state in _JOINING or self._attempt.loses
 
     @property
     def is_asking(self) -> bool:
         """Whether a join or a sync has left us: its answer tells what has become of us, whatever others hear."""
-        return self._line.is_asking
+        return self._channel.is_asking
 
     @property
     def leads(self) -> bool:
         """Whether we made, or would make, the plan of this generation."""
-        return self.identity.is_member and self._round.leads
+        return self.identity.is_member and self._attempt.leads
 
     @property
     def drops(self) -> list[Target]:
         """Connections to give up: something is parked on them that nobody waits for any more. The engine takes them."""
-        return self._line.drops
+        return self._channel.drops
 
     @drops.setter
     def drops(self, drops: list[Target]) -> None:
-        self._line.drops = drops
+        self._channel.drops = drops
 
     @property
     def has_left(self) -> bool:
@@ -148,8 +147,8 @@ class ClassicMember:
     def request_rejoin(self, reason: str) -> None:
         """Join again as soon as the rebalance that may be going on is over (KIP-568); ``reason`` as in KIP-800."""
         self._rejoin = reason
-        if self.state is _S.PREPARING_REBALANCE and self._line.out is None:
-            self._round.again()  # what it says may have changed
+        if self.state is _S.PREPARING_REBALANCE and self._channel.out is None:
+            self._attempt.again()  # what it says may have changed
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
         """Leave the group. What is owned has to be given up before: no callbacks are called.
@@ -161,27 +160,27 @@ class ClassicMember:
             return
         tell = self.identity.group_instance_id is None if leave_group is None else leave_group
         if tell and self.identity.member_id:
-            self._line.say_goodbye(self.identity, why, now)
-        self._line.hang_up()
-        self._line.beats.forget()
+            self._channel.say_goodbye(self.identity, why, now)
+        self._channel.hang_up()
+        self._channel.beats.forget()
         self.identity = self.identity.lost()
         self._move(_E.LEAVE)
         self._expulsion = self._rejoin = self.held = None
-        self._troubles.cured()
+        self._join_failures.cured()
         self._leave_when_said()
 
     def polled(self, now: float) -> None:
         """Note that the user polls, which is what membership is for (KIP-62)."""
-        self._attendance.polled(now)
+        self._poll_timer.polled(now)
         self._awaits_poll = False
 
     def attended(self, now: float) -> None:
         """Note that the user is in any call that steps us. After too long an absence nothing is ours for certain."""
-        gap = self._attendance.attended(now)
-        if gap <= self._line.beats.interval:
+        gap = self._poll_timer.attended(now)
+        if gap <= self._channel.beats.interval:
             return
-        self._round.ready_by += gap
-        if gap <= self._line.beats.session or not self.identity.is_member:
+        self._attempt.ready_by += gap
+        if gap <= self._channel.beats.session or not self.identity.is_member:
             return
         self.held = f"{gap:.1f} s between polls, session_timeout_ms={self._settings.session_timeout_ms}"
         self._away_at = now
@@ -199,8 +198,8 @@ class ClassicMember:
         if verdict is Verdict.REBALANCING and self.state not in _JOINING:
             self._rejoin = self._rejoin or "the group is rebalancing"
         elif verdict in EXPULSIONS:
-            self._troubles.note(verdict, error, OffsetCommitRequest)
-            self._troubles.pace(now, at_once=True)
+            self._join_failures.note(verdict, error, OffsetCommitRequest)
+            self._join_failures.pace(now, at_once=True)
             self._expel(verdict, error, now)
 
     # -- the manager
@@ -208,32 +207,32 @@ class ClassicMember:
     def step(self, now: float) -> list[Request]:
         """Return what is to be said now."""
         self._settle()
-        goodbye = self._line.goodbye(now)  # first: whether one is over decides on how to go on
+        goodbye = self._channel.goodbye(now)  # first: whether one is over decides on how to go on
         if self.state is _S.LEAVING:
             self._leave_when_said()
         if not self._working:
             self._advance(now)
         self._doubt(now)
-        found = (goodbye or self._line.goodbye(now), self._join_or_sync(now), self._beat(now))
+        found = (goodbye or self._channel.goodbye(now), self._join_or_sync(now), self._beat(now))
         return [request for request in found if request is not None]
 
     def wake_at(self, now: float) -> float:
         """Return when :meth:`step` has something to do by itself, or a role that was not ready is worth another try."""
-        due = [self._again_at if self._again_at > now else NEVER, self._line.goodbye_at()]
-        if self._line.out is None and self.identity.is_member and not self._working:
-            due.append(self._attendance.overdue_at())
-        if self._line.is_open:
+        due = [self._again_at if self._again_at > now else NEVER, self._channel.goodbye_at()]
+        if self._channel.out is None and self.identity.is_member and not self._working:
+            due.append(self._poll_timer.overdue_at())
+        if self._channel.is_open:
             due += self._wakes(now)
         return max(now, min(due))
 
     def _wakes(self, now: float) -> list[float]:
         """Return when there is something to say to a coordinator that is known."""
-        due = [self._line.beats.due_at() if self._beats_now() else NEVER]
+        due = [self._channel.beats.due_at() if self._beats_now() else NEVER]
         if self.state is _S.UNJOINED and not self._awaits_poll and not self._working:
             due.append(now)
         if self._rejoin is not None and self._may_rejoin():
             due.append(now)
-        attempt, not_before = self._round, self._troubles.not_before
+        attempt, not_before = self._attempt, self._join_failures.not_before
         if self.state is _S.PREPARING_REBALANCE and (attempt.protocols is not None or now < not_before):
             due.append(not_before)
         if self.state is _S.COMPLETING_REBALANCE and (attempt.plan is not None or now < attempt.ready_by):
@@ -242,11 +241,11 @@ class ClassicMember:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the coordinator's answer, if it still matters."""
-        if not self._line.awaits(answer.request):
+        if not self._channel.awaits(answer.request):
             log.debug("group %s: an answer came too late to matter", self.identity.group_id)
             return
         verdict, error = judge(answer, self.identity.group_id)
-        self._line.report(verdict, error, answer, now)
+        self._channel.report(verdict, error, answer, now)
         if answer.request.api is JoinGroupRequest:
             self._join_answered(verdict, error, answer, now)
         elif answer.request.api is SyncGroupRequest:
@@ -255,14 +254,14 @@ class ClassicMember:
             self._beat_answered(verdict, error, now)
         else:
             again = verdict in (Verdict.NOT_THERE, Verdict.LOADING, Verdict.AGAIN)
-            self._line.goodbye_answered(now, again=again)
+            self._channel.goodbye_answered(now, again=again)
 
     def restart(self, now: float) -> None:
         """Forget what is under way, since who would have answered is gone, and say it again."""
         self._working = False
-        self._line.restart(now)
+        self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
-            self._round.again()
+            self._attempt.again()
 
     # -- moves
 
@@ -274,7 +273,7 @@ class ClassicMember:
             self.state = after
 
     def _begin_anew(self, event: MemberEvent, reason: str, now: float) -> None:
-        self._round = Round(reason, now)
+        self._attempt = RebalanceAttempt(reason, now)
         self._rejoin = None
         self._move(event)
 
@@ -282,8 +281,8 @@ class ClassicMember:
         """Make the moves that wait for nothing but the time or somebody else's news."""
         if self._worked:
             self._worked = False
-            self._attendance.polled(now)  # users' code was called by poll, however long it took
-        if self.identity.is_member and self._line.out is None and now >= self._attendance.overdue_at():
+            self._poll_timer.polled(now)  # users' code was called by poll, however long it took
+        if self.identity.is_member and self._channel.out is None and now >= self._poll_timer.overdue_at():
             self._forget_group(now)
         if self._may_rejoin():
             reason = self._rejoin
@@ -292,16 +291,16 @@ class ClassicMember:
             if reason is not None:
                 self._begin_anew(_E.REJOIN, reason, now)
         if self.state is _S.UNJOINED and not self._awaits_poll and self._coordinator.target() is not None:
-            self._round.started_at = now
+            self._attempt.started_at = now
             self._move(_E.BEGIN)
 
     def _may_rejoin(self) -> bool:
         """Return whether a round is over, or as good as: users' code that has had its chance holds nobody up."""
-        done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._round.tried)
+        done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.tried)
         return done and not self._working
 
     def _leave_when_said(self) -> None:
-        farewell = self._line.farewell
+        farewell = self._channel.farewell
         said = farewell is None or farewell.over or (self._resubscribe is not None and farewell.out is not None)
         if not said:
             return
@@ -314,10 +313,10 @@ class ClassicMember:
     def _forget_group(self, now: float) -> None:
         """Leave, since the user is busy with something else; the next poll joins again."""
         limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
-        why = f"{self._attendance.away(now):.1f} s between polls, {limit}"
+        why = f"{self._poll_timer.away(now):.1f} s between polls, {limit}"
         log.warning("group %s: %s: leaving the group until the next poll", self.identity.group_id, why)
         if self.identity.group_instance_id is None:
-            self._line.say_goodbye(self.identity, why, now)
+            self._channel.say_goodbye(self.identity, why, now)
         self._awaits_poll = True
         self._expel(Verdict.FORGOTTEN, KafkaError(why), now, said=True)
 
@@ -326,30 +325,30 @@ class ClassicMember:
         group_id = self.identity.group_id
         said = said or self.held is not None or not self.identity.is_member
         self.identity = self.identity.behind() if verdict is Verdict.BEHIND else self.identity.lost()
-        self._line.take_back()
+        self._channel.take_back()
         self._expulsion = self.held = str(error)
         self.stats.expulsions += 1
         if verdict is not Verdict.FATAL:
             level = logging.INFO if said else logging.WARNING
-            self._troubles.say(level, "group %s: expelled: %s", group_id, error)
+            self._join_failures.say(level, "group %s: expelled: %s", group_id, error)
         self._settle()
 
     def _settle(self) -> None:
         """Let the state follow an expulsion."""
         if self._expulsion is not None and not self._working:
-            self._round.reason = self._expulsion
+            self._attempt.reason = self._expulsion
             self._expulsion = None
             self._move(_E.EXPELLED)
 
     # -- saying
 
     def _join_or_sync(self, now: float) -> Request | None:
-        if self._working or now < self._troubles.not_before:
+        if self._working or now < self._join_failures.not_before:
             return None
-        if self.state is _S.PREPARING_REBALANCE and self._round.protocols is not None:
-            return self._line.join(self._who, self._role.protocol_type, self._round, now)
-        if self.state is _S.COMPLETING_REBALANCE and self._round.plan is not None:
-            return self._line.sync(self._who, self._role.protocol_type, self._round, now)
+        if self.state is _S.PREPARING_REBALANCE and self._attempt.protocols is not None:
+            return self._channel.join(self._who, self._role.protocol_type, self._attempt, now)
+        if self.state is _S.COMPLETING_REBALANCE and self._attempt.plan is not None:
+            return self._channel.sync(self._who, self._role.protocol_type, self._attempt, now)
         return None
 
     def _who(self) -> Identity:
@@ -359,95 +358,95 @@ class ClassicMember:
         return self.identity.is_member and self.state in _BEATING
 
     def _beat(self, now: float) -> Request | None:
-        request = self._line.beat(self._who, now) if self._beats_now() else None
+        request = self._channel.beat(self._who, now) if self._beats_now() else None
         if request is not None:
             self.stats.heartbeats += 1
             self.stats.heartbeat_at = now
         return request
 
     def _doubt(self, now: float) -> None:
-        if self._line.doubt(now):
+        if self._channel.doubt(now):
             self._join_anew()
 
     def _join_anew(self) -> None:
         """Go back to where the join begins."""
-        self._round.again()
+        self._attempt.again()
         if self.state is _S.COMPLETING_REBALANCE:
             self._move(_E.RETRY)
 
     # -- hearing
 
     def _join_answered(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
-        self._line.out = None
+        self._channel.out = None
         response: JoinGroupResponse = answer.response
         if verdict is Verdict.FINE:
             error = unusable_join(answer, self._role.protocol_type, self._offered())
         if error is None:
-            self.stats.joins.add(now - self._line.out_at)
-            self._round.joined(self.identity, response, now)
+            self.stats.joins.add(now - self._channel.out_at)
+            self._attempt.joined(self.identity, response, now)
             self.identity = self.identity.joined(response.generation_id, response.member_id)
-            self._line.beats.heard(now)
+            self._channel.beats.heard(now)
             self._move(_E.JOINED)
-            self._heard(self._line.out_at, now)
+            self._heard(self._channel.out_at, now)
         elif verdict is Verdict.NAMED and response.member_id:
             if self.identity.member_id:
-                self._troubles.pace(now)  # it had named us before
+                self._join_failures.pace(now)  # it had named us before
             # With the same protocols: nothing has happened since.
             self.identity = self.identity.named(response.member_id)
         else:
             self._failed(Verdict.REFUSED if verdict is Verdict.FINE else verdict, error, answer, now)
 
     def _sync_answered(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
-        self._line.out = None
+        self._channel.out = None
         response: SyncGroupResponse = answer.response
         if verdict is Verdict.FINE:
-            error = unusable_sync(answer, self._role.protocol_type, self._round.protocol)
+            error = unusable_sync(answer, self._role.protocol_type, self._attempt.protocol)
         if error is None:
-            self.stats.syncs.add(now - self._line.out_at)
-            self._round.share = bytes(response.assignment)
-            self._round.synced_at = now
-            self._line.beats.heard(now)
-            self._troubles.cured()
+            self.stats.syncs.add(now - self._channel.out_at)
+            self._attempt.share = bytes(response.assignment)
+            self._attempt.synced_at = now
+            self._channel.beats.heard(now)
+            self._join_failures.cured()
             self._move(_E.SYNCED)
-            self._heard(self._line.out_at, now)
+            self._heard(self._channel.out_at, now)
         else:
             self._failed(Verdict.REFUSED if verdict is Verdict.FINE else verdict, error, answer, now)
 
     def _offered(self) -> set[str]:
-        return {name for name, _ in self._round.protocols or ()}
+        return {name for name, _ in self._attempt.protocols or ()}
 
     def _failed(self, verdict: Verdict, error: KafkaError, answer: Answer, now: float) -> None:
         """Go back to where the join begins, or further."""
         self.stats.failed += 1
-        self._troubles.note(verdict, error, answer.request.api)
+        self._join_failures.note(verdict, error, answer.request.api)
         if verdict in EXPULSIONS:
-            self._troubles.pace(now, at_once=True)
+            self._join_failures.pace(now, at_once=True)
             self._expel(verdict, error, now)
             return
-        self._troubles.pace(now, at_once=verdict is Verdict.REBALANCING, at_leisure=verdict is Verdict.REFUSED)
+        self._join_failures.pace(now, at_once=verdict is Verdict.REBALANCING, at_leisure=verdict is Verdict.REFUSED)
         self._join_anew()
 
     def _beat_answered(self, verdict: Verdict, error: KafkaError | None, now: float) -> None:
-        sent_at = self._line.beats.sent_at
+        sent_at = self._channel.beats.sent_at
         if error is None or verdict is Verdict.REBALANCING:
-            self._line.beats.answered()
+            self._channel.beats.answered()
             self.stats.heartbeat.add(now - sent_at)
             self._heard(sent_at, now)
-            self._troubles.cured(HeartbeatRequest)
+            self._join_failures.cured(HeartbeatRequest)
             if error is None and self.state in _PROVEN:
-                self._round.proven = True
-                self._troubles.over()
+                self._attempt.proven = True
+                self._join_failures.over()
             elif error is not None and self.state not in _JOINING:
-                if self.state in _PROVEN and not self._round.proven:
+                if self.state in _PROVEN and not self._attempt.proven:
                     # A generation that did not last for one heartbeat; but that long we have waited already.
-                    self._troubles.pace(self._round.synced_at, at_once=True)
+                    self._join_failures.pace(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
-        self._line.beats.failed(now, at_leisure=verdict is Verdict.REFUSED)
-        if verdict is Verdict.REFUSED or (verdict in EXPULSIONS and self._line.out is None):
-            self._troubles.note(verdict, error, HeartbeatRequest)
-        if verdict in EXPULSIONS and self._line.out is None:
-            self._troubles.pace(now, at_once=True)
+        self._channel.beats.failed(now, at_leisure=verdict is Verdict.REFUSED)
+        if verdict is Verdict.REFUSED or (verdict in EXPULSIONS and self._channel.out is None):
+            self._join_failures.note(verdict, error, HeartbeatRequest)
+        if verdict in EXPULSIONS and self._channel.out is None:
+            self._join_failures.pace(now, at_once=True)
             self._expel(verdict, error, now)
 
     def _heard(self, sent_at: float, now: float) -> None:
@@ -498,10 +497,11 @@ class ClassicMember:
     def _task(self, now: float, *, every: bool) -> Callable[[float], MemberEvent | None] | None:
         """Return what to run now."""
         if self.state is _S.PREPARING_REBALANCE:
-            due = self._line.out is None and self._round.protocols is None and now >= self._troubles.not_before
+            due = self._channel.out is None and self._attempt.protocols is None
+            due = due and now >= self._join_failures.not_before
             return self._ask_protocols if due and self._coordinator.target() is not None else None
         if self.state is _S.COMPLETING_REBALANCE:
-            due = self._line.out is None and self._round.plan is None
+            due = self._channel.out is None and self._attempt.plan is None
             return self._plan if due else None
         return self._tasks.get(self.state) if every else None
 
@@ -515,13 +515,12 @@ class ClassicMember:
         return self._unless_done(self._role.prepare(self.identity, now), _E.PREPARED, now)
 
     def _ask_protocols(self, now: float) -> MemberEvent | None:
-        reason, self._rejoin = self._rejoin, None
-        self._round.reason = reason or self._round.reason
-        self._round.protocols = list(self._role.protocols())
+        self._attempt.reason, self._rejoin = self._rejoin or self._attempt.reason, None
+        self._attempt.protocols = list(self._role.protocols())
         return None
 
     def _plan(self, now: float) -> MemberEvent | None:
-        plan = self._round
+        plan = self._attempt
         if not plan.ready and now < plan.ready_by:
             if not self._role.ready_to_assign(plan.protocol, plan.members, now):
                 self._again_at = now + PAUSE
@@ -533,30 +532,31 @@ class ClassicMember:
         return None
 
     def _revoke(self, now: float) -> MemberEvent | None:
-        if not self._round.taken:
-            self._role.take(self.identity, self._round.protocol, self._round.share, now, missed=self._round.missed)
-            self._round.taken = True
+        attempt = self._attempt
+        if not attempt.taken:
+            self._role.take(self.identity, attempt.protocol, attempt.share, now, missed=attempt.missed)
+            attempt.taken = True
             return None
         return self._unless_done(self._role.revoke(self.identity, now), _E.REVOKED, now)
 
     def _install(self, now: float) -> MemberEvent | None:
-        self._round.tried = True
+        self._attempt.tried = True
         return self._unless_done(self._role.install(self.identity, now), _E.ASSIGNED, now)
 
     def _lose(self, now: float) -> MemberEvent | None:
-        return self._unless_done(self._role.lose(self._round.reason, now), _E.LOST, now)
+        return self._unless_done(self._role.lose(self._attempt.reason, now), _E.LOST, now)
 
     def _after_failure(self, now: float) -> MemberEvent | None:
         """Return how to go on after the role raised."""
-        if self.state is _S.REVOKING_AFTER_SYNC and not self._round.taken:
+        if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.taken:
             # What we were given cannot be read, and as long as we keep it nobody else is given it.
-            self._troubles.pace(now)
+            self._join_failures.pace(now)
             return _E.REJOIN
         if self.state is _S.COMPLETING_REBALANCE:
-            self._troubles.pace(now)
+            self._join_failures.pace(now)
             return _E.RETRY
         if self.state is _S.PREPARING_REBALANCE:
-            self._troubles.pace(now)
+            self._join_failures.pace(now)
         return _GIVEN_UP.get(self.state)
 
     def _finish(self, event: MemberEvent, now: float) -> None:
@@ -566,28 +566,28 @@ class ClassicMember:
             self._begin_anew(event, "the share given could not be read", now)
         elif event is _E.LOST:
             self.held = None
-            if self._troubles.is_final:
+            if self._join_failures.is_final:
                 self._move(_E.GIVE_UP)
                 self._coordinator.unwant(self.asker)
             else:
-                self._begin_anew(event, self._round.reason, now)
+                self._begin_anew(event, self._attempt.reason, now)
         else:
             self._move(event)
             if event is _E.ASSIGNED:
                 self._rebalanced(now)
 
     def _rebalanced(self, now: float) -> None:
-        took = now - self._round.started_at
+        took = now - self._attempt.started_at
         self.stats.rebalances.add(took)
         self.stats.rebalanced_at = now
-        self._troubles.say(
+        self._join_failures.say(
             logging.INFO,
             "group %s: rebalanced in %.3f s, generation %d%s, because %s: %s",
             self.identity.group_id,
             took,
             self.identity.generation_id,
-            ", leading" if self._round.leads else "",
-            self._round.reason,
+            ", leading" if self._attempt.leads else "",
+            self._attempt.reason,
             self._role.describe(),
         )
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection
 
+from ...connection.negotiate import api_name
+from ...connection.request import Answer
 from ...errors import (
     BrokerResponseError,
     GroupAuthorizationFailedError,
@@ -16,8 +18,6 @@ from ...errors import (
     KafkaProtocolError,
     UnsupportedVersionError,
 )
-from ...link.negotiate import api_name
-from ...link.request import Answer
 from ...wire.error_codes import BY_CODE, Code, to_error
 from ...wire.join_group import JoinGroupResponse
 from ...wire.sync_group import SyncGroupResponse

@@ -1,0 +1,264 @@
+"""A link on a workbench: no driver, no broker; the test plays both, one call at a time."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.connection.connection import Connection, ConnectionSettings
+from thinconsumer.connection.request import Request, Target
+from thinconsumer.connection.route import BrokerRoute, RouteContext
+from thinconsumer.connection.states import ConnectionState
+from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.errors import KafkaConnectionError
+from thinconsumer.timers import Backoff
+from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
+from thinconsumer.wire.header import decode_request_header, encode_response
+from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+
+V4 = Address(2, ("10.0.0.1", 9092))
+REFUSED = KafkaConnectionError("kafka:9092 (10.0.0.1:9092): connection refused, while connecting")  # as net words it
+RANGES = {1: (4, 18), 2: (1, 11), 3: (0, 13), 18: (0, 5)}
+
+
+def framed(data: bytes) -> bytes:
+    """Put the size before a frame."""
+    return len(data).to_bytes(4, "big") + data
+
+
+class Bench:
+    """One link, what it answered, and what it wrote."""
+
+    def __init__(self, *, node_id=1, setup_timeout=10.0, now=0.0, **settings):
+        settings = {"client_id": "me", "max_frame_bytes": 10_000_000, "max_in_flight": 5, "max_idle": 540.0} | settings
+        self.now = now
+        self.answers = []
+        self.hangups = []
+        address = Address(2, ("10.0.0.1", 9092))
+        self.connection = Connection(
+            ConnectionSettings(**settings),
+            "kafka",
+            address,
+            node_id,
+            setup_timeout,
+            now,
+            self.answers.append,
+            self.hangups.append,
+        )
+        self.heard = []
+
+    # -- as the driver
+
+    def receive(self, data, size=None):
+        """Hand bytes over, at most ``size`` at a time."""
+        left = memoryview(data)
+        while left:
+            buffer = self.connection.get_buffer()
+            assert len(buffer) > 0
+            step = min(len(buffer), len(left), size or len(left))
+            buffer[:step] = left[:step]
+            left = left[step:]
+            self.connection.buffer_updated(step, self.now)
+
+    def write(self, size=None):
+        """Take what waits to be written; whole requests are added to ``heard``."""
+        data = b"".join(self.connection.data_to_send())[:size]
+        if data:
+            self.connection.data_sent(len(data), self.now)
+        self.heard += requests_in(data)
+        return data
+
+    # -- as the broker
+
+    def reply(self, message, *, version=None, correlation_id=None):
+        """Answer the oldest request that was written and not answered."""
+        self.write()
+        header = self.heard.pop(0)
+        self.receive(
+            framed(
+                encode_response(
+                    message,
+                    header.api_version if version is None else version,
+                    header.correlation_id if correlation_id is None else correlation_id,
+                )
+            )
+        )
+
+    def api_versions(self, ranges=RANGES, **fields):
+        """Return an ApiVersions response."""
+        keys = [ApiVersion(api_key=key, min_version=a, max_version=b) for key, (a, b) in ranges.items()]
+        return ApiVersionsResponse(api_keys=keys, **fields)
+
+    # -- shortcuts
+
+    def reach(self, state):
+        """Bring the link into a state."""
+        connection = self.connection
+        if state is ConnectionState.CONNECTING:
+            return self
+        if state is ConnectionState.CLOSING:
+            self.reach(ConnectionState.READY)
+            connection.close(None)
+        elif state is ConnectionState.DISCONNECTED:
+            connection.connection_lost(None, self.now)
+        else:
+            connection.connection_made(self.now)
+            if state is not ConnectionState.NEGOTIATING:
+                self.reply(self.api_versions())
+        assert connection.state is state
+        return self
+
+    def request(self, api=MetadataRequest, *, allowance=30.0, **more):
+        """Make a request."""
+        build = more.pop("build", lambda version: api())
+        return Request("test", api, Target(1), build, self.now + allowance, **more)
+
+    def send(self, request=None, **more):
+        """Write a request."""
+        request = request or self.request(**more)
+        self.connection.send(request, self.now, request.deadline, self.now)
+        return request
+
+    def answer_to(self, request):
+        """Return the one answer that a request got."""
+        (answer,) = [answer for answer in self.answers if answer.request is request]
+        return answer
+
+
+def requests_in(data):
+    """Return the headers of the requests in these bytes."""
+    headers = []
+    while data:
+        stop = 4 + int.from_bytes(data[:4], "big")
+        if len(data) < stop:
+            break
+        headers.append(decode_request_header(data[4:stop]))
+        data = data[stop:]
+    return headers
+
+
+class NoJitter:
+    """Always the middle."""
+
+    def random(self):
+        return 0.5
+
+    def randrange(self, stop):
+        return 0
+
+
+class Road:
+    """One route; the test is driver, resolver and broker."""
+
+    def __init__(self, host="kafka", new_login=None, rng=None, in_flight=5):
+        settings = ConnectionSettings("me", 10_000_000, in_flight, 540.0, new_login)
+        backoff, setup = Backoff(0.05, 1.0), Backoff(10.0, 30.0)
+        self.shared = RouteContext(settings, backoff, setup, rng or NoJitter())
+        self.route = BrokerRoute(self.shared, host, 9092, 1)
+        self.now = 0.0
+        self.heard = []
+
+    def step(self, seconds=0.0, **more):
+        self.now += seconds
+        self.route.step(self.now, self.now, **more)
+
+    def send(self, allowance=30.0, **more):
+        request = Request("test", MetadataRequest, Target(1), lambda v: MetadataRequest(), self.now + allowance, **more)
+        self.shared.unanswered[request] = None
+        self.route.send(request, self.now)
+        return request
+
+    def resolve(self, *addresses, error=""):
+        """Answer the one lookup there is."""
+        resolve = self.shared.book.take_command()
+        assert (resolve.host, resolve.port) == (self.route.host, 9092)
+        self.shared.book.resolved(resolve.host, resolve.port, addresses, error)
+        self.step()
+
+    def dialled(self):
+        """Return the addresses dialled since this was last asked."""
+        commands, self.shared.commands = self.shared.commands, []
+        for command in commands:
+            if isinstance(command, Hangup):
+                command.stream.hung_up()
+        return [command.address for command in commands if isinstance(command, Dial)]
+
+    def fail(self, error=REFUSED):
+        """Let the connection attempt under way fail."""
+        self.route.connection.connection_lost(error, self.now)
+        self.step()
+
+    def reach(self):
+        """Make the connection that is under way ready."""
+        self.route.connection.connection_made(self.now)
+        keys = [ApiVersion(api_key=3, min_version=0, max_version=13)]
+        self.reply(ApiVersionsResponse(api_keys=keys))
+        self.step()
+        assert self.route.ready
+
+    def connect(self):
+        """Do all it takes."""
+        self.step(wanted=True)
+        self.resolve(V4)
+        self.reach()
+        self.dialled()
+        return self
+
+    def hear(self):
+        """Take what was written."""
+        data = b"".join(self.route.connection.data_to_send())
+        if data:
+            self.route.connection.data_sent(len(data), self.now)
+        self.heard += requests_in(data)
+        return self.heard
+
+    def reply(self, message):
+        """Answer the oldest request."""
+        self.hear()
+        header = self.heard.pop(0)
+        data = framed(encode_response(message, header.api_version, header.correlation_id))
+        self.route.connection.get_buffer()[: len(data)] = data
+        self.route.connection.buffer_updated(len(data), self.now)
+
+    def answer_to(self, request):
+        (answer,) = [answer for answer in self.shared.answers if answer.request is request]
+        return answer
+
+    @property
+    def unanswered(self):
+        return not self.shared.answers
+
+
+@pytest.fixture(scope="session")
+def bench():
+    """Return the class of workbenches."""
+    return Bench
+
+
+@pytest.fixture
+def ready():
+    """A link that is ready."""
+    return Bench().reach(ConnectionState.READY)
+
+
+@pytest.fixture
+def metadata():
+    """Return a response that has a few bytes of content."""
+    return MetadataResponse(cluster_id="c", controller_id=7)
+
+
+@pytest.fixture
+def make_frame():
+    """Return what puts a size before a frame."""
+    return framed
+
+
+@pytest.fixture(scope="session")
+def make_road():
+    """Return the class of roads."""
+    return Road
+
+
+@pytest.fixture
+def road():
+    """A route to which nothing has happened."""
+    return Road()

@@ -1,0 +1,120 @@
+"""The address book: one lookup at a time, shared, remembered until it fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.connection.addresses import ASK_AGAIN, AddressBook
+from thinconsumer.driver import Address, Resolve
+
+ONE, TWO, THREE = (Address(2, (f"10.0.0.{n}", 9092)) for n in (1, 2, 3))
+
+
+def test_spelt_out_ipv4_needs_no_resolver():
+    book = AddressBook()
+    lookup = book.look_up("127.0.0.1", 9092)
+    assert lookup.done
+    assert lookup.addresses == (Address(2, ("127.0.0.1", 9092)),)
+    assert book.take_command() is None
+
+
+@pytest.mark.parametrize("host", ["kafka", "::1", "127.1", "fe80::1%eth0", "1.2.3.4.5", "", "256.1.1.1"])
+def test_everything_else_goes_to_the_driver(host):
+    book = AddressBook()
+    assert not book.look_up(host, 1).done
+    assert book.take_command() == Resolve(host, 1)
+
+
+def test_one_lookup_at_a_time_in_the_order_asked():
+    book = AddressBook()
+    first, second = book.look_up("a", 1), book.look_up("b", 1)
+    assert book.take_command() == Resolve("a", 1)
+    assert book.take_command() is None
+    book.resolved("a", 1, [ONE], "")
+    assert first.done and first.addresses == (ONE,)
+    assert book.take_command() == Resolve("b", 1)
+    assert not second.done
+
+
+def test_a_question_or_answer_that_got_lost_is_asked_again():
+    """A Ctrl-C can swallow either; one stuck lookup would block all names for ever."""
+    book = AddressBook()
+    lookup = book.look_up("a", 1)
+    assert book.take_command(100.0) == Resolve("a", 1)
+    assert book.take_command(100.0 + ASK_AGAIN - 1) is None
+    assert book.take_command(100.0 + ASK_AGAIN) == Resolve("a", 1)
+    assert book.take_command(101.0 + ASK_AGAIN) is None
+    book.resolved("a", 1, [ONE], "")
+    assert lookup.done
+
+
+def test_starting_over_forgets_questions_and_keeps_what_is_known():
+    book = AddressBook()
+    book.worked("a", 1, ONE)
+    book.look_up("b", 1)
+    book.look_up("c", 1)
+    book.take_command()
+    book.start_over()
+    assert book.take_command() is None
+    assert book.known("a", 1) == (ONE,)
+    book.look_up("c", 1)
+    assert book.take_command() == Resolve("c", 1)
+
+
+def test_two_who_ask_share_one_lookup():
+    book = AddressBook()
+    assert book.look_up("a", 1) is book.look_up("a", 1)
+    book.take_command()
+    assert book.look_up("a", 1) is book.look_up("a", 1)
+    book.resolved("a", 1, [ONE], "")
+    assert book.take_command() is None
+
+
+def test_ports_are_apart():
+    book = AddressBook()
+    book.look_up("a", 1)
+    book.look_up("a", 2)
+    assert book.take_command() == Resolve("a", 1)
+    book.resolved("a", 1, [ONE], "")
+    assert book.known("a", 1) == (ONE,)
+    assert book.known("a", 2) == ()
+    assert book.take_command() == Resolve("a", 2)
+
+
+def test_a_failed_lookup_says_why_and_is_not_remembered():
+    book = AddressBook()
+    lookup = book.look_up("a", 1)
+    book.take_command()
+    book.resolved("a", 1, [], "the name does not resolve")
+    assert lookup.done
+    assert lookup.error == "the name does not resolve"
+    assert book.known("a", 1) == ()
+    assert not book.look_up("a", 1).done
+
+
+def test_no_addresses_and_no_words_is_an_error_all_the_same():
+    book = AddressBook()
+    lookup = book.look_up("a", 1)
+    book.take_command()
+    book.resolved("a", 1, [], "")
+    assert lookup.error
+
+
+def test_answers_that_nobody_waits_for_are_dropped():
+    book = AddressBook()
+    book.resolved("a", 1, [ONE], "")
+    assert book.known("a", 1) == ()
+    book.look_up("a", 1)
+    book.resolved("a", 1, [ONE], "")  # asked for, but the driver has not been told yet
+    assert book.known("a", 1) == ()
+
+
+def test_what_worked_comes_first_and_what_failed_is_forgotten():
+    book = AddressBook()
+    book.look_up("a", 1)
+    book.take_command()
+    book.resolved("a", 1, [ONE, TWO, THREE], "")
+    book.worked("a", 1, TWO)
+    assert book.known("a", 1) == (TWO, ONE, THREE)
+    book.failed("a", 1)
+    assert book.known("a", 1) == ()

@@ -1,0 +1,519 @@
+"""One connection: negotiation, order, deadlines, throttling, and an answer for everything whatever the peer does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thinconsumer.connection.connection import ARRIVING_FACTOR, ARRIVING_GAP, LEAST_ON_WIRE, THROTTLE_MAX
+from thinconsumer.connection.states import ConnectionState
+from thinconsumer.errors import (
+    IllegalStateError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaProtocolError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    UnsupportedVersionError,
+)
+from thinconsumer.timers import NEVER
+from thinconsumer.wire.api_versions import ApiVersionsRequest
+from thinconsumer.wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from thinconsumer.wire.header import encode_response
+from thinconsumer.wire.list_offsets import ListOffsetsRequest
+from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+
+READY = ConnectionState.READY
+
+
+# -- getting ready
+
+
+def test_asks_what_the_broker_speaks_before_anything_else(bench):
+    made = bench()
+    assert made.write() == b""
+    made.connection.connection_made(0.0)
+    made.write()
+    (header,) = made.heard
+    assert (header.api_key, header.api_version) == (ApiVersionsRequest.API_KEY, ApiVersionsRequest.VERSIONS[1])
+    assert header.client_id == "me"
+    made.reply(made.api_versions())
+    assert made.connection.state is READY
+    assert made.connection.was_ready
+
+
+def test_falls_back_when_the_broker_knows_no_such_version(bench):
+    """The refusal is in version 0 whatever was asked."""
+    made = bench()
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions({18: (0, 4)}, error_code=35), version=0)
+    assert made.connection.state is ConnectionState.NEGOTIATING
+    made.write()
+    assert made.heard[0].api_version == 4
+    made.reply(made.api_versions({3: (0, 12), 18: (0, 4)}))
+    assert made.connection.state is READY
+    assert made.connection.ranges[3] == (0, 12)
+
+
+def test_a_broker_that_refuses_to_say_is_hung_up_on(bench):
+    made = bench()
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions({}, error_code=42))
+    assert made.connection.over
+    assert "INVALID_REQUEST" in str(made.connection.error)
+    assert made.hangups == [made.connection]
+
+
+@pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING, ConnectionState.CLOSING])
+def test_sending_before_ready_is_a_bug(bench, state):
+    made = bench().reach(state)
+    assert not made.connection.can_send(0.0)
+    with pytest.raises(IllegalStateError, match=state.value):
+        made.send()
+
+
+@pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING])
+def test_setup_has_its_own_deadline_twice(bench, state):
+    """Once for the transport, once for what follows (KIP-601)."""
+    made = bench(setup_timeout=10.0)
+    made.now = 9.0
+    if state is ConnectionState.NEGOTIATING:
+        made.connection.connection_made(9.0)
+    deadline = 10.0 if state is ConnectionState.CONNECTING else 19.0
+    assert made.connection.wake_at() == deadline
+    made.connection.step(deadline - 0.1, deadline - 0.1)
+    assert not made.connection.over
+    made.connection.step(deadline, deadline)
+    assert made.connection.over
+    assert "timed out" in str(made.connection.error)
+    assert made.connection.wake_at() == NEVER
+
+
+# -- a login, when there is one
+
+
+class Password:
+    """Two requests, like SASL's handshake and authenticate; refused when told so."""
+
+    def __init__(self, refuse=False):
+        self.refuse = refuse
+        self.answers = []
+
+    def next_request(self, answer, now):
+        self.answers.append(answer)
+        if self.refuse and answer is not None:
+            raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
+        return MetadataRequest() if len(self.answers) < 3 else None
+
+
+def test_login_comes_after_versions_and_before_ready(bench, metadata):
+    login = Password()
+    made = bench(new_login=lambda host: login)
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    assert made.connection.state is ConnectionState.AUTHENTICATING
+    made.reply(metadata)
+    assert made.connection.state is ConnectionState.AUTHENTICATING
+    made.reply(metadata)
+    assert made.connection.state is READY
+    assert [answer is None for answer in login.answers] == [True, False, False]
+
+
+def test_a_refused_login_ends_the_connection_with_the_reason(bench, metadata):
+    made = bench(new_login=lambda host: Password(refuse=True))
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    made.reply(metadata)
+    assert made.connection.over
+    assert not made.connection.was_ready
+    assert isinstance(made.connection.error, SaslAuthenticationFailedError)
+
+
+def test_a_login_has_the_setup_deadline_too(bench):
+    made = bench(new_login=lambda host: Password())
+    made.connection.connection_made(0.0)
+    made.reply(made.api_versions())
+    made.connection.step(10.0, 10.0)
+    assert "no end of the login" in str(made.connection.error)
+
+
+# -- requests and answers
+
+
+def test_builds_at_the_moment_of_writing_for_the_version_agreed_on(ready, metadata):
+    seen = []
+
+    def build(version):
+        seen.append(version)
+        return MetadataRequest()
+
+    request = ready.request(build=build)
+    assert seen == []
+    ready.send(request)
+    assert seen == [MetadataRequest.VERSIONS[1]]
+    ready.reply(metadata)
+    answer = ready.answer_to(request)
+    assert answer.response == metadata
+    assert (answer.version, answer.node_id, answer.error) == (seen[0], 1, None)
+
+
+@pytest.mark.parametrize(("highest", "version"), [(12, 12), (5, 5)])
+def test_the_request_may_cap_the_version(ready, highest, version):
+    ready.send(max_version=lambda: highest)
+    ready.write()
+    assert ready.heard[0].api_version == version
+
+
+def test_no_common_version_is_an_answer_and_harms_nobody(ready, metadata):
+    request = ready.send(min_version=99)
+    assert isinstance(ready.answer_to(request).error, UnsupportedVersionError)
+    assert ready.write() == b""
+    other = ready.send()
+    ready.reply(metadata)
+    assert ready.answer_to(other).response is not None
+
+
+def test_a_message_that_cannot_be_encoded_is_an_answer(ready):
+    request = ready.send(api=ListOffsetsRequest, build=lambda version: ListOffsetsRequest(replica_id=2**40))
+    assert isinstance(ready.answer_to(request).error, KafkaError)
+    assert ready.connection.state is READY
+
+
+def test_a_bug_in_build_comes_out_but_not_without_an_answer(ready, metadata):
+    """Whoever asked would otherwise wait for ever."""
+
+    def build(version):
+        raise ZeroDivisionError("bug")
+
+    request = ready.request(build=build)
+    with pytest.raises(ZeroDivisionError):
+        ready.send(request)
+    assert "ZeroDivisionError" in str(ready.answer_to(request).error)
+    other = ready.send()
+    ready.reply(metadata)
+    assert ready.answer_to(other).response is not None
+
+
+def test_several_in_flight_are_answered_in_order(ready):
+    requests = [ready.send() for _ in range(5)]
+    assert ready.connection.in_flight == 5
+    assert not ready.connection.can_send(0.0)
+    for number in range(5):
+        ready.reply(MetadataResponse(controller_id=number))
+    assert [answer.request for answer in ready.answers] == requests
+    assert [answer.response.controller_id for answer in ready.answers] == [0, 1, 2, 3, 4]
+    assert ready.connection.can_send(0.0)
+
+
+def cut(data, how):
+    """Return the pieces that bytes come in: at once, one by one, or with the next frame's beginning behind each."""
+    if how == "whole":
+        return [data]
+    if how == "byte by byte":
+        return [data[i : i + 1] for i in range(len(data))]
+    first = 4 + int.from_bytes(data[:4], "big")
+    return [data[: first + 6], data[first + 6 :]]
+
+
+@pytest.mark.parametrize("how", ["whole", "byte by byte", "with trailing data"])
+def test_answers_may_come_cut_anywhere(ready, make_frame, how):
+    requests = [ready.send() for _ in range(3)]
+    ready.write()
+    data = b"".join(
+        make_frame(encode_response(MetadataResponse(controller_id=n), header.api_version, header.correlation_id))
+        for n, header in enumerate(ready.heard)
+    )
+    for piece in cut(data, how):
+        ready.receive(piece)
+    assert [ready.answer_to(request).response.controller_id for request in requests] == [0, 1, 2]
+
+
+def test_half_written_requests_go_on_where_they_were(ready, metadata):
+    """The driver takes what the socket takes."""
+    request = ready.send()
+    whole = b"".join(ready.connection.data_to_send())
+    written = b""
+    while ready.connection.data_to_send():
+        written += ready.write(7)
+    assert written == whole
+    ready.heard.clear()
+    ready.send()
+    ready.write()
+    ready.heard[0] = ready.heard[0]._replace(correlation_id=ready.heard[0].correlation_id - 1)
+    ready.reply(metadata)
+    assert ready.answer_to(request).response is not None
+
+
+@pytest.mark.parametrize("size", [100, 200_000, 3_000_000])
+def test_records_are_slices_of_a_frame_that_nobody_writes_to(ready, size):
+    request = ready.send(api=FetchRequest)
+    partition = PartitionData(partition_index=0, high_watermark=5, records=b"R" * size)
+    ready.reply(FetchResponse(responses=[FetchableTopicResponse(topic_id=bytes(15) + b"1", partitions=[partition])]))
+    answer = ready.answer_to(request)
+    records = answer.response.responses[0].partitions[0].records
+    assert isinstance(records, memoryview)
+    assert answer.size > size
+    ready.send(api=FetchRequest)
+    ready.reply(FetchResponse(responses=[]))
+    assert bytes(records) == b"R" * size
+
+
+# -- what peers do wrong
+
+
+def test_an_answer_out_of_order_ends_the_connection(ready, metadata):
+    first, second = ready.send(), ready.send()
+    ready.write()
+    ready.reply(metadata, correlation_id=ready.heard[1].correlation_id)
+    assert isinstance(ready.answer_to(first).error, KafkaProtocolError)
+    assert isinstance(ready.answer_to(second).error, KafkaConnectionError)
+    assert ready.hangups == [ready.connection]
+
+
+def test_an_answer_that_nobody_asked_for_ends_the_connection(ready, make_frame):
+    ready.receive(make_frame(b"\0\0\0\1hello"))
+    assert ready.connection.over
+    assert "nobody asked" in str(ready.connection.error)
+
+
+def test_a_body_that_lies_ends_the_connection(ready, make_frame):
+    request, other = ready.send(), ready.send()
+    ready.write()
+    ready.receive(make_frame(ready.heard[0].correlation_id.to_bytes(4, "big") + b"\0" + b"\xff" * 20))
+    assert isinstance(ready.answer_to(request).error, KafkaProtocolError)
+    assert isinstance(ready.answer_to(other).error, KafkaConnectionError)
+
+
+def test_a_size_over_the_limit_ends_the_connection(bench):
+    made = bench(max_frame_bytes=1000).reach(READY)
+    request = made.send()
+    made.receive((1001).to_bytes(4, "big"))
+    assert isinstance(made.answer_to(request).error, KafkaProtocolError)
+    assert "receive_message_max_bytes=1000" in str(made.connection.error)
+
+
+def test_pain_H2_a_tls_listener_is_called_one(bench):
+    made = bench()
+    made.connection.connection_made(0.0)
+    made.receive(b"\x15\x03\x03\x00\x02\x02\x46")
+    assert "TLS expected" in str(made.connection.error)
+
+
+def test_after_closing_whatever_still_comes_is_swallowed(ready, metadata):
+    """The driver learns of our end only afterwards, and may be in the middle of a batch."""
+    ready.receive(b"\xff\xff\xff\xff")
+    assert ready.connection.state is ConnectionState.CLOSING
+    answers = len(ready.answers)
+    ready.receive(bytes(300_000))
+    ready.connection.data_sent(0, 0.0)
+    ready.connection.connection_lost(None, 0.0)
+    ready.connection.hung_up()
+    assert ready.connection.state is ConnectionState.DISCONNECTED
+    assert len(ready.answers) == answers
+    assert ready.hangups == [ready.connection]
+
+
+# -- the end
+
+
+@pytest.mark.parametrize("error", [None, KafkaConnectionError("kafka:9092: connection reset by the peer")])
+@pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING, READY])
+def test_a_lost_connection_says_why_and_answers_what_is_in_flight(bench, state, error):
+    made = bench().reach(state)
+    requests = [made.send() for _ in range(3)] if state is READY else []
+    made.connection.connection_lost(error, 0.0)
+    assert made.connection.state is ConnectionState.DISCONNECTED
+    assert isinstance(made.connection.error, KafkaConnectionError)
+    for request in requests:
+        assert made.answer_to(request).error is made.connection.error
+    assert made.hangups == []
+    if error is None:
+        assert "peer closed" in str(made.connection.error)
+
+
+def test_closing_answers_what_is_in_flight(ready):
+    requests = [ready.send() for _ in range(2)]
+    ready.connection.close(None)
+    for request in requests:
+        assert "closed by us" in str(ready.answer_to(request).error)
+        assert isinstance(ready.answer_to(request).error, KafkaConnectionError)
+    assert ready.connection.error is None
+
+
+# -- time
+
+
+def test_an_overdue_answer_ends_the_connection(ready):
+    """Were it kept, the answer could come and be taken for another's."""
+    slow, other = ready.send(allowance=5.0), ready.send(allowance=30.0)
+    assert ready.connection.wake_at() == 5.0
+    ready.connection.step(4.9, 4.9)
+    assert ready.answers == []
+    ready.connection.step(5.0, 5.0)
+    assert isinstance(ready.answer_to(slow).error, KafkaTimeoutError)
+    assert "no answer to Metadata within 5.0 s" in str(ready.answer_to(slow).error)
+    assert isinstance(ready.answer_to(other).error, KafkaConnectionError)
+    assert ready.hangups == [ready.connection]
+
+
+def test_deadlines_pass_only_up_to_when_io_was_looked_at(ready, metadata):
+    """A caller who stays away must find the answers that came meanwhile."""
+    request = ready.send(allowance=5.0)
+    ready.now = 60.0
+    ready.connection.step(60.0, 0.0)
+    assert ready.answers == []
+    ready.reply(metadata)
+    assert ready.answer_to(request).response is not None
+
+
+def test_a_late_request_still_gets_a_moment_on_the_wire(ready):
+    """It waited long for its connection; closing that at once for its sake would help nobody."""
+    request = ready.request(allowance=30.0)
+    ready.now = 29.99
+    ready.connection.send(request, 0.0, request.deadline, ready.now)
+    assert ready.connection.wake_at() == pytest.approx(29.99 + LEAST_ON_WIRE)
+    short = ready.request(allowance=0.2)
+    ready.connection.send(short, ready.now, short.deadline, ready.now)
+    assert ready.connection.wake_at() == pytest.approx(29.99 + 0.2)
+
+
+def test_a_late_long_poll_is_given_the_time_it_is_held_back_for(ready):
+    """On a slow way, connecting took the time that the answer needs: each connection would end before the first one."""
+    request = ready.request(allowance=2.2)
+    request.held_back = 1.1
+    ready.now = 1.2
+    ready.connection.send(request, 0.0, request.deadline, ready.now)
+    assert ready.connection.wake_at() == pytest.approx(1.2 + LEAST_ON_WIRE + 1.1)
+
+
+def test_an_answer_that_is_arriving_is_not_overdue(ready, make_frame):
+    """A large one over a slow line would otherwise begin again and again."""
+    request = ready.send(api=FetchRequest, allowance=5.0)
+    ready.write()
+    partition = PartitionData(partition_index=0, records=bytes(100_000))
+    response = FetchResponse(responses=[FetchableTopicResponse(topic_id=bytes(16), partitions=[partition])])
+    data = make_frame(encode_response(response, ready.heard[0].api_version, ready.heard[0].correlation_id))
+    for start in range(0, len(data), 10_000):
+        ready.connection.step(ready.now, ready.now)
+        ready.receive(data[start : start + 10_000])
+        ready.now += ARRIVING_GAP - 0.5
+    assert ready.answer_to(request).response is not None
+
+
+def test_but_not_when_it_stops_arriving(ready):
+    ready.send(allowance=5.0)
+    ready.now = 4.0
+    ready.receive(b"\0\0\1\0abc")
+    assert ready.connection.wake_at() == 4.0 + ARRIVING_GAP
+    ready.connection.step(8.9, 8.9)
+    assert not ready.connection.over
+    ready.connection.step(9.0, 9.0)
+    assert ready.connection.over
+
+
+def test_and_not_for_ever(ready):
+    """A byte every few seconds is no way to keep a consumer waiting for a year."""
+    ready.send(allowance=5.0)
+    ready.receive(b"\0\0\1\0")
+    while not ready.connection.over:
+        ready.now += ARRIVING_GAP - 1
+        ready.receive(b"x")
+        ready.connection.step(ready.now, ready.now)
+        assert ready.now < 5.0 * ARRIVING_FACTOR + ARRIVING_GAP
+    assert ready.now >= 5.0 * ARRIVING_FACTOR
+
+
+def test_idle_connections_close_without_an_error(bench):
+    made = bench(max_idle=540.0).reach(READY)
+    assert made.connection.wake_at() == 540.0
+    made.connection.step(539.0, 539.0)
+    assert not made.connection.over
+    made.connection.step(540.0, 540.0)
+    assert made.connection.over
+    assert made.connection.error is None
+
+
+def test_what_waits_for_an_answer_is_not_idle(bench, metadata):
+    made = bench(max_idle=10.0).reach(READY)
+    made.send(allowance=60.0)
+    made.connection.step(50.0, 50.0)
+    assert not made.connection.over
+    made.now = 50.0
+    made.reply(metadata)
+    assert made.connection.wake_at() == 60.0
+
+
+def test_idle_limit_may_be_infinite(bench):
+    assert bench(max_idle=NEVER).reach(READY).connection.wake_at() == NEVER
+
+
+def test_kip_219_throttling_mutes_and_moves_deadlines(ready):
+    """The broker does not read from us meanwhile, so nothing behind can be answered either."""
+    first, second = ready.send(allowance=10.0), ready.send(allowance=10.0)
+    ready.reply(MetadataResponse(throttle_time_ms=4000))
+    assert ready.answer_to(first).response.throttle_time_ms == 4000
+    assert not ready.connection.can_send(3.9)
+    assert ready.connection.can_send(4.0)
+    ready.connection.step(13.9, 13.9)
+    assert not ready.connection.over
+    ready.connection.step(14.0, 14.0)
+    assert isinstance(ready.answer_to(second).error, KafkaTimeoutError)
+
+
+def test_throttling_twice_counts_the_time_once(ready):
+    ready.send()
+    ready.send()
+    ready.send(allowance=10.0)
+    ready.reply(MetadataResponse(throttle_time_ms=4000))
+    ready.now = 1.0
+    ready.reply(MetadataResponse(throttle_time_ms=4000))
+    assert ready.connection.muted_until == 5.0
+    assert ready.connection.wake_at() == 15.0
+
+
+@pytest.mark.parametrize(("throttle", "muted"), [(2**31 - 1, THROTTLE_MAX), (-5, None), (0, None)])
+def test_absurd_throttling_is_bounded(ready, throttle, muted):
+    ready.send()
+    ready.reply(MetadataResponse(throttle_time_ms=throttle))
+    assert ready.connection.muted_until == (muted or -NEVER)
+
+
+def test_silence_is_measured_from_the_last_sign_of_life(ready, metadata):
+    assert ready.connection.silent_for(5.0) == 0.0
+    ready.send()
+    ready.send()
+    assert ready.connection.silent_for(3.0) == 3.0
+    ready.now = 3.0
+    ready.reply(metadata)
+    assert ready.connection.silent_for(4.0) == 1.0
+
+
+# -- whatever comes
+
+
+@settings(max_examples=150)
+@given(
+    chunks=st.lists(st.binary(min_size=1, max_size=60), max_size=12),
+    honest=st.lists(st.booleans(), max_size=12),
+    sent=st.integers(0, 5),
+    lost=st.booleans(),
+)
+def test_no_bytes_make_it_raise_or_forget_a_request(bench, chunks, honest, sent, lost):
+    made = bench(max_frame_bytes=5000).reach(READY)
+    requests = [made.send() for _ in range(sent)]
+    made.write()
+    for chunk, is_honest in zip(chunks, [*honest, *[False] * 12]):
+        if is_honest and made.heard and not made.connection.over:
+            made.reply(MetadataResponse())
+        else:
+            made.receive(chunk)
+    if lost:
+        made.connection.connection_lost(None, made.now)
+    made.connection.close(None)
+    assert [made.answer_to(request).request for request in requests] == requests
+
+
+def test_repr_says_where_and_how(ready):
+    ready.send()
+    assert repr(ready.connection) == "<Link kafka:9092 (10.0.0.1:9092) ready, 1 in flight>"

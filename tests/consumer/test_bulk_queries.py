@@ -1,0 +1,106 @@
+"""Many questions in one round trip, and reading up to an end that no record stands at."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer import TopicAuthorizationFailedError, TopicPartition
+from thinconsumer.consumer.bulk_queries import look_up, partitions_of, poll_columns_up_to, poll_up_to
+from thinconsumer.records.batch import ControlType
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.wire.list_offsets import ListOffsetsRequest
+from thinconsumer.wire.metadata import MetadataRequest
+
+T0 = TopicPartition("t", 0)
+
+
+def test_partitions_of_many_topics_are_one_request(world):
+    w = world(topics={"t": 3, "u": 1, "v": 2, "__hidden": 1})
+    consumer = w.consumer()
+    assert partitions_of(consumer, ["t", "v", "no-such"]) == {"t": [0, 1, 2], "v": [0, 1]}
+    asked = [r for r in w.requests(MetadataRequest) if r.message.topics and len(r.message.topics) == 3]
+    assert len(asked) == 1
+    assert {"t", "u", "v"} <= partitions_of(consumer, None).keys()
+
+
+def test_thousand_partitions_cost_one_request_per_leader_and_question(world):
+    w = world(node_ids=(1, 2), topics={"t": 500, "u": 500})
+    w.append(7, partition=3)
+    consumer = w.consumer()
+    tps = [TopicPartition(topic, number) for topic in "tu" for number in range(500)]
+    partitions_of(consumer, ["t", "u"])
+    first, last, young = look_up(consumer, [dict.fromkeys(tps, ask) for ask in (-2, -1, 2**40)])
+    asked = [r for r in w.requests(ListOffsetsRequest) if len(r.message.topics) == 2]  # one is the consumer's own
+    assert len(asked) == 2 * 3
+    assert first[TopicPartition("t", 3)] == 0
+    assert last[TopicPartition("t", 3)] == 7
+    assert young[TopicPartition("u", 9)] == -1
+    assert len(last) == 1000
+
+
+def test_questions_about_nothing_are_answered(world):
+    consumer = world().consumer()
+    assert look_up(consumer, []) == []
+    assert look_up(consumer, [{}, {T0: -1}]) == [{}, {T0: 0}]
+
+
+def test_error_of_one_question_ends_all(world):
+    w = world(topics={"t": 2})
+    w.cluster.partition("t", 1).error_code = 29
+    consumer = w.consumer()
+    with pytest.raises(TopicAuthorizationFailedError):
+        look_up(consumer, [{T0: -1}, {TopicPartition("t", 1): -1}])
+
+
+def test_poll_ends_at_an_end_without_records(world):
+    """The end of a transaction is an offset, and nothing that is handed out."""
+    w = world()
+    w.append(3)
+    w.cluster.partition("t", 0).append(build_marker(ControlType.COMMIT, producer_id=1))
+    consumer = w.consumer()
+    found = poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=60_000)
+    assert [record.offset for record in found[T0]] == [0, 1, 2]
+    seconds, found = w.elapsed(lambda: poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=60_000))
+    assert found == {}
+    assert seconds < 1
+    assert consumer.position(T0) == 4
+
+
+def test_poll_hands_out_nothing_behind_the_end(world):
+    w = world()
+    w.append(10)
+    consumer = w.consumer()
+    found = poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=1000)
+    assert [record.offset for record in found[T0]] == [0, 1, 2, 3]
+    assert poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=1000) == {}
+    assert consumer.position(T0) == 4
+
+
+def test_columns_end_like_records(world):
+    pytest.importorskip("numpy")
+    w = world()
+    w.append(3)
+    w.cluster.partition("t", 0).append(build_marker(ControlType.COMMIT, producer_id=1))
+    consumer = w.consumer()
+    found = poll_columns_up_to(consumer, {T0: 4}, max_bytes=1000, timeout_ms=60_000)
+    assert found[T0].offsets.tolist() == [0, 1, 2]
+    seconds, found = w.elapsed(lambda: poll_columns_up_to(consumer, {T0: 4}, max_bytes=1000, timeout_ms=60_000))
+    assert found == {}
+    assert seconds < 1
+    assert consumer.position(T0) == 4
+
+
+def test_columns_behind_the_end_stay_for_whoever_wants_them(world):
+    """Whole batches come, and none that begins behind the end; a hole before one ends at the end."""
+    pytest.importorskip("numpy")
+    w = world()
+    w.append(3)
+    w.cluster.partition("t", 0).append(build_batch([NewRecord(b"v", offset=5), NewRecord(b"v")]))
+    consumer = w.consumer()
+    offsets = []
+    for end in (2, 4, 5, 8, 9, 10):
+        found = poll_columns_up_to(consumer, {T0: end}, max_bytes=10**6, timeout_ms=1000)
+        offsets.append((found[T0].offsets.tolist() if found else [], consumer.position(T0)))
+    assert offsets == [([0, 1, 2], 3), ([8, 9], 10), ([], 10), ([], 10), ([], 10), ([], 10)]
+    consumer.seek(T0, 3)
+    assert poll_columns_up_to(consumer, {T0: 3}, max_bytes=10**6, timeout_ms=1000) == {}

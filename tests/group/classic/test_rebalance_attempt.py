@@ -1,0 +1,51 @@
+"""What one rebalance remembers, and what it forgets when it has to begin again."""
+
+from __future__ import annotations
+
+from thinconsumer.group.classic.rebalance_attempt import READY_WITHIN, RebalanceAttempt
+from thinconsumer.group.identity import Identity
+from thinconsumer.group.role import JoinedMember
+from thinconsumer.wire.join_group import JoinGroupResponse, JoinGroupResponseMember
+
+
+def response(**more):
+    members = [JoinGroupResponseMember(member_id="m", group_instance_id="i", metadata=memoryview(b"x"))]
+    fields = {"protocol_name": "a", "leader": "m", "member_id": "m", "generation_id": 1, "members": members}
+    return JoinGroupResponse(**(fields | more))
+
+
+def test_a_leader_has_its_plan_still_to_make():
+    attempt = RebalanceAttempt("why", 0.0)
+    attempt.joined(Identity("g"), response(skip_assignment=True), 5.0)
+    assert attempt.leads and attempt.skips and attempt.plan is None and not attempt.ready
+    assert attempt.ready_by == 5.0 + READY_WITHIN
+    assert attempt.members == (JoinedMember("m", "i", b"x"),) and isinstance(attempt.members[0].metadata, bytes)
+
+
+def test_a_follower_hands_in_nothing():
+    attempt = RebalanceAttempt("why", 0.0)
+    attempt.joined(Identity("g"), response(leader="other", members=[]), 5.0)
+    assert not attempt.leads and attempt.plan == {} and attempt.protocol == "a"
+
+
+def test_beginning_again_asks_the_role_anew():
+    attempt = RebalanceAttempt("why", 3.0, protocols=[("a", b"")])
+    attempt.joined(Identity("g"), response(), 5.0)
+    attempt.ready, attempt.plan = True, {"m": b""}
+    attempt.again()
+    assert attempt.protocols is None and not attempt.leads
+    assert (attempt.reason, attempt.started_at) == ("why", 3.0), "it is the same rebalance for its user"
+    attempt.joined(Identity("g"), response(), 6.0)
+    assert attempt.plan is None and not attempt.ready
+
+
+def test_a_generation_that_went_by_is_remembered_however_often_it_joins_then():
+    four = Identity("g").joined(4, "m")
+    for before, generation, missed in ((four, 4, False), (four, 5, False), (four, 6, True), (Identity("g"), 6, False)):
+        attempt = RebalanceAttempt("why", 0.0)
+        attempt.joined(before, response(generation_id=generation), 5.0)
+        assert attempt.missed is missed
+        attempt.again()
+        attempt.joined(before.joined(generation, "m"), response(generation_id=generation + 1), 6.0)
+        assert attempt.missed is missed
+    assert not RebalanceAttempt("why", 0.0).missed

@@ -1,0 +1,76 @@
+"""What is measured where the clock is: calls, what they hand out, users' code; and what others count, read off.
+
+Owns nothing but where each figure comes from; the arithmetic is :mod:`thinconsumer.metrics`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ..group.classic.states import MemberState
+from ..metrics import Figures
+
+if TYPE_CHECKING:
+    from ..engine import Engine
+    from ..fetch.collector import PollResult
+    from ..group.classic.stats import Timing
+
+#: Which of the listener's callbacks a member waits for in a state.
+CALLBACKS = {
+    MemberState.REVOKING_BEFORE_JOIN: "revoked",
+    MemberState.REVOKING_AFTER_SYNC: "revoked",
+    MemberState.ASSIGNING: "assigned",
+    MemberState.LOSING: "lost",
+}
+
+
+def handed_out(engine: Engine, poll_result: PollResult, now: float) -> None:
+    """Note what a poll returns, and how far behind that leaves its partitions."""
+    sizes: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
+    for move in poll_result.moves:
+        partition, topic = move.fetched.partition, move.fetched.partition.tp.topic
+        counts[topic] += move.adds
+        # A batch counts when it is through: nobody knows how many of its bytes a record took.
+        done = move.fetched.batches[move.begin[0] : move.chunk]
+        sizes[topic] += sum(batch.size for batch in done if batch is not None)
+        end, start = partition.high_watermark, partition.log_start_offset
+        engine.metrics.positioned(
+            None if end is None else max(0, end - move.offset), None if start is None else move.offset - start, now
+        )
+    for topic, count in counts.items():
+        engine.metrics.consumed(topic, count, sizes[topic], now)
+
+
+def figures(engine: Engine, now: float) -> Figures:
+    """Return every figure as of now."""
+    metrics = engine.metrics
+    read_off(engine, now)
+    metrics.keep_topics(engine.partitions.topics())
+    gauges = {
+        "assigned-partitions": float(len(engine.partitions)),
+        "connection-count": float(engine.network.connections()[1]),
+    }
+    return metrics.figures(now, gauges)
+
+
+def read_off(engine: Engine, now: float) -> None:
+    """Read off what links and the group count: more than once per sample, or its maxima would be missed."""
+    metrics = engine.metrics
+    opened, ready = engine.network.connections()
+    metrics.counted("connection_opened", opened, 0.0, now)
+    metrics.counted("connection_closed", opened - ready, 0.0, now)
+    if engine.group is None:
+        return
+    stats = engine.group.member.stats
+    timings: dict[str, Timing] = {
+        "heartbeat": stats.heartbeat,
+        "join": stats.joins,
+        "sync": stats.syncs,
+        "rebalance": stats.rebalances,
+    }
+    for name, timing in timings.items():
+        metrics.counted(name, timing.count, timing.last, now)
+    metrics.counted("heartbeat_sent", stats.heartbeats, 0.0, now)
+    metrics.counted("failed_rebalance", stats.failed, 0.0, now)
