@@ -25,6 +25,7 @@ LADDER = (
     {"errors"},
     {"calls"},
     {"wire"},
+    {"failures"},
     {"records", "assignors"},
     {"config", "driver", "partitions"},
     {"connection"},
