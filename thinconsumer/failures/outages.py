@@ -32,7 +32,8 @@ class OutageLog:
     """Counts failed attempts by kind of failure and decides which of them are logged.
 
     A ``kind`` is what one log line describes, such as ``("Fetch", node_id, code)``. A ``subject`` is what failed, such
-    as a partition: an outage ends when each of its subjects has succeeded or was forgotten. Times are monotonic seconds.
+    as a partition: an outage ends when each of its subjects has succeeded or was forgotten. Times are monotonic
+    seconds.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
