@@ -9,11 +9,17 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from thinconsumer import TopicPartition
+from thinconsumer.consumer.bulk_queries import poll_columns_up_to
 from thinconsumer.records.builder import NewRecord
-from thinconsumer.spark.columns import COLUMNS, fetch
+from thinconsumer.spark.columns import COLUMNS, arrow_batches
 
-ALL = COLUMNS
 T0 = TopicPartition("t", 0)
+
+
+def fetch(consumer, until, names, bytes_max):
+    """Yield the batches of one poll."""
+    for columns in poll_columns_up_to(consumer, {T0: until}, max_bytes=4_000_000, timeout_ms=1000).values():
+        yield from arrow_batches(columns, until, names, bytes_max)
 
 
 @pytest.fixture
@@ -35,7 +41,7 @@ def test_rows_are_the_official_connectors(cluster, consumer_of):
         NewRecord(None, None, timestamp=-1),
     )
     c.append(NewRecord(b"", b""), log_append_time=1_700_000_000_123)
-    (batch,) = fetch(consumer_of(c), T0, 3, ALL, 10**6, 1000)
+    (batch,) = fetch(consumer_of(c), 3, COLUMNS, 10**6)
     when = datetime.datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=datetime.timezone.utc)
     before = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=datetime.timezone.utc)
     headers = [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
@@ -50,7 +56,7 @@ def test_rows_are_the_official_connectors(cluster, consumer_of):
 def test_schema_is_exactly_what_pyspark_compares(cluster, consumer_of, headers):
     c = cluster()
     c.append(NewRecord(b"v", headers=headers))
-    (batch,) = fetch(consumer_of(c), T0, 1, ALL, 10**6, 1000)
+    (batch,) = fetch(consumer_of(c), 1, COLUMNS, 10**6)
     assert [(f.name, str(f.type), f.nullable) for f in batch.schema] == [
         ("key", "binary", True),
         ("value", "binary", True),
@@ -66,7 +72,7 @@ def test_schema_is_exactly_what_pyspark_compares(cluster, consumer_of, headers):
 def test_some_columns_in_any_order(cluster, consumer_of):
     c = cluster()
     c.append(b"v")
-    (batch,) = fetch(consumer_of(c), T0, 1, ("offset", "value"), 10**6, 1000)
+    (batch,) = fetch(consumer_of(c), 1, ("offset", "value"), 10**6)
     assert batch.schema.names == ["offset", "value"]
     assert batch.to_pylist() == [{"offset": 0, "value": b"v"}]
 
@@ -74,7 +80,7 @@ def test_some_columns_in_any_order(cluster, consumer_of):
 def test_huge_batch_is_cut(cluster, consumer_of):
     c = cluster()
     c.append(*[b"x" * 1000] * 500, codec=3)
-    parts = list(fetch(consumer_of(c), T0, 499, ALL, 20_000, 1000))
+    parts = list(fetch(consumer_of(c), 499, COLUMNS, 20_000))
     assert [n for part in parts for n in part.column("offset").to_pylist()] == list(range(499))
     assert 20 < len(parts) < 40
     assert max(part.nbytes for part in parts) < 40_000
@@ -83,7 +89,7 @@ def test_huge_batch_is_cut(cluster, consumer_of):
 def test_headers_count(cluster, consumer_of):
     c = cluster()
     c.append(*[NewRecord(b"x", headers=[("a", b"x" * 5000), ("b", None)])] * 20, *[NewRecord(b"x")] * 400)
-    parts = list(fetch(consumer_of(c), T0, 420, ALL, 20_000, 1000))
+    parts = list(fetch(consumer_of(c), 420, COLUMNS, 20_000))
     assert [n for part in parts for n in part.column("offset").to_pylist()] == list(range(420))
     assert max(part.nbytes for part in parts) < 40_000
 
@@ -91,13 +97,13 @@ def test_headers_count(cluster, consumer_of):
 def test_a_part_has_a_row_at_least(cluster, consumer_of):
     c = cluster()
     c.append(*[b"x"] * 5)
-    assert [part.num_rows for part in fetch(consumer_of(c), T0, 5, ALL, 1, 1000)] == [1] * 5
+    assert [part.num_rows for part in fetch(consumer_of(c), 5, COLUMNS, 1)] == [1] * 5
 
 
 def test_what_is_not_wanted_does_not_count(cluster, consumer_of):
     c = cluster()
     c.append(*[b"x" * 10_000] * 10, *[b"x"] * 990)
-    parts = list(fetch(consumer_of(c), T0, 1000, ("offset",), 2000, 1000))
+    parts = list(fetch(consumer_of(c), 1000, ("offset",), 2000))
     assert [part.num_rows for part in parts] == [250] * 4
 
 
@@ -109,18 +115,18 @@ def test_batches_are_of_about_the_size_wanted(cluster, consumer_of):
     consumer = consumer_of(c)
     sizes, offsets = [], []
     while len(offsets) < 101:
-        for batch in fetch(consumer, T0, 101, ALL, 20_000, 1000):
+        for batch in fetch(consumer, 101, COLUMNS, 20_000):
             sizes.append(batch.nbytes)
             offsets += batch.column("offset").to_pylist()
     assert offsets == list(range(101))
     assert len(sizes) < 12
     assert max(sizes[:3]) < 35_000
     assert min(sizes[:3]) > 15_000
-    assert list(fetch(consumer, T0, 101, ALL, 20_000, 1000)) == []
+    assert list(fetch(consumer, 101, COLUMNS, 20_000)) == []
 
 
 def test_nothing_behind_the_end_is_yielded(cluster, consumer_of):
     c = cluster()
     c.append(*[NewRecord(b"v", timestamp=1)] * 9)
-    (batch,) = fetch(consumer_of(c), T0, 4, ("offset",), 20_000, 1000)
+    (batch,) = fetch(consumer_of(c), 4, ("offset",), 20_000)
     assert batch.column("offset").to_pylist() == [0, 1, 2, 3]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -12,9 +14,10 @@ from hypothesis import strategies as st
 from thinconsumer import KafkaTimeoutError, TopicPartition
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_marker
-from thinconsumer.spark.kept import Kept
+from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.planner import DataLossError, OffsetRange
 from thinconsumer.spark.reading import ReadSettings, read
+from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.fetch import FetchRequest
 
 T0 = TopicPartition("t", 0)
@@ -25,17 +28,25 @@ class Executor:
 
     def __init__(self, cluster):
         self.cluster = cluster
-        self.kept = Kept(lambda consumer: consumer.close(autocommit=False, timeout_ms=0))
+        self.cache = ClientCache(lambda consumer: consumer.close(autocommit=False, timeout_ms=0))
 
     def settings(self, **more):
         kafka = dict(self.cluster.options(**{k: v for k, v in more.items() if k.startswith("kafka.")}).kafka)
         return ReadSettings(kafka, ("offset",), **{k: v for k, v in more.items() if not k.startswith("kafka.")})
 
-    def batches(self, start, until, partition=0, attempt=0, **more):
-        wanted = OffsetRange("t", partition, start, until)
+    def batches(self, start, until, partition=0, attempt=0, topic_id=ZERO_UUID, **more):
+        wanted = OffsetRange("t", partition, start, until, topic_id)
         clock = self.cluster.scripted.clock.now
         how = self.settings(**more)
-        return read(wanted, how, attempt=attempt, kept=self.kept, make=self.cluster.connect, clock=clock)
+        return read(wanted, how, attempt=attempt, cache=self.cache, make=self.cluster.connect, clock=clock)
+
+    def topic_id(self):
+        return self.cluster.scripted.topics.by_name["t"].topic_id
+
+    def recreate_topic(self, records):
+        self.cluster.scripted.topics.remove("t")
+        self.cluster.scripted.topics.add("t", 2)
+        self.cluster.append(*[b"new"] * records)
 
     def offsets(self, start, until, **more):
         return [n for batch in self.batches(start, until, **more) for n in batch.column("offset").to_pylist()]
@@ -64,16 +75,59 @@ def test_holes_and_marks_at_the_end_end_a_range(executor):
     assert e.offsets(6, 7) == []
 
 
-def test_topic_that_was_made_anew_is_read_by_a_kept_consumer_too(executor):
-    """It forgets where it stood in a topic that is gone; what is to be read was decided with the new one in view."""
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_cached_consumer_reads_a_range_planned_after_its_topic_was_recreated(executor, ids):
+    """The consumer drops its position when the topic id changes."""
     e = executor()
     e.cluster.append(*[b"v"] * 5)
-    assert e.offsets(0, 5) == list(range(5))
-    e.cluster.scripted.topics.remove("t")
-    e.cluster.scripted.topics.add("t", 2)
-    e.cluster.append(*[b"w"] * 8)
-    assert e.offsets(5, 8) == [5, 6, 7]
+    assert e.offsets(0, 5, topic_id=e.topic_id() if ids else ZERO_UUID) == list(range(5))
+    e.recreate_topic(8)
+    assert e.offsets(5, 8, topic_id=e.topic_id() if ids else ZERO_UUID) == [5, 6, 7]
     assert len(e.cluster.made) == 1
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("records", [2, 20])
+def test_a_topic_recreated_after_planning_is_data_loss_though_it_has_grown_past_the_range(
+    executor, cached, records, caplog
+):
+    e = executor()
+    e.cluster.append(*[b"v"] * 10)
+    planned = e.topic_id()
+    if cached:
+        e.offsets(0, 3, topic_id=planned)
+    e.recreate_topic(records)
+    words = r"t-0 \[3, 10\): the topic was deleted and created again: its id is A+g, planned was A+Q"
+    with pytest.raises(DataLossError, match=words):
+        e.offsets(3, 10, topic_id=planned)
+    assert e.offsets(3, 10, topic_id=planned, fail_on_data_loss=False) == []
+    assert "created again" in caplog.text
+
+
+@pytest.mark.parametrize("fails", [True, False])
+@pytest.mark.parametrize("then", ["recreated", "deleted"])
+def test_a_topic_deleted_or_recreated_while_its_range_is_read_yields_only_its_own_records(
+    executor, then, fails, caplog
+):
+    e = executor()
+    for _ in range(10):
+        e.cluster.append(*[b"v" * 1000] * 10)
+    more = {"kafka.max.partition.fetch.bytes": "1000", "fail_on_data_loss": fails}
+    batches = e.batches(0, 100, topic_id=e.topic_id(), **more)
+    found = next(batches).column("offset").to_pylist()
+    if then == "recreated":
+        e.recreate_topic(200)
+    else:
+        e.cluster.scripted.topics.remove("t")
+    words = f"100): the topic was deleted{' and created again' * (then == 'recreated')}"
+    if fails:
+        with pytest.raises(DataLossError, match=rf"t-0 \[\d+0, {re.escape(words)}"):
+            list(batches)
+        return
+    found += [n for batch in batches for n in batch.column("offset").to_pylist()]
+    assert found == list(range(len(found)))
+    assert 0 < len(found) < 100
+    assert f"t-0 [{len(found)}, {words}" in caplog.text
 
 
 def test_aborted_records_are_left_out_under_read_committed(executor):
@@ -192,4 +246,4 @@ def test_connections_of_other_options_are_not_used(executor):
     for number in (1, 2, 2):
         e.offsets(0, 1, **{"kafka.client.id": f"c{number}"})
     assert len(e.cluster.made) == 2
-    e.kept.close()
+    e.cache.close()

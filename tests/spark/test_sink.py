@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, BinaryType, IntegerType, StringType, St
 from thinconsumer import Consumer, KafkaConfigurationError, TopicPartition
 from thinconsumer.produce import Producer
 from thinconsumer.spark import sink
-from thinconsumer.spark.kept import Kept
+from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.sink import KafkaBatchWriter, KafkaCommitMessage, KafkaStreamWriter
 from thinconsumer.spark.source import KafkaDataSource, spark_schema
 from thinconsumer.testing import Simulation
@@ -69,7 +69,7 @@ def test_task_writes_and_tells_the_driver_how_much(caplog):
     servers = ",".join(sim.bootstrap_servers)
     writer = pickle.loads(pickle.dumps(source(**{"kafka.bootstrap.servers": servers}).writer(VALUE, False)))
     writer._connect = lambda settings: Producer(settings, driver=sim.driver())
-    writer._kept = Kept(lambda producer: producer.close(0))
+    writer._cache = ClientCache(lambda producer: producer.close(0))
     message = writer.write(iter([pa.record_batch([pa.array(["a", "bc"])], names=["value"])]))
     assert isinstance(message, WriterCommitMessage)
     message = pickle.loads(pickle.dumps(message))
@@ -77,7 +77,7 @@ def test_task_writes_and_tells_the_driver_how_much(caplog):
     with caplog.at_level(logging.INFO, sink.__name__):
         writer.commit([message, message])
     assert "wrote 4 records (6 bytes)" in caplog.text
-    writer._kept.close()
+    writer._cache.close()
     with Consumer(
         bootstrap_servers=sim.bootstrap_servers, driver=sim.driver(), auto_offset_reset="earliest"
     ) as consumer:

@@ -7,6 +7,7 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -19,7 +20,9 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, Str
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.records.builder import NewRecord
+from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.planner import DataLossError
+from thinconsumer.spark.reading import read
 from thinconsumer.spark.source import KafkaAvailableNowReader, KafkaBatchReader, KafkaDataSource, spark_schema
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
@@ -134,6 +137,32 @@ def test_batch_is_split(cluster):
     c.append(*[b"v"] * 10)
     given = {"maxRecordsPerPartition": "4", "minPartitions": "2"}
     assert len(KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()) == 3
+
+
+@pytest.mark.parametrize("then", ["deleted", "recreated"])
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_topic_deleted_or_recreated_between_planning_and_reading_a_batch_is_data_loss(
+    cluster, monkeypatch, caplog, then, fails
+):
+    c = cluster({"t": 1})
+    c.append(*[b"old"] * 5)
+    reader = KafkaBatchReader(c.options(failOnDataLoss=fails), ("value",), c.lookup())
+    (task,) = pickle.loads(pickle.dumps(reader.partitions()))
+    c.scripted.topics.remove("t")
+    if then == "recreated":
+        c.scripted.topics.add("t", 1)
+        c.append(*[b"new"] * 20)
+    monkeypatch.setattr(
+        "thinconsumer.spark.source.read",
+        partial(read, cache=ClientCache(lambda consumer: None), make=c.connect, clock=c.scripted.clock.now),
+    )
+    words = f"t-0 [0, 5): the topic was deleted{' and created again' * (then == 'recreated')}"
+    if fails == "true":
+        with pytest.raises(DataLossError, match=re.escape(words)):
+            list(reader.read(task))
+    else:
+        assert list(reader.read(task)) == []
+        assert words in caplog.text
 
 
 # -- stream
@@ -414,6 +443,35 @@ def test_pyspark_without_limits_refuses_options_that_need_them():
 def test_default_limit_says_that_there_is_one(cluster):
     assert Query(cluster(), maxOffsetsPerTrigger="6").limit == ReadMaxRows(6)
     assert Query(cluster()).limit == ReadAllAvailable()
+
+
+def test_commit_group_is_not_a_batch_behind_when_the_stream_is_idle_or_available_now_ends(cluster):
+    """Spark calls commit() for a batch only when it plans the next one, but asks for the latest offset before that."""
+    c = cluster({"t": 1})
+    c.append(*[b"v"] * 5)
+    query = Query(c, commitGroup="g")
+    commits = []
+    query.reader._lookup.commit = lambda group, offsets: commits.append((group, offsets)) or True
+    assert query.trigger() == [("t", 0, 0, 5)]
+    assert commits == []  # the batch may still be running
+    assert query.trigger() is None
+    assert query.trigger() is None
+    assert commits == [("g", {TopicPartition("t", 0): 5})]
+    c.append(b"v")
+    assert query.trigger() == [("t", 0, 5, 6)]
+    query.reader.commit(json.loads(query.log[0][1]))
+    assert len(commits) == 1
+
+
+def test_commit_that_failed_is_repeated_while_the_stream_is_idle(cluster):
+    c = cluster({"t": 1})
+    c.append(b"v")
+    query = Query(c, commitGroup="g")
+    results = [False, True]
+    query.reader._lookup.commit = lambda group, offsets: results.pop(0)
+    for _ in range(4):
+        query.trigger()
+    assert results == []
 
 
 def test_commit_is_for_the_group_that_was_named(cluster, caplog):

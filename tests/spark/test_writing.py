@@ -12,7 +12,7 @@ from thinconsumer import Consumer, IllegalArgumentError, KafkaError, KafkaTimeou
 from thinconsumer.broker.faults import Delay, Disconnect, Reply
 from thinconsumer.errors import TopicAuthorizationFailedError
 from thinconsumer.produce import BufferFullError, Producer
-from thinconsumer.spark.kept import Kept
+from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.write_options import parse_write
 from thinconsumer.spark.writing import Written, write
 from thinconsumer.testing import Simulation
@@ -34,7 +34,7 @@ class Task:
     def __init__(self, **about):
         self.sim = Simulation(seed=1, **{"topics": {"t": 2}, **about})
         self.producers = []
-        self.kept = Kept(lambda producer: producer.close(0))
+        self.cache = ClientCache(lambda producer: producer.close(0))
         self.most = 0  #: Bytes that were buffered when a batch was asked for.
 
     def connect(self, settings):
@@ -56,7 +56,7 @@ class Task:
                 yield pa.RecordBatch.from_arrays(arrays, names=list(names))
                 self.most = max([self.most, *(one.buffered_bytes for one in self.producers)])
 
-        return write(handed_out(), how, attempt=attempt, kept=self.kept, connect=self.connect)
+        return write(handed_out(), how, attempt=attempt, cache=self.cache, connect=self.connect)
 
     def records(self, topic="t"):
         """Return (partition, key, value, headers) of everything in a topic."""
@@ -77,7 +77,7 @@ def task():
 
     yield make
     for one in made:
-        one.kept.close()
+        one.cache.close()
         assert all(producer._closed for producer in one.producers), "a producer was left open"
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UnknownTopicOrPartitionError
 from ..fetch.collector import Records
 from ..types import TopicPartition
+from ..wire import ZERO_UUID
 from .arguments import to_seconds
 from .consumer import Consumer
 
 if TYPE_CHECKING:
     from ..records.columnar.record_columns import RecordColumns
 
-__all__ = ["look_up", "partitions_of", "poll_columns_up_to", "poll_up_to"]
+__all__ = ["known_topic_id", "look_up", "partitions_of", "poll_columns_up_to", "poll_up_to"]
 
 
 def partitions_of(
@@ -34,6 +36,17 @@ def partitions_of(
         found = shell.wait(shell.engine.metadata.inquire(names, "partitions_of()"), timeout_ms)
     hidden = topics is None and consumer.config.exclude_internal_topics
     return {name: sorted(topic.partitions) for name, topic in found.items() if not (topic.internal and hidden)}
+
+
+def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
+    """Return a topic's id as the consumer's metadata has it now; sends nothing.
+
+    Sixteen zero bytes while no broker has named one; None once a broker has answered that the topic does not exist.
+    """
+    found = consumer._shell.engine.metadata.topics.get(topic)
+    if found is None:
+        return ZERO_UUID
+    return None if isinstance(found.error, UnknownTopicOrPartitionError) else found.topic_id
 
 
 def look_up(

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ..consumer import Consumer
-from ..consumer.bulk_queries import look_up, partitions_of, poll_up_to
+from ..consumer.bulk_queries import known_topic_id, look_up, partitions_of, poll_up_to
 from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
+from ..wire import ZERO_UUID
 from .offsets import EARLIEST, LATEST, Offsets, show
 from .options import Assigned, Selection, SourceOptions, Topics, consumer_config
 
@@ -58,8 +59,8 @@ class Lookup:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_consumer": None, "_groups": {}, "_commit_at": {}}
 
-    def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> list[TopicPartition]:
-        """Return the partitions that the options choose, in order.
+    def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, bytes]:
+        """Return the partitions that the options choose, in order, each with its topic's id.
 
         A topic that a stream has read, and thus ``known``, may have been deleted: it is left out, but only after
         asking as often as may be. One broker that has not heard of it yet would have all of it read once more.
@@ -171,8 +172,15 @@ class Lookup:
         raise AssertionError("there is at least one attempt")
 
 
-def choose(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool = False) -> list[TopicPartition]:
-    """Return the partitions that a selection means on this cluster, in order."""
+def choose(
+    selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool = False
+) -> dict[TopicPartition, bytes]:
+    """Return the partitions that a selection means on this cluster, in order, each with its topic's id."""
+    chosen = _choose(selection, consumer, missing_ok=missing_ok)
+    return {tp: known_topic_id(consumer, tp.topic) or ZERO_UUID for tp in chosen}
+
+
+def _choose(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool) -> list[TopicPartition]:
     if isinstance(selection, Assigned):
         # Asking a leader for what has none would take until the time is over, and would not say which one it is.
         there = partitions_of(consumer, sorted({tp.topic for tp in selection.partitions}))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..errors import KafkaConfigurationError, KafkaError
 from ..types import TopicPartition
+from ..wire import ZERO_UUID
 from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, show
 from .options import AtOffsets, AtTime, AtTimes, Bound, Committed, Mark
 
@@ -30,6 +31,8 @@ class OffsetRange(NamedTuple):
     partition: int
     start: int
     until: int
+    #: Of the topic that was planned, so that a task recognises one created again under its name; zero where unknown.
+    topic_id: bytes = ZERO_UUID
 
     @property
     def tp(self) -> TopicPartition:

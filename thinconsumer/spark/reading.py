@@ -1,12 +1,13 @@
-"""On the executor: reads exactly the offsets of one range, as Arrow batches of about the size that Spark likes.
+"""A read task on the executor: yields the records of one offset range as Arrow batches, and reports lost ones.
 
-Owns the connections of a worker process. Spark forks workers and uses them again for many tasks, so that a consumer is
-kept for the next one; it may be lost at any moment, with its process. Where reading stands is decided by the
-consumer's position and not by the last record seen: transactions and compaction leave holes that no record fills.
+Spark reuses a worker process for many tasks, so the consumer is cached in the process for the next task. The
+consumer's position decides when a range is done, not the last record: transaction markers and compaction leave
+offsets without records, at the end of a range too.
 """
 
 from __future__ import annotations
 
+import base64
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
+from ..consumer.bulk_queries import known_topic_id, partitions_of, poll_columns_up_to
 from ..errors import (
     KafkaError,
     KafkaTimeoutError,
@@ -22,8 +24,9 @@ from ..errors import (
     OffsetOutOfRangeError,
     RecordError,
 )
-from .columns import fetch
-from .kept import Kept
+from ..wire import ZERO_UUID
+from .client_cache import ClientCache
+from .columns import arrow_batches
 from .options import consumer_config
 from .planner import DataLossError, Loss, OffsetRange, tell
 
@@ -32,13 +35,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Make = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
+MakeConsumer = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 
-#: How long one wait for records may take; seconds. A task that is killed gets to know it between two of them.
-SLICE_S = 0.5
-#: A range never asks for what is not written yet, so that no fetch has to wait for it; one past its end, which was sent
-#: ahead, would hold up the next task.
-_OURS = {
+#: How long one poll may wait, in seconds. Spark can cancel a task only between two polls.
+POLL_S = 0.5
+#: A topic counts as deleted when brokers have denied it for so long, in seconds: a broker that has just started may
+#: not have caught up with the cluster's metadata.
+DELETED_AFTER_S = 5.0
+#: A range lies before the end of its log, so a fetch finds data at once. The prefetch behind a range may find none,
+#: and would delay the next task on this connection for as long as the broker holds it.
+_TASK_DEFAULTS = {
     "auto.offset.reset": "none",
     "fetch.max.wait.ms": "10",
     "max.poll.records": "1000000",
@@ -47,126 +53,178 @@ _OURS = {
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What a task has to know besides its range."""
+    """What a task needs besides its range."""
 
     kafka: dict[str, str] = field(repr=False)
-    columns: tuple[str, ...]  #: Names, in the order in which they are wanted.
+    columns: tuple[str, ...]  #: Names, in the order of the rows.
     fail_on_data_loss: bool = True
     max_batch_bytes: int = 1_572_864
     poll_timeout_ms: int = 120_000
 
 
-#: One for the process, in a module that can be imported: what is pickled with a task is new for every task.
-KEPT: Kept[Consumer[Any, Any]] = Kept(lambda consumer: consumer.close(autocommit=False, timeout_ms=0))
-
-
-def connect(kafka: Mapping[str, str], make: Make) -> Consumer[Any, Any]:
-    """Return a consumer with a reader's ``kafka.`` options, and what suits a task where they say nothing."""
-    config = consumer_config(kafka)
-    return make({**{name: value for name, value in _OURS.items() if name not in config}, **config})
+#: Must be a global of an importable module: Spark unpickles everything else anew for each task.
+CONSUMERS: ClientCache[Consumer[Any, Any]] = ClientCache(
+    lambda consumer: consumer.close(autocommit=False, timeout_ms=0)
+)
 
 
 def read(
-    wanted: OffsetRange,
-    how: ReadSettings,
+    offset_range: OffsetRange,
+    settings: ReadSettings,
     *,
     attempt: int = 0,
-    kept: Kept[Consumer[Any, Any]] | None = None,
-    make: Make = Consumer.from_config,
+    cache: ClientCache[Consumer[Any, Any]] | None = None,
+    make: MakeConsumer = Consumer.from_config,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range as Arrow batches, in order.
+    """Yield the records of a range as Arrow batches, in order. A repeated ``attempt`` connects anew.
 
     Raises:
-        DataLossError: some of it is gone, and that shall fail; names exactly what is.
-        KafkaTimeoutError: there was no progress for ``poll_timeout_ms``.
+        DataLossError: records of the range are gone and ``failOnDataLoss`` is true; names their offsets.
+        KafkaTimeoutError: no progress for ``poll_timeout_ms``.
     """
-    kept = KEPT if kept is None else kept
-    with kept.lent(how.kafka, lambda: connect(how.kafka, make), fresh=attempt > 0) as consumer:
-        yield from _Reading(consumer, wanted, how, clock).batches()
+
+    def connect() -> Consumer[Any, Any]:
+        return make({**_TASK_DEFAULTS, **consumer_config(settings.kafka)})
+
+    cache = CONSUMERS if cache is None else cache
+    with cache.borrow(settings.kafka, connect, fresh=attempt > 0) as consumer:
+        yield from _RangeReader(consumer, offset_range, settings, clock).batches()
 
 
-class _Reading:
-    """One range being read."""
+class _RangeReader:
+    """Reads one range with a consumer."""
 
     def __init__(
-        self, consumer: Consumer[Any, Any], wanted: OffsetRange, how: ReadSettings, clock: Callable[[], float]
+        self,
+        consumer: Consumer[Any, Any],
+        offset_range: OffsetRange,
+        settings: ReadSettings,
+        clock: Callable[[], float],
     ) -> None:
         self._clock = clock
         self._consumer = consumer
-        self._tp = wanted.tp
-        self._until = wanted.until
-        self._start = wanted.start
-        self._how = how
+        self._tp = offset_range.tp
+        self._topic_id = offset_range.topic_id
+        self._until = offset_range.until
+        self._position = offset_range.start
+        self._settings = settings
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        consumer, tp, how = self._consumer, self._tp, self._how
-        self._place()
-        position, moved_at = self._start, self._clock()
+        settings = self._settings
+        self._seek_to_start()
+        position, moved_at = self._position, self._clock()
+        denied_at: float | None = None
         while position < self._until:
             try:
-                yield from fetch(consumer, tp, self._until, how.columns, how.max_batch_bytes, SLICE_S * 1000)
-                now_at = consumer.position(tp, how.poll_timeout_ms)
-            except OffsetOutOfRangeError as error:
-                now_at = self._after_range_error(error, position)
-            except NoOffsetForPartitionError:
-                # The topic was made anew, and a kept consumer forgets where it stood. The driver has looked at the new
-                # one, and said what is lost: here it is read as a new consumer would read it.
-                consumer.seek(tp, position)
-                now_at = position
-            except LogTruncationError as error:
-                now_at = self._after_truncation(error)
-            except RecordError as error:
-                if error.offset < self._until:
-                    raise
-                now_at = self._until  # what is broken is behind a hole at the end, and another task's
-            if now_at != position:
-                position, moved_at = now_at, self._clock()
-            elif self._clock() - moved_at >= how.poll_timeout_ms / 1000:
-                raise self._stuck(position)
+                yield from self._poll()
+            except (OffsetOutOfRangeError, NoOffsetForPartitionError, LogTruncationError, RecordError) as error:
+                self._recover(error)
+            now = self._clock()
+            if known_topic_id(self._consumer, self._tp.topic) is not None:
+                denied_at = None
+            elif denied_at is None:
+                denied_at = now
+            if self._position != position:
+                position, moved_at = self._position, now
+            elif denied_at is not None and now - denied_at >= min(DELETED_AFTER_S, settings.poll_timeout_ms / 1000):
+                self._lose_rest("the topic was deleted")
+                return
+            elif now - moved_at >= settings.poll_timeout_ms / 1000:
+                raise self._stuck()
 
-    def _place(self) -> None:
-        """Go to where the range begins. What was fetched ahead for the task before may be just that."""
+    def _seek_to_start(self) -> None:
+        """Go to the start of the range, but keep what the previous task prefetched if it ended there."""
         consumer, tp = self._consumer, self._tp
         if consumer.assignment() != {tp}:
             consumer.assign([tp])
-            consumer.seek(tp, self._start)
-        elif self._kept_position() != self._start:
-            consumer.seek(tp, self._start)
+            consumer.seek(tp, self._position)
+        elif self._kept_position() != self._position:
+            consumer.seek(tp, self._position)
 
     def _kept_position(self) -> int | None:
         try:
             return self._consumer.position(self._tp, 0)
         except (KafkaTimeoutError, NoOffsetForPartitionError):
-            return None  # it was just about to be looked up
+            return None
 
-    def _after_range_error(self, error: OffsetOutOfRangeError, position: int) -> int:
-        """Return where to go on after some of the range was deleted, or all of what is left of it is not there."""
-        low, high = error.log_start, error.log_end
-        if low is not None and position < low:
-            until = min(low, self._until)
-            self._lose(Loss(self._tp, position, until, f"deleted; the log begins at {low}"), error)
-            self._consumer.seek(self._tp, until)
-            return until
-        self._lose(Loss(self._tp, position, self._until, f"not there; the log ends at {high}"), error)
-        return self._until
+    def _poll(self) -> Iterator[pa.RecordBatch]:
+        consumer, tp, settings = self._consumer, self._tp, self._settings
+        # Decoding a whole response at once is a quarter cheaper per record than decoding batches of Spark's size.
+        bytes_max = max(settings.max_batch_bytes, consumer.config.batches_fetch_bytes)
+        found = poll_columns_up_to(consumer, {tp: self._until}, max_bytes=bytes_max, timeout_ms=POLL_S * 1000)
+        if self._is_other_topic():
+            self._check_recreated()
+            return
+        if tp in found:
+            yield from arrow_batches(found[tp], self._until, settings.columns, settings.max_batch_bytes)
+        self._position = consumer.position(tp, settings.poll_timeout_ms)
 
-    def _after_truncation(self, error: LogTruncationError) -> int:
-        """Go on behind what was read and is not in the log any more."""
-        loss = Loss(self._tp, error.divergent_offset, error.position, "the log was truncated after it had been read")
-        self._lose(loss, error)
-        self._consumer.seek(self._tp, error.position)
-        return error.position
+    # -- records that cannot be read
 
-    def _lose(self, loss: Loss, cause: KafkaError) -> None:
-        if self._how.fail_on_data_loss:
+    def _recover(self, error: KafkaError) -> None:
+        """Move past what ``error`` says is lost, or raise."""
+        if self._is_other_topic():
+            self._check_recreated(error)
+        elif isinstance(error, NoOffsetForPartitionError):
+            # A cached consumer drops its position when its topic was created again. This range was planned afterwards.
+            self._seek(self._position)
+        elif isinstance(error, OffsetOutOfRangeError):
+            low, high = error.log_start, error.log_end
+            if low is not None and self._position < low:
+                until = min(low, self._until)
+                self._lose(Loss(self._tp, self._position, until, f"deleted; the log begins at {low}"), error)
+                self._seek(until)
+            else:
+                self._lose_rest(f"not there; the log ends at {high}", error)
+        elif isinstance(error, LogTruncationError):
+            why = "the log was truncated after it had been read"
+            self._lose(Loss(self._tp, error.divergent_offset, error.position, why), error)
+            self._seek(error.position)
+        elif isinstance(error, RecordError) and error.offset >= self._until:
+            self._position = self._until  # the damaged record belongs to another task; the rest here has no records
+        else:
+            raise error
+
+    def _is_other_topic(self) -> bool:
+        """Whether the consumer's metadata has another topic under the name than the one that was planned."""
+        known = known_topic_id(self._consumer, self._tp.topic)
+        return known not in (None, ZERO_UUID, self._topic_id) and self._topic_id != ZERO_UUID
+
+    def _check_recreated(self, error: KafkaError | None = None) -> None:
+        """Lose the rest of the range if the topic was created again.
+
+        A cached consumer's metadata may also be older than the plan, so the cluster is asked first.
+        """
+        partitions_of(self._consumer, [self._tp.topic])
+        if self._is_other_topic():
+            found = known_topic_id(self._consumer, self._tp.topic) or ZERO_UUID
+            why = f"the topic was deleted and created again: its id is {_text(found)}, planned was"
+            self._lose_rest(f"{why} {_text(self._topic_id)}", error)
+        else:
+            self._seek(self._position)
+
+    def _lose_rest(self, why: str, cause: KafkaError | None = None) -> None:
+        self._lose(Loss(self._tp, self._position, self._until, why), cause)
+        self._position = self._until
+
+    def _lose(self, loss: Loss, cause: KafkaError | None) -> None:
+        if self._settings.fail_on_data_loss:
             raise DataLossError([loss]) from cause
         log.warning("%s", tell([loss]))
 
-    def _stuck(self, position: int) -> KafkaTimeoutError:
-        seconds = self._how.poll_timeout_ms / 1000
-        health = self._consumer.health()
+    def _seek(self, offset: int) -> None:
+        self._consumer.seek(self._tp, offset)
+        self._position = offset
+
+    def _stuck(self) -> KafkaTimeoutError:
+        seconds = self._settings.poll_timeout_ms / 1000
         return KafkaTimeoutError(
-            f"{self._tp.topic}-{self._tp.partition}: offset {position} of a range up to {self._until} was not read "
-            f"within {seconds:g} s (kafkaConsumer.pollTimeoutMs): {health}"
+            f"{self._tp.topic}-{self._tp.partition}: offset {self._position} of a range up to {self._until} was not "
+            f"read within {seconds:g} s (kafkaConsumer.pollTimeoutMs): {self._consumer.health()}"
         )
+
+
+def _text(topic_id: bytes) -> str:
+    """Return a topic id as Kafka's tools show it."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from ..produce import Producer
-from .kept import Kept
+from .client_cache import ClientCache
 from .write_options import WriteSettings
 from .writing import Connect, connect, write
 
@@ -44,15 +44,17 @@ class KafkaCommitMessage(WriterCommitMessage):
 class _Writer:
     """What both writers do alike."""
 
-    def __init__(self, how: WriteSettings, *, connect: Connect = connect, kept: Kept[Producer] | None = None) -> None:
+    def __init__(
+        self, how: WriteSettings, *, connect: Connect = connect, cache: ClientCache[Producer] | None = None
+    ) -> None:
         self._how = how
         self._connect = connect
-        self._kept = kept
+        self._cache = cache
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaCommitMessage:
         """Write what a task has; runs on an executor."""
         return KafkaCommitMessage(
-            *write(iterator, self._how, attempt=_attempt(), kept=self._kept, connect=self._connect)
+            *write(iterator, self._how, attempt=_attempt(), cache=self._cache, connect=self._connect)
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -33,6 +33,7 @@ from pyspark.sql.types import (
 )
 
 from ..errors import KafkaConfigurationError
+from ..types import TopicPartition
 from . import options as source_options
 from .columns import COLUMNS
 from .lookup import Lookup
@@ -164,14 +165,14 @@ class _Reader:
             return iter(())  # Spark makes up one partition of nothing where there are none
         return read(partition.range, self._how, attempt=_attempt())
 
-    def _tasks(self, plan: Plan) -> Sequence[InputPartition]:
+    def _tasks(self, plan: Plan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
         self._judge(plan)
         ranges = split(
             plan.ranges,
             parts_min=self._options.min_partitions,
             records_max=self._options.max_records_per_partition,
         )
-        return [KafkaPartition(one) for one in ranges]
+        return [KafkaPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
 
     def _judge(self, plan: Plan) -> None:
         """Fail for what is lost, or tell it, as ``failOnDataLoss`` has it."""
@@ -180,9 +181,8 @@ class _Reader:
         if plan.losses:
             log.warning("%s", tell(plan.losses))
 
-    def _facts(self, *bounds: Bound) -> list[Facts]:
+    def _facts(self, partitions: Iterable[TopicPartition], *bounds: Bound) -> list[Facts]:
         """Return what the cluster says about bounds, all in one round trip (two, if a group has to be asked)."""
-        partitions = self._lookup.partitions()
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
             check_named(bound, partitions, option)
         asked = [question(bound, partitions) for bound in bounds]
@@ -207,11 +207,12 @@ class KafkaBatchReader(_Reader, DataSourceReader):
         options = self._options
         starting, ending = options.start_of_batch(), options.end_of_batch()
         try:
-            at_start, at_end = self._facts(starting, ending)
+            partitions = self._lookup.partitions()
+            at_start, at_end = self._facts(partitions, starting, ending)
         finally:
             self._lookup.close()
         first = starts(starting, at_start, no_match_is_latest=options.no_match_is_latest)
-        return self._tasks(plan_batch(first, ends(ending, at_end), at_start))
+        return self._tasks(plan_batch(first, ends(ending, at_end), at_start), partitions)
 
 
 class KafkaStreamReader(_Reader, DataSourceStreamReader):
@@ -227,6 +228,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         super().__init__(options, columns, lookup)
         self._clock = clock
         self._latest: Offsets | None = None
+        self._committed: Offsets | None = None  #: What this reader has committed for ``commitGroup``.
         self._seen: Json | None = None  #: The last end given out, for PySpark 4.0 and 4.1, which do not hand it in.
         self._target: Offsets | None = None  #: Where a stream of what is available now ends.
         self._has_target = False
@@ -239,9 +241,15 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         return {}
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
-        """Return where the next micro-batch ends; ``start`` itself when there is none."""
+        """Return where the next micro-batch ends; ``start`` itself when there is none.
+
+        Spark calls this only once the batch that ended at ``start`` is in its checkpoint, and again while the stream
+        is idle, so that ``start`` is committed for the group here. It calls :meth:`commit` one batch later.
+        """
         if start is None:
             start = self._seen or {}
+        elif start:
+            self.commit(start)
         begin: Offsets
         if start:
             begin, first = from_json(start), None
@@ -273,14 +281,15 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
             )
         if first is None or first == until:
             return []
-        there = set(self._lookup.partitions(known=first))
+        there = self._lookup.partitions(known=first)
         earliest = self._lookup.earliest(tp for tp in until if tp in there)
-        return self._tasks(plan_micro_batch(first, until, earliest))
+        return self._tasks(plan_micro_batch(first, until, earliest), there)
 
     def commit(self, end: Json) -> None:
-        """Tell the group, if one is named, what Spark's checkpoint has."""
-        if self._options.commit_group is not None:
-            self._lookup.commit(self._options.commit_group, from_json(end))
+        """Commit the end of a finished batch for ``commitGroup``."""
+        group, offsets = self._options.commit_group, from_json(end)
+        if group is not None and offsets != self._committed and self._lookup.commit(group, offsets):
+            self._committed = offsets
 
     def stop(self) -> None:
         """Hang up. Spark does not always call this."""
@@ -291,7 +300,7 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
     def _begin(self) -> tuple[Offsets, Offsets]:
         """Return where a new stream begins, and where logs end: both are known from one round trip."""
         starting = self._options.start_of_stream()
-        (facts,) = self._facts(starting)
+        (facts,) = self._facts(self._lookup.partitions(), starting)
         found = starts(starting, facts, no_match_is_latest=self._options.no_match_is_latest)
         if isinstance(starting, (AtOffsets, Committed)):
             self._judge(plan_batch(found, facts.latest, facts))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import IllegalArgumentError
 from ..net import SelectorDriver
 from ..produce import BufferFullError, Producer, ProducerSettings, Receipt
-from .kept import Kept
+from .client_cache import ClientCache
 from .rows import Row, parts, rows
 from .write_options import WriteSettings
 
@@ -42,7 +42,7 @@ def connect(settings: ProducerSettings) -> Producer:
 
 
 #: One for the process, in a module that can be imported: what is pickled with a task is new for every task.
-KEPT: Kept[Producer] = Kept(lambda producer: producer.close(0))
+PRODUCERS: ClientCache[Producer] = ClientCache(lambda producer: producer.close(0))
 
 
 def write(
@@ -50,7 +50,7 @@ def write(
     how: WriteSettings,
     *,
     attempt: int = 0,
-    kept: Kept[Producer] | None = None,
+    cache: ClientCache[Producer] | None = None,
     connect: Connect = connect,
 ) -> Written:
     """Write a task's batches; return when every record is acknowledged. A repeated ``attempt`` connects anew.
@@ -59,9 +59,9 @@ def write(
         KafkaError: a record could not be written: which topic and partition, which broker, and why. Others, before and
             after it, may have been.
     """
-    kept = KEPT if kept is None else kept
+    cache = PRODUCERS if cache is None else cache
     # One that a task leaves early may have records under way, which must not be sent when the next task begins.
-    lent = kept.lent(how.kafka, lambda: connect(how.producer()), fresh=attempt > 0)
+    lent = cache.borrow(how.kafka, lambda: connect(how.producer()), fresh=attempt > 0)
     with ExitStack() as stack:
         task = _Writing(how, lambda: stack.enter_context(lent))
         for batch in batches:

@@ -179,31 +179,94 @@ def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(kafka_top
         assert sorted(row[2] for row in rows) == list(range(24, 34))
 
 
-def test_group_sees_how_far_a_stream_is(kafka_topic):
-    """A source alone is told of a batch when there is another one; a listener of each."""
+@pytest.mark.parametrize("then", ["deleted", "recreated"])
+def test_a_topic_deleted_or_recreated_while_a_batch_query_uses_it_is_data_loss(kafka_topic, then):
+    """The first action on a frame fixes its offsets; the second one reads them again."""
+    k = kafka_topic
+    k.create(1)
+    k.produce([b"old"] * 5)
+    frames = {fails: k.read(failOnDataLoss=fails) for fails in ("true", "false")}
+    assert [frame.count() for frame in frames.values()] == [5, 5]
+    k.broker.delete_topic(k.topic)
+    if then == "recreated":
+        k.create(1)
+        k.produce([b"new"] * 20)
+    assert frames["false"].collect() == []
+    words = rf"{k.topic}-0 \[0, 5\): the topic was deleted{' and created again' * (then == 'recreated')}"
+    with pytest.raises(Exception, match=words):
+        frames["true"].collect()
+
+
+@pytest.fixture
+def committed(kafka_topic):
+    """Return what a group has committed for partition 0, once that is the offset expected or ten seconds are over."""
     from thinconsumer import Consumer, TopicPartition
+
+    def wait(group: str, expected: int | None) -> int | None:
+        with Consumer(bootstrap_servers=kafka_topic.broker.bootstrap_servers, group_id=group) as consumer:
+            deadline = time.monotonic() + 10
+            while (found := consumer.committed(TopicPartition(kafka_topic.topic, 0))) != expected:
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(0.1)
+            return found
+
+    return wait
+
+
+@pytest.mark.skipif(not HAS_LIMITS, reason="PySpark 4.0 and 4.1 do not say which batch is finished")
+def test_commit_group_has_no_lag_after_available_now_and_while_the_stream_is_idle(kafka_topic, committed):
+    k = kafka_topic
+    k.create(1)
+    k.produce([b"v"] * 10)
+    k.available([], startingOffsets="earliest", commitGroup=f"g{k.topic}")
+    assert committed(f"g{k.topic}", 10) == 10
+    query = k.follow(f"m_{k.topic}", startingOffsets="earliest", commitGroup=f"h{k.topic}")
+    try:
+        assert committed(f"h{k.topic}", 10) == 10
+    finally:
+        query.stop()
+    assert len(k.rows(startingOffsets=f"committed:{k.topic}-none")) == 10
+    assert k.rows(startingOffsets=f"committed:g{k.topic}") == []
+
+
+@pytest.mark.skipif(not HAS_LIMITS, reason="PySpark 4.0 and 4.1 do not say which batch is finished")
+def test_commit_group_does_not_commit_a_batch_that_failed_and_is_repeated(kafka_topic, committed):
+    k = kafka_topic
+    k.create(1)
+    options = {"startingOffsets": "earliest", "commitGroup": f"g{k.topic}"}
+    k.produce([b"v"] * 10)
+    k.available([], **options)
+    k.produce([b"v"] * 5)
+    seen: list = []
+
+    def fail(batch, number):
+        seen.append((number, committed(f"g{k.topic}", 10)))
+        raise RuntimeError("the sink is away")
+
+    for _ in range(2):
+        writer = k.stream(**options).writeStream.foreachBatch(fail).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(k.folder / "checkpoint")).start()
+        with pytest.raises(Exception, match="the sink is away"):
+            query.awaitTermination(300)
+        assert committed(f"g{k.topic}", 10) == 10
+    assert seen == [(1, 10), (1, 10)]
+    k.available([], **options)
+    assert committed(f"g{k.topic}", 15) == 15
+
+
+def test_a_listener_commits_the_last_batch_and_reports_lag(kafka_topic, committed):
     from thinconsumer.spark import KafkaListener
 
     k = kafka_topic
     k.create(1)
-    group = f"g{k.topic}"
-    rows: list = []
-    for _ in range(2):
-        k.produce([b"v"] * 10)
-        k.available(rows, startingOffsets="earliest", commitGroup=group)
-    with Consumer(bootstrap_servers=k.broker.bootstrap_servers, group_id=group) as consumer:
-        assert consumer.committed(TopicPartition(k.topic, 0)) == 10
-        assert len(k.rows(startingOffsets=f"committed:{group}")) == 10
-        lags: list = []
-        listener = KafkaListener(k.options(commitGroup=group), lags.append)
-        k.session.streams.addListener(listener)
-        try:
-            k.produce([b"v"] * 5)
-            k.available(rows)
-            deadline = time.monotonic() + 60
-            while consumer.committed(TopicPartition(k.topic, 0)) != 25 and time.monotonic() < deadline:
-                time.sleep(0.1)
-        finally:
-            k.session.streams.removeListener(listener)
-        assert consumer.committed(TopicPartition(k.topic, 0)) == 25
+    lags: list = []
+    listener = KafkaListener(k.options(commitGroup=f"g{k.topic}"), lags.append)
+    k.session.streams.addListener(listener)
+    try:
+        k.produce([b"v"] * 5)
+        k.available([], startingOffsets="earliest")
+        assert committed(f"g{k.topic}", 5) == 5
+    finally:
+        k.session.streams.removeListener(listener)
     assert lags[-1].behind == {(k.topic, 0): 0}

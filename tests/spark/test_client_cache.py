@@ -1,0 +1,78 @@
+"""Which clients a worker process reuses for its next task, and which ones it closes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from thinconsumer.spark.client_cache import CACHED_MAX, ClientCache
+
+
+class Worker:
+    """A worker process whose clients are numbers."""
+
+    def __init__(self) -> None:
+        self.closed: list[int] = []
+        self.cache: ClientCache[int] = ClientCache(self.closed.append)
+        self._numbers = itertools.count()
+
+    def borrow(self, fresh=False, **options):
+        return self.cache.borrow(options, lambda: next(self._numbers), fresh=fresh)
+
+    def run_task(self, **given):
+        """Borrow a client, return it to the cache, and return its number."""
+        with self.borrow(**given) as client:
+            return client
+
+
+@pytest.fixture
+def worker():
+    return Worker()
+
+
+def test_next_task_with_the_same_options_reuses_the_client(worker):
+    assert [worker.run_task(a="1", b="2"), worker.run_task(b="2", a="1"), worker.run_task(a="1")] == [0, 0, 1]
+    assert worker.closed == []
+
+
+def test_a_borrowed_client_is_not_lent_a_second_time(worker):
+    with worker.borrow(a="1") as one, worker.borrow(a="1") as other:
+        assert [one, other] == [0, 1]
+
+
+def test_a_repeated_task_closes_the_cached_client_and_connects_anew(worker):
+    worker.run_task(a="1")
+    assert worker.run_task(a="1", fresh=True) == 1
+    assert worker.closed == [0]
+    assert worker.run_task(a="1") == 1
+
+
+def test_the_oldest_clients_beyond_the_limit_are_closed(worker):
+    for number in range(CACHED_MAX + 2):
+        worker.run_task(a=str(number))
+    assert worker.closed == [0, 1]
+    assert worker.run_task(a=str(CACHED_MAX + 1)) == CACHED_MAX + 1
+
+
+def test_a_forked_child_neither_uses_nor_closes_its_parents_clients(worker):
+    worker.run_task(a="1")
+    worker.cache._pid += 1
+    assert worker.run_task(a="1") == 1
+    assert worker.closed == []
+
+
+def test_close_closes_every_free_client(worker):
+    worker.run_task(a="1")
+    worker.run_task(a="2")
+    worker.cache.close()
+    worker.cache.close()
+    assert sorted(worker.closed) == [0, 1]
+
+
+def test_the_client_of_an_interrupted_task_is_closed(worker):
+    worker.run_task()
+    with pytest.raises(KeyboardInterrupt), worker.borrow():
+        raise KeyboardInterrupt
+    assert worker.closed == [0]
+    assert worker.run_task() == 1
