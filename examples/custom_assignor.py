@@ -1,9 +1,9 @@
-"""An assignor of your own: strong members get more partitions than weak ones.
+"""A custom assignor: members with a higher strength get more partitions.
 
     python examples/custom_assignor.py
 
-Every member tells the leader its strength, and the leader's copy of the assignor plans for all of them. Starts a broker
-of its own, and three members on one thread: each is polled in turn.
+Every member sends its strength with JoinGroup, and the group leader's assignor computes the assignment. The example
+starts an embedded broker and three members on one thread, which are polled in turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from thinconsumer.broker import BrokerProcess
 
 
 class ByStrength(PartitionAssignor):
-    """Deals partitions out one by one, always to the member that has the least for its strength."""
+    """Assigns partitions one by one, each to the member with the fewest partitions in relation to its strength."""
 
     name = "by-strength"
 
@@ -23,11 +23,11 @@ class ByStrength(PartitionAssignor):
         self.strength = strength
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes:
-        """Sent with every join, so it may change: enforce_rebalance() has the group plan anew."""
+        """Return the strength. It is sent with every JoinGroup; after a change call ``enforce_rebalance()``."""
         return str(self.strength).encode()
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
-        """Runs in the leader only, and must not depend on which one that is: hence the sorting."""
+        """Return the assignment. Sorting makes it independent of which member is the leader."""
         strengths = {member: int(wish.user_data or b"1") for member, wish in subscriptions.items()}
         shares: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
         for topic in sorted({topic for wish in subscriptions.values() for topic in wish.topics}):
@@ -39,7 +39,7 @@ class ByStrength(PartitionAssignor):
 
 
 def main() -> None:
-    """Let three members share twelve partitions, and show who has how many."""
+    """Divide twelve partitions among three members and print how many each got."""
     with BrokerProcess(topics={"orders": 12}) as broker:
         members = {
             strength: Consumer(

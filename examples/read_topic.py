@@ -1,9 +1,9 @@
-"""Read a topic from its beginning to its end, and say how it goes.
+"""Read a topic from its beginning to its current end, and print the progress.
 
     python examples/read_topic.py BOOTSTRAP_SERVERS TOPIC    a topic of your own
-    python examples/read_topic.py                            no cluster at hand: one broker from its jars, some orders
+    python examples/read_topic.py                            an own broker from Kafka's jars, some orders
 
-Without arguments it needs Java and, the first time, Maven, and takes the cluster's runner from this checkout's tests.
+Without arguments it needs Java and, for the first run, Maven, and uses this checkout's tests to start the broker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PRODUCTS = ("espresso", "flat white", "cortado", "filter", "oat milk", "croissan
 
 
 def read(bootstrap: str, topic: str) -> int:
-    """Read every record there is now, print progress once a second, and return how many they were."""
+    """Read all records up to the current end, print progress once a second, and return their number."""
     count, size, started = 0, 0, time.monotonic()
     report_at = started
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -50,7 +50,7 @@ def read(bootstrap: str, topic: str) -> int:
 
 
 def write_orders(bootstrap: str, topic: str) -> None:
-    """Write what a café's tills might, with kafka-python."""
+    """Write random orders of a café with kafka-python."""
     from kafka import KafkaProducer
 
     chance = random.Random(1)
@@ -67,7 +67,7 @@ def write_orders(bootstrap: str, topic: str) -> None:
 
 
 def main() -> None:
-    """Read the given topic, or one made for the occasion."""
+    """Read the given topic, or a new one on a broker of its own."""
     if len(sys.argv) == 3:
         read(sys.argv[1], sys.argv[2])
         return

@@ -1,9 +1,9 @@
-"""A pool of workers that share task shards: Kafka's group protocol for something that is not a consumer.
+"""A pool of workers that divides task shards among its members by Kafka's group protocol, without a consumer.
 
     python examples/worker_pool.py [BOOTSTRAP_SERVERS]
 
-Without a cluster it starts one of its own. Two workers share twelve shards; a third joins, one leaves, one dies
-without a word. Each time the group plans anew, and every shard has exactly one worker again.
+Without BOOTSTRAP_SERVERS it starts an embedded broker. Two workers share twelve shards; a third joins, one leaves, one
+crashes. Each time the group rebalances, and then every shard has exactly one worker again.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import time
 from thinconsumer import GroupMember
 from thinconsumer.broker import BrokerProcess
 
-#: Milliseconds after which a silent worker counts as dead; brokers allow no less than six seconds unless told to.
+#: Milliseconds without a heartbeat after which a worker counts as dead; real brokers require at least 6000 by default.
 SESSION = 6000 if sys.argv[1:] else 1500
 SHARDS = [f"shard-{n:02}" for n in range(12)]
 
 
 class Worker(GroupMember):
-    """Works on its share of the shards; says how strong it is, and gets accordingly many."""
+    """A worker whose number of shards is proportional to its strength."""
 
     def __init__(self, name: str, strength: int, servers: str) -> None:
         self.name, self.strength, self.shards = name, strength, []
@@ -34,22 +34,22 @@ class Worker(GroupMember):
         return str(self.strength).encode()
 
     def perform_assignment(self, leader_id, protocol, members):
-        """Only in the leader: deal the shards out, to the strong more often."""
-        hands = [member for member, strength in sorted(members.items()) for _ in range(int(strength))]
+        """Assign the shards in proportion to strength. The coordinator has only the group leader call this."""
+        turns = [member for member, strength in sorted(members.items()) for _ in range(int(strength))]
         shares = {member: [] for member in members}
         for n, shard in enumerate(SHARDS):
-            shares[hands[n % len(hands)]].append(shard)
+            shares[turns[n % len(turns)]].append(shard)
         return {member: ",".join(shards).encode() for member, shards in shares.items()}
 
     def on_join_prepare(self) -> None:
-        self.shards = []  # stop: the next plan may give them to others
+        self.shards = []  # stop working on them: the next assignment may give them to other members
 
     def on_join_complete(self, protocol: str, share: bytes) -> None:
         self.shards = share.decode().split(",") if share else []
 
 
 def settle(what: str, *workers: Worker) -> None:
-    """Poll until all are in, and every shard has one worker; show who has how many."""
+    """Poll until all workers share one generation and each shard has one worker; print the shares."""
     began = time.monotonic()
 
     def settled() -> bool:
@@ -72,8 +72,8 @@ def main() -> None:
         settle("a strong third one", ann, bob, cid)
         bob.close()
         settle("bob leaves", ann, cid)
-        cid.close(leave_group=False)  # as if it had died: the coordinator waits for its session to end
-        settle("cid is not heard of again", ann)
+        cid.close(leave_group=False)  # like a crash: the coordinator waits until its session times out
+        settle("cid crashes", ann)
         ann.close()
 
 

@@ -140,5 +140,5 @@ def test_the_pool_of_workers_settles_four_times(tmp_path):
         "two workers",
         "a strong third one",
         "bob leaves",
-        "cid is not heard of again",
+        "cid crashes",
     ]

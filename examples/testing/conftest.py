@@ -1,3 +1,3 @@
-"""What the tests of this folder get: the fixtures that thinconsumer has for other people's projects."""
+"""Enables thinconsumer's pytest fixtures for the tests in this folder."""
 
 pytest_plugins = ["thinconsumer.testing.fixtures"]

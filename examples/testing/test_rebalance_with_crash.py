@@ -1,9 +1,9 @@
-"""A user's own test: one member of a group crashes, the other takes over, and no order is left undone.
+"""Tests of an application: one member of a group crashes, the other takes over, and no order is lost.
 
     pip install thinconsumer pytest && pytest examples/testing
 
-Twice: with a broker in a process beside this one and a member that really dies, and as a simulation, in which a session
-of 45 seconds ends in no time. No Docker, no Java.
+The first test uses an embedded broker in a second process and a member that really crashes. The second is a simulation,
+in which a session timeout of 45 seconds passes in milliseconds. Neither needs Docker or Java.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARTITIONS = 3
 
 
 def new_member(servers: str, topic: str) -> Consumer[bytes | None, bytes | None]:
-    """Return a member as the application makes it, but for timeouts that are fit for a test."""
+    """Return a member configured like the application's, with timeouts short enough for a test."""
     return Consumer(
         topic,
         bootstrap_servers=servers,
@@ -33,7 +33,7 @@ def new_member(servers: str, topic: str) -> Consumer[bytes | None, bytes | None]
 
 
 def work_and_crash(servers: str, topic: str, tell: Connection) -> None:
-    """Be a member that processes orders until it shares them with another, and is then gone without a word."""
+    """Process orders as a member until a second one has joined, then crash without closing."""
     member = new_member(servers, topic)
     has_begun = False
     while True:
@@ -42,11 +42,11 @@ def work_and_crash(servers: str, topic: str, tell: Connection) -> None:
                 tell.send(record.value)
                 has_begun = True
         if has_begun and len(member.assignment()) < PARTITIONS:
-            os._exit(1)  # as a crash does: nothing is committed or closed, nobody is told, the sockets just die
+            os._exit(1)  # no commit, no LeaveGroup, no close: the operating system closes the sockets
 
 
 def test_the_other_member_takes_over_what_a_crashed_one_left(kafka_broker, kafka_topic):
-    """Two members share three partitions, one crashes: the other gets all three, and every order is processed."""
+    """The surviving member of two gets all three partitions and processes every order."""
     topic = kafka_topic(partitions=PARTITIONS)
     hear, tell = multiprocessing.Pipe(duplex=False)
     work = (kafka_broker.bootstrap_servers, topic, tell)
@@ -62,7 +62,7 @@ def test_the_other_member_takes_over_what_a_crashed_one_left(kafka_broker, kafka
         while not has_taken_over or processed != written:
             assert time.monotonic() < deadline, f"not processed: {written - processed}"
             has_taken_over |= not crashing.is_alive() and len(surviving.assignment()) == PARTITIONS
-            if not has_taken_over:  # orders keep coming, meanwhile to partitions that nobody reads
+            if not has_taken_over:  # orders are still written, also to the crashed member's partitions
                 for partition in range(PARTITIONS):
                     order = f"order {len(written)}".encode()
                     kafka_broker.produce(topic, [order], partition)
@@ -71,11 +71,12 @@ def test_the_other_member_takes_over_what_a_crashed_one_left(kafka_broker, kafka
                 processed.update(record.value for record in records)
 
     assert crashing.exitcode == 1
-    assert hear.recv() in written  # it had begun some; since it committed nothing, the other did those as well
+    # The crashed member had processed some orders without a commit, so the other one processed them again.
+    assert hear.recv() in written
 
 
-def test_the_same_without_waiting(simulation):
-    """One member is cut off: nobody hears of it until its session ends, 45 virtual seconds later."""
+def test_takeover_after_a_session_timeout_in_virtual_time(simulation):
+    """A member is cut off by the network; the other takes over after its session timeout, 45 virtual seconds."""
     simulation.create_topic("orders", PARTITIONS)
     for partition in range(PARTITIONS):
         simulation.produce("orders", partition, [f"order {partition}".encode()])
@@ -93,7 +94,7 @@ def test_the_same_without_waiting(simulation):
     processed: list[bytes | None] = []
 
     def work(member, ms: int) -> None:
-        assert simulation.now() < 1200, "it should have ended long ago"  # virtual time begins at 1000
+        assert simulation.now() < 1200, "the test did not end in time"  # virtual time begins at 1000
         processed.extend(record.value for found in member.poll(ms).values() for record in found)
 
     while not other.assignment() or len(set(processed)) < PARTITIONS:
@@ -102,13 +103,14 @@ def test_the_same_without_waiting(simulation):
     simulation.partition({"one"}, {1, 2, 3})
     processed.clear()
     cut_at = simulation.now()
-    while len(processed) < PARTITIONS:  # nothing was committed: the other does what it took over, and its own, again
+    # Nothing was committed, so the other member processes the orders of all partitions again.
+    while len(processed) < PARTITIONS:
         work(other, 1000)
     assert 40 < simulation.now() - cut_at < 50
 
     simulation.heal()
     while one.assignment() == other.assignment() or len(other.assignment()) == PARTITIONS:
-        work(one, 100)  # it hears that it was expelled, and joins again
+        work(one, 100)  # its heartbeat is rejected with UNKNOWN_MEMBER_ID, and it joins again
         work(other, 100)
     one.close()
     other.close()
