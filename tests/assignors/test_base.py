@@ -11,10 +11,8 @@ from thinconsumer.assignors.base import (
     GroupMetadata,
     PartitionAssignor,
     RebalanceProtocol,
-    by_topic,
     sort_key,
 )
-from thinconsumer.types import TopicPartition
 
 
 def test_pain_E10_names_order_by_utf16_code_unit_as_in_java():
@@ -55,8 +53,3 @@ def test_a_plug_in_is_eager_and_says_nothing_unless_told_otherwise():
 def test_an_assignor_that_cannot_assign_is_none():
     with pytest.raises(TypeError):
         PartitionAssignor()
-
-
-def test_partitions_by_topic_keep_their_order():
-    found = by_topic([TopicPartition("b", 1), TopicPartition("a", 0), TopicPartition("b", 0)])
-    assert list(found.items()) == [("b", [1, 0]), ("a", [0])]

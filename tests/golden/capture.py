@@ -40,7 +40,6 @@ from thinconsumer.wire import (
 )
 from thinconsumer.wire import add_offsets_to_txn as add_offsets
 from thinconsumer.wire import add_partitions_to_txn as add_partitions
-from thinconsumer.wire import consumer_group_heartbeat as consumer_heartbeat
 from thinconsumer.wire import offset_for_leader_epoch as epochs
 from thinconsumer.wire import txn_offset_commit as txn_commit
 from thinconsumer.wire.api_versions import ApiVersionsRequest
@@ -53,8 +52,6 @@ from thinconsumer.wire.header import decode_response_header, encode_request
 from thinconsumer.wire.heartbeat import HeartbeatRequest
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_groups import ListGroupsRequest
-from thinconsumer.wire.sasl_authenticate import SaslAuthenticateRequest
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
 
 TOPIC = "golden"
 #: Three records, one with a header, one without a key, one without a value; made with kafka-python.
@@ -286,21 +283,6 @@ class Session:
     def delete_groups(self, version: int) -> Iterator[Message]:
         yield DeleteGroupsRequest(groups_names=["missing", "warm-up"])
 
-    def consumer_group_heartbeat(self, version: int) -> Iterator[Message]:
-        group, member = f"next-{version}", "AAAAAAAAAAAAAAAAAAAAAQ" if version else ""
-        request = consumer_heartbeat.ConsumerGroupHeartbeatRequest(
-            group_id=group,
-            member_id=member,
-            rebalance_timeout_ms=30000,
-            subscribed_topic_names=[TOPIC],
-            topic_partitions=[],
-        )
-        yield request
-        yield consumer_heartbeat.ConsumerGroupHeartbeatRequest(group_id=group, member_id="nobody", member_epoch=5)
-
-    def sasl_handshake(self, version: int) -> Iterator[Message]:
-        yield SaslHandshakeRequest(mechanism="PLAIN")
-
     def init_producer_id(self, version: int) -> Iterator[Message]:
         yield InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
         yield InitProducerIdRequest(transactional_id=f"init-{version}", transaction_timeout_ms=1000)
@@ -427,25 +409,11 @@ def capture(folder: Path, address: str) -> None:
         writer.close()
 
 
-def capture_sasl(folder: Path, address: str) -> None:
-    """Log in, well and badly, in every version."""
-    writer = Writer(folder, "sasl_authenticate")
-    for version in (0, 1, 2):
-        for password in ("secret", "wrong"):
-            broker = Broker(address)
-            broker.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
-            writer.ask(broker, SaslAuthenticateRequest(auth_bytes=f"\0alice\0{password}".encode()), version)
-    writer.close()
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("address")
-    parser.add_argument("--sasl")
     parser.add_argument("--known", type=Path, help="leave out the versions that this folder has")
     options = parser.parse_args()
     Writer.known = options.known
     capture(options.folder, options.address)
-    if options.sasl:
-        capture_sasl(options.folder, options.sasl)

@@ -14,7 +14,6 @@ from thinconsumer.wire.consumer_protocol import (
     AssignedTopic,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
-    OwnedTopic,
     decode_assignment,
     decode_subscription,
     encode_assignment,
@@ -37,7 +36,7 @@ OWNED = [TopicPartition("ä", 0), TopicPartition("t", 5), TopicPartition("t", 1)
 SUBSCRIPTION = ConsumerProtocolSubscription(
     topics=["t", "ä"],
     user_data=b"data",
-    owned_partitions=[OwnedTopic(topic="t", partitions=[1, 5]), OwnedTopic(topic="ä", partitions=[0])],
+    owned_partitions=[AssignedTopic(topic="t", partitions=[1, 5]), AssignedTopic(topic="ä", partitions=[0])],
     generation_id=7,
     rack_id="r1",
 )

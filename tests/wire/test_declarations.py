@@ -26,7 +26,6 @@ RENAMED = {("TxnOffsetCommitRequest", "GenerationId"): "GenerationIdOrMemberEpoc
 OUR_NAMES = {
     ("FetchResponse", "EpochEndOffset"): "FetchEpochEndOffset",
     ("FindCoordinatorResponse", "Coordinator"): "FindCoordinatorResult",
-    ("ConsumerGroupHeartbeatResponse", "Assignment"): "ConsumerGroupAssignment",
     ("OffsetFetchResponse", "OffsetFetchResponsePartitions"): "OffsetFetchResponsePartition",
 }
 

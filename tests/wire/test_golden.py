@@ -129,19 +129,3 @@ def test_find_coordinator_names_the_only_broker(version: int) -> None:
     assert {(answer.error_code, answer.node_id, answer.host, answer.port) for answer in answers} == {
         (Code.NONE, 1, "127.0.0.1", 31192)
     }
-
-
-@pytest.mark.parametrize("version", range(2))
-def test_consumer_group_heartbeat_carries_a_nullable_struct(version: int) -> None:
-    """The assignment is None in the refusal, and there in the welcome."""
-    welcome, refusal = responses("kafka-4.3.0", "consumer_group_heartbeat", version)
-    assert welcome.assignment.topic_partitions[0].partitions == [0, 1]
-    assert refusal.error_code == Code.UNKNOWN_MEMBER_ID
-    assert refusal.assignment is None
-
-
-def test_sasl_says_why_it_refuses_and_how_long_it_lasts() -> None:
-    welcome, refusal = responses("kafka-4.3.0", "sasl_authenticate", 2)
-    assert welcome.session_lifetime_ms > 0
-    assert refusal.error_code == Code.SASL_AUTHENTICATION_FAILED
-    assert refusal.error_message

@@ -13,7 +13,6 @@ from thinconsumer.wire.header import (
     encode_response,
 )
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
-from thinconsumer.wire.sasl_handshake import SaslHandshakeRequest
 
 BODY = HeartbeatRequest(group_id="g")
 
@@ -51,11 +50,6 @@ def test_api_versions_is_answered_with_the_old_header_in_every_version() -> None
         frame = encode_response(ApiVersionsResponse(), version, 1)
         assert frame[4:] == ApiVersionsResponse().encode(version)
         assert decode_response_header(frame, ApiVersionsRequest, version) == (1, 4)
-
-
-def test_sasl_handshake_is_never_flexible() -> None:
-    frame = encode_request(SaslHandshakeRequest(mechanism="PLAIN"), 1, 1, "c")
-    assert decode_request_header(frame).body_offset == 11
 
 
 def test_unknown_tagged_fields_in_headers_are_skipped() -> None:

@@ -13,15 +13,12 @@ from thinconsumer.wire.schema import (
     array,
     binary,
     boolean,
-    float64,
     int8,
     int16,
     int64,
     record_bytes,
     string,
     struct,
-    uint16,
-    uint32,
     uuid,
 )
 
@@ -40,14 +37,9 @@ class Everything(Message):
 
     flag: bool = boolean("0+")
     small: int = int8("0+")
-    port: int = uint16("0+")
-    size: int = uint32("0+")
-    ratio: float = float64("0+", default=0.5)
     inner: Inner = struct(Inner, "0+")
-    maybe: Inner | None = struct(Inner, "0+", nullable="0+", default=None)
     blobs: list[bytes] = array(binary, "0+")
     ids: list[bytes] = array(uuid, "0+")
-    ratios: list[float] | None = array(float64, "0+", nullable="1+")
     texts: list[str] = array(string, "1+", ignorable=True)
     data: bytes | None = binary("0+", nullable="0+", default=None)
     records: Records | None = record_bytes("0+", nullable="0+")
@@ -61,14 +53,9 @@ class Everything(Message):
 FULL = Everything(
     flag=True,
     small=-128,
-    port=65535,
-    size=2**32 - 1,
-    ratio=1.25,
     inner=Inner(name="a"),
-    maybe=Inner(name="b"),
     blobs=[b"", b"x" * 200],
     ids=[b"i" * 16] * 20,
-    ratios=[0.0, -1.5],
     data=b"d",
     records=b"r" * 20000,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -98,11 +98,3 @@ class PartitionAssignor(ABC):
 def sort_key(name: str) -> bytes:
     """Order names as Java does, by UTF-16 code unit: members of one group must agree, whatever they are written in."""
     return name.encode("utf-16-be", "surrogatepass")
-
-
-def by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
-    """Return partition numbers by topic, in the order they come."""
-    found: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, cast
 
 from ..errors import InvalidAssignmentError
 from ..types import ClusterView, Node, TopicPartition
-from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription, by_topic
+from ..wire.consumer_protocol import to_topics
+from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
 
 _HOME = "kafka.coordinator.assignors"
 
@@ -178,7 +179,7 @@ class KafkaPythonAssignor(PartitionAssignor):
 
 
 def _of_topics(partitions: Iterable[TopicPartition]) -> list[_OfTopic]:
-    return [_OfTopic(topic, numbers) for topic, numbers in by_topic(list(partitions)).items()]
+    return [_OfTopic(found.topic, found.partitions) for found in to_topics(partitions)]
 
 
 def _as_bytes(data: Any) -> bytes | None:

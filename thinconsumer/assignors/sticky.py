@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from ..errors import KafkaProtocolError
 from ..types import ClusterView, TopicPartition
-from ..wire.consumer_protocol import AssignedTopic
+from ..wire.consumer_protocol import AssignedTopic, to_topics
 from ..wire.message import Message
 from ..wire.schema import array, int32
 from .balance import balanced
-from .base import Assignment, GroupMetadata, PartitionAssignor, Subscription, by_topic
+from .base import Assignment, GroupMetadata, PartitionAssignor, Subscription
 from .claims import NO_GENERATION, Claim, settle
 from .plans import in_order
 
@@ -45,11 +45,8 @@ class StickyAssignor(PartitionAssignor):
         """Say what we had in the last generation; the partitions themselves are nobody's by then."""
         if self._had is None:
             return None
-        topics_had = by_topic(in_order(self._had.partitions))
-        return _UserData(
-            previous_assignment=[AssignedTopic(topic=t, partitions=numbers) for t, numbers in topics_had.items()],
-            generation=self._had.generation,
-        ).encode(1)
+        previous = to_topics(in_order(self._had.partitions))
+        return _UserData(previous_assignment=previous, generation=self._had.generation).encode(1)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
         """Plan for all."""

@@ -1,9 +1,9 @@
-"""The wire format: bytes to messages and back. One file per API; knows no state, no socket and no clock.
+"""Kafka's wire format: requests and responses to bytes and back. One module per API; no state, sockets or clocks.
 
-Messages are declared once, as data, in the order of Kafka's own definitions (``common/message/*.json`` in kafka-
-clients), and compiled to encoders and decoders per version when a version is first used. ``header`` frames them,
-``apis`` lists them, ``error_codes`` says what their error codes mean. Tests compare the declarations with Kafka's, and
-the bytes with other clients' codecs and real brokers.
+Each message is declared once, field by field in the order of Kafka's own definition (``common/message/*.json`` in the
+kafka-clients jar), and compiled to an encoder and a decoder per version on first use. ``header`` adds request and
+response headers, ``apis`` lists all requests, ``error_codes`` explains error codes. Tests compare the declarations with
+Kafka's definitions, and the bytes with other clients' codecs and with frames recorded from real brokers.
 """
 
 from .message import Message

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (key 25): announce that a group's offsets will be committed inside a transaction (KIP-98).
 
-Version 3 is flexible. With KIP-890 (TxnOffsetCommit 5) the step is no longer needed.
+Version 3 is flexible. Producers that use TxnOffsetCommit 5 (KIP-890) do not need this request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .schema import int16, int32, int64, string
 
 @dataclass(slots=True, kw_only=True)
 class AddOffsetsToTxnResponse(Message):
-    """Whether the group's offsets are in the transaction."""
+    """The outcome: error code 0 when the group's offsets are part of the transaction."""
 
     API_KEY = 25
     VERSIONS = (0, 4)
@@ -25,7 +25,7 @@ class AddOffsetsToTxnResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class AddOffsetsToTxnRequest(Message):
-    """Ask the transaction's coordinator to let a group's offsets in."""
+    """Ask the transaction coordinator to add a group's offsets to the transaction."""
 
     API_KEY = 25
     VERSIONS = (0, 4)

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (key 24): tell the transaction's coordinator which partitions are about to be written (KIP-98).
+"""AddPartitionsToTxn (key 24): add partitions to a transaction before the producer writes to them (KIP-98).
 
-Clients use versions up to 3, one transaction at a time; from version 4 on it is brokers who ask, for many at once, and
-may merely verify (KIP-890). Version 3 is flexible.
+Clients use versions up to 3, with one transaction per request. Versions from 4 on are sent by brokers, for several
+transactions at once, and can verify without adding (KIP-890). Version 3 is flexible.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .schema import Struct, array, boolean, int16, int32, int64, string
 
 @dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnPartitionResult(Struct):
-    """Whether one partition is in the transaction."""
+    """The outcome for one partition."""
 
     partition_index: int = int32("0+")
     partition_error_code: int = int16("0+")
@@ -22,7 +22,7 @@ class AddPartitionsToTxnPartitionResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnTopicResult(Struct):
-    """The answers for one topic."""
+    """The outcomes for one topic."""
 
     name: str = string("0+")
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
@@ -30,7 +30,7 @@ class AddPartitionsToTxnTopicResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnResult(Struct):
-    """The answers for one transaction, from version 4 on."""
+    """The outcomes for one transaction, from version 4 on."""
 
     transactional_id: str = string("4+")
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
@@ -38,7 +38,7 @@ class AddPartitionsToTxnResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnResponse(Message):
-    """The answers: by transaction from version 4 on, by topic before."""
+    """The outcomes: by transaction from version 4 on, by topic before."""
 
     API_KEY = 24
     VERSIONS = (0, 5)
@@ -60,7 +60,7 @@ class AddPartitionsToTxnTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnTransaction(Struct):
-    """One transaction and what to add to it, from version 4 on."""
+    """One transaction and the partitions to add to it, from version 4 on."""
 
     transactional_id: str = string("4+")
     producer_id: int = int64("4+")

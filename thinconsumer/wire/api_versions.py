@@ -1,9 +1,9 @@
-"""ApiVersions (key 18): which versions of which APIs this broker speaks; the first request on every connection.
+"""ApiVersions (key 18): the APIs and versions that a broker supports; the first request on every connection.
 
-Version 3 is the first flexible one and names the client's software (KIP-511). A broker that does not know the version
-asked for answers UNSUPPORTED_VERSION in version 0, so the response has header version 0 whatever the body's version.
-Version 4 lets a feature's lowest supported version be 0. Version 5 lets the client say which cluster and node it means
-to have reached, so that a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242).
+Version 3 is flexible and carries the client's software name and version (KIP-511). A broker that does not support the
+request's version answers UNSUPPORTED_VERSION in version 0, so the response always has header version 0. Version 4 lets
+a feature's lowest supported version be 0. Version 5 carries the cluster id and node id that the client expects, so that
+a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .schema import Struct, array, boolean, int16, int32, int64, string
 
 @dataclass(slots=True, kw_only=True)
 class ApiVersion(Struct):
-    """The versions of one API that the broker speaks."""
+    """The range of versions of one API that the broker supports."""
 
     api_key: int = int16("0+")
     min_version: int = int16("0+")
@@ -25,7 +25,7 @@ class ApiVersion(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class SupportedFeatureKey(Struct):
-    """The levels of one cluster feature that this broker could work at (KIP-584)."""
+    """The levels of one cluster feature that this broker supports (KIP-584)."""
 
     name: str = string("3+")
     min_version: int = int16("3+")
@@ -34,7 +34,7 @@ class SupportedFeatureKey(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class FinalizedFeatureKey(Struct):
-    """The levels of one cluster feature in force in the whole cluster; meaningful when the epoch is not negative."""
+    """The levels of one cluster feature finalized for the whole cluster; valid if the epoch is not negative."""
 
     name: str = string("3+")
     max_version_level: int = int16("3+")
@@ -43,7 +43,7 @@ class FinalizedFeatureKey(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ApiVersionsResponse(Message):
-    """What the broker speaks. In version 0 this may be the refusal of a newer version."""
+    """The supported APIs. A response in version 0 may be the rejection of a newer request version."""
 
     API_KEY = 18
     VERSIONS = (0, 5)
@@ -60,7 +60,7 @@ class ApiVersionsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class ApiVersionsRequest(Message):
-    """Ask what the broker speaks. Brokers refuse empty names from version 3 on."""
+    """Ask for the supported APIs. From version 3 on brokers reject an empty software name or version."""
 
     API_KEY = 18
     VERSIONS = (0, 5)

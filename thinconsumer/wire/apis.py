@@ -1,4 +1,4 @@
-"""Every request spoken here, by API key. For servers, tools and tests; a client imports the few APIs it uses."""
+"""All requests by API key, for servers, tools and tests. Clients import only the APIs that they use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from types import MappingProxyType
 from .add_offsets_to_txn import AddOffsetsToTxnRequest
 from .add_partitions_to_txn import AddPartitionsToTxnRequest
 from .api_versions import ApiVersionsRequest
-from .consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from .create_partitions import CreatePartitionsRequest
 from .create_topics import CreateTopicsRequest
 from .delete_groups import DeleteGroupsRequest
@@ -32,8 +31,6 @@ from .offset_commit import OffsetCommitRequest
 from .offset_fetch import OffsetFetchRequest
 from .offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from .produce import ProduceRequest
-from .sasl_authenticate import SaslAuthenticateRequest
-from .sasl_handshake import SaslHandshakeRequest
 from .sync_group import SyncGroupRequest
 from .txn_offset_commit import TxnOffsetCommitRequest
 
@@ -51,7 +48,6 @@ _REQUESTS: tuple[type[Message], ...] = (
     SyncGroupRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
-    SaslHandshakeRequest,
     ApiVersionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -63,12 +59,10 @@ _REQUESTS: tuple[type[Message], ...] = (
     EndTxnRequest,
     TxnOffsetCommitRequest,
     DescribeConfigsRequest,
-    SaslAuthenticateRequest,
     CreatePartitionsRequest,
     DeleteGroupsRequest,
     DescribeClusterRequest,
-    ConsumerGroupHeartbeatRequest,
 )
 
-#: Request classes by API key; ``.RESPONSE`` is what answers each.
+#: Request classes by API key; ``.RESPONSE`` is the class of the response.
 REQUESTS: Mapping[int, type[Message]] = MappingProxyType({request.API_KEY: request for request in _REQUESTS})

@@ -1,9 +1,9 @@
-"""What consumers of a group tell each other inside JoinGroup and SyncGroup: subscriptions and assignments.
+"""The consumer embedded protocol: subscriptions and assignments inside JoinGroup and SyncGroup.
 
-The coordinator passes these bytes on unread, so they come from the other members, whatever client those run. A version
-of two bytes goes in front. Version 1 adds what a member owns (KIP-429), version 2 the generation in which it was given
-that (KIP-792), version 3 its rack (KIP-881); assignments have looked the same all along. A version from the future is
-read as the last one known, which is what Java does and why no later version may take anything away.
+The coordinator forwards these bytes without reading them, so they come from other members, which may run any client. A
+two-byte version comes first. Version 1 adds owned partitions (KIP-429), version 2 the generation in which they were
+assigned (KIP-792), version 3 the member's rack (KIP-881); assignments are the same in all versions. A higher version
+is read as the highest known one, as in Java's client: later versions only append fields.
 
 Follows Kafka's ``ConsumerProtocolSubscription`` and ``ConsumerProtocolAssignment``.
 """
@@ -20,45 +20,34 @@ from ..types import TopicPartition
 from .message import Message
 from .schema import Struct, array, binary, int32, string
 
-#: The protocol type of groups whose members speak this.
-PROTOCOL_TYPE = "consumer"
-
 _VERSION = Packer(">h")
 M = TypeVar("M", bound=Message)
 
 
 @dataclass(slots=True, kw_only=True)
-class OwnedTopic(Struct):
-    """Partitions of one topic that a member owns."""
-
-    topic: str = string("1+")
-    partitions: list[int] = array(int32, "1+")
-
-
-@dataclass(slots=True, kw_only=True)
-class ConsumerProtocolSubscription(Message):
-    """What a member wants and has."""
-
-    VERSIONS = (0, 3)
-
-    topics: list[str] = array(string, "0+")
-    user_data: bytes | None = binary("0+", nullable="0+", default=None)
-    owned_partitions: list[OwnedTopic] = array(OwnedTopic, "1+", ignorable=True)
-    generation_id: int = int32("2+", default=-1, ignorable=True)
-    rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
-
-
-@dataclass(slots=True, kw_only=True)
 class AssignedTopic(Struct):
-    """Partitions of one topic that a member is to read."""
+    """Partitions of one topic that a member owns or is assigned."""
 
     topic: str = string("0+")
     partitions: list[int] = array(int32, "0+")
 
 
 @dataclass(slots=True, kw_only=True)
+class ConsumerProtocolSubscription(Message):
+    """A member's subscribed topics and the partitions that it owns."""
+
+    VERSIONS = (0, 3)
+
+    topics: list[str] = array(string, "0+")
+    user_data: bytes | None = binary("0+", nullable="0+", default=None)
+    owned_partitions: list[AssignedTopic] = array(AssignedTopic, "1+", ignorable=True)
+    generation_id: int = int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+
+
+@dataclass(slots=True, kw_only=True)
 class ConsumerProtocolAssignment(Message):
-    """What a member is given."""
+    """The partitions assigned to a member."""
 
     VERSIONS = (0, 3)
 
@@ -73,12 +62,11 @@ def encode_subscription(
     generation_id: int = -1,
     rack_id: str | None = None,
 ) -> bytes:
-    """Return a subscription in the highest version; who knows only lower ones reads what it knows."""
-    owned_topics = [OwnedTopic(topic=topic, partitions=numbers) for topic, numbers in _by_topic(owned)]
+    """Return a subscription in the highest version; clients that know lower versions only ignore the newer fields."""
     subscription = ConsumerProtocolSubscription(
         topics=sorted(topics),
         user_data=user_data,
-        owned_partitions=owned_topics,
+        owned_partitions=to_topics(sorted(owned)),
         generation_id=generation_id,
         rack_id=rack_id,
     )
@@ -89,7 +77,7 @@ def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscriptio
     """Read a subscription of any version.
 
     Raises:
-        KafkaProtocolError: It is none.
+        KafkaProtocolError: The bytes are no subscription.
     """
     version = _version(data, "subscription")
     try:
@@ -97,7 +85,7 @@ def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscriptio
     except KafkaProtocolError:
         if version == 0:
             raise
-        # Some clients have called version 1 what ended with the fields of version 0.
+        # Some clients send version 1 but end after the fields of version 0.
         try:
             return ConsumerProtocolSubscription.decode(data, 0, _VERSION.size)
         except KafkaProtocolError:
@@ -107,15 +95,15 @@ def decode_subscription(data: bytes | memoryview) -> ConsumerProtocolSubscriptio
 
 def encode_assignment(partitions: Iterable[TopicPartition], user_data: bytes | None = None) -> bytes:
     """Return an assignment in the highest version."""
-    topics = [AssignedTopic(topic=topic, partitions=numbers) for topic, numbers in _by_topic(partitions)]
-    return _encode(ConsumerProtocolAssignment(assigned_partitions=topics, user_data=user_data))
+    assigned = to_topics(sorted(partitions))
+    return _encode(ConsumerProtocolAssignment(assigned_partitions=assigned, user_data=user_data))
 
 
 def decode_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
-    """Read an assignment of any version. No bytes at all are one of nothing: what a member gets whom its leader forgot.
+    """Read an assignment of any version. Empty bytes, sent to a member that the leader's plan omits, assign nothing.
 
     Raises:
-        KafkaProtocolError: It is none, or has a partition with a negative number.
+        KafkaProtocolError: The bytes are no assignment, or a partition number is negative.
     """
     if not len(data):
         return ConsumerProtocolAssignment()
@@ -126,11 +114,12 @@ def decode_assignment(data: bytes | memoryview) -> ConsumerProtocolAssignment:
     return assignment
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+def to_topics(partitions: Iterable[TopicPartition]) -> list[AssignedTopic]:
+    """Group partitions by topic; topics and partition numbers keep the order in which they come."""
     found: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
+    for topic, number in partitions:
         found.setdefault(topic, []).append(number)
-    return list(found.items())
+    return [AssignedTopic(topic=topic, partitions=numbers) for topic, numbers in found.items()]
 
 
 def _encode(message: Message) -> bytes:

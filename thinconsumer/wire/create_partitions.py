@@ -1,6 +1,6 @@
-"""CreatePartitions (key 37): give topics more partitions; they never get fewer (KIP-195).
+"""CreatePartitions (key 37): increase the number of partitions of topics (KIP-195).
 
-Version 2 is flexible, version 3 may be throttled (KIP-599).
+Version 2 is flexible; version 3 requests may get THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .schema import Struct, array, boolean, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class CreatePartitionsTopicResult(Struct):
-    """What became of one topic."""
+    """The outcome for one topic."""
 
     name: str = string("0+")
     error_code: int = int16("0+")
@@ -22,7 +22,7 @@ class CreatePartitionsTopicResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class CreatePartitionsResponse(Message):
-    """One answer for each topic."""
+    """The outcome for each topic."""
 
     API_KEY = 37
     VERSIONS = (0, 3)
@@ -34,14 +34,14 @@ class CreatePartitionsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class CreatePartitionsAssignment(Struct):
-    """The brokers that are to hold one new partition."""
+    """The replicas of one new partition."""
 
     broker_ids: list[int] = array(int32, "0+")
 
 
 @dataclass(slots=True, kw_only=True)
 class CreatePartitionsTopic(Struct):
-    """A topic and its new total number of partitions; ``assignments=None`` leaves the placing to the broker."""
+    """A topic and its new total number of partitions; with ``assignments=None`` the broker places the replicas."""
 
     name: str = string("0+")
     count: int = int32("0+")
@@ -50,7 +50,7 @@ class CreatePartitionsTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class CreatePartitionsRequest(Message):
-    """Add partitions, or, with ``validate_only``, merely check whether that would work."""
+    """Add partitions or, with ``validate_only``, only check whether the request would succeed."""
 
     API_KEY = 37
     VERSIONS = (0, 3)

@@ -1,8 +1,9 @@
-"""CreateTopics (key 19): create topics; to be sent to the controller (any broker, in KRaft clusters).
+"""CreateTopics (key 19): create topics. The request goes to the controller or, in KRaft clusters, to any broker.
 
-Version 1 can merely check, version 4 lets the broker choose the number of partitions and replicas (-1, KIP-464),
-version 5 is flexible and answers with the resulting configuration (KIP-525), version 6 may be throttled (KIP-599),
-version 7 answers with the topic's id (KIP-516). 4.0 brokers begin at version 2.
+Version 1 adds ``validate_only``. Version 4 accepts -1 for the number of partitions and the replication factor, which
+then take the broker's defaults (KIP-464). Version 5 is flexible and returns the topic's configuration (KIP-525).
+Version 6 requests may get THROTTLING_QUOTA_EXCEEDED (KIP-599). Version 7 returns the topic id (KIP-516). Brokers from
+4.0 on support version 2 and above.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .schema import Struct, array, boolean, int8, int16, int32, string, uuid
 
 @dataclass(slots=True, kw_only=True)
 class CreatableTopicConfigs(Struct):
-    """One setting of a topic that was created; not of interest where ``config_source`` is the default."""
+    """One setting of a created topic; ``config_source`` tells whether it is a default."""
 
     name: str = string("5+")
     value: str | None = string("5+", nullable="5+")
@@ -26,7 +27,7 @@ class CreatableTopicConfigs(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class CreatableTopicResult(Struct):
-    """What became of one topic."""
+    """The outcome for one topic."""
 
     name: str = string("0+")
     topic_id: bytes = uuid("7+", ignorable=True)
@@ -40,7 +41,7 @@ class CreatableTopicResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class CreateTopicsResponse(Message):
-    """One answer for each topic."""
+    """The outcome for each topic."""
 
     API_KEY = 19
     VERSIONS = (0, 7)
@@ -52,7 +53,7 @@ class CreateTopicsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class CreatableReplicaAssignment(Struct):
-    """The brokers that are to hold one partition; the first one is the preferred leader."""
+    """The replicas of one partition; the first is the preferred leader."""
 
     partition_index: int = int32("0+")
     broker_ids: list[int] = array(int32, "0+")
@@ -60,7 +61,7 @@ class CreatableReplicaAssignment(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class CreatableTopicConfig(Struct):
-    """One setting to give to a topic."""
+    """One setting of a topic to create."""
 
     name: str = string("0+")
     value: str | None = string("0+", nullable="0+")
@@ -68,7 +69,7 @@ class CreatableTopicConfig(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class CreatableTopic(Struct):
-    """A topic to create: by numbers, or by an explicit assignment and -1 for both numbers."""
+    """A topic to create, by two numbers, or by an explicit replica assignment with both numbers -1."""
 
     name: str = string("0+")
     num_partitions: int = int32("0+")
@@ -79,7 +80,7 @@ class CreatableTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class CreateTopicsRequest(Message):
-    """Create topics, and wait up to ``timeout_ms`` until the controller has done so."""
+    """Create topics; the broker answers when the controller has created them, or after ``timeout_ms``."""
 
     API_KEY = 19
     VERSIONS = (0, 7)

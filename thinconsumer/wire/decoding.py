@@ -1,13 +1,13 @@
-"""Declarations in, decoder out: one flat Python function per message and version, nested structs included.
+"""Compile a message declaration to a decoder: one Python function per message and version, nested structs inlined.
 
-What the generated code keeps to, whatever the bytes say:
+Generated decoders are safe for hostile input:
 
-* a count is checked against what the rest of the frame can hold (the element's least size) before anything is built;
+* a count is checked against the rest of the frame (count times the element's minimum size) before anything is built;
 * a length is checked against the rest of the frame before it is used;
-* loops are as deep as the declaration, so hostile bytes cannot recurse.
+* loops nest as deep as the declaration, so input cannot cause recursion.
 
-Adjoining fixed-size fields, and the length that follows them, are one ``unpack_from`` straight into attributes; the
-first byte of an unsigned varint counts as fixed-size, since lengths beyond 126 are rare.
+Adjacent fixed-size fields, with the length that follows them, are read by one ``unpack_from`` directly into attributes.
+The first byte of an unsigned varint counts as fixed-size, because lengths above 126 are rare.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .primitives import STRING_MAX, Buffer, bad_count, bad_length, bad_tag, read
 from .schema import Primitive, Struct, WireField, wire_fields
 from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource, min_size
 
-#: ``decode(buffer, position) -> message``; all of the buffer from ``position`` on is the message.
+#: ``decode(buffer, position) -> message``; the message fills the buffer from ``position`` on.
 Decode = Callable[[Buffer, int], Any]
 
-_SMALL = 17
-#: Unpackers for short arrays (replicas, partition numbers) by type letter and length.
+_SHORT_ARRAY_MAX = 16
+#: Unpackers for short arrays (replicas, partition numbers) by struct format code and length.
 _ARRAYS = {
-    code: tuple(struct.Struct(">" + code * count).unpack_from for count in range(_SMALL))
-    for code in ("?", "b", "h", "i", "q", "H", "I", "d", "16s")
+    code: tuple(struct.Struct(">" + code * count).unpack_from for count in range(_SHORT_ARRAY_MAX + 1))
+    for code in ("?", "b", "h", "i", "q", "16s")
 }
 
 
 def compile_decoder(cls: type[Struct], version: int, flexible: bool) -> tuple[Decode, bool]:
-    """Compile the decoder of ``cls`` in ``version``, and whether it takes a view (it has records to cut out)."""
+    """Return the decoder of ``cls`` in ``version``, and whether it needs a memoryview, to slice records."""
     has_records = _has_records(cls, version)
     return _Decoder(version, flexible, has_records).compile(cls), has_records
 
@@ -47,7 +47,7 @@ def _has_records(cls: type[Struct], version: int) -> bool:
 
 
 class TrailingBytesError(KafkaProtocolError):
-    """The message is whole, and ends at ``end``, before its frame does."""
+    """The message is complete at ``end``, but its frame goes on."""
 
     def __init__(self, end: int, size: int) -> None:
         super().__init__(f"message ends at byte {end}, but the frame has {size}")
@@ -58,26 +58,25 @@ def _trailing(position: int, size: int) -> None:
     raise TrailingBytesError(position, size)
 
 
+#: The global names of generated decoders.
+_NAMES = {
+    "new": object.__new__,
+    "unpack_from": struct.unpack_from,
+    "trailing": _trailing,
+    **{helper.__name__: helper for helper in (bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint)},
+}
+
+
 class _Decoder:
     def __init__(self, version: int, flexible: bool, view: bool) -> None:
         self.version = version
         self.flexible = flexible
         self.view = view
-        #: Locals that hold defaults of nested structs: one instance per message, not one per element.
+        #: Local names of default instances of nested structs: built once per message, not once per element.
         self.shared: dict[type[Struct], str] = {}
-        self.source = FunctionSource("def decode(buf, pos):", self._names(), "unpack_from")
-        #: Fixed-size fields not yet unpacked: (type letter, what to assign to).
-        self.run: list[tuple[str, str]] = []
-
-    @staticmethod
-    def _names() -> dict[str, Any]:
-        used = (bad_count, bad_length, bad_tag, read_tag, read_tags, read_uvarint)
-        return {
-            "new": object.__new__,
-            "unpack_from": struct.unpack_from,
-            "trailing": _trailing,
-            **{function.__name__: function for function in used},
-        }
+        self.source = FunctionSource("def decode(buf, pos):", _NAMES, "unpack_from")
+        #: Fixed-size fields not yet unpacked: (struct format code, assignment target).
+        self.pending: list[tuple[str, str]] = []
 
     def compile(self, cls: type[Struct]) -> Decode:
         source = self.source
@@ -89,12 +88,12 @@ class _Decoder:
         return source.compile(f"decode {cls.__name__} version {self.version}", "decode")
 
     def flush(self) -> None:
-        """Unpack the fixed-size fields collected so far."""
-        if not self.run:
+        """Emit the code that unpacks the pending fixed-size fields."""
+        if not self.pending:
             return
-        targets = ", ".join(target for _, target in self.run)
-        codes = "".join(code for code, _ in self.run)
-        self.run.clear()
+        targets = ", ".join(target for _, target in self.pending)
+        codes = "".join(code for code, _ in self.pending)
+        self.pending.clear()
         if codes == "B":
             self.source.line(f"{targets} = buf[pos]")
             self.source.line("pos += 1")
@@ -104,7 +103,7 @@ class _Decoder:
         self.source.line(f"pos += {size}")
 
     def structure(self, cls: type[Struct]) -> str:
-        """Read one ``cls``; return the name of the local that holds it."""
+        """Emit the code that reads one ``cls``; return the name of its local."""
         source = self.source
         self.flush()
         name = source.fresh("o")
@@ -125,7 +124,7 @@ class _Decoder:
         return name
 
     def default(self, wire: WireField) -> str:
-        """Return an expression for the default of a field the bytes do not have."""
+        """Return an expression for the default of a field that is absent from the bytes."""
         if wire.default is list:
             return "[]"
         if not callable(wire.default):
@@ -136,33 +135,22 @@ class _Decoder:
         return self.shared[wire.default]
 
     def value(self, wire: WireField, target: str, what: str) -> None:
-        """Read one field into ``target``."""
+        """Emit the code that reads one field into ``target``."""
         nullable = self.version in wire.nullable
         if wire.array:
             self.array(wire, target, what, nullable)
         elif isinstance(wire.of, Primitive):
             if wire.of.code:
-                self.run.append((wire.of.code, target))
+                self.pending.append((wire.of.code, target))
             else:
                 self.content(wire.of, target, what, nullable)
-        elif nullable:
-            self.nullable_structure(wire.of, target)
         else:
             self.source.line(f"{target} = {self.structure(wire.of)}")
 
-    def nullable_structure(self, cls: type[Struct], target: str) -> None:
-        marker = self.source.fresh("m")
-        self.run.append(("b", marker))
-        self.flush()
-        with self.source.block(f"if {marker} < 0:"):
-            self.source.line(f"{target} = None")
-        with self.source.block("else:"):
-            self.source.line(f"{target} = {self.structure(cls)}")
-
     def length(self, prefix: tuple[str, int]) -> str:
-        """Read a length or count; return the local that holds it, plus one in flexible versions."""
+        """Emit the code that reads a length or count; return its local, which holds one more in flexible versions."""
         name = self.source.fresh("n")
-        self.run.append(("B" if self.flexible else prefix[0], name))
+        self.pending.append(("B" if self.flexible else prefix[0], name))
         self.flush()
         if self.flexible:
             with self.source.block(f"if {name} > 127:"):
@@ -170,10 +158,10 @@ class _Decoder:
         return name
 
     def content(self, of: Primitive[Any], target: str, what: str, nullable: bool) -> None:
-        """Read a string, bytes or records."""
+        """Emit the code that reads a string, bytes or records."""
         length = self.length(LENGTH_PREFIX[of.name])
         if self.flexible and of.name == "string":
-            # A varint can say more than the two bytes of older versions; Kafka refuses such strings, too.
+            # A varint can exceed the 16-bit length of older versions; Kafka rejects such strings, too.
             with self.source.block(f"if {length} > {STRING_MAX + 1}:"):
                 self.source.line(f"bad_length({what!r}, {length} - 1, pos)")
         if not nullable:
@@ -208,17 +196,17 @@ class _Decoder:
             self.elements(wire.of, target, what, count)
 
     def elements(self, of: Primitive[Any] | type[Struct], target: str, what: str, count: str) -> None:
-        """Read ``count`` elements, having made sure that the frame can hold them."""
+        """Emit the code that checks ``count`` against the frame and reads the elements."""
         source = self.source
         if self.flexible:
             source.line(f"{count} -= 1")
-        least = min_size(of, self.version, self.flexible)
-        assert least > 0, f"{what}: elements without bytes cannot be counted"
-        with source.block(f"if {count} < 0 or {count} * {least} > size - pos:"):
+        size_min = min_size(of, self.version, self.flexible)
+        assert size_min > 0, f"{what}: a count of elements without bytes cannot be checked"
+        with source.block(f"if {count} < 0 or {count} * {size_min} > size - pos:"):
             source.line(f"bad_count({what!r}, {count}, pos)")
         if isinstance(of, Primitive) and of.code:
             arrays = source.constant("A", _ARRAYS[of.code])
-            with source.block(f"if {count} < {_SMALL}:"):
+            with source.block(f"if {count} <= {_SHORT_ARRAY_MAX}:"):
                 source.line(f"{target} = [*{arrays}[{count}](buf, pos)]")
             with source.block("else:"):
                 source.line(f"{target} = [*unpack_from('>' + {of.code!r} * {count}, buf, pos)]")
@@ -235,10 +223,10 @@ class _Decoder:
             source.line(f"{items}.append({element})")
 
     def tags(self, cls: type[Struct], name: str, tagged: list[tuple[str, WireField]]) -> None:
-        """Read the tagged fields at the end of a struct: the declared ones, and what nobody declared."""
+        """Emit the code that reads a struct's tagged fields, declared and unknown ones."""
         source = self.source
         count = source.fresh("t")
-        self.run.append(("B", count))
+        self.pending.append(("B", count))
         self.flush()
         with source.block(f"if {count}:"):
             with source.block(f"if {count} > 127:"):

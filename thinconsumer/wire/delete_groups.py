@@ -1,6 +1,6 @@
-"""DeleteGroups (key 42): forget empty groups and their offsets (KIP-229).
+"""DeleteGroups (key 42): delete empty groups and their committed offsets (KIP-229).
 
-Version 2 is flexible, version 3 explains errors (new in 4.4 brokers).
+Version 2 is flexible, version 3 adds error messages (new in 4.4 brokers).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .schema import Struct, array, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class DeletableGroupResult(Struct):
-    """What became of one group."""
+    """The outcome for one group."""
 
     group_id: str = string("0+")
     error_code: int = int16("0+")
@@ -22,7 +22,7 @@ class DeletableGroupResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteGroupsResponse(Message):
-    """One answer for each group."""
+    """The outcome for each group."""
 
     API_KEY = 42
     VERSIONS = (0, 3)
@@ -34,7 +34,7 @@ class DeleteGroupsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteGroupsRequest(Message):
-    """Delete groups; to be sent to their coordinator."""
+    """Delete groups; sent to the coordinator of all of them."""
 
     API_KEY = 42
     VERSIONS = (0, 3)

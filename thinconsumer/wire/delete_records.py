@@ -1,4 +1,4 @@
-"""DeleteRecords (key 21): move the start of logs forward, so that older records are gone (KIP-107).
+"""DeleteRecords (key 21): raise the log start offset of partitions, which deletes older records (KIP-107).
 
 Version 2 is flexible.
 """
@@ -13,7 +13,7 @@ from .schema import Struct, array, int16, int32, int64, string
 
 @dataclass(slots=True, kw_only=True)
 class DeleteRecordsPartitionResult(Struct):
-    """The new start of one partition's log."""
+    """The new log start offset of one partition."""
 
     partition_index: int = int32("0+")
     low_watermark: int = int64("0+")
@@ -22,7 +22,7 @@ class DeleteRecordsPartitionResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteRecordsTopicResult(Struct):
-    """The answers for one topic."""
+    """The outcomes for one topic."""
 
     name: str = string("0+")
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult, "0+")
@@ -30,7 +30,7 @@ class DeleteRecordsTopicResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteRecordsResponse(Message):
-    """One answer for each partition."""
+    """The outcome for each partition."""
 
     API_KEY = 21
     VERSIONS = (0, 2)
@@ -42,7 +42,7 @@ class DeleteRecordsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteRecordsPartition(Struct):
-    """Where one partition's log is to start; -1 for its high watermark."""
+    """The new log start offset of one partition; -1 stands for its high watermark."""
 
     partition_index: int = int32("0+")
     offset: int = int64("0+")
@@ -58,7 +58,7 @@ class DeleteRecordsTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteRecordsRequest(Message):
-    """Delete records before the given offsets; to be sent to the leaders of the partitions."""
+    """Delete the records before the given offsets; sent to the leader of the partitions."""
 
     API_KEY = 21
     VERSIONS = (0, 2)

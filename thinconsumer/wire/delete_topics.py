@@ -1,7 +1,7 @@
-"""DeleteTopics (key 20): delete topics and everything in them.
+"""DeleteTopics (key 20): delete topics with all their records.
 
-Version 4 is flexible, version 5 explains errors and may be throttled (KIP-599), version 6 takes topic ids, too
-(KIP-516). 4.0 brokers begin at version 1.
+Version 4 is flexible. Version 5 adds error messages, among them for THROTTLING_QUOTA_EXCEEDED (KIP-599). Version 6 also
+takes topic ids (KIP-516). Brokers from 4.0 on support version 1 and above.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .schema import Struct, array, int16, int32, string, uuid
 
 @dataclass(slots=True, kw_only=True)
 class DeletableTopicResult(Struct):
-    """What became of one topic; ``name`` is None where an unknown id was given."""
+    """The outcome for one topic; ``name`` is None if the request named an unknown topic id."""
 
     name: str | None = string("0+", nullable="6+")
     topic_id: bytes = uuid("6+", ignorable=True)
@@ -24,7 +24,7 @@ class DeletableTopicResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteTopicsResponse(Message):
-    """One answer for each topic."""
+    """The outcome for each topic."""
 
     API_KEY = 20
     VERSIONS = (0, 6)
@@ -36,7 +36,7 @@ class DeleteTopicsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class DeleteTopicState(Struct):
-    """A topic by its name, or by its id with ``name=None``; from version 6 on."""
+    """A topic named by ``name``, or by ``topic_id`` with ``name=None``; from version 6 on."""
 
     name: str | None = string("6+", nullable="6+", default=None)
     topic_id: bytes = uuid("6+")

@@ -1,6 +1,6 @@
 """DescribeCluster (key 60): the cluster's id, controller and brokers (KIP-700); flexible from the start.
 
-Version 1 can be put to controllers (KIP-919), version 2 also shows fenced brokers (KIP-1073).
+Version 1 can be sent to controllers (KIP-919), version 2 can include fenced brokers (KIP-1073).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .schema import Struct, array, boolean, int8, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class DescribeClusterBroker(Struct):
-    """A broker, and how to reach it on the listener that was asked."""
+    """A broker, with its address on the listener that received the request."""
 
     broker_id: int = int32("0+")
     host: str = string("0+")
@@ -24,7 +24,7 @@ class DescribeClusterBroker(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeClusterResponse(Message):
-    """The cluster as the node asked sees it."""
+    """The cluster according to the answering node."""
 
     API_KEY = 60
     VERSIONS = (0, 2)
@@ -42,7 +42,7 @@ class DescribeClusterResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeClusterRequest(Message):
-    """Ask about the cluster; ``endpoint_type`` 1 means brokers, 2 controllers."""
+    """Ask for the cluster's nodes; ``endpoint_type`` 1 means brokers, 2 controllers."""
 
     API_KEY = 60
     VERSIONS = (0, 2)

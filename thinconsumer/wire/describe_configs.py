@@ -1,7 +1,7 @@
-"""DescribeConfigs (key 32): the settings of topics, brokers and groups, and where each comes from (KIP-133).
+"""DescribeConfigs (key 32): the settings of topics, brokers and groups, and the source of each value (KIP-133).
 
-Version 1 replaces "is it the default" by the source and its fallbacks (KIP-226), version 3 adds types and documentation
-(KIP-569), version 4 is flexible. 4.0 brokers begin at version 1.
+Version 1 replaces ``is_default`` by the config source and adds synonyms (KIP-226), version 3 adds types and
+documentation (KIP-569), version 4 is flexible. Brokers from 4.0 on support version 1 and above.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .schema import Struct, array, boolean, int8, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class DescribeConfigsSynonym(Struct):
-    """A value that would count if the ones before it were removed."""
+    """A fallback value, used if the values before it in the list are removed."""
 
     name: str = string("1+")
     value: str | None = string("1+", nullable="0+")
@@ -23,7 +23,7 @@ class DescribeConfigsSynonym(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeConfigsResourceResult(Struct):
-    """One setting; ``value`` is None where it is secret."""
+    """One setting; ``value`` is None for sensitive settings."""
 
     name: str = string("0+")
     value: str | None = string("0+", nullable="0+")
@@ -38,7 +38,7 @@ class DescribeConfigsResourceResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeConfigsResult(Struct):
-    """The settings of one resource, or why they cannot be shown."""
+    """The settings of one resource, or an error."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+")
@@ -49,7 +49,7 @@ class DescribeConfigsResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeConfigsResponse(Message):
-    """One answer for each resource."""
+    """The settings of each resource."""
 
     API_KEY = 32
     VERSIONS = (0, 4)
@@ -61,7 +61,7 @@ class DescribeConfigsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeConfigsResource(Struct):
-    """A topic (type 2), broker (4) or group (32), and which of its settings to tell; None for all."""
+    """A topic (type 2), broker (4) or group (32), and the names of the settings wanted; None means all."""
 
     resource_type: int = int8("0+")
     resource_name: str = string("0+")

@@ -1,7 +1,7 @@
-"""DescribeGroups (key 15): who is in a classic group, and in which state is it.
+"""DescribeGroups (key 15): the state and the members of classic groups.
 
-Version 3 can say what the asker may do with the group (KIP-430), version 4 tells static members (KIP-345), version 5 is
-flexible, version 6 answers GROUP_ID_NOT_FOUND instead of a group in state Dead (KIP-1043).
+Version 3 can include the operations that the client is authorized for (KIP-430), version 4 adds group instance ids
+(KIP-345), version 5 is flexible, version 6 answers GROUP_ID_NOT_FOUND instead of a group in state Dead (KIP-1043).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .schema import Struct, array, binary, boolean, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class DescribedGroupMember(Struct):
-    """One member; metadata and assignment only while the group is stable."""
+    """One member; metadata and assignment are empty unless the group is stable."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("4+", nullable="4+", default=None, ignorable=True)
@@ -26,7 +26,7 @@ class DescribedGroupMember(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DescribedGroup(Struct):
-    """One group, or why it cannot be shown."""
+    """One group, or an error."""
 
     error_code: int = int16("0+")
     error_message: str | None = string("6+", nullable="6+", default=None)
@@ -40,7 +40,7 @@ class DescribedGroup(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeGroupsResponse(Message):
-    """One answer for each group."""
+    """The description of each group."""
 
     API_KEY = 15
     VERSIONS = (0, 6)
@@ -52,7 +52,7 @@ class DescribeGroupsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class DescribeGroupsRequest(Message):
-    """Ask the groups' coordinator about them."""
+    """Describe groups; sent to their coordinator."""
 
     API_KEY = 15
     VERSIONS = (0, 6)

@@ -1,8 +1,8 @@
-"""Declarations in, encoder out: one flat Python function per message and version, nested structs included.
+"""Compile a message declaration to an encoder: one Python function per message and version, nested structs inlined.
 
-The counterpart of ``decoding``. Adjoining fixed-size fields, and the length after them in versions that are not
-flexible, are one ``pack``. A field the version does not have is left out when it is ignorable or at its default; else
-:class:`~thinconsumer.wire.primitives.UnsupportedFieldError` names it, as Kafka's own writers do.
+Adjacent fixed-size fields, with the length that follows them in non-flexible versions, are written by one ``pack``. A
+field that the version does not have is left out if it is ignorable or at its default; otherwise the encoder raises
+:class:`~thinconsumer.wire.primitives.UnsupportedFieldError`, as Kafka's own writers do.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .primitives import (
 from .schema import NO_VERSIONS, Primitive, Struct, WireField, string, wire_fields
 from .source import COUNT_PREFIX, LENGTH_PREFIX, FunctionSource
 
-#: Stands for an element of a list: those are never null, whatever the list itself may be.
+#: The declaration of an array's element: never null, even if the array is nullable.
 ELEMENT = WireField(string, False, NO_VERSIONS, NO_VERSIONS, -1, False, None)
 
-#: ``encode(message, write)`` hands over the message's bytes in order.
+#: ``encode(message, write)`` passes the message's bytes to ``write`` piece by piece, in order.
 Encode = Callable[[Any, Write], None]
 
 
@@ -36,39 +36,38 @@ def compile_encoder(cls: type[Struct], version: int, flexible: bool) -> Encode:
     return _Encoder(version, flexible).compile(cls)
 
 
+#: The global names of generated encoders.
+_NAMES = {
+    "UVARINTS": UVARINTS,
+    "pack": struct.pack,
+    **{helper.__name__: helper for helper in (null_refused, string_too_long, unsupported, uvarint, write_tags)},
+}
+
+
 class _Encoder:
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
-        self.source = FunctionSource("def encode(message, write):", self._names(), "pack")
+        self.source = FunctionSource("def encode(message, write):", _NAMES, "pack")
         self.write = "write"
-        #: Fixed-size fields not yet packed: (type letter, expression).
-        self.run: list[tuple[str, str]] = []
-
-    @staticmethod
-    def _names() -> dict[str, Any]:
-        used = (null_refused, string_too_long, unsupported, uvarint, write_tags)
-        return {
-            "UVARINTS": UVARINTS,
-            "pack": struct.pack,
-            **{function.__name__: function for function in used},
-        }
+        #: Fixed-size fields not yet packed: (struct format code, expression).
+        self.pending: list[tuple[str, str]] = []
 
     def compile(self, cls: type[Struct]) -> Encode:
         self.structure(cls, "message")
-        self.source.line("return")  # Some messages have no bytes in some versions, but a body there must be.
+        self.source.line("return")  # A message without bytes in this version still needs a function body.
         return self.source.compile(f"encode {cls.__name__} version {self.version}", "encode")
 
     def flush(self) -> None:
-        """Pack the fixed-size fields collected so far."""
-        if not self.run:
+        """Emit the code that packs the pending fixed-size fields."""
+        if not self.pending:
             return
-        pack, _ = self.source.packer("".join(code for code, _ in self.run))
-        self.source.line(f"{self.write}({pack}({', '.join(expression for _, expression in self.run)}))")
-        self.run.clear()
+        pack, _ = self.source.packer("".join(code for code, _ in self.pending))
+        self.source.line(f"{self.write}({pack}({', '.join(expression for _, expression in self.pending)}))")
+        self.pending.clear()
 
     def structure(self, cls: type[Struct], name: str) -> None:
-        """Write the struct that the local ``name`` holds."""
+        """Emit the code that writes the struct in the local ``name``."""
         tagged: list[tuple[str, str, WireField]] = []
         for attribute, wire in wire_fields(cls):
             expression, what = f"{name}.{attribute}", f"{cls.__name__}.{attribute}"
@@ -85,7 +84,7 @@ class _Encoder:
         self.flush()
 
     def differs(self, wire: WireField, expression: str) -> str:
-        """Return a condition that holds when a field is not at its default."""
+        """Return a condition that is true if a field is not at its default."""
         if wire.default is None:
             return f"{expression} is not None"
         if wire.default is list:
@@ -96,9 +95,9 @@ class _Encoder:
         return f"{expression} != {self.source.literal(wire)}"
 
     def value(self, wire: WireField, expression: str, what: str) -> None:
-        """Write one field."""
+        """Emit the code that writes one field."""
         if not wire.array and isinstance(wire.of, Primitive) and wire.of.code:
-            self.run.append((wire.of.code, expression))
+            self.pending.append((wire.of.code, expression))
             return
         name = self.source.fresh("v")
         self.source.line(f"{name} = {expression}")
@@ -106,28 +105,20 @@ class _Encoder:
             self.array(wire, name, what)
         elif isinstance(wire.of, Primitive):
             self.content(wire.of, wire, name, what)
-        elif self.version in wire.nullable:
-            self.nullable_structure(wire.of, name)
         else:
             self.structure(wire.of, name)
 
-    def nullable_structure(self, cls: type[Struct], name: str) -> None:
-        self.run.append(("b", f"-1 if {name} is None else 1"))
-        self.flush()
-        with self.source.block(f"if {name} is not None:"):
-            self.structure(cls, name)
-
     def length(self, prefix: tuple[str, int], name: str) -> None:
-        """Write a length or count that the local ``name`` holds; in flexible versions it has been raised by one."""
+        """Emit the code that writes the length or count in the local ``name``; flexible versions have added one."""
         if not self.flexible:
-            self.run.append((prefix[0], name))
+            self.pending.append((prefix[0], name))
             self.flush()
             return
         self.flush()
         self.source.line(f"{self.write}(UVARINTS[{name}] if {name} < {len(UVARINTS)} else uvarint({name}))")
 
     def measure(self, wire: WireField, name: str, length: str, what: str, lines: list[str]) -> None:
-        """Compute a length or count by ``lines``, or what stands for None where the field has a null."""
+        """Emit ``lines``, which compute a length or count, and the encoding of None if the field is nullable."""
         if self.flexible:
             lines.append(f"{length} += 1")
         if wire.nullable.last >= 0:
@@ -142,7 +133,7 @@ class _Encoder:
             self.source.lines(lines)
 
     def content(self, of: Primitive[Any], wire: WireField, name: str, what: str) -> None:
-        """Write a string, bytes or records."""
+        """Emit the code that writes a string, bytes or records."""
         source = self.source
         length = source.fresh("n")
         lines = [f"{length} = len({name})"]
@@ -171,14 +162,14 @@ class _Encoder:
                 self.structure(wire.of, element)
 
     def tags(self, name: str, tagged: list[tuple[str, str, WireField]]) -> None:
-        """Write the tagged fields that are not at their defaults, and the unknown ones."""
+        """Emit the code that writes the unknown tagged fields and the declared ones that are not at their defaults."""
         source = self.source
         count = source.fresh("t")
         source.line(f"{count} = len({name}.unknown_tags)")
         for expression, _, wire in tagged:
             with source.block(f"if {self.differs(wire, expression)}:"):
                 source.line(f"{count} += 1")
-        self.run.append(("B", count))
+        self.pending.append(("B", count))
         self.flush()
         with source.block(f"if {count}:"):
             known = source.fresh("known")
@@ -189,7 +180,7 @@ class _Encoder:
             source.line(f"write_tags({self.write}, {known}, {name}.unknown_tags)")
 
     def tag(self, wire: WireField, expression: str, what: str, known: str) -> None:
-        """Write one tagged field's content aside, since its length goes before it."""
+        """Emit the code that collects one tagged field's content, because its length is written before it."""
         source, outer = self.source, self.write
         parts = source.fresh("parts")
         self.write = f"{parts}.append"

@@ -1,6 +1,6 @@
 """EndTxn (key 26): commit or abort a transaction (KIP-98).
 
-Version 3 is flexible. From version 5 on the producer gets a new epoch with every transaction (KIP-890).
+Version 3 is flexible. From version 5 on each transaction gets a new producer epoch (KIP-890).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .schema import boolean, int16, int32, int64, string
 
 @dataclass(slots=True, kw_only=True)
 class EndTxnResponse(Message):
-    """Whether the end is decided; from version 5 on with the id and epoch to go on with."""
+    """The outcome and, from version 5 on, the producer id and epoch for the next transaction."""
 
     API_KEY = 26
     VERSIONS = (0, 5)
@@ -27,7 +27,7 @@ class EndTxnResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class EndTxnRequest(Message):
-    """End the transaction; ``committed`` says which way."""
+    """Commit (``committed=True``) or abort the transaction."""
 
     API_KEY = 26
     VERSIONS = (0, 5)

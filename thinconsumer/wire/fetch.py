@@ -1,10 +1,10 @@
-"""Fetch (key 1): read record batches from the partitions that a broker leads or follows.
+"""Fetch (key 1): read record batches from the partitions of which a broker is leader or follower.
 
-Version 3 bounds the whole response, version 4 brings isolation levels and record batches v2, version 5 the log's start.
-Version 7 adds sessions (KIP-227), version 9 leader epochs (KIP-320), version 10 zstd, version 11 reading from the
-replica nearest to the client's rack (KIP-392). Version 12 is flexible and tells of a diverging log or a newer leader in
-the answer; version 13 names topics by id (KIP-516); version 15 folds what followers say of themselves into one struct
-(KIP-903); version 16 adds where new leaders live (KIP-951). Versions 0 to 3 are gone from 4.0 brokers.
+Version 3 limits the size of the whole response, version 4 adds isolation levels and message format 2, version 5 the log
+start offset. Version 7 adds fetch sessions (KIP-227), version 9 leader epochs (KIP-320), version 10 zstd, version 11
+the client's rack for fetching from the closest replica (KIP-392). Version 12 is flexible and reports diverging epochs
+and newer leaders; version 13 names topics by id (KIP-516); version 15 moves the follower's identity into one struct
+(KIP-903); version 16 adds the addresses of new leaders (KIP-951). Brokers from 4.0 on support version 4 and above.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .schema import Records, Struct, array, int8, int16, int32, int64, record_by
 
 @dataclass(slots=True, kw_only=True)
 class FetchEpochEndOffset(Struct):
-    """Where the log parted from what the reader holds: everything after it in that epoch is another history."""
+    """The diverging epoch and its end offset in the leader's log, from which on the reader's log differs."""
 
     epoch: int = int32("12+", default=-1)
     end_offset: int = int64("12+", default=-1)
@@ -26,7 +26,7 @@ class FetchEpochEndOffset(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class SnapshotId(Struct):
-    """Where a follower of the metadata log has to load a snapshot from; of no concern to consumers."""
+    """The metadata snapshot that a KRaft follower has to load; unused by consumers."""
 
     end_offset: int = int64("0+", default=-1)
     epoch: int = int32("0+", default=-1)
@@ -34,7 +34,7 @@ class SnapshotId(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class AbortedTransaction(Struct):
-    """A transaction that was rolled back: its producer and its first offset. They come in no particular order."""
+    """An aborted transaction: its producer id and first offset. Transactions come in no particular order."""
 
     producer_id: int = int64("4+")
     first_offset: int = int64("4+")
@@ -42,7 +42,7 @@ class AbortedTransaction(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class PartitionData(Struct):
-    """What one partition had to give: an error, or batches, up to a cut-off one at the end."""
+    """The outcome for one partition: an error, or record batches, of which the last may be incomplete."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -70,7 +70,7 @@ class FetchableTopicResponse(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class FetchResponse(Message):
-    """Batches for the partitions that have any; in a session, unchanged partitions are left out."""
+    """Record batches by partition; in an incremental fetch session, unchanged partitions are left out."""
 
     API_KEY = 1
     VERSIONS = (0, 18)
@@ -85,7 +85,7 @@ class FetchResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class ReplicaState(Struct):
-    """Who is asking when it is a follower; consumers leave the defaults."""
+    """The identity of a follower that fetches; consumers send the defaults."""
 
     replica_id: int = int32("15+", default=-1)
     replica_epoch: int = int64("15+", default=-1)
@@ -93,7 +93,7 @@ class ReplicaState(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class FetchPartition(Struct):
-    """From where to read one partition, and what is known of its leader and of the last batch read."""
+    """The fetch offset in one partition, the client's leader epoch, and the epoch of the last batch read."""
 
     partition: int = int32("0+")
     current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -116,7 +116,7 @@ class FetchTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ForgottenTopic(Struct):
-    """Partitions to drop from the session."""
+    """Partitions to remove from the fetch session."""
 
     topic: str = string("7-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)
@@ -125,7 +125,7 @@ class ForgottenTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class FetchRequest(Message):
-    """Read some partitions. In a session this holds only what is new, changed or wanted again."""
+    """Fetch partitions. In an incremental fetch session the request holds only new and changed partitions."""
 
     API_KEY = 1
     VERSIONS = (0, 18)

@@ -1,8 +1,7 @@
-"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
+"""FindCoordinator (key 10): the coordinator of a group or of a transactional id.
 
-Version 1 adds the key's type (0 a group, 1 a transaction, 2 a share group from version 6 on). From version 4 on many
-keys go in one request and each gets an answer of its own (KIP-699); before that the one answer is in the response
-itself.
+Version 1 adds the key type (0: group, 1: transaction, 2: share group, from version 6 on). From version 4 on a request
+can hold several keys, each with a result of its own (KIP-699); before, the response itself is the only result.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from .schema import Struct, array, int8, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class FindCoordinatorResult(Struct):
-    """The coordinator of one key, or why there is none."""
+    """The coordinator of one key, or an error."""
 
     key: str = string("4+")
     node_id: int = int32("4+")
@@ -27,7 +26,7 @@ class FindCoordinatorResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class FindCoordinatorResponse(Message):
-    """Where the coordinators are: ``coordinators`` from version 4 on, the response itself before."""
+    """The results: in ``coordinators`` from version 4 on, in the response's own fields before."""
 
     API_KEY = 10
     VERSIONS = (0, 6)

@@ -1,8 +1,8 @@
-"""What stands before a message: headers of requests (versions 1 and 2) and of responses (versions 0 and 1).
+"""Request headers (versions 1 and 2) and response headers (versions 0 and 1), without the size before them.
 
-The four bytes of size before them belong to ``link``. Flexible message versions have the newer header, with one oddity
-each way: the client id of a request keeps its old encoding, and the response to ApiVersions keeps the old header, since
-its reader cannot know yet what the broker speaks. Follows ``RequestHeader.json``, ``ResponseHeader.json`` and KIP-482.
+Flexible message versions use the newer header, with two exceptions: the client id keeps its non-compact encoding, and
+the response to ApiVersions keeps header version 0, because the client does not know the broker's versions yet. Follows
+``RequestHeader.json``, ``ResponseHeader.json`` and KIP-482.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """What a request says before its body; the body starts at ``body_offset``."""
+    """A decoded request header; the body starts at ``body_offset``."""
 
     api_key: int
     api_version: int
@@ -30,7 +30,7 @@ class RequestHeader(NamedTuple):
 
 
 def encode_request(message: Message, version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return header and body of a request, without the size before them."""
+    """Return header and body of a request, without the size field."""
     try:
         name = b"" if client_id is None else client_id.encode()
         length = -1 if client_id is None else len(name)
@@ -45,7 +45,7 @@ def encode_request(message: Message, version: int, correlation_id: int, client_i
 
 
 def encode_response(message: Message, version: int, correlation_id: int) -> bytes:
-    """Return header and body of a response, without the size before them."""
+    """Return header and body of a response, without the size field."""
     parts: list[bytes | bytearray | memoryview] = [_CORRELATION_ID.pack(correlation_id)]
     if version >= message.FLEXIBLE and message.API_KEY != _API_VERSIONS:
         parts.append(b"\0")
@@ -59,7 +59,7 @@ def decode_response_header(
     """Return the correlation id of the response to ``request``, and where its body starts.
 
     Raises:
-        KafkaProtocolError: The header is cut off, or its tagged fields contradict themselves.
+        KafkaProtocolError: The header is truncated, or its tagged fields are malformed.
     """
     if len(buffer) < _CORRELATION_ID.size:
         raise KafkaProtocolError(f"response header of {len(buffer)} bytes")
@@ -70,12 +70,12 @@ def decode_response_header(
 
 
 def decode_request_header(buffer: bytes | bytearray | memoryview) -> RequestHeader:
-    """Read a request's header, as a server does; the version need not be one that is spoken here.
+    """Read a request's header, as a broker does; the request's version may be an unsupported one.
 
     Raises:
-        KafkaProtocolError: The header is cut off or garbled, or no such API is known.
+        KafkaProtocolError: The header is truncated or malformed, or the API key is unknown.
     """
-    from .apis import REQUESTS  # Clients never come here, and need not import every API for it.
+    from .apis import REQUESTS  # Imported here, because clients do not call this and need not import every API.
 
     if len(buffer) < _REQUEST.size:
         raise KafkaProtocolError(f"request header of {len(buffer)} bytes")
@@ -100,7 +100,7 @@ def decode_request_header(buffer: bytes | bytearray | memoryview) -> RequestHead
 
 
 def _skip_tags(buffer: bytes | bytearray | memoryview, position: int) -> int:
-    """Return the position after a header's tagged fields; nobody has declared any yet."""
+    """Return the position after a header's tagged fields. Kafka defines none so far."""
     data = buffer if isinstance(buffer, memoryview) else memoryview(buffer)
     try:
         count = data[position]

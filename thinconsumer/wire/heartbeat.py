@@ -1,6 +1,6 @@
-"""Heartbeat (key 12): a member of a classic group says that it is alive, and hears whether a rebalance has begun.
+"""Heartbeat (key 12): keep a member's session in a classic group alive; the response reports a rebalance.
 
-Version 3 adds static members (KIP-345), version 4 is flexible.
+Version 3 adds the group instance id (KIP-345), version 4 is flexible.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .schema import int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class HeartbeatResponse(Message):
-    """No error, or why the member has to rejoin."""
+    """Error code 0, or the reason why the member has to rejoin."""
 
     API_KEY = 12
     VERSIONS = (0, 4)

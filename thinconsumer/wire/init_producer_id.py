@@ -1,8 +1,7 @@
-"""InitProducerId (key 22): get the id and epoch that producers stamp their batches with (KIP-98).
+"""InitProducerId (key 22): get the producer id and epoch of an idempotent or transactional producer (KIP-98).
 
-Idempotent and transactional producers need them. Version 2 is flexible, version 3 lets a producer go on after
-INVALID_PRODUCER_EPOCH (KIP-360), version 4 tells PRODUCER_FENCED apart, version 6 prepares two-phase commit (KIP-939)
-and is offered only by brokers with unstable versions enabled.
+Version 2 is flexible, version 3 lets a producer recover from INVALID_PRODUCER_EPOCH (KIP-360), version 4 adds the error
+PRODUCER_FENCED, version 6 prepares two-phase commit (KIP-939) and needs a broker with unstable API versions enabled.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class InitProducerIdResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class InitProducerIdRequest(Message):
-    """Ask for an id: for a transactional id at its coordinator, or with None at any broker."""
+    """Request a producer id: from the coordinator of a transactional id or, with None, from any broker."""
 
     API_KEY = 22
     VERSIONS = (0, 6)

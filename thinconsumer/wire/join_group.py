@@ -1,10 +1,10 @@
-"""JoinGroup (key 11): enter a group, or its next generation; the answer comes when all members are in.
+"""JoinGroup (key 11): join a group or its next generation; the coordinator answers when all members have joined.
 
-The rebalance timeout is its own field from version 1 on. From version 4 on the coordinator turns a newcomer away once,
-with MEMBER_ID_REQUIRED and an id to come back with (KIP-394), so that a lost answer leaves no ghost. Version 5 adds
-static members (KIP-345), version 6 is flexible, version 7 answers with the protocol type (KIP-559), version 8 takes a
-reason for the broker's log (KIP-800), version 9 tells a returning static leader to leave the assignment alone
-(KIP-814).
+The rebalance timeout is a field of its own from version 1 on. From version 4 on the coordinator rejects a new member's
+first request with MEMBER_ID_REQUIRED and a member id to join with (KIP-394), so that a lost response leaves no member
+behind that never heartbeats. Version 5 adds the group instance id (KIP-345), version 6 is flexible, version 7 returns
+the protocol type (KIP-559), version 8 takes a reason for the broker's log (KIP-800), version 9 adds
+``skip_assignment`` for a static leader that rejoins (KIP-814).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .schema import Struct, array, binary, boolean, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class JoinGroupResponseMember(Struct):
-    """A member and what it said of itself under the elected protocol; only the leader gets these."""
+    """A member and its metadata for the chosen protocol; only the leader receives these."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("5+", nullable="5+", default=None, ignorable=True)
@@ -26,7 +26,7 @@ class JoinGroupResponseMember(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class JoinGroupResponse(Message):
-    """The new generation: who leads it, and which protocol was elected."""
+    """The new generation, its leader and the chosen protocol."""
 
     API_KEY = 11
     VERSIONS = (0, 9)
@@ -45,7 +45,7 @@ class JoinGroupResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class JoinGroupRequestProtocol(Struct):
-    """One protocol (for consumers: assignor) the member is willing to use, and its metadata under it."""
+    """One protocol that the member supports (for consumers: an assignor), and its metadata for that protocol."""
 
     name: str = string("0+")
     metadata: bytes = binary("0+")
@@ -53,7 +53,7 @@ class JoinGroupRequestProtocol(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class JoinGroupRequest(Message):
-    """Ask to be in the next generation; ``protocols`` in order of preference."""
+    """Join the next generation; ``protocols`` come in order of preference."""
 
     API_KEY = 11
     VERSIONS = (0, 9)

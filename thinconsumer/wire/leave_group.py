@@ -1,7 +1,7 @@
-"""LeaveGroup (key 13): members go at once instead of being missed after their session timeout.
+"""LeaveGroup (key 13): remove members from a group without waiting for their session timeout.
 
-From version 3 on several members can be sent away in one request, static ones by their instance id (KIP-345); before
-that the request names one member. Version 4 is flexible, version 5 takes a reason for the broker's log (KIP-800).
+From version 3 on one request can remove several members, static ones by their group instance id (KIP-345); before, it
+names one member. Version 4 is flexible, version 5 takes a reason for the broker's log (KIP-800).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .schema import Struct, array, int16, int32, string
 
 @dataclass(slots=True, kw_only=True)
 class MemberResponse(Struct):
-    """Whether one member was removed."""
+    """The outcome for one member."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+")
@@ -23,7 +23,7 @@ class MemberResponse(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class LeaveGroupResponse(Message):
-    """Whether the request was understood at all, and from version 3 on what became of each member."""
+    """The outcome of the request and, from version 3 on, of each member."""
 
     API_KEY = 13
     VERSIONS = (0, 5)
@@ -36,7 +36,7 @@ class LeaveGroupResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class MemberIdentity(Struct):
-    """A member that goes; a static one may be named by its instance id alone."""
+    """A member to remove; a static member may be named by its group instance id alone."""
 
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)

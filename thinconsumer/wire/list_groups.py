@@ -1,4 +1,4 @@
-"""ListGroups (key 16): which groups does this broker coordinate.
+"""ListGroups (key 16): the groups that a broker coordinates.
 
 Version 3 is flexible, version 4 filters by state (KIP-518), version 5 by type (KIP-848).
 """
@@ -23,7 +23,7 @@ class ListedGroup(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ListGroupsResponse(Message):
-    """The groups that this one broker coordinates; ask every broker to see them all."""
+    """The groups that the answering broker coordinates; a complete list takes a request to every broker."""
 
     API_KEY = 16
     VERSIONS = (0, 5)
@@ -36,7 +36,7 @@ class ListGroupsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class ListGroupsRequest(Message):
-    """Ask for groups; empty filters let everything pass."""
+    """List groups; an empty filter accepts all."""
 
     API_KEY = 16
     VERSIONS = (0, 5)

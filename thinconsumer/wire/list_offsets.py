@@ -1,10 +1,10 @@
-"""ListOffsets (key 2): find an offset by time, or either end of a log.
+"""ListOffsets (key 2): find an offset by timestamp, or the start or end offset of a partition.
 
-Besides a time in milliseconds, ``timestamp`` can be -1 (the end; the last stable offset under read_committed), -2 (the
-start), -3 (the record with the highest timestamp, version 7, KIP-734), -4 (the start of what is on local disk, version
-8, KIP-405), -5 (the last tiered offset, version 9, KIP-1005) or -6 (the first not yet uploaded, version 11, KIP-1023).
-Version 0 answers with a list of segment starts and is gone from 4.0 brokers. Version 4 adds leader epochs, version 10 a
-time limit for looking into remote storage (KIP-1075).
+``timestamp`` is in milliseconds, or -1 (the end offset; under read_committed the last stable offset), -2 (the log start
+offset), -3 (the record with the highest timestamp, version 7, KIP-734), -4 (the first offset on local disk, version 8,
+KIP-405), -5 (the last tiered offset, version 9, KIP-1005) or -6 (the first offset not yet tiered, version 11,
+KIP-1023). Version 0 returns a list of segment base offsets; brokers from 4.0 on support version 1 and above. Version 4
+adds leader epochs, version 10 a time limit for lookups in remote storage (KIP-1075).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .schema import Struct, array, int8, int16, int32, int64, string
 
 @dataclass(slots=True, kw_only=True)
 class ListOffsetsPartitionResponse(Struct):
-    """What was found; ``offset`` is -1 where no record is that young."""
+    """The offset found in one partition; -1 if no record has this timestamp or a later one."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -29,7 +29,7 @@ class ListOffsetsPartitionResponse(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ListOffsetsTopicResponse(Struct):
-    """The answers for one topic."""
+    """The offsets of one topic."""
 
     name: str = string("0+")
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
@@ -37,7 +37,7 @@ class ListOffsetsTopicResponse(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ListOffsetsResponse(Message):
-    """One answer for each partition asked about."""
+    """The offset found in each partition."""
 
     API_KEY = 2
     VERSIONS = (0, 11)
@@ -49,7 +49,7 @@ class ListOffsetsResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class ListOffsetsPartition(Struct):
-    """The time to look for in one partition."""
+    """The timestamp to look up in one partition."""
 
     partition_index: int = int32("0+")
     current_leader_epoch: int = int32("4+", default=-1, ignorable=True)
@@ -59,7 +59,7 @@ class ListOffsetsPartition(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ListOffsetsTopic(Struct):
-    """The partitions asked about in one topic."""
+    """The partitions of one topic."""
 
     name: str = string("0+")
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
@@ -67,7 +67,7 @@ class ListOffsetsTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ListOffsetsRequest(Message):
-    """Look up offsets; to be sent to the leaders of the partitions. Consumers have ``replica_id=-1``."""
+    """Look up offsets; sent to the leader of the partitions. Consumers send ``replica_id=-1``."""
 
     API_KEY = 2
     VERSIONS = (0, 11)

@@ -1,6 +1,6 @@
-"""What every request and response can do: be encoded in a version, and decoded from bytes nobody vouches for.
+"""The base class of requests and responses: encoding in a version, and decoding of untrusted bytes.
 
-Knows declarations and the two compilers; knows no API. Follows Kafka's ``ApiMessage`` and KIP-482.
+Follows Kafka's ``ApiMessage`` and KIP-482.
 """
 
 from __future__ import annotations
@@ -17,23 +17,22 @@ from .schema import NEVER, Struct
 
 M = TypeVar("M", bound="Message")
 
-#: Compiled on first use, by message and version: whoever speaks one version of an API pays for that one only.
+#: Compiled on first use, by message and version, so that versions not used cost nothing.
 _DECODERS: dict[tuple[type[Message], int], tuple[Decode, bool]] = {}
 _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 
 
 @dataclass(slots=True, kw_only=True)
 class Message(Struct):
-    """A top-level message. One object serves every version in ``VERSIONS``.
+    """A request or response. One object can be encoded in every version in ``VERSIONS``; fields have Kafka's defaults.
 
-    Decoded messages are made to be read: tagged structs that were not sent are one shared instance of defaults.
-    Building one to send starts from the constructor, where every field has Kafka's default.
+    Treat decoded messages as read-only: tagged structs that were absent share one instance of defaults.
     """
 
     API_KEY: ClassVar[int]
-    VERSIONS: ClassVar[tuple[int, int]]  #: Lowest and highest version spoken here.
+    VERSIONS: ClassVar[tuple[int, int]]  #: Lowest and highest supported version.
     FLEXIBLE: ClassVar[int] = NEVER  #: First version with tagged fields and compact lengths (KIP-482).
-    RESPONSE: ClassVar[type[Message]]  #: On requests: what answers them.
+    RESPONSE: ClassVar[type[Message]]  #: On requests: the class of the response.
 
     @classmethod
     def decode(
@@ -44,13 +43,13 @@ class Message(Struct):
         *,
         ignore_trailing: bool = False,
     ) -> M:
-        """Read one message that fills ``buffer`` from ``start`` on; or begins there, with ``ignore_trailing``.
+        """Read the message that fills ``buffer`` from ``start`` on. With ``ignore_trailing``, more bytes may follow it.
 
-        Records stay memoryviews of ``buffer``; everything else is copied out of it.
+        Records stay memoryviews of ``buffer``; all other fields are copied.
 
         Raises:
-            KafkaProtocolError: The bytes end early, go on too long, or contradict themselves.
-            IllegalArgumentError: ``version`` is none of ``VERSIONS``.
+            KafkaProtocolError: The bytes are truncated, too long or malformed.
+            IllegalArgumentError: ``version`` is outside ``VERSIONS``.
         """
         compiled = _DECODERS.get((cls, version))
         if compiled is None:
@@ -76,15 +75,15 @@ class Message(Struct):
         """Return the bytes of this message in ``version``, without any header.
 
         Raises:
-            UnsupportedFieldError: A field is set that ``version`` does not have and that may not be dropped.
-            IllegalArgumentError: ``version`` is none of ``VERSIONS``, or a value does not fit its field.
+            UnsupportedFieldError: A field is set that ``version`` does not have and that is not ignorable.
+            IllegalArgumentError: ``version`` is outside ``VERSIONS``, or a value does not fit its field.
         """
         parts: list[bytes | bytearray | memoryview] = []
         self.encode_into(parts.append, version)
         return b"".join(parts)
 
     def encode_into(self, write: Write, version: int) -> None:
-        """Hand the bytes of this message to ``write`` piece by piece; records go through uncopied."""
+        """Pass the bytes of this message to ``write`` piece by piece, records uncopied. Raises as :meth:`encode`."""
         cls = type(self)
         encode = _ENCODERS.get((cls, version))
         if encode is None:
@@ -97,7 +96,7 @@ class Message(Struct):
 
     @classmethod
     def check_version(cls, version: int) -> None:
-        """Refuse a version that is not spoken here."""
+        """Raise IllegalArgumentError if the version is outside ``VERSIONS``."""
         first, last = cls.VERSIONS
         if not first <= version <= last:
-            raise IllegalArgumentError(f"{cls.__name__} has versions {first} to {last}, not {version}")
+            raise IllegalArgumentError(f"{cls.__name__} supports versions {first} to {last}, not {version}")

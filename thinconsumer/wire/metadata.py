@@ -1,10 +1,10 @@
-"""Metadata (key 3): brokers, topics, partitions, leaders; the map everything else is routed by.
+"""Metadata (key 3): the cluster's brokers, topics, partitions and leaders.
 
-In version 0 an empty list of topics asks for all of them; from version 1 on None does, and the empty list asks for
-none. Version 4 lets the client forbid automatic creation, version 5 adds offline replicas, version 7 leader epochs
-(KIP-320), version 10 topic ids, which the broker takes as a question from version 12 on (KIP-516). Versions 8 to 10
-could also report what the client may do to the cluster; DescribeCluster took that over (KIP-700). Version 13 adds an
-error for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
+In version 0 an empty list of topics requests all topics; from version 1 on None does, and an empty list requests none.
+Version 4 lets the client forbid automatic topic creation, version 5 adds offline replicas, version 7 leader epochs
+(KIP-320), version 10 topic ids, which requests may use from version 12 on (KIP-516). Versions 8 to 10 can also report
+the client's authorized operations on the cluster, since then a part of DescribeCluster (KIP-700). Version 13 adds an
+error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .schema import Struct, array, boolean, int16, int32, string, uuid
 
 @dataclass(slots=True, kw_only=True)
 class MetadataResponseBroker(Struct):
-    """A broker that is alive, and how to reach it on the listener that was asked."""
+    """A live broker, with its address on the listener that received the request."""
 
     node_id: int = int32("0+")
     host: str = string("0+")
@@ -27,7 +27,7 @@ class MetadataResponseBroker(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class MetadataResponsePartition(Struct):
-    """A partition: who leads it, since which epoch, and who copies it."""
+    """A partition with its leader, leader epoch and replicas."""
 
     error_code: int = int16("0+")
     partition_index: int = int32("0+")
@@ -40,7 +40,7 @@ class MetadataResponsePartition(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class MetadataResponseTopic(Struct):
-    """A topic and its partitions, or why it cannot be shown. ``name`` is None when an unknown id was asked for."""
+    """A topic and its partitions, or an error. ``name`` is None if the request named an unknown topic id."""
 
     error_code: int = int16("0+")
     name: str | None = string("0+", nullable="12+")
@@ -52,7 +52,7 @@ class MetadataResponseTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class MetadataResponse(Message):
-    """The cluster as one broker sees it; a broker can lag behind others."""
+    """The cluster according to one broker, which may lag behind other brokers."""
 
     API_KEY = 3
     VERSIONS = (0, 13)
@@ -69,7 +69,7 @@ class MetadataResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class MetadataRequestTopic(Struct):
-    """A topic asked for, by name or, from version 12 on, by id with ``name=None``."""
+    """A requested topic, by name or, from version 12 on, by id with ``name=None``."""
 
     topic_id: bytes = uuid("10+", ignorable=True)
     name: str | None = string("0+", nullable="10+")
@@ -77,7 +77,7 @@ class MetadataRequestTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class MetadataRequest(Message):
-    """Ask about some topics, all of them (None), or only the brokers (empty list, from version 1 on)."""
+    """Request some topics, all topics (None), or brokers only (an empty list, from version 1 on)."""
 
     API_KEY = 3
     VERSIONS = (0, 13)

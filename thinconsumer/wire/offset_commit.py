@@ -1,9 +1,9 @@
-"""OffsetCommit (key 8): write down how far a group has read.
+"""OffsetCommit (key 8): commit a group's offsets.
 
-Version 1 ties a commit to a member and its generation, version 2 moves offsets into Kafka and lets the client choose
-their retention, version 5 takes that back, version 6 adds leader epochs (KIP-320), version 7 static members (KIP-345),
-version 8 is flexible, version 9 admits members of KIP-848 groups (``generation_id_or_member_epoch``), version 10 names
-topics by id. Version 1 alone had a timestamp per partition. 4.0 brokers begin at version 2.
+Version 1 adds member id and generation; only version 1 has a timestamp per partition. Version 2 stores offsets in Kafka
+instead of ZooKeeper and takes a retention time, which version 5 removes. Version 6 adds leader epochs (KIP-320),
+version 7 the group instance id (KIP-345), version 8 is flexible, version 9 accepts members of KIP-848 groups
+(``generation_id_or_member_epoch``), version 10 names topics by id. Brokers from 4.0 on support version 2 and above.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .schema import Struct, array, int16, int32, int64, string, uuid
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitResponsePartition(Struct):
-    """Whether one partition's offset was written."""
+    """The outcome for one partition."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -24,7 +24,7 @@ class OffsetCommitResponsePartition(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitResponseTopic(Struct):
-    """The answers for one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
+    """The outcomes for one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
 
     name: str = string("0-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
@@ -33,7 +33,7 @@ class OffsetCommitResponseTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitResponse(Message):
-    """One answer for each partition; an error of the whole group is repeated in all of them."""
+    """The outcome for each partition; an error that concerns the whole group is repeated in all of them."""
 
     API_KEY = 8
     VERSIONS = (0, 10)
@@ -45,7 +45,7 @@ class OffsetCommitResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitRequestPartition(Struct):
-    """The *next* offset to read in one partition, and a note to keep with it."""
+    """The committed offset of one partition, which is the *next* one to read, and its metadata string."""
 
     partition_index: int = int32("0+")
     committed_offset: int = int64("0+")
@@ -65,7 +65,7 @@ class OffsetCommitRequestTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitRequest(Message):
-    """Commit for a member of a group, or, without member and generation, for a group that has no members."""
+    """Commit as a member of the group or, without member id and generation, for a group that has no members."""
 
     API_KEY = 8
     VERSIONS = (0, 10)

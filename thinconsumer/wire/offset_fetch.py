@@ -1,9 +1,10 @@
 """OffsetFetch (key 9): read a group's committed offsets.
 
-Version 0 asked ZooKeeper. From version 2 on None asks for all topics, and errors of the whole group have their own
-field. Version 5 adds leader epochs (KIP-320), version 6 is flexible, version 7 can insist on offsets that no open
-transaction is about to change (KIP-447), version 8 asks for many groups at once (KIP-709) and moves everything one
-level down, version 9 admits members of KIP-848 groups, version 10 names topics by id. 4.0 brokers begin at version 1.
+Version 0 reads offsets from ZooKeeper. From version 2 on None requests all topics, and the group has an error code of
+its own. Version 5 adds leader epochs (KIP-320), version 6 is flexible, version 7 adds ``require_stable``: offsets with
+an open transaction get UNSTABLE_OFFSET_COMMIT (KIP-447). Version 8 takes several groups, each a struct of its own
+(KIP-709), version 9 accepts members of KIP-848 groups, version 10 names topics by id. Brokers from 4.0 on support
+version 1 and above.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class OffsetFetchResponseTopics(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetFetchResponseGroup(Struct):
-    """The offsets of one group, or why there are none."""
+    """The offsets of one group, or an error."""
 
     group_id: str = string("8+")
     topics: list[OffsetFetchResponseTopics] = array(OffsetFetchResponseTopics, "8+")
@@ -67,7 +68,7 @@ class OffsetFetchResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetFetchRequestTopic(Struct):
-    """Partitions asked about, up to version 7."""
+    """Partitions of one topic, up to version 7."""
 
     name: str = string("0-7")
     partition_indexes: list[int] = array(int32, "0-7")
@@ -75,7 +76,7 @@ class OffsetFetchRequestTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetFetchRequestTopics(Struct):
-    """Partitions asked about from version 8 on, named by ``topic_id`` from version 10 on."""
+    """Partitions of one topic from version 8 on, named by ``topic_id`` from version 10 on."""
 
     name: str = string("8-9", ignorable=True)
     topic_id: bytes = uuid("10+", ignorable=True)
@@ -84,7 +85,7 @@ class OffsetFetchRequestTopics(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetFetchRequestGroup(Struct):
-    """What to tell of one group; ``topics=None`` asks for everything. KIP-848 members say who they are."""
+    """One group and its topics wanted; ``topics=None`` requests all. Only members of KIP-848 groups send their id."""
 
     group_id: str = string("8+")
     member_id: str | None = string("9+", nullable="9+", default=None, ignorable=True)
@@ -94,7 +95,7 @@ class OffsetFetchRequestGroup(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetFetchRequest(Message):
-    """Ask for committed offsets: by ``groups`` from version 8 on, by ``group_id`` and ``topics`` before."""
+    """Request committed offsets: with ``groups`` from version 8 on, with ``group_id`` and ``topics`` before."""
 
     API_KEY = 9
     VERSIONS = (0, 10)

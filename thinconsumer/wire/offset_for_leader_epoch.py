@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): where did a leader's epoch end? With that, a reader notices a truncated log (KIP-320).
+"""OffsetForLeaderEpoch (key 23): the end offset of a leader epoch, to detect log truncation (KIP-320).
 
-Versions 0 and 1 were for followers only. Version 2 fences by the current leader epoch, version 3 lets ordinary clients
-ask, version 4 is flexible. 4.0 brokers begin at version 2.
+Versions 0 and 1 were for followers only. Version 2 adds fencing by the current leader epoch, version 3 accepts clients,
+version 4 is flexible. Brokers from 4.0 on support version 2 and above.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .schema import Struct, array, int16, int32, int64, string
 
 @dataclass(slots=True, kw_only=True)
 class EpochEndOffset(Struct):
-    """The end of the epoch asked about, or of the highest one before it; -1 and -1 where neither is known."""
+    """The end offset of the requested epoch or of the highest epoch before it; -1 and -1 if the log has neither."""
 
     error_code: int = int16("0+")
     partition: int = int32("0+")
@@ -24,7 +24,7 @@ class EpochEndOffset(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetForLeaderTopicResult(Struct):
-    """The answers for one topic."""
+    """The end offsets of one topic."""
 
     topic: str = string("0+")
     partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
@@ -32,7 +32,7 @@ class OffsetForLeaderTopicResult(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetForLeaderEpochResponse(Message):
-    """One answer for each partition asked about."""
+    """The end offset for each partition."""
 
     API_KEY = 23
     VERSIONS = (0, 4)
@@ -53,7 +53,7 @@ class OffsetForLeaderPartition(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetForLeaderTopic(Struct):
-    """The partitions asked about in one topic."""
+    """The partitions of one topic."""
 
     topic: str = string("0+")
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
@@ -61,7 +61,7 @@ class OffsetForLeaderTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetForLeaderEpochRequest(Message):
-    """Ask where epochs end; to be sent to the leaders. Consumers have ``replica_id=-1``."""
+    """Request end offsets of epochs; sent to the partitions' leader. Consumers send ``replica_id=-1``."""
 
     API_KEY = 23
     VERSIONS = (0, 4)

@@ -1,7 +1,6 @@
-"""What generated code falls back on: variable-length integers, tagged fields, and the words for bytes that lie.
+"""The functions that generated encoders and decoders call: unsigned varints, tagged fields (KIP-482) and errors.
 
-Fixed-size fields never come here: the compilers turn them into runs of one ``struct.Struct`` each. Knows no message.
-Follows KIP-482 (tagged fields, unsigned varints).
+Fixed-size fields need none of these: generated code packs and unpacks them with ``struct``.
 """
 
 from __future__ import annotations
@@ -11,18 +10,18 @@ from typing import NoReturn
 
 from ..errors import IllegalArgumentError, KafkaProtocolError
 
-#: What decoders read: ``bytes``, or a view of the frame where records are cut out of it without a copy.
+#: The input of decoders: ``bytes``, or a memoryview of the frame if records are sliced without a copy.
 Buffer = bytes | memoryview
 Write = Callable[[bytes | bytearray | memoryview], None]
 
-#: Longest string Kafka takes, in bytes of UTF-8.
+#: The longest string that Kafka accepts, in bytes of UTF-8.
 STRING_MAX = 32767
-#: Most tagged fields written for one struct: their count is packed as the single byte it always is.
+#: The most tagged fields written for one struct, so that their count, an unsigned varint, fits into one byte.
 TAGS_MAX = 127
 
 
 class UnsupportedFieldError(IllegalArgumentError):
-    """A message says something that the version it is to be sent in has no field for."""
+    """A field is set that the version to be sent does not have."""
 
 
 def uvarint(value: int) -> bytes:
@@ -35,13 +34,13 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
-#: The encodings of small numbers, which is what nearly all lengths and counts are.
+#: The encodings of small numbers: nearly all lengths and counts.
 UVARINTS = tuple(uvarint(value) for value in range(1024))
 
 
 def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Go on with an unsigned varint whose first byte was ``first``; return the value and the position after it."""
-    # Unrolled: nearly every length of records comes here, with one or two more bytes.
+    """Read the rest of an unsigned varint whose first byte is ``first``; return the value and the position after it."""
+    # Unrolled, because nearly every length of records takes this path, with one or two more bytes.
     byte = buffer[position]
     value = first & 127 | (byte & 127) << 7
     if byte < 128:
@@ -61,7 +60,7 @@ def read_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 
 def read_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[int, bytes], int]:
-    """Read ``count`` tagged fields that no declaration knows; return them and the position after."""
+    """Read ``count`` undeclared tagged fields; return them by tag, and the position after them."""
     size = len(buffer)
     if count * 2 > size - position:
         bad_count("tagged fields", count, position)
@@ -76,7 +75,7 @@ def read_tags(buffer: Buffer, position: int, count: int) -> tuple[dict[int, byte
 
 
 def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
-    """Read one tag's number and its field's length; return both and the position of the field."""
+    """Read a tagged field's tag and length; return both and the position of the content."""
     tag = buffer[position]
     position += 1
     if tag > 127:
@@ -89,7 +88,7 @@ def read_tag(buffer: Buffer, position: int) -> tuple[int, int, int]:
 
 
 def write_tags(write: Write, known: Mapping[int, bytes], unknown: Mapping[int, bytes]) -> None:
-    """Write the tagged fields themselves (their count is written already), in the ascending order KIP-482 asks for."""
+    """Write tagged fields after their count, in ascending order of tags as KIP-482 requires."""
     if len(known) + len(unknown) > TAGS_MAX:
         raise IllegalArgumentError(
             f"{len(known) + len(unknown)} tagged fields in one struct; at most {TAGS_MAX} can be sent"
@@ -104,30 +103,30 @@ def write_tags(write: Write, known: Mapping[int, bytes], unknown: Mapping[int, b
 
 
 def bad_length(what: str, length: int, position: int) -> NoReturn:
-    """Refuse a length that the frame cannot hold."""
+    """Raise KafkaProtocolError for a length beyond the end of the frame."""
     raise KafkaProtocolError(f"{what} at byte {position} claims {length} bytes, which the frame does not hold")
 
 
 def bad_count(what: str, count: int, position: int) -> NoReturn:
-    """Refuse a count of elements that the rest of the frame cannot hold, before anything is built for them."""
+    """Raise KafkaProtocolError for a count of elements that cannot fit into the rest of the frame."""
     raise KafkaProtocolError(f"{what} at byte {position} claims {count} elements, which the frame cannot hold")
 
 
 def bad_tag(what: str, position: int, end: int) -> NoReturn:
-    """Refuse a tagged field whose content does not end where its length says."""
+    """Raise KafkaProtocolError for a tagged field whose content ends before or after its declared length."""
     raise KafkaProtocolError(f"tagged field {what} ends at byte {position}, but its length says {end}")
 
 
 def unsupported(what: str, version: int) -> NoReturn:
-    """Refuse to drop a value silently: the version has no such field, and the field is not ignorable."""
-    raise UnsupportedFieldError(f"{what} is set, but version {version} cannot say it")
+    """Raise for a non-ignorable field that is set but absent from the version; its value would be lost silently."""
+    raise UnsupportedFieldError(f"{what} is set, but version {version} lacks this field")
 
 
 def null_refused(what: str, version: int) -> NoReturn:
-    """Refuse None where the version has no null."""
-    raise UnsupportedFieldError(f"{what} is None, which version {version} cannot say")
+    """Raise for None in a version in which the field is not nullable."""
+    raise UnsupportedFieldError(f"{what} is None, but not nullable in version {version}")
 
 
 def string_too_long(what: str, length: int) -> NoReturn:
-    """Refuse a string that Kafka's length prefix cannot hold."""
-    raise IllegalArgumentError(f"{what} has {length} bytes of UTF-8, more than Kafka's {STRING_MAX}")
+    """Raise for a string that is longer than Kafka accepts."""
+    raise IllegalArgumentError(f"{what} has {length} bytes of UTF-8, more than the maximum of {STRING_MAX}")

@@ -1,9 +1,9 @@
 """Produce (key 0): append record batches to partitions.
 
-Version 3 brings transactions and record batches v2, version 7 zstd (KIP-110), version 8 says which records of a batch
-were at fault (KIP-467), version 9 is flexible, version 10 tells of newer leaders and where they live (KIP-951). From
-version 12 on a transactional produce adds its partitions to the transaction by itself (KIP-890), version 13 names
-topics by id (KIP-516). 4.0 brokers list versions 0 to 2 for the sake of old librdkafka clients, but refuse them. With
+Version 3 adds transactions and message format 2, version 7 zstd (KIP-110), version 8 reports the records of a batch
+that caused the error (KIP-467), version 9 is flexible, version 10 reports newer leaders and their addresses (KIP-951).
+From version 12 on a transactional produce adds its partitions to the transaction implicitly (KIP-890), version 13 names
+topics by id (KIP-516). Brokers from 4.0 on advertise versions 0 to 2 for old librdkafka clients, but reject them. With
 ``acks=0`` there is no response.
 """
 
@@ -18,7 +18,7 @@ from .schema import Records, Struct, array, int16, int32, int64, record_bytes, s
 
 @dataclass(slots=True, kw_only=True)
 class BatchIndexAndErrorMessage(Struct):
-    """A record that was at fault, by its place in the batch."""
+    """A record that caused the error, by its index in the batch."""
 
     batch_index: int = int32("8+")
     batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
@@ -26,7 +26,7 @@ class BatchIndexAndErrorMessage(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class PartitionProduceResponse(Struct):
-    """The offset that the first record got, or why nothing was written."""
+    """The offset assigned to the first record, or an error."""
 
     index: int = int32("0+")
     error_code: int = int16("0+")
@@ -40,7 +40,7 @@ class PartitionProduceResponse(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class TopicProduceResponse(Struct):
-    """The answers for one topic, named by ``name`` up to version 12 and by ``topic_id`` after."""
+    """The outcomes for one topic, named by ``name`` up to version 12 and by ``topic_id`` after."""
 
     name: str = string("0-12", ignorable=True)
     topic_id: bytes = uuid("13+", ignorable=True)
@@ -49,7 +49,7 @@ class TopicProduceResponse(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ProduceResponse(Message):
-    """One answer for each partition written to."""
+    """The outcome for each partition."""
 
     API_KEY = 0
     VERSIONS = (0, 13)
@@ -62,7 +62,7 @@ class ProduceResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class PartitionProduceData(Struct):
-    """The batches for one partition; from version 3 on exactly one."""
+    """The record batches for one partition; from version 3 on exactly one batch."""
 
     index: int = int32("0+")
     records: Records | None = record_bytes("0+", nullable="0+")
@@ -79,7 +79,7 @@ class TopicProduceData(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class ProduceRequest(Message):
-    """Write; ``acks`` is 0 (no answer), 1 (the leader has it) or -1 (all replicas in sync have it)."""
+    """Append batches; ``acks`` is 0 (no response), 1 (leader only) or -1 (all in-sync replicas)."""
 
     API_KEY = 0
     VERSIONS = (0, 13)

@@ -1,6 +1,6 @@
-"""How a message is declared: one line per field, in the order of Kafka's own definition.
+"""Declarations of messages: one line per field, in the order of Kafka's own definition.
 
-A struct is a keyword-only dataclass, and each field's default says how it travels::
+A struct is a keyword-only dataclass; the default of each field declares its wire type::
 
     @dataclass(slots=True, kw_only=True)
     class FetchPartition(Struct):
@@ -8,9 +8,8 @@ A struct is a keyword-only dataclass, and each field's default says how it trave
         current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
         replica_directory_id: bytes = uuid("17+", tag=0, ignorable=True)
 
-To a type checker ``int32(...)`` is an int, so a field whose annotation contradicts its wire type does not pass; to the
-dataclass it is a ``dataclasses.field`` that carries a :class:`WireField`. Nothing is compiled here: ``encoding`` and
-``decoding`` do that from :func:`wire_fields`, once per struct and version that is really used.
+For a type checker ``int32(...)`` is an int, so it reports an annotation that contradicts the wire type. At run time it
+is a ``dataclasses.field`` whose metadata hold a :class:`WireField`, which ``encoding`` and ``decoding`` compile.
 
 Follows Kafka's ``clients/src/main/resources/common/message/README.md`` (versions, defaults, ignorable, tags: KIP-482).
 """
@@ -19,12 +18,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Generic, NamedTuple, TypeVar, cast, overload
 
-#: Kafka's "no id": sixteen zero bytes. Ids stay ``bytes``: building ``uuid.UUID`` in bulk costs more than decoding.
+#: Kafka's null id. Ids stay ``bytes``, because building ``uuid.UUID`` objects takes longer than decoding.
 ZERO_UUID = bytes(16)
 
-#: Highest version number there can be; as ``Message.FLEXIBLE`` it means that no version is flexible.
+#: The highest possible version; as ``Message.FLEXIBLE`` it means that no version is flexible.
 NEVER = 32767
 
 T = TypeVar("T")
@@ -32,7 +31,7 @@ S = TypeVar("S", bound="Struct")
 
 
 class Versions(NamedTuple):
-    """A closed range of versions; ``last`` is :data:`NEVER` when it is open, and below ``first`` when it is empty."""
+    """A range of versions; ``last`` is :data:`NEVER` if the range is open, and below ``first`` if it is empty."""
 
     first: int
     last: int
@@ -56,15 +55,15 @@ def parse_versions(text: str) -> Versions:
 
 @dataclass(frozen=True, slots=True)
 class WireField:
-    """What the compilers need to know of one field. ``of`` is the element's type where ``array`` is set."""
+    """The wire format of one field. If ``array`` is set, ``of`` is the type of the elements."""
 
     of: Primitive[Any] | type[Struct]
     array: bool
     versions: Versions
     nullable: Versions
     tag: int  #: -1 for a field that is not tagged.
-    ignorable: bool  #: Whether a value is dropped silently where the version has no such field.
-    default: Any  #: None, a number, a string, bytes; for a list or struct that is not None: its factory.
+    ignorable: bool  #: Whether a value may be dropped in versions without the field.
+    default: Any  #: None, a number, a string or bytes; for lists and structs a factory.
 
 
 def _declare(
@@ -86,7 +85,7 @@ def _declare(
 class Primitive(Generic[T]):
     """A type without fields; calling it declares a field of that type.
 
-    ``code`` is its letter in the ``struct`` module where the size is fixed, else empty.
+    ``code`` is its format code in the ``struct`` module if the size is fixed, otherwise empty.
     """
 
     def __init__(self, name: str, code: str, size: int, zero: T) -> None:
@@ -115,29 +114,22 @@ int8 = Primitive[int]("int8", "b", 1, 0)
 int16 = Primitive[int]("int16", "h", 2, 0)
 int32 = Primitive[int]("int32", "i", 4, 0)
 int64 = Primitive[int]("int64", "q", 8, 0)
-uint16 = Primitive[int]("uint16", "H", 2, 0)
-uint32 = Primitive[int]("uint32", "I", 4, 0)
-float64 = Primitive[float]("float64", "d", 8, 0.0)
 uuid = Primitive[bytes]("uuid", "16s", 16, ZERO_UUID)
 string = Primitive[str]("string", "", 0, "")
 binary = Primitive[bytes]("bytes", "", 0, b"")
 
-#: Record batches, untouched: a memoryview of the frame when decoded, anything bytes-like when encoded.
+#: Encoded record batches: a memoryview of the frame after decoding, any bytes-like object for encoding.
 Records = bytes | bytearray | memoryview
 record_bytes = Primitive[Records]("records", "", 0, b"")
 
 
 @overload
-def array(of: Primitive[T], versions: str, *, tag: int = -1, ignorable: bool = False) -> list[T]: ...
-
-
-@overload
-def array(of: type[S], versions: str, *, tag: int = -1, ignorable: bool = False) -> list[S]: ...
+def array(of: Primitive[T] | type[T], versions: str, *, tag: int = -1, ignorable: bool = False) -> list[T]: ...
 
 
 @overload
 def array(
-    of: Primitive[T],
+    of: Primitive[T] | type[T],
     versions: str,
     *,
     nullable: str,
@@ -147,43 +139,21 @@ def array(
 ) -> list[T] | None: ...
 
 
-@overload
-def array(
-    of: type[S],
-    versions: str,
-    *,
-    nullable: str,
-    default: type[list[Any]] | None = ...,
-    tag: int = -1,
-    ignorable: bool = False,
-) -> list[S] | None: ...
-
-
 def array(of: Any, versions: str, **options: Any) -> Any:
-    """Declare a list of ``of``; empty by default, or ``default=None`` where it is nullable."""
+    """Declare a list of ``of``, empty by default; a nullable one may have ``default=None``."""
     return _declare(of, versions, options.pop("default", list), array=True, **options)
 
 
-@overload
-def struct(of: type[S], versions: str, *, tag: int = -1, ignorable: bool = False) -> S: ...
-
-
-@overload
-def struct(
-    of: type[S], versions: str, *, nullable: str, default: None, tag: int = -1, ignorable: bool = False
-) -> S | None: ...
-
-
-def struct(of: Any, versions: str, **options: Any) -> Any:
-    """Declare a single nested struct; an instance with defaults, or ``default=None`` where it is nullable."""
-    return _declare(of, versions, options.pop("default", of), **options)
+def struct(of: type[S], versions: str, *, tag: int = -1) -> S:
+    """Declare a single nested struct, by default an instance with its own defaults."""
+    return cast(S, _declare(of, versions, of, tag=tag))
 
 
 @dataclass(slots=True, kw_only=True)
 class Struct:
-    """Base of everything that has fields.
+    """The base class of messages and nested structs.
 
-    ``unknown_tags`` keeps, by tag, what a newer peer added in flexible versions, so that it survives being passed on.
+    ``unknown_tags`` holds undeclared tagged fields by tag, so that they are kept when the struct is encoded again.
     """
 
     unknown_tags: dict[int, bytes] = field(default_factory=dict, repr=False)
@@ -193,7 +163,7 @@ _FIELDS: dict[type[Struct], tuple[tuple[str, WireField], ...]] = {}
 
 
 def wire_fields(cls: type[Struct]) -> tuple[tuple[str, WireField], ...]:
-    """Return ``(attribute, declaration)`` of each field of ``cls``, in the order of the wire."""
+    """Return ``(attribute, declaration)`` of each field of ``cls``, in wire order."""
     if cls not in _FIELDS:
         declared = [(item.name, item.metadata.get("wire")) for item in dataclasses.fields(cls)]
         _FIELDS[cls] = tuple((name, wire) for name, wire in declared if isinstance(wire, WireField))

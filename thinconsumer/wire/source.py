@@ -1,7 +1,6 @@
-"""A Python function under construction: lines, fresh names, and the runs of fixed-size fields it packs or unpacks.
+"""Collect the source of a generated encoder or decoder and compile it. Shared by ``decoding`` and ``encoding``.
 
-Shared by ``decoding`` and ``encoding``, which turn declarations into source once per message and version. Only names
-and numbers from declarations get into the source, never anything from the network.
+The source contains only names and numbers from message declarations, never data from the network.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from typing import Any
 
 from .schema import Primitive, Struct, WireField, wire_fields
 
-#: Letter and size of what stands before variable-length content in versions that are not flexible; flexible ones have
-#: an unsigned varint of the length plus one.
+#: Struct format code and size of the length before variable-size content in non-flexible versions. Flexible versions
+#: write an unsigned varint of the length plus one (KIP-482).
 LENGTH_PREFIX = {"string": ("h", 2), "bytes": ("i", 4), "records": ("i", 4)}
 COUNT_PREFIX = ("i", 4)
 
 
 def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) -> int:
-    """Return the fewest bytes one ``of`` can take: what bounds a count before anything is allocated for it."""
+    """Return the minimum encoded size of one ``of``, with which decoders check counts before they allocate."""
     if isinstance(of, Primitive):
         return of.size or (1 if flexible else LENGTH_PREFIX[of.name][1])
     total = 1 if flexible else 0
@@ -29,40 +28,38 @@ def min_size(of: Primitive[Any] | type[Struct], version: int, flexible: bool) ->
             continue
         if wire.array:
             total += 1 if flexible else COUNT_PREFIX[1]
-        elif not isinstance(wire.of, Primitive) and version in wire.nullable:
-            total += 1
         else:
             total += min_size(wire.of, version, flexible)
     return total
 
 
 class FunctionSource:
-    """Collects the body of one generated function and the objects it refers to."""
+    """The body of one generated function and the objects that it refers to. ``method``: ``pack`` or ``unpack_from``."""
 
     def __init__(self, header: str, names: dict[str, Any], method: str) -> None:
-        self.names = names
-        self._method = method  #: ``pack`` or ``unpack_from``.
+        self.names = dict(names)
+        self._method = method
         self._lines = [header]
         self._depth = 1
         self._fresh = 0
         self._formats: dict[str, str] = {}
 
     def line(self, text: str) -> None:
-        """Add one line at the present depth."""
+        """Add one line at the current indentation."""
         self._lines.append("    " * self._depth + text)
 
     def lines(self, texts: Iterable[str]) -> None:
-        """Add several lines at the present depth."""
+        """Add several lines at the current indentation."""
         for text in texts:
             self.line(text)
 
     def first(self, text: str) -> None:
-        """Add one line before all others."""
+        """Insert one line at the start of the function."""
         self._lines.insert(1, "    " + text)
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """Add ``header`` and indent what is added inside."""
+        """Add ``header`` and indent the lines added inside the ``with`` statement."""
         self.line(header)
         self._depth += 1
         yield
@@ -80,20 +77,20 @@ class FunctionSource:
         return name
 
     def packer(self, codes: str) -> tuple[str, int]:
-        """Return the name of the compiled ``struct`` method for ``codes``, and the size of what it handles."""
+        """Return the name of the ``struct`` method for these format codes, and their size in bytes."""
         compiled = struct.Struct(">" + codes)
         if codes not in self._formats:
             self._formats[codes] = self.constant("S", getattr(compiled, self._method))
         return self._formats[codes], compiled.size
 
     def literal(self, wire: WireField) -> str:
-        """Return an expression for the default of a field whose default is a plain value."""
-        if isinstance(wire.default, (bytes, float)):
+        """Return an expression for a default that is a plain value."""
+        if isinstance(wire.default, bytes):
             return self.constant("V", wire.default)
         return repr(wire.default)
 
     def compile(self, label: str, function: str) -> Callable[..., Any]:
-        """Compile what was collected and return the function of that name; ``label`` shows up in tracebacks."""
+        """Compile the source and return the named function; ``label`` is its file name in tracebacks."""
         exec(compile("\n".join(self._lines) + "\n", f"<{label}>", "exec"), self.names)
         result: Callable[..., Any] = self.names[function]
         return result

@@ -1,7 +1,7 @@
-"""SyncGroup (key 14): the leader hands in the assignment, every member takes its part of it away.
+"""SyncGroup (key 14): the leader sends the assignments of all members, each member receives its own.
 
-Version 3 adds static members (KIP-345), version 4 is flexible, version 5 repeats protocol type and name in both
-directions so that each side can notice that they disagree (KIP-559).
+Version 3 adds the group instance id (KIP-345), version 4 is flexible, version 5 adds protocol type and name to request
+and response, so that client and coordinator can detect a mismatch (KIP-559).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SyncGroupResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class SyncGroupRequestAssignment(Struct):
-    """What one member is to get."""
+    """The assignment of one member."""
 
     member_id: str = string("0+")
     assignment: bytes = binary("0+")
@@ -37,7 +37,7 @@ class SyncGroupRequestAssignment(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class SyncGroupRequest(Message):
-    """Wait for the assignment; the leader sends everybody's along, the others an empty list."""
+    """Request this member's assignment; only the leader fills ``assignments``, with those of all members."""
 
     API_KEY = 14
     VERSIONS = (0, 5)

@@ -1,8 +1,8 @@
 """TxnOffsetCommit (key 28): commit a group's offsets inside a transaction (KIP-98).
 
-Version 2 adds leader epochs, version 3 is flexible and ties the commit to a member and its generation (KIP-447),
-version 5 adds the offsets to the transaction by itself (KIP-890), version 6 names topics by id and admits members of
-KIP-848 groups (KIP-1319, new in 4.4 brokers).
+Version 2 adds leader epochs, version 3 is flexible and adds member id and generation (KIP-447), version 5 adds the
+offsets to the transaction implicitly (KIP-890), version 6 names topics by id and accepts members of KIP-848 groups
+(KIP-1319, new in 4.4 brokers).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .schema import Struct, array, int16, int32, int64, string, uuid
 
 @dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitResponsePartition(Struct):
-    """Whether one partition's offset was taken."""
+    """The outcome for one partition."""
 
     partition_index: int = int32("0+")
     error_code: int = int16("0+")
@@ -23,7 +23,7 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitResponseTopic(Struct):
-    """The answers for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
+    """The outcomes for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
 
     name: str = string("0-5", ignorable=True)
     topic_id: bytes = uuid("6+", ignorable=True)
@@ -32,7 +32,7 @@ class TxnOffsetCommitResponseTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitResponse(Message):
-    """One answer for each partition."""
+    """The outcome for each partition."""
 
     API_KEY = 28
     VERSIONS = (0, 6)
@@ -44,7 +44,7 @@ class TxnOffsetCommitResponse(Message):
 
 @dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitRequestPartition(Struct):
-    """The next offset to read in one partition, and a note to keep with it."""
+    """The committed offset of one partition, which is the next one to read, and its metadata string."""
 
     partition_index: int = int32("0+")
     committed_offset: int = int64("0+")
@@ -63,7 +63,7 @@ class TxnOffsetCommitRequestTopic(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitRequest(Message):
-    """Commit offsets that count once the transaction is committed; to be sent to the group's coordinator."""
+    """Commit offsets that take effect with the transaction's commit; sent to the group's coordinator."""
 
     API_KEY = 28
     VERSIONS = (0, 6)
