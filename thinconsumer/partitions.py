@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .errors import IllegalStateError, KafkaError
 from .types import OffsetAndMetadata, TopicPartition
@@ -237,12 +238,21 @@ class Partition:
         self.error = self.trouble = None
 
 
+class RecordInHand(NamedTuple):
+    """The record that an iteration returned last: the user may still be processing it."""
+
+    partition: Partition
+    position: int  #: Of the partition once the record counts as processed.
+    before: OffsetAndMetadata  #: What to commit until then.
+
+
 class Partitions:
     """What is assigned now, in the order it was assigned. ``generation`` counts changes of the set."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, Partition] = {}
         self.generation = 0
+        self.in_hand: RecordInHand | None = None
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(self._partitions.values())
@@ -280,6 +290,13 @@ class Partitions:
         kept = self._partitions
         self._partitions = {tp: kept.get(tp) or Partition(tp, start) for tp in tps}
         self.generation += 1
+
+    def processed(self, partition: Partition) -> OffsetAndMetadata:
+        """Return the partition's position without the record in hand, and the epoch of the record before (KIP-320)."""
+        hand, cursor = self.in_hand, partition.cursor
+        if hand is not None and hand.partition is partition and hand.position == cursor.offset:
+            return hand.before
+        return OffsetAndMetadata(cursor.offset, "", cursor.epoch)
 
     def in_state(self, state: PositionState, now: float) -> list[Partition]:
         """Return those that wait in ``state`` and may be worked on now."""

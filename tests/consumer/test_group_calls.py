@@ -16,6 +16,7 @@ from thinconsumer import (
     KafkaConfigurationError,
     KafkaTimeoutError,
     OffsetAndMetadata,
+    RebalanceListener,
     TopicPartition,
 )
 from thinconsumer.testing import Simulation
@@ -173,6 +174,51 @@ def test_iterating_commits_what_was_advanced_past(sim, consumer):
     found.close()
     heir = consumer("t")
     assert next(heir).value == b"b"
+
+
+@pytest.mark.parametrize(
+    ("call", "committed"),
+    [
+        (lambda c: c.drive(), 1),
+        (lambda c: c.poll(0, update_offsets=False), 1),
+        (lambda c: c.end_offsets([TP]), 1),
+        (lambda c: c.position(TP), 1),
+        (lambda c: (c.pause(TP), c.poll(0)), 1),
+        (lambda c: c.unsubscribe(), 1),
+        (lambda c: c.commit({TP: c.position(TP) - 1}), 1),
+        (lambda c: c.commit(), 2),
+        (lambda c: (c.commit_async(), c.drive()), 2),
+        (lambda c: c.commit({TP: c.position(TP)}), 2),
+        (next, 2),
+        (lambda c: c.poll(1000), 3),  # what an earlier poll returned counts once the next call begins
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1])
+def test_only_the_next_record_or_an_explicit_commit_counts_the_record_in_hand(sim, consumer, call, committed, before):
+    """Call anything while the second record is processed, then close: it must be read again."""
+    sim.produce("t", 0, [b"a"] * before + [b"b", b"c", b"d"])
+    found = consumer("t", auto_commit_interval_ms=0)
+    for _ in range(before + 2):
+        next(found)
+    call(found)
+    found.close()
+    assert consumer().committed(TP) == committed + before
+
+
+def test_a_listener_that_commits_while_closing_leaves_out_the_record_in_hand(sim, consumer):
+    sim.produce("t", 0, [b"a", b"b", b"c"])
+    found = consumer(enable_auto_commit=False)
+
+    class Listener(RebalanceListener):
+        def on_partitions_revoked(self, revoked):
+            found.commit()
+
+    found.subscribe(["t"], listener=Listener())
+    next(found)
+    next(found)
+    found.drive()
+    found.close()
+    assert consumer().committed(TP) == 1
 
 
 def test_enforcing_a_rebalance_begins_a_new_generation(consumer):

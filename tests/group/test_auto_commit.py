@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from thinconsumer.group.auto_commit import REFRESH, AutoCommit, positions
+from thinconsumer.group.auto_commit import REFRESH, AutoCommit
 from thinconsumer.partitions import PositionEvent, PositionState
 from thinconsumer.types import OffsetAndMetadata, TopicPartition
 from thinconsumer.wire.error_codes import Code
@@ -109,13 +109,13 @@ def test_one_commit_at_a_time_however_short_the_interval(world, auto):
 def test_partition_without_a_position_of_its_own_is_left_out(world, auto, spoil):
     """Nothing of it was handed out."""
     spoil(world.partitions.get(A))
-    assert positions(world.partitions, everything=True) == {B: OffsetAndMetadata(20, "", 3)}
+    assert auto.positions(world.partitions, everything=True) == {B: OffsetAndMetadata(20, "", 3)}
 
 
 def test_position_that_is_being_validated_counts(world, auto):
     """What is before it was handed out; the epoch tells the next owner which log it was."""
     world.partitions.get(A).move(PositionEvent.LEADER_CHANGED)
-    assert positions(world.partitions, everything=False)[A] == OffsetAndMetadata(10, "", 3)
+    assert auto.positions(world.partitions, everything=False)[A] == OffsetAndMetadata(10, "", 3)
 
 
 def test_nothing_is_committed_once_the_membership_is_lost(world, auto, caplog):

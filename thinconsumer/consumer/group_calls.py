@@ -91,7 +91,7 @@ class GroupCalls:
             IllegalStateError: there is no ``group_id``.
         """
         with self._shell.enter():
-            self._shell.membership.commit(_offsets(offsets), timeout_ms)
+            self._shell.membership.commit(self._to_commit(offsets), timeout_ms)
 
     def commit_async(
         self,
@@ -105,7 +105,7 @@ class GroupCalls:
         or ``close``. What is still waiting when the consumer closes is committed then.
         """
         with self._shell.change():
-            self._shell.membership.commit_async(_offsets(offsets), callback)
+            self._shell.membership.commit_async(self._to_commit(offsets), callback)
 
     def committed(
         self,
@@ -132,16 +132,24 @@ class GroupCalls:
         with self._shell.enter():
             return self._shell.membership.group.metadata()
 
+    # -- inside
+
+    def _to_commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets to commit. The record in hand counts as processed, unless a callback commits."""
+        group, partitions = self._shell.membership.group, self._shell.partitions
+        found = None if offsets is None else {topic_partition(tp): _offset(tp, value) for tp, value in offsets.items()}
+        hand = partitions.in_hand
+        if hand is not None and not self._shell.in_callback:
+            named = None if found is None else found.get(hand.partition.tp)
+            if found is None or (named is not None and named.offset > hand.before.offset):
+                partitions.in_hand = None
+        return group.positions() if found is None else found
+
 
 def _as_asked(found: OffsetAndMetadata | None, metadata: bool) -> OffsetAndMetadata | int | None:
     return found if metadata or found is None else found.offset
-
-
-def _offsets(
-    offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None,
-) -> dict[TopicPartition, OffsetAndMetadata] | None:
-    """Return what to commit; other clients' classes with the same attributes will do."""
-    return None if offsets is None else {topic_partition(tp): _offset(tp, value) for tp, value in offsets.items()}
 
 
 def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:

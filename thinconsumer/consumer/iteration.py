@@ -72,6 +72,7 @@ class Iteration:
         seconds = shell.default_timeout(timeout_ms)
         while True:
             with shell.enter():
+                shell.partitions.in_hand = None
                 if not shell.behind(ends):
                     return
                 poll_result = shell.poll(seconds, shell.config.max_poll_records, ends)
@@ -92,6 +93,7 @@ class Iteration:
 
     def _refill(self) -> PollResult:
         with self._shell.enter():
+            self._shell.partitions.in_hand = None
             poll_result = self._poll()
         self._begin(poll_result)
         return poll_result

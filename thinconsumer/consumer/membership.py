@@ -89,12 +89,12 @@ class Membership:
 
     # -- commits
 
-    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, timeout_ms: float | None) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None) -> None:
         """Commit and wait; what was committed in the background before is through first."""
         shell, group = self._shell, self.group
         now = shell.driver.now()
         deadline = now + shell.default_timeout(timeout_ms)
-        call = group.commit(group.positions() if offsets is None else offsets, deadline)
+        call = group.commit(offsets, deadline)
         try:
             shell.wait(call, timeout_ms)
         finally:
@@ -102,13 +102,13 @@ class Membership:
             shell.engine.metrics.waited("commit_sync", done - now, done)
             self.tell_committed()
 
-    def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, callback: Any) -> None:
+    def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any) -> None:
         """Have offsets committed by later calls, and the callback called by one of them."""
         shell, group = self._shell, self.group
         if callback is None:
             callback = shell.config.default_offset_commit_callback
         deadline = shell.driver.now() + shell.default_timeout(None)
-        group.commit(group.positions() if offsets is None else offsets, deadline, callback)
+        group.commit(offsets, deadline, callback)
 
     def tell_committed(self) -> None:
         """Call the callbacks of commits that are through, in their order."""

@@ -131,7 +131,11 @@ class Shell:
     def _to_settle(self) -> PollResult | None:
         """Return what was really taken of what was handed over last."""
         poll_result = self.poll_result
+        if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
+            self.partitions.in_hand = None  # a poll has returned records since
         if poll_result is not None and poll_result.taken is not None:
+            if poll_result.taken:
+                self.partitions.in_hand = self.engine.collector.in_hand(poll_result, poll_result.taken)
             # Noted before anything moves: what is taken counts from where the positions are now.
             poll_result = self.poll_result = self.engine.collector.first(poll_result, poll_result.taken)
         return poll_result
@@ -352,10 +356,6 @@ class Shell:
     def _part(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
         poll_result = self.poll_result
         if poll_result is not None and commit and not self.step_interrupted:
-            if poll_result.taken:
-                poll_result.taken -= (
-                    1  # an iteration ends here, too, and what it has handed out last may not be processed
-                )
             self._settle()
         self.poll_result = None
         try:

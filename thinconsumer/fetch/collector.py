@@ -16,9 +16,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from ..errors import DeserializationError, RecordError
-from ..partitions import Partition, Partitions
+from ..partitions import Partition, Partitions, RecordInHand
 from ..records.batch import RecordBatch
-from ..types import ConsumerRecord, TopicPartition
+from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from .buffer import Buffer, Chunk, Fetched
 from .settings import FetchSettings
 
@@ -143,6 +143,18 @@ class Collector:
             part.count += move.adds
         part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
         return part
+
+    def in_hand(self, poll_result: PollResult, count: int) -> RecordInHand | None:
+        """Return the last of the first ``count`` records of a poll result that is not settled yet."""
+        last = next((move for move in reversed(self.first(poll_result, count).moves) if move.adds), None)
+        if last is None:
+            return None
+        partition = last.fetched.partition
+        offset, epoch = partition.cursor.offset, partition.cursor.epoch
+        for move in self.first(poll_result, count - 1).moves:
+            if move.fetched.partition is partition:
+                offset, epoch = move.offset, move.epoch
+        return RecordInHand(partition, last.offset, OffsetAndMetadata(offset, "", epoch))
 
     def settle(self, poll_result: PollResult) -> None:
         """Move the positions, and let the next partitions have their turn."""

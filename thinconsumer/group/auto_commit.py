@@ -76,8 +76,25 @@ class AutoCommit:
         return due if due is not None and due > now and self._call is None and len(self._partitions) else NEVER
 
     def _commit(self, partitions: Iterable[Partition], deadline: float, everything: bool) -> Call[None] | None:
-        offsets = positions(partitions, everything=everything) if self._commits.may_commit else {}
+        offsets = self.positions(partitions, everything=everything) if self._commits.may_commit else {}
         return self._commits.add(offsets, deadline, what="auto-commit") if offsets else None
+
+    def positions(
+        self, partitions: Iterable[Partition], *, everything: bool
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the positions to commit: by default only those that differ from what is committed.
+
+        A record that an iteration returned last is not counted: the user may still be processing it.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for partition in partitions:
+            # Before its callback has succeeded no record of a partition was returned.
+            if not partition.has_position or partition.callback_pending:
+                continue
+            value, committed = self._partitions.processed(partition), partition.committed
+            if everything or committed is None or committed.offset != value.offset:
+                found[partition.tp] = value
+        return found
 
     def _note_written(self, tp: TopicPartition, value: OffsetAndMetadata) -> None:
         partition = self._partitions.get(tp)
@@ -93,19 +110,3 @@ class AutoCommit:
         except KafkaError as error:
             log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", error)
             self._failing = True
-
-
-def positions(partitions: Iterable[Partition], *, everything: bool) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return what there is to commit: positions that were reached, and by default only those that have moved since.
-
-    The epoch is that of what was handed out last (KIP-320).
-    """
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for partition in partitions:
-        # Before its callback is through nothing of a partition was handed out.
-        if not partition.has_position or partition.callback_pending:
-            continue
-        cursor, committed = partition.cursor, partition.committed
-        if everything or committed is None or committed.offset != cursor.offset:
-            found[partition.tp] = OffsetAndMetadata(cursor.offset, "", cursor.epoch)
-    return found

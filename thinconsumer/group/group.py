@@ -13,7 +13,7 @@ from ..calls import Call
 from ..connection.request import Answer, Request, Target
 from ..errors import KafkaError
 from ..metadata import Metadata
-from ..partitions import Partition, Partitions, PositionState
+from ..partitions import Partitions, PositionState
 from ..timers import NEVER, Random
 from ..types import OffsetAndMetadata, TopicPartition
 from .auto_commit import AutoCommit
@@ -195,8 +195,8 @@ class Group:
         return GroupMetadata(*self.member.identity)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what a commit of everything commits: how far earlier calls have handed out."""
-        return {p.tp: position_of(p) for p in self._partitions if p.has_position}
+        """Return the positions of all partitions that have one, without the record in hand."""
+        return {p.tp: self._partitions.processed(p) for p in self._partitions if p.has_position}
 
     def ask_committed(self, tps: Iterable[TopicPartition]) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
         """Ask what is committed for these."""
@@ -225,8 +225,3 @@ class Group:
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
         """Leave the group; what is owned has been given up before."""
         self.member.leave(why, now, leave_group=leave_group)
-
-
-def position_of(partition: Partition) -> OffsetAndMetadata:
-    """Return a partition's position as it is committed, with the epoch of what was handed out last (KIP-320)."""
-    return OffsetAndMetadata(partition.cursor.offset, "", partition.cursor.epoch)
