@@ -1,6 +1,7 @@
-"""What PySpark looks for: of every module whose name begins with ``pyspark_`` it registers ``DefaultSource`` by itself.
+"""Registers the format ``thinconsumer`` with PySpark.
 
-So ``spark.read.format("thinconsumer")`` and ``CREATE TABLE t USING thinconsumer`` work without a call.
+PySpark imports every top-level module named ``pyspark_*`` and registers its ``DefaultSource``, so that
+``spark.read.format("thinconsumer")`` and ``CREATE TABLE t USING thinconsumer`` work without a call.
 """
 
 from thinconsumer.spark.source import KafkaDataSource as DefaultSource

@@ -1,4 +1,4 @@
-"""Kafka in memory for the parts of Spark's source that read from it, without Spark."""
+"""A scripted cluster for tests of the Spark source that need no Spark."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pytest
 
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.spark.lookup import Lookup
+from thinconsumer.spark.cluster_client import ClusterClient
 from thinconsumer.spark.options import SourceOptions, parse
 from thinconsumer.testing import ScriptedCluster
 
 
 class Cluster:
-    """A scripted cluster, and what the source is made of on top of it. Time is virtual."""
+    """A scripted cluster with virtual time, and the parts of the source that talk to it."""
 
     def __init__(self, topics, node_ids=(1,)):
         self.scripted = ScriptedCluster(node_ids, topics)
@@ -30,15 +30,17 @@ class Cluster:
         named = {} if {"subscribe", "assign", "subscribePattern"} & given.keys() else {"subscribe": "t"}
         return parse({"kafka.bootstrap.servers": ",".join(self.scripted.bootstrap_servers), **named, **given})
 
-    def lookup(self, **given) -> Lookup:
-        return Lookup(self.options(**given), connect=self.connect, sleep=self.sleep, clock=self.scripted.clock.now)
+    def client(self, **given) -> ClusterClient:
+        return ClusterClient(
+            self.options(**given), connect=self.connect, sleep=self.sleep, clock=self.scripted.clock.now
+        )
 
     def sleep(self, seconds) -> None:
         self.slept.append(seconds)
         self.scripted.clock.advance(seconds)
 
     def append(self, *values, partition=0, topic="t", **about):
-        """Append a batch of records: values, or records as they shall be; return its first offset."""
+        """Append a batch of values or whole records; return its first offset."""
         records = [v if isinstance(v, NewRecord) else NewRecord(v, timestamp=1_700_000_000_000) for v in values]
         offset = self.scripted.partition(topic, partition).append(build_batch(records, **about))
         self.scripted.topics.changed()
@@ -50,7 +52,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster() -> Iterator:
-    """Return a way to make clusters; what was connected to them is hung up."""
+    """Return a function that creates clusters; their consumers are closed after the test."""
     made: list[Cluster] = []
 
     def make(topics=None, **about) -> Cluster:

@@ -10,7 +10,7 @@ from thinconsumer.spark.client_cache import CACHED_MAX, ClientCache
 
 
 class Worker:
-    """A worker process whose clients are numbers."""
+    """A worker process; its clients are numbers."""
 
     def __init__(self) -> None:
         self.closed: list[int] = []

@@ -1,4 +1,4 @@
-"""Columns of the official connector: names, types, nulls and times, and batches of about the size wanted."""
+"""Columns of the official connector: names, types, nulls, timestamps, and the size of batches."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def consumer_of():
     return make
 
 
-def test_rows_are_the_official_connectors(cluster, consumer_of):
+def test_rows_are_those_of_the_official_connector(cluster, consumer_of):
     c = cluster()
     c.append(
         NewRecord(b"v", b"k", timestamp=1_700_000_000_123, headers=[("a", b"1"), ("a", None)]),
@@ -53,7 +53,7 @@ def test_rows_are_the_official_connectors(cluster, consumer_of):
 
 
 @pytest.mark.parametrize("headers", [(), [("a", b"1")]])
-def test_schema_is_exactly_what_pyspark_compares(cluster, consumer_of, headers):
+def test_the_schema_is_exactly_the_one_that_pyspark_requires(cluster, consumer_of, headers):
     c = cluster()
     c.append(NewRecord(b"v", headers=headers))
     (batch,) = fetch(consumer_of(c), 1, COLUMNS, 10**6)
@@ -69,7 +69,7 @@ def test_schema_is_exactly_what_pyspark_compares(cluster, consumer_of, headers):
     ]
 
 
-def test_some_columns_in_any_order(cluster, consumer_of):
+def test_columns_may_be_left_out_and_reordered(cluster, consumer_of):
     c = cluster()
     c.append(b"v")
     (batch,) = fetch(consumer_of(c), 1, ("offset", "value"), 10**6)
@@ -77,7 +77,7 @@ def test_some_columns_in_any_order(cluster, consumer_of):
     assert batch.to_pylist() == [{"offset": 0, "value": b"v"}]
 
 
-def test_huge_batch_is_cut(cluster, consumer_of):
+def test_a_huge_batch_is_cut(cluster, consumer_of):
     c = cluster()
     c.append(*[b"x" * 1000] * 500, codec=3)
     parts = list(fetch(consumer_of(c), 499, COLUMNS, 20_000))
@@ -86,7 +86,7 @@ def test_huge_batch_is_cut(cluster, consumer_of):
     assert max(part.nbytes for part in parts) < 40_000
 
 
-def test_headers_count(cluster, consumer_of):
+def test_headers_count_towards_the_size(cluster, consumer_of):
     c = cluster()
     c.append(*[NewRecord(b"x", headers=[("a", b"x" * 5000), ("b", None)])] * 20, *[NewRecord(b"x")] * 400)
     parts = list(fetch(consumer_of(c), 420, COLUMNS, 20_000))
@@ -94,20 +94,20 @@ def test_headers_count(cluster, consumer_of):
     assert max(part.nbytes for part in parts) < 40_000
 
 
-def test_a_part_has_a_row_at_least(cluster, consumer_of):
+def test_a_part_has_at_least_one_row(cluster, consumer_of):
     c = cluster()
     c.append(*[b"x"] * 5)
     assert [part.num_rows for part in fetch(consumer_of(c), 5, COLUMNS, 1)] == [1] * 5
 
 
-def test_what_is_not_wanted_does_not_count(cluster, consumer_of):
+def test_columns_left_out_do_not_count_towards_the_size(cluster, consumer_of):
     c = cluster()
     c.append(*[b"x" * 10_000] * 10, *[b"x"] * 990)
     parts = list(fetch(consumer_of(c), 1000, ("offset",), 2000))
     assert [part.num_rows for part in parts] == [250] * 4
 
 
-def test_batches_are_of_about_the_size_wanted(cluster, consumer_of):
+def test_batches_have_about_the_requested_size(cluster, consumer_of):
     c = cluster()
     for _ in range(10):
         c.append(*[b"x" * 960] * 10)
@@ -125,7 +125,7 @@ def test_batches_are_of_about_the_size_wanted(cluster, consumer_of):
     assert list(fetch(consumer, 101, COLUMNS, 20_000)) == []
 
 
-def test_nothing_behind_the_end_is_yielded(cluster, consumer_of):
+def test_records_after_the_end_are_left_out(cluster, consumer_of):
     c = cluster()
     c.append(*[NewRecord(b"v", timestamp=1)] * 9)
     (batch,) = fetch(consumer_of(c), 4, ("offset",), 20_000)

@@ -1,4 +1,4 @@
-"""Lag and commits out of Spark's progress reports; what they look like is what Spark 4.3 wrote."""
+"""Lag and commits from progress reports in the format of Spark 4.3."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 
 from thinconsumer import TopicPartition
 from thinconsumer.errors import KafkaConfigurationError
-from thinconsumer.spark.listener import COMMIT_EVERY_S, KafkaListener, Lag, lag_of, read_of
+from thinconsumer.spark.listener import COMMIT_EVERY_S, KafkaListener, Lag, end_offsets_of, lag_of
 from thinconsumer.spark.options import parse
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -23,7 +23,7 @@ def report(end, latest, batch=3, name="q", query="id-1", more=()):
 
 
 @pytest.mark.parametrize("text", [lambda value: value, json.dumps])
-def test_lag_is_what_has_not_been_read(text):
+def test_lag_is_the_distance_from_end_to_latest_offset(text):
     end = {"t": {"0": 5}, "@start": {"t": {"0": 0}}}
     lag = lag_of(report(text(end), text({"t": {"0": 9, "1": 4}})))
     assert lag == Lag("q", 3, {T0: 4, T1: 4})
@@ -31,11 +31,11 @@ def test_lag_is_what_has_not_been_read(text):
     assert lag_of(report(text(end), None, name=None)) == Lag("id-1", 3, {})
 
 
-def test_other_sources_are_left_out():
+def test_sources_other_than_kafka_are_ignored():
     others = [{"endOffset": 17, "latestOffset": 20}, {"endOffset": {"logOffset": 3}, "latestOffset": None}]
     progress = report({"t": {"0": 5}}, {"t": {"0": 6}}, more=[*others, {"endOffset": {"u": {"0": 2}}}])
     assert lag_of(progress).behind == {T0: 1}
-    assert read_of(progress) == {T0: 5, U0: 2}
+    assert end_offsets_of(progress) == {T0: 5, U0: 2}
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,14 @@ def test_other_sources_are_left_out():
         ({"assign": '{"t":[1],"u":[0]}'}, {T1: 2, U0: 3}),
     ],
 )
-def test_only_partitions_that_the_options_choose_are_meant(chosen, read):
+def test_only_partitions_that_the_options_select_count(chosen, read):
     selection = parse({"kafka.bootstrap.servers": "h:1", **chosen}).selection
     progress = report({"t": {"0": 1, "1": 2}, "u": {"0": 3}}, {})
-    assert read_of(progress, selection) == read
+    assert end_offsets_of(progress, selection) == read
 
 
-class Committed:
-    """In the place of a lookup: what was committed."""
+class CommitRecorder:
+    """Stands in for a ClusterClient and records its commits."""
 
     def __init__(self, works=True):
         self.commits = []
@@ -67,53 +67,55 @@ class Committed:
         self.commits.append("closed")
 
 
-def test_commits_are_few_and_the_last_one_is_not_left_out():
-    now, lookup, lags = [100.0], Committed(), []
+def test_commits_are_rate_limited_but_idle_and_ended_queries_commit_the_rest():
+    now, recorder, lags = [100.0], CommitRecorder(), []
     options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "commitGroup": "g"}
-    listener = KafkaListener(options, lags.append, lookup=lookup, clock=lambda: now[0])
+    listener = KafkaListener(options, lags.append, cluster=recorder, clock=lambda: now[0])
     for offset in (1, 2, 3):
         progress = json.dumps(report({"t": {"0": offset}}, {"t": {"0": 9}}))
         listener.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(json=progress)))
-    assert lookup.commits == [("g", {T0: 1})]
+    assert recorder.commits == [("g", {T0: 1})]
     now[0] += COMMIT_EVERY_S
-    listener.take(report({"t": {"0": 4}}, {"t": {"0": 9}}))
-    listener.take(report({"t": {"0": 5}}, {"t": {"0": 9}}))
+    listener.handle_progress(report({"t": {"0": 4}}, {"t": {"0": 9}}))
+    listener.handle_progress(report({"t": {"0": 5}}, {"t": {"0": 9}}))
     listener.onQueryIdle(SimpleNamespace(id="id-1"))
     listener.onQueryIdle(SimpleNamespace(id="id-1"))
-    listener.take(report({"t": {"0": 6}}, {"t": {"0": 9}}))
+    listener.handle_progress(report({"t": {"0": 6}}, {"t": {"0": 9}}))
     listener.onQueryTerminated(SimpleNamespace(id="id-1"))
-    assert lookup.commits[1:] == [("g", {T0: 4}), ("g", {T0: 5}), ("g", {T0: 6}), "closed"]
+    assert recorder.commits[1:] == [("g", {T0: 4}), ("g", {T0: 5}), ("g", {T0: 6}), "closed"]
     assert [lag.total for lag in lags] == [8, 7, 6, 5, 4, 3]
 
 
-def test_what_was_not_committed_is_kept_for_the_next_time_and_no_longer_than_the_query():
-    now, lookup = [100.0], Committed(works=False)
+def test_failed_commits_are_repeated_until_the_query_ends():
+    now, recorder = [100.0], CommitRecorder(works=False)
     options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "commitGroup": "g"}
-    listener = KafkaListener(options, lambda lag: None, lookup=lookup, clock=lambda: now[0])
-    listener.take(report({"t": {"0": 1}}, {}))
+    listener = KafkaListener(options, lambda lag: None, cluster=recorder, clock=lambda: now[0])
+    listener.handle_progress(report({"t": {"0": 1}}, {}))
     listener.onQueryIdle(SimpleNamespace(id="id-1"))
-    listener.take(report({"t": {"1": 2}}, {}))
+    listener.handle_progress(report({"t": {"1": 2}}, {}))
     listener.onQueryTerminated(SimpleNamespace(id="id-1"))
     listener.onQueryIdle(SimpleNamespace(id="id-1"))
-    assert lookup.commits == [("g", {T0: 1}), ("g", {T0: 1}), ("g", {T0: 1, T1: 2}), "closed"]
+    assert recorder.commits == [("g", {T0: 1}), ("g", {T0: 1}), ("g", {T0: 1, T1: 2}), "closed"]
 
 
 def test_without_a_group_nothing_is_committed(caplog):
     caplog.set_level("INFO")
-    lookup = Committed()
-    KafkaListener({"kafka.bootstrap.servers": "h:1", "subscribe": "t"}, lookup=lookup).take(report({"t": {"0": 1}}, {}))
-    KafkaListener().take(report({"t": {"0": 1}}, {"t": {"0": 8}}))
-    assert lookup.commits == []
+    recorder = CommitRecorder()
+    KafkaListener({"kafka.bootstrap.servers": "h:1", "subscribe": "t"}, cluster=recorder).handle_progress(
+        report({"t": {"0": 1}}, {})
+    )
+    KafkaListener().handle_progress(report({"t": {"0": 1}}, {"t": {"0": 8}}))
+    assert recorder.commits == []
     assert "q, batch 3: 7 behind" in caplog.text
 
 
-def test_only_queries_that_are_named_are_meant():
-    lookup, lags = Committed(), []
+def test_only_named_queries_count():
+    recorder, lags = CommitRecorder(), []
     options = {"kafka.bootstrap.servers": "h:1", "subscribe": "t", "commitGroup": "g"}
-    listener = KafkaListener(options, lags.append, queries=iter(["bills", "id-7"]), lookup=lookup, clock=lambda: 0.0)
+    listener = KafkaListener(options, lags.append, queries=iter(["bills", "id-7"]), cluster=recorder, clock=lambda: 0.0)
     for name, query, offset in [("bills", "id-1", 1), (None, "id-2", 2), (None, "id-7", 3), ("mails", "id-3", 4)]:
-        listener.take(report({"t": {"0": offset}}, {"t": {"0": 9}}, name=name, query=query))
+        listener.handle_progress(report({"t": {"0": offset}}, {"t": {"0": 9}}, name=name, query=query))
     assert [lag.query for lag in lags] == ["bills", "id-7"]
-    assert lookup.commits == [("g", {T0: 1}), ("g", {T0: 3})]
+    assert recorder.commits == [("g", {T0: 1}), ("g", {T0: 3})]
     with pytest.raises(KafkaConfigurationError, match="a list"):
         KafkaListener(options, queries="bills")

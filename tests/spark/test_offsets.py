@@ -1,4 +1,4 @@
-"""Offsets as JSON: the official connector's text, refusals that say what is wrong, and the first batch's start."""
+"""Offsets as JSON: the official connector's format, errors that name the fault, and the start of the first batch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
 from thinconsumer.spark.offsets import (
-    first_end,
+    first_batch_end,
+    first_batch_start,
     from_json,
     parse_assignment,
     parse_offsets,
     parse_timestamps,
-    show,
-    start_of,
+    partition_names,
     to_json,
     to_text,
 )
@@ -26,13 +26,13 @@ topics = st.text("abcXYZ019._-", min_size=1, max_size=8)
 offsets = st.dictionaries(st.builds(TopicPartition, topics, st.integers(0, 300)), st.integers(0, 2**63 - 1), max_size=9)
 
 
-def test_text_is_the_official_connectors_with_topics_by_name_and_partitions_by_number():
+def test_text_is_that_of_the_official_connector_sorted_by_topic_and_partition_number():
     assert to_text({B0: 5, A10: 1, A2: 2, A0: 0}) == '{"a":{"0":0,"2":2,"10":1},"b":{"0":5}}'
     assert to_text({}) == "{}"
 
 
 @given(offsets, st.randoms())
-def test_same_offsets_have_the_same_text_whatever_their_order(found, random):
+def test_equal_offsets_have_equal_text(found, random):
     items = list(found.items())
     random.shuffle(items)
     assert json.dumps(to_json(dict(items))) == json.dumps(to_json(found))
@@ -40,14 +40,14 @@ def test_same_offsets_have_the_same_text_whatever_their_order(found, random):
 
 
 @given(offsets, offsets)
-def test_end_of_the_first_batch_remembers_where_it_began(start, end):
-    kept = json.loads(json.dumps(first_end(start, end)))
-    assert start_of(kept) == start
-    assert from_json(kept) == end
-    assert start_of(to_json(end)) is None
+def test_end_of_the_first_batch_holds_its_start(start, end):
+    stored = json.loads(json.dumps(first_batch_end(start, end)))
+    assert first_batch_start(stored) == start
+    assert from_json(stored) == end
+    assert first_batch_start(to_json(end)) is None
 
 
-def test_marks_and_blanks_are_read():
+def test_earliest_latest_and_whitespace_are_parsed():
     text = ' {"a": {"2": -1, "0": 23, "10": -2},\n "b": {"0": 9223372036854775807}} '
     assert parse_offsets(text, "startingOffsets") == {A0: 23, A2: -1, A10: -2, B0: 2**63 - 1}
     assert parse_timestamps('{"a":{"0":0}}', "x") == {A0: 0}
@@ -57,14 +57,14 @@ def test_marks_and_blanks_are_read():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"a":{"0":1}', "no JSON"),
-        ("[1]", "no JSON object"),
+        ('{"a":{"0":1}', "not JSON"),
+        ("[1]", "not a JSON object"),
         ("{}", "names no partition"),
         ('{"a":{}}', "names no partition"),
-        ('{"a":1}', "under 'a' stands 1"),
-        ('{"a":{"x":1}}', "'a' has no partition 'x'"),
-        ('{"a":{"-1":1}}', "'a' has no partition '-1'"),
-        ('{"a":{"2147483648":1}}', "no partition '2147483648'"),
+        ('{"a":1}', "'a' holds 1 instead of an object of partitions"),
+        ('{"a":{"x":1}}', "'x' is not a partition number of 'a'"),
+        ('{"a":{"-1":1}}', "'-1' is not a partition number of 'a'"),
+        ('{"a":{"2147483648":1}}', "'2147483648' is not a partition number"),
         ('{"a":{"0":-3}}', "a-0: -3 is not an offset"),
         ('{"a":{"0":1.5}}', "a-0: 1.5 is not an offset"),
         ('{"a":{"0":true}}', "a-0: true is not an offset"),
@@ -73,7 +73,7 @@ def test_marks_and_blanks_are_read():
         ('{"a":{"0":1,"0":2}}', "'0' is named twice"),
     ],
 )
-def test_what_is_no_offset_is_refused_with_an_example(text, words):
+def test_invalid_offsets_are_refused_with_an_example(text, words):
     with pytest.raises(KafkaConfigurationError) as refused:
         parse_offsets(text, "startingOffsets")
     assert str(refused.value).startswith("startingOffsets: ")
@@ -81,24 +81,24 @@ def test_what_is_no_offset_is_refused_with_an_example(text, words):
     assert '{"topicA":{"0":23' in str(refused.value)
 
 
-def test_times_are_never_marks():
+def test_timestamps_cannot_be_negative():
     with pytest.raises(KafkaConfigurationError, match="-1 is not a time"):
         parse_timestamps('{"a":{"0":-1}}', "startingOffsetsByTimestamp")
 
 
 @pytest.mark.parametrize("text", ["{}", '{"a":0}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', '{"a":[]}', "x"])
-def test_what_is_no_assignment_is_refused(text):
+def test_invalid_assignments_are_refused(text):
     with pytest.raises(KafkaConfigurationError, match=r'assign: .*write it like {"topicA":\[0,1\]'):
         parse_assignment(text)
 
 
-def test_checkpoint_of_another_source_is_told_from_ours():
-    with pytest.raises(KafkaConfigurationError, match="none of this source.*a checkpoint of its own"):
+def test_a_checkpoint_of_another_source_is_refused():
+    with pytest.raises(KafkaConfigurationError, match="not written by this source.*a checkpoint of its own"):
         from_json({"logOffset": 17})
-    with pytest.raises(KafkaConfigurationError, match="none of this source"):
+    with pytest.raises(KafkaConfigurationError, match="not written by this source"):
         from_json({"a": {"0": -2}})
 
 
-def test_many_partitions_are_shown_in_part():
-    assert show([B0, A10, A2]) == "a-2, a-10, b-0"
-    assert show(TopicPartition("t", n) for n in range(23)).endswith("t-19 and 3 more")
+def test_long_lists_of_partitions_are_shortened():
+    assert partition_names([B0, A10, A2]) == "a-2, a-10, b-0"
+    assert partition_names(TopicPartition("t", n) for n in range(23)).endswith("t-19 and 3 more")

@@ -1,4 +1,4 @@
-"""The source's options: the official connector's meanings, refusals that say what to do, batch and stream apart."""
+"""The source's options: meanings of the official connector, error messages, and checks for batches and streams."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from thinconsumer.spark import write_options
 from thinconsumer.spark.options import (
     FIELDS,
     REFUSED,
-    Assigned,
+    AssignedPartitions,
+    AtCommitted,
     AtOffsets,
     AtTime,
     AtTimes,
-    Committed,
-    Mark,
-    Topics,
+    EarliestOrLatest,
+    TopicNames,
     consumer_config,
     parse,
 )
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-EARLIEST, LATEST = Mark(-2), Mark(-1)
+EARLIEST, LATEST = EarliestOrLatest(-2), EarliestOrLatest(-1)
 
 
 def options(**more):
@@ -41,10 +41,10 @@ def refused(given, **more) -> str:
     return str(error.value)
 
 
-def test_defaults_are_the_official_ones():
+def test_defaults_are_those_of_the_official_connector():
     found = options()
-    assert found.selection == Topics(("a",))
-    assert (found.start_of_batch(), found.end_of_batch(), found.start_of_stream()) == (EARLIEST, LATEST, LATEST)
+    assert found.selection == TopicNames(("a",))
+    assert (found.batch_start(), found.batch_end(), found.stream_start()) == (EARLIEST, LATEST, LATEST)
     assert found.fail_on_data_loss is True
     assert found.include_headers is False
     assert found.max_trigger_delay_ms == 900_000
@@ -72,32 +72,32 @@ def test_defaults_are_the_official_ones():
         ("fetchOffset.retryIntervalMs", "0", "fetch_offset_retry_interval_ms", 0),
         ("startingOffsetsByTimestampStrategy", "Latest", "no_match_is_latest", True),
         ("commitGroup", "g", "commit_group", "g"),
-        ("subscribe", " b , a,,b ", "selection", Topics(("a", "b"))),
+        ("subscribe", " b , a,,b ", "selection", TopicNames(("a", "b"))),
         ("startingOffsets", " Earliest ", "starting", EARLIEST),
         ("startingOffsets", '{"a":{"0":23,"1":-2}}', "starting", AtOffsets({A0: 23, A1: -2})),
-        ("startingOffsets", "committed: billing", "starting", Committed("billing")),
+        ("startingOffsets", "committed: billing", "starting", AtCommitted("billing")),
         ("startingTimestamp", "1700000000000", "starting", AtTime(1_700_000_000_000)),
         ("startingOffsetsByTimestamp", '{"a":{"0":5}}', "starting", AtTimes({A0: 5})),
         ("endingOffsets", '{"a":{"0":-1}}', "ending", AtOffsets({A0: -1})),
         ("endingTimestamp", "0", "ending", AtTime(0)),
     ],
 )
-def test_each_option_is_read_whatever_its_case(name, text, field, value):
+def test_options_are_parsed_and_not_case_sensitive(name, text, field, value):
     assert getattr(options(**{name: text}), field) == value
     assert getattr(parse({key.lower(): v for key, v in {**BASE, name: text}.items()}), field) == value
 
 
-def test_writers_and_groups_options_pass_since_jobs_share_them():
+def test_writer_and_group_options_are_ignored():
     found = options(topic="out", groupIdPrefix="p", **{"kafka.group.id": "g"})
     assert consumer_config(found.kafka) == {"bootstrap.servers": "localhost:9092"}
 
 
-def test_whatever_a_writer_takes_for_kafka_passes_a_reader_and_goes_nowhere():
-    """Values are not looked at: the writer does."""
-    producers = {dotted(name) for name in ProducerSettings.options()}
-    writers = producers | write_options.REFUSED.keys() | write_options.WITHOUT_EFFECT | {"acks", "enable.idempotence"}
-    ours = {dotted(name) for name in CONSUMER_OPTIONS} | REFUSED.keys()
-    shared = {f"kafka.{name}": "x" for name in writers - ours}
+def test_every_kafka_option_of_a_producer_is_ignored():
+    """Their values are not checked here: the writer does that."""
+    producers = {dotted(name) for name in ProducerSettings.options()} | write_options.REFUSED.keys()
+    producers |= {"acks", "enable.idempotence", "linger.ms", "retries"}
+    consumers = {dotted(name) for name in CONSUMER_OPTIONS} | REFUSED.keys()
+    shared = {f"kafka.{name}": "x" for name in producers - consumers}
     assert {"kafka.compression.type", "kafka.delivery.timeout.ms", "kafka.acks", "kafka.linger.ms"} <= shared.keys()
     assert consumer_config(options(**shared).kafka) == {"bootstrap.servers": "localhost:9092"}
 
@@ -108,13 +108,13 @@ def test_pattern_matches_whole_names():
     assert not found.pattern.fullmatch("xabc")
 
 
-def test_assign_names_partitions():
+def test_assign_selects_partitions():
     found = parse({"kafka.bootstrap.servers": "h:1", "assign": '{"a":[1,0]}'})
-    assert found.selection == Assigned((A0, A1))
+    assert found.selection == AssignedPartitions((A0, A1))
 
 
 @pytest.mark.parametrize("which", ["starting", "ending"])
-def test_a_time_for_all_counts_before_times_and_they_before_offsets(which):
+def test_precedence_is_timestamp_then_timestamps_by_partition_then_offsets(which):
     offsets, times, time = f"{which}Offsets", f"{which}OffsetsByTimestamp", f"{which}Timestamp"
     some = {offsets: '{"a":{"0":1}}', times: '{"a":{"0":2}}', time: "3"}
     assert getattr(options(**some), which) == AtTime(3)
@@ -128,20 +128,20 @@ def test_a_time_for_all_counts_before_times_and_they_before_offsets(which):
     ("more", "words"),
     [
         ({"subscribe": " , "}, "names no topic"),
-        ({"assign": '{"a":[0]}'}, "exactly one of subscribe, subscribePattern, assign says what to read; not"),
+        ({"assign": '{"a":[0]}'}, "set exactly one of subscribe, subscribePattern, assign, not subscribe and assign"),
         ({"failOnDataLoss": "yes"}, "write true or false"),
-        ({"minPartitions": "0"}, "whole number from 1 on"),
-        ({"maxRecordsPerPartition": "-1"}, "whole number from 1 on"),
-        ({"maxOffsetsPerTrigger": "1e6"}, "whole number from 1 on"),
-        ({"maxOffsetsPerTrigger": "9223372036854775808"}, "whole number from 1 on"),
+        ({"minPartitions": "0"}, "write a whole number, at least 1"),
+        ({"maxRecordsPerPartition": "-1"}, "write a whole number, at least 1"),
+        ({"maxOffsetsPerTrigger": "1e6"}, "write a whole number, at least 1"),
+        ({"maxOffsetsPerTrigger": "9223372036854775808"}, "write a whole number, at least 1"),
         ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, "is more than maxOffsetsPerTrigger=8"),
-        ({"maxTriggerDelay": "soon"}, "a duration is wanted, such as 30s"),
-        ({"maxBytesPerTrigger": "0"}, "a size is wanted"),
+        ({"maxTriggerDelay": "soon"}, "write a duration such as 30s"),
+        ({"maxBytesPerTrigger": "0"}, "write a size such as 500m"),
         ({"startingOffsets": "earlist"}, "write earliest, latest, committed:GROUP or JSON; did you mean 'earliest'?"),
-        ({"startingOffsets": "committed:"}, "the name of a consumer group is wanted"),
+        ({"startingOffsets": "committed:"}, "write the name of a consumer group"),
         ({"endingOffsets": "committed:g"}, "write earliest, latest or JSON"),
         ({"startingOffsets": '{"a":{"0":"x"}}'}, "startingOffsets: a-0"),
-        ({"startingTimestamp": "yesterday"}, "whole number from 0 on"),
+        ({"startingTimestamp": "yesterday"}, "write a whole number, at least 0"),
         ({"startingOffsetsByTimestampStrategy": "warn"}, "write error or latest"),
         ({"subscribe_": "a"}, "unknown option 'subscribe_'; did you mean 'subscribe'?"),
         ({"maxoffsetpertrigger": "1"}, "unknown option 'maxoffsetpertrigger'; did you mean 'maxOffsetsPerTrigger'?"),
@@ -151,14 +151,14 @@ def test_a_time_for_all_counts_before_times_and_they_before_offsets(which):
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset is refused"),
         ({"kafka.enable.auto.commit": "true"}, "commitGroup"),
         ({"kafka.key.deserializer": "x"}, "DataFrame operations"),
-        ({"kafka.interceptor.classes": "x"}, "none would be called"),
+        ({"kafka.interceptor.classes": "x"}, "interceptors are not supported"),
         ({"kafka.security.protocol": "SASL_SSL"}, "TLS is not supported yet"),
         ({"kafka.sasl.mechanism": "PLAIN"}, "SASL logins are not supported yet"),
         ({"kafka.fetch.min.byte": "1"}, "unknown option 'fetch.min.byte'; did you mean 'fetch.min.bytes'?"),
         ({"kafka.bootstrap.servers": " "}, "kafka.bootstrap.servers is missing"),
     ],
 )
-def test_what_is_wrong_is_refused_with_what_to_do(more, words):
+def test_wrong_options_are_refused_with_advice(more, words):
     assert words in refused(BASE, **more)
 
 
@@ -167,14 +167,14 @@ def test_wrong_pattern_is_refused():
     assert "it is empty" in refused({"kafka.bootstrap.servers": "h:1", "subscribePattern": " "})
 
 
-def test_everything_wrong_is_said_at_once():
+def test_all_problems_are_reported_at_once():
     words = refused({"subscribe": "a", "minPartitions": "x", "startingOffsets": "?"})
     assert words.startswith("3 options are wrong:\n")
     for part in ("minPartitions", "startingOffsets", "kafka.bootstrap.servers"):
         assert part in words
 
 
-def test_secrets_are_in_no_text():
+def test_messages_and_repr_contain_no_secrets():
     assert "hunter2" not in refused(BASE, **{"kafka.sasl.jaas.config": 'password="hunter2"'})
     assert "localhost" not in repr(options())
 
@@ -194,24 +194,24 @@ def test_secrets_are_in_no_text():
         ),
     ],
 )
-def test_what_makes_no_sense_in_a_batch_is_refused_there_and_only_there(more, words):
+def test_bounds_that_a_batch_cannot_have_are_refused_for_batches_only(more, words):
     found = options(**more)
     with pytest.raises(KafkaConfigurationError) as error:
-        found.start_of_batch()
+        found.batch_start()
     assert words in str(error.value)
     if not any(name.startswith("ending") for name in more):
-        assert found.start_of_stream()
+        assert found.stream_start()
 
 
 @pytest.mark.parametrize("name", ["endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"])
-def test_streams_have_no_end(name):
+def test_ending_options_are_refused_for_streams(name):
     found = options(**{name: '{"a":{"0":4}}' if name != "endingTimestamp" else "4"})
-    assert found.start_of_batch()
+    assert found.batch_start()
     with pytest.raises(KafkaConfigurationError, match=f"{name} is for batch reads"):
-        found.start_of_stream()
+        found.stream_start()
 
 
-def test_limits_are_told_and_are_streams_only():
+def test_limits_are_ignored_in_batches():
     for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger"):
         found = options(**{name: "5"})
         assert found.is_limited
@@ -219,7 +219,7 @@ def test_limits_are_told_and_are_streams_only():
     assert options(commitGroup="g").ignored_in_batch() == ["commitGroup"]
 
 
-def test_every_option_is_on_the_page():
+def test_every_option_is_documented():
     page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text(encoding="utf-8")
     table = page.split("## Options")[1].split("\n## ")[0]
     assert set(FIELDS) - {"topic"} <= set(re.findall(r"`(\w[\w.]*)`", table))

@@ -1,4 +1,4 @@
-"""Plans: what bounds mean, exact ranges of what is lost, shares of a backlog, and tasks; tables and laws."""
+"""Planning: bounds, lost ranges, limits per trigger and tasks, by examples and by properties."""
 
 from __future__ import annotations
 
@@ -9,28 +9,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thinconsumer import KafkaConfigurationError, TopicPartition
-from thinconsumer.spark.options import AtOffsets, AtTime, AtTimes, Committed, Mark
+from thinconsumer.spark.options import AtCommitted, AtOffsets, AtTime, AtTimes, EarliestOrLatest
 from thinconsumer.spark.planner import (
+    ClusterOffsets,
     DataLossError,
-    Facts,
     Loss,
     OffsetRange,
-    check_named,
-    ends,
-    limited,
-    must_wait,
+    backlog_of,
+    check_every_partition_named,
+    end_offsets,
+    limit_ends,
     offsets_within,
     plan_batch,
     plan_micro_batch,
-    question,
-    split,
-    starts,
-    waiting,
+    should_wait,
+    split_ranges,
+    start_offsets,
+    times_to_look_up,
 )
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
-EARLIEST, LATEST = Mark(-2), Mark(-1)
-FACTS = Facts(earliest={A: 10, B: 0}, latest={A: 100, B: 50}, found={A: 40, B: None}, committed={A: 60, B: None})
+EARLIEST, LATEST = EarliestOrLatest(-2), EarliestOrLatest(-1)
+CLUSTER = ClusterOffsets(
+    earliest={A: 10, B: 0}, latest={A: 100, B: 50}, by_time={A: 40, B: None}, committed={A: 60, B: None}
+)
 
 
 def span(tp, start, until):
@@ -46,36 +48,43 @@ def span(tp, start, until):
         (AtOffsets({A: -1, B: 3}), {A: 100, B: 3}),
         (AtTime(5), {A: 40, B: 50}),
         (AtTimes({A: 5, B: 6}), {A: 40, B: 50}),
-        (Committed("g"), {A: 60, B: 0}),
+        (AtCommitted("g"), {A: 60, B: 0}),
     ],
 )
-def test_bounds_mean_offsets(bound, expected):
-    assert starts(bound, FACTS, no_match_is_latest=True) == expected
-    if not isinstance(bound, Committed):
-        assert ends(bound, FACTS) == expected
+def test_bounds_are_resolved_to_offsets(bound, expected):
+    assert start_offsets(bound, CLUSTER, no_match_is_latest=True) == expected
+    if not isinstance(bound, AtCommitted):
+        assert end_offsets(bound, CLUSTER) == expected
 
 
 @pytest.mark.parametrize("bound", [AtTime(5), AtTimes({A: 5, B: 6})])
-def test_a_time_that_no_record_matches_is_an_error_at_the_start_and_the_latest_offset_at_the_end(bound):
-    with pytest.raises(KafkaConfigurationError, match="no record in t-1 is as young.*Strategy to latest"):
-        starts(bound, FACTS, no_match_is_latest=False)
-    assert ends(bound, FACTS)[B] == 50
+def test_a_timestamp_after_all_records_is_an_error_at_the_start_and_the_latest_offset_at_the_end(bound):
+    with pytest.raises(
+        KafkaConfigurationError, match="no record at or after the starting timestamp in t-1.*Strategy to latest"
+    ):
+        start_offsets(bound, CLUSTER, no_match_is_latest=False)
+    assert end_offsets(bound, CLUSTER)[B] == 50
 
 
-def test_only_times_are_asked_for_apart():
-    assert question(AtTime(5), [A, B]) == {A: 5, B: 5}
-    assert question(AtTimes({A: 5, B: 6}), [A]) == {A: 5}
-    assert question(EARLIEST, [A]) == question(AtOffsets({A: 1}), [A]) == question(Committed("g"), [A]) == {}
+def test_only_timestamps_need_a_lookup():
+    assert times_to_look_up(AtTime(5), [A, B]) == {A: 5, B: 5}
+    assert times_to_look_up(AtTimes({A: 5, B: 6}), [A]) == {A: 5}
+    assert (
+        times_to_look_up(EARLIEST, [A])
+        == times_to_look_up(AtOffsets({A: 1}), [A])
+        == times_to_look_up(AtCommitted("g"), [A])
+        == {}
+    )
 
 
 @pytest.mark.parametrize("bound", [AtOffsets({A: 1, B: 1}), AtTimes({A: 1, B: 1})])
-def test_bounds_name_all_partitions_and_no_others(bound):
-    check_named(bound, [B, A], "startingOffsets")
-    for others, words in [([A], "it names t-1"), ([A, B, C], "it leaves out t-2"), ([C], "it leaves out t-2, and it")]:
+def test_bounds_must_name_exactly_the_partitions_that_are_read(bound):
+    check_every_partition_named(bound, [B, A], "startingOffsets")
+    for others, words in [([A], "but adds t-1"), ([A, B, C], "but leaves out t-2"), ([C], "leaves out t-2 and adds")]:
         with pytest.raises(KafkaConfigurationError) as error:
-            check_named(bound, others, "startingOffsets")
+            check_every_partition_named(bound, others, "startingOffsets")
         assert words in str(error.value)
-    check_named(EARLIEST, [C], "startingOffsets")
+    check_every_partition_named(EARLIEST, [C], "startingOffsets")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +102,9 @@ def test_bounds_name_all_partitions_and_no_others(bound):
         (100, 100, [], []),
     ],
 )
-def test_batch_tells_exactly_what_lies_outside_of_the_log(start, until, ranges, losses):
-    facts = Facts(earliest={A: 10}, latest={A: 100})
-    plan = plan_batch({A: start}, {A: until}, facts)
+def test_a_batch_loses_exactly_the_offsets_outside_the_log(start, until, ranges, losses):
+    cluster = ClusterOffsets(earliest={A: 10}, latest={A: 100})
+    plan = plan_batch({A: start}, {A: until}, cluster)
     assert [(r.start, r.until) for r in plan.ranges] == ranges
     assert [(x.start, x.until) for x in plan.losses] == losses
 
@@ -116,17 +125,19 @@ def test_batch_tells_exactly_what_lies_outside_of_the_log(start, until, ranges, 
         ({A: 5, B: 1}, {A: 9, B: 1}, {}, [], [(A, 5, 9)]),
     ],
 )
-def test_micro_batch_reads_new_partitions_from_their_start_and_tells_what_is_lost(start, end, earliest, ranges, losses):
+def test_a_micro_batch_reads_new_partitions_from_their_start_and_finds_lost_offsets(
+    start, end, earliest, ranges, losses
+):
     plan = plan_micro_batch(start, end, earliest)
     assert plan.ranges == ranges
     assert [(loss.tp, loss.start, loss.until) for loss in plan.losses] == losses
 
 
 def test_data_loss_names_every_range_and_survives_pickling():
-    losses = [Loss(A, 5, 7, "deleted"), Loss(B, 7, None, "the partition is gone")]
+    losses = [Loss(A, 5, 7, "deleted"), Loss(B, 7, None, "the partition was deleted")]
     error = pickle.loads(pickle.dumps(DataLossError(losses)))
     assert error.losses == tuple(losses)
-    for words in ("t-0 [5, 7): deleted", "t-1 [7, ?): the partition is gone", "failOnDataLoss"):
+    for words in ("t-0 [5, 7): deleted", "t-1 [7, ?): the partition was deleted", "failOnDataLoss"):
         assert words in str(error)
     assert "and 20 more" in str(DataLossError([Loss(A, 0, 1, "deleted")] * 120))
 
@@ -145,8 +156,8 @@ def test_data_loss_names_every_range_and_survives_pickling():
         ({A: 2**62}, {A: 2**63 - 1}, 2**63 - 1, {A: 2**63 - 1}),
     ],
 )
-def test_limit_is_shared_out_in_proportion_to_the_backlog(start, latest, offsets_max, expected):
-    assert limited(start, latest, {B: 0}, offsets_max) == expected
+def test_a_limit_is_divided_in_proportion_to_the_backlog(start, latest, offsets_max, expected):
+    assert limit_ends(start, latest, {B: 0}, offsets_max) == expected
 
 
 backlogs = st.dictionaries(
@@ -157,10 +168,10 @@ backlogs = st.dictionaries(
 
 
 @given(backlogs, st.integers(1, 10**7))
-def test_limited_batches_make_progress_everywhere_and_never_pass_the_end(backlog, offsets_max):
+def test_limited_batches_read_from_every_partition_and_never_pass_the_end(backlog, offsets_max):
     start = {tp: first for tp, (first, _) in backlog.items()}
     latest = {tp: first + size for tp, (first, size) in backlog.items()}
-    found = limited(start, latest, {}, offsets_max)
+    found = limit_ends(start, latest, {}, offsets_max)
     taken = {tp: found[tp] - start[tp] for tp in found}
     assert found.keys() == latest.keys()
     for tp, (_, size) in backlog.items():
@@ -169,17 +180,17 @@ def test_limited_batches_make_progress_everywhere_and_never_pass_the_end(backlog
     assert sum(taken.values()) <= max(offsets_max, 1) + len(found)
 
 
-def test_trigger_is_skipped_for_too_little_but_not_for_ever():
-    assert must_wait(9, 10, waited_ms=0, delay_max_ms=1000)
-    assert not must_wait(10, 10, waited_ms=0, delay_max_ms=1000)
-    assert not must_wait(0, 10, waited_ms=1000, delay_max_ms=1000)
+def test_a_trigger_is_skipped_below_the_minimum_until_the_maximum_delay():
+    assert should_wait(9, 10, waited_ms=0, delay_max_ms=1000)
+    assert not should_wait(10, 10, waited_ms=0, delay_max_ms=1000)
+    assert not should_wait(0, 10, waited_ms=1000, delay_max_ms=1000)
 
 
-def test_backlog_counts_new_partitions_from_their_beginning():
-    assert waiting({A: 5, C: 9}, {A: 7, B: 30, C: 2}, {B: 10}) == 22
+def test_the_backlog_counts_new_partitions_from_their_beginning():
+    assert backlog_of({A: 5, C: 9}, {A: 7, B: 30, C: 2}, {B: 10}) == 22
 
 
-def test_bytes_become_offsets_by_what_was_looked_at():
+def test_bytes_are_converted_to_offsets_by_sampled_sizes():
     assert offsets_within(1000, [(10, 500), (10, 1500), (0, 7)]) == 10
     assert offsets_within(1, [(10, 500)]) == 1
     assert offsets_within(1000, [(5, 0)]) == 5000
@@ -203,7 +214,7 @@ def test_bytes_become_offsets_by_what_was_looked_at():
     ],
 )
 def test_ranges_are_split_as_the_official_connector_does(ranges, how, expected):
-    assert split([span(*one) for one in ranges], **how) == [span(*one) for one in expected]
+    assert split_ranges([span(*one) for one in ranges], **how) == [span(*one) for one in expected]
 
 
 spans = st.dictionaries(
@@ -214,9 +225,9 @@ spans = st.dictionaries(
 
 
 @given(spans, st.none() | st.integers(1, 40), st.none() | st.integers(100, 3000))
-def test_split_ranges_are_the_whole_in_order_without_gaps(found, parts_min, records_max):
+def test_split_ranges_cover_the_whole_in_order_without_gaps(found, parts_min, records_max):
     ranges = [span(tp, first, first + size) for tp, (first, size) in found.items()]
-    parts = split(ranges, parts_min=parts_min, records_max=records_max)
+    parts = split_ranges(ranges, parts_min=parts_min, records_max=records_max)
     for whole in ranges:
         mine = [part for part in parts if part.tp == whole.tp]
         assert [part.start for part in mine] == [whole.start, *[part.until for part in mine[:-1]]][: len(mine)]

@@ -1,4 +1,4 @@
-"""The executor's side: exactly one range, over holes; what is lost is named; connections are kept, and given up."""
+"""A read task: exact ranges, offsets without records, lost data, and cached connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T0 = TopicPartition("t", 0)
 
 
 class Executor:
-    """A worker process with its kept connections."""
+    """A worker process with its cached consumers."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -37,8 +37,8 @@ class Executor:
     def batches(self, start, until, partition=0, attempt=0, topic_id=ZERO_UUID, **more):
         wanted = OffsetRange("t", partition, start, until, topic_id)
         clock = self.cluster.scripted.clock.now
-        how = self.settings(**more)
-        return read(wanted, how, attempt=attempt, cache=self.cache, make=self.cluster.connect, clock=clock)
+        settings = self.settings(**more)
+        return read(wanted, settings, attempt=attempt, cache=self.cache, make=self.cluster.connect, clock=clock)
 
     def topic_id(self):
         return self.cluster.scripted.topics.by_name["t"].topic_id
@@ -66,7 +66,7 @@ def test_a_range_is_read_exactly(executor):
     assert e.offsets(49, 50) == [49]
 
 
-def test_holes_and_marks_at_the_end_end_a_range(executor):
+def test_a_range_ends_at_its_last_offset_though_no_record_is_there(executor):
     e = executor()
     e.cluster.append(NewRecord(b"v"), NewRecord(b"v", offset=5))
     e.cluster.scripted.partition("t", 0).append(build_marker(ControlType.COMMIT, producer_id=1))
@@ -149,7 +149,7 @@ def test_aborted_records_are_left_out_under_read_committed(executor):
     st.integers(1, 400),
 )
 def test_any_range_of_any_log_is_read_exactly(cluster, batches, start, size, bytes_max):
-    """Against the log itself: batches with holes in them, cut anywhere."""
+    """Batches with gaps between offsets, and ranges that begin and end anywhere."""
     c = cluster({"t": 1})
     there, base = [], 0
     for gaps in batches:
@@ -169,7 +169,7 @@ def test_any_range_of_any_log_is_read_exactly(cluster, batches, start, size, byt
 @pytest.mark.parametrize(
     ("start", "until", "lost", "left"), [(0, 20, (0, 10), range(10, 20)), (3, 8, (3, 8), []), (9, 11, (9, 10), [10])]
 )
-def test_what_was_deleted_is_named_exactly_or_left_out(executor, start, until, lost, left, caplog):
+def test_deleted_offsets_are_named_exactly_or_skipped(executor, start, until, lost, left, caplog):
     e = executor()
     for _ in range(2):
         e.cluster.append(*[b"v"] * 10)
@@ -182,22 +182,22 @@ def test_what_was_deleted_is_named_exactly_or_left_out(executor, start, until, l
     assert f"t-0 [{lost[0]}, {lost[1]}): deleted; the log begins at 10" in caplog.text
 
 
-def test_what_the_log_does_not_have_is_lost(executor):
+def test_offsets_beyond_the_log_are_lost(executor):
     e = executor()
     e.cluster.append(b"v")
-    with pytest.raises(DataLossError, match=r"t-0 \[5, 9\): not there; the log ends at 1"):
+    with pytest.raises(DataLossError, match=r"t-0 \[5, 9\): missing; the log ends at 1"):
         e.offsets(5, 9)
     assert e.offsets(5, 9, fail_on_data_loss=False) == []
 
 
-def test_no_progress_is_an_error_that_says_where(executor):
+def test_no_progress_is_a_timeout_that_names_the_offset(executor):
     e = executor()
     e.cluster.append(b"v")
     with pytest.raises(KafkaTimeoutError, match=r"t-0: offset 1 of a range up to 3 .* within 5 s \(kafkaConsumer.poll"):
         e.offsets(0, 3, poll_timeout_ms=5000)
 
 
-def test_next_task_uses_the_connection_of_the_one_before(executor):
+def test_the_next_task_reuses_the_connection_and_prefetched_records(executor):
     e = executor({"t": 2})
     e.cluster.append(*[b"v"] * 5)
     e.cluster.append(*[b"v"] * 5)
@@ -205,13 +205,13 @@ def test_next_task_uses_the_connection_of_the_one_before(executor):
     assert e.offsets(0, 5) == [0, 1, 2, 3, 4]
     fetches = len(e.cluster.requests(FetchRequest))
     assert e.offsets(5, 10) == [5, 6, 7, 8, 9]
-    assert len(e.cluster.requests(FetchRequest)) <= fetches + 1  # what was fetched ahead is not fetched again
+    assert len(e.cluster.requests(FetchRequest)) <= fetches + 1  # prefetched records are not fetched again
     assert e.offsets(2, 4, partition=1) == [2, 3]
     assert e.offsets(0, 3) == [0, 1, 2]
     assert len(e.cluster.made) == 1
 
 
-def test_task_that_is_repeated_trusts_no_kept_connection(executor):
+def test_a_repeated_task_connects_anew(executor):
     e = executor()
     e.cluster.append(b"v")
     e.offsets(0, 1)
@@ -219,7 +219,7 @@ def test_task_that_is_repeated_trusts_no_kept_connection(executor):
     assert len(e.cluster.made) == 2
 
 
-def test_task_that_is_killed_gives_its_connection_up(executor):
+def test_a_cancelled_task_closes_its_connection(executor):
     e = executor()
     e.cluster.append(*[b"v"] * 100)
     batches = e.batches(0, 100, max_batch_bytes=100)
@@ -229,7 +229,7 @@ def test_task_that_is_killed_gives_its_connection_up(executor):
     assert len(e.cluster.made) == 2
 
 
-def test_tasks_at_the_same_time_share_nothing(executor):
+def test_concurrent_tasks_share_no_connection(executor):
     e = executor()
     e.cluster.append(*[b"v" * 50] * 100)
     one, other = e.batches(0, 100, max_batch_bytes=100), e.batches(50, 100, max_batch_bytes=100)
@@ -240,7 +240,7 @@ def test_tasks_at_the_same_time_share_nothing(executor):
     assert len(e.cluster.made) == 2
 
 
-def test_connections_of_other_options_are_not_used(executor):
+def test_connections_with_other_options_are_not_reused(executor):
     e = executor()
     e.cluster.append(b"v")
     for number in (1, 2, 2):

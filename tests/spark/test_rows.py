@@ -1,4 +1,4 @@
-"""Arrow batches become records: nulls, slices, text of any width, headers."""
+"""Conversion of Arrow batches to records: nulls, slices, all string types, headers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def batch(**columns):
-    """Return a batch of columns given as (values, type), and where they are."""
+    """Return a batch of columns given as (values, type), and their positions by name."""
     arrays = [pa.array(values, kind) for values, kind in columns.values()]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns)), {name: at for at, name in enumerate(columns)}
 
 
-def test_every_column_is_taken():
+def test_all_columns_become_record_fields():
     one = batch(
         headers=([[{"key": "h", "value": b"x"}, {"key": "h", "value": None}], None, []], HEADERS),
         partition=([2, None, 0], pa.int32()),
@@ -37,17 +37,17 @@ def test_every_column_is_taken():
     ]
 
 
-def test_columns_can_be_missing_and_the_option_wins():
+def test_columns_may_be_missing_and_the_topic_option_overrides_the_column():
     one, at = batch(value=(["v", "w"], pa.string()), topic=(["a", None], pa.string()))
     assert list(rows(one, {"value": at["value"]}, "t")) == [("t", None, None, b"v", ()), ("t", None, None, b"w", ())]
 
 
-def test_row_without_a_topic_and_header_without_a_key_are_refused():
-    with pytest.raises(IllegalArgumentError, match="a row without a topic"):
+def test_a_row_without_a_topic_and_a_header_without_a_key_are_refused():
+    with pytest.raises(IllegalArgumentError, match="a row has no topic"):
         rows(*batch(value=(["v", "w"], pa.string()), topic=(["a", None], pa.string())))
     for headers in ([{"key": None, "value": b""}], [None]):
         one, at = batch(value=(["v"], pa.string()), headers=([headers], HEADERS))
-        with pytest.raises(IllegalArgumentError, match="a header that has no key"):
+        with pytest.raises(IllegalArgumentError, match="a header without a key"):
             rows(one, at, "t")
 
 
@@ -58,17 +58,17 @@ def test_row_without_a_topic_and_header_without_a_key_are_refused():
     st.integers(0, 20),
     st.integers(0, 20),
 )
-def test_bytes_of_any_width_and_any_slice(values, kind, first, count):
+def test_byte_strings_of_any_type_and_slice(values, kind, first, count):
     column = pa.array(values, kind).slice(first, count)
     assert byte_strings(column) == values[first : first + count]
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()])
-def test_text_is_its_utf8(kind):
+def test_strings_become_utf8_bytes(kind):
     assert byte_strings(pa.array(["ü", None, "", "x" * 50], kind)) == ["ü".encode(), None, b"", b"x" * 50]
 
 
-def test_text_that_is_none_is_passed_on_as_it_is():
+def test_strings_that_are_not_utf8_are_passed_on_unchanged():
     broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff\xfe"]).buffers())
     assert byte_strings(broken) == [b"\xff\xfe"]
 
@@ -86,7 +86,7 @@ def test_headers_of_any_slice(headers, first, count):
     assert found == [tuple(one or ()) for one in headers[first : first + count]]
 
 
-def test_large_batches_are_cut():
+def test_large_batches_are_cut_into_parts():
     one, at = batch(value=([bytes(1000)] * 100, pa.binary()))
     cut = list(parts(one, 10_000))
     assert 10 <= len(cut) <= 12

@@ -1,4 +1,4 @@
-"""What Spark calls to write, called as Spark does, writers and messages through pickle; no JVM."""
+"""The writers, called as Spark calls them, with writers and messages pickled; without a JVM."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ def source(**given):
     return KafkaDataSource(CaseInsensitiveDict({"kafka.bootstrap.servers": "h:1", "topic": "t", **given}))
 
 
-def test_writers_are_what_pyspark_gives_arrow_batches_to():
+def test_writers_have_the_classes_that_pyspark_passes_arrow_batches_to():
     assert isinstance(source().writer(VALUE, False), DataSourceArrowWriter)
     stream = source().streamWriter(schema=VALUE, overwrite=False)
     assert isinstance(stream, getattr(datasource, "DataSourceStreamArrowWriter", DataSourceArrowWriter))
     assert isinstance(stream, datasource.DataSourceStreamWriter)
 
 
-def test_wrong_options_and_columns_are_refused_when_a_writer_is_made():
+def test_wrong_options_and_columns_are_refused_when_the_writer_is_created():
     for make in (source(**{"kafka.acks": "1"}).writer, source(**{"kafka.acks": "1"}).streamWriter):
         with pytest.raises(KafkaConfigurationError, match="kafka.acks='1' is refused"):
             make(VALUE, False)
     wrong = StructType([StructField("value", IntegerType())])
-    with pytest.raises(KafkaConfigurationError, match="column 'value' is of type int, and has to be string or binary"):
+    with pytest.raises(KafkaConfigurationError, match="column 'value' is of type int, but must be string or binary"):
         source().writer(wrong, False)
 
 
-def test_topic_cannot_be_overwritten_but_a_complete_result_is_added():
+def test_overwrite_is_refused_for_batches_and_appends_for_streams():
     with pytest.raises(KafkaConfigurationError, match=r"a topic cannot be overwritten: write with mode\('append'\)"):
         source().writer(VALUE, True)
     assert isinstance(source().streamWriter(VALUE, True), KafkaStreamWriter)
 
 
-def test_what_was_read_can_be_written_as_it_is():
-    """Column for column; what a record cannot be given, is left out."""
-    assert source().writer(spark_schema(include_headers=True), False)._how.columns == {
+def test_the_schema_of_the_reader_can_be_written():
+    """Columns that a record cannot have are ignored."""
+    assert source().writer(spark_schema(include_headers=True), False)._settings.columns == {
         "key": 0,
         "value": 1,
         "partition": 3,
@@ -64,7 +64,7 @@ def test_what_was_read_can_be_written_as_it_is():
     assert source().writer(StructType([*VALUE.fields, never_null]), False)
 
 
-def test_task_writes_and_tells_the_driver_how_much(caplog):
+def test_a_task_writes_and_reports_how_much_to_the_driver(caplog):
     sim = Simulation(seed=1, topics={"t": 1})
     servers = ",".join(sim.bootstrap_servers)
     writer = pickle.loads(pickle.dumps(source(**{"kafka.bootstrap.servers": servers}).writer(VALUE, False)))
@@ -85,15 +85,15 @@ def test_task_writes_and_tells_the_driver_how_much(caplog):
         assert [record.value for record in consumer.read_to_end(1000)] == [b"a", b"bc"]
 
 
-def test_abort_says_what_stays(caplog):
-    """Of tasks that failed there is no message."""
+def test_abort_logs_how_much_was_written(caplog):
+    """Failed tasks have no message."""
     messages = [KafkaCommitMessage(1000, 5), None]
-    KafkaBatchWriter(source().writer(VALUE, False)._how).abort(messages)
-    assert "not everything was written; 1,000 records (5 bytes) of tasks that were done stay in Kafka" in caplog.text
+    KafkaBatchWriter(source().writer(VALUE, False)._settings).abort(messages)
+    assert "the write failed; 1,000 records (5 bytes) of finished tasks stay in Kafka" in caplog.text
     caplog.clear()
     stream = source().streamWriter(VALUE, False)
     with caplog.at_level(logging.INFO, sink.__name__):
         stream.abort(messages, 7)
         stream.commit(messages, 8)
-    assert "micro-batch 7 was not written; 1,000 records (5 bytes)" in caplog.text
+    assert "micro-batch 7 failed; 1,000 records (5 bytes)" in caplog.text
     assert "wrote 1,000 records (5 bytes) of micro-batch 8" in caplog.text

@@ -1,4 +1,4 @@
-"""What Spark calls, called as Spark does, with offsets through JSON and readers through pickle; no JVM."""
+"""The data source and its readers, called as Spark calls them: offsets as JSON, readers pickled; without a JVM."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def ranges(partitions):
 
 
 class Query:
-    """A stream as Spark drives it: offsets are kept as text, and compared as text."""
+    """A stream as Spark runs it: offsets are stored and compared as text."""
 
     def __init__(self, cluster, limit="default", **given):
         self.clock = cluster.scripted.clock
         options = cluster.options(startingOffsets="earliest", **given) if "startingOffsets" not in given else None
         options = options or cluster.options(**given)
-        self.reader = KafkaAvailableNowReader(options, ("value",), cluster.lookup(**given), self.clock.now)
+        self.reader = KafkaAvailableNowReader(options, ("value",), cluster.client(**given), self.clock.now)
         self.limit = self.reader.getDefaultReadLimit() if limit == "default" else limit
         self.at = json.dumps(self.reader.initialOffset())
         self.log = []
 
     def trigger(self):
-        """Return the ranges of the next micro-batch, None when there is none."""
+        """Return the ranges of the next micro-batch, or None if there is none."""
         end = json.dumps(self.reader.latestOffset(json.loads(self.at), self.limit))
         if end == self.at:
             return None
@@ -71,7 +71,7 @@ class Query:
 # -- load()
 
 
-def test_schema_is_the_official_one():
+def test_the_schema_is_that_of_the_official_connector():
     assert KafkaDataSource.name() == "thinconsumer"
     assert source().schema().simpleString() == f"struct<{DDL}>"
     headers = "headers:array<struct<key:string,value:binary>>"
@@ -79,64 +79,64 @@ def test_schema_is_the_official_one():
     assert all(one.nullable for one in source(includeHeaders="true").schema())
 
 
-def test_wrong_options_are_refused_when_the_schema_is_asked_for():
+def test_wrong_options_are_refused_by_schema():
     with pytest.raises(KafkaConfigurationError, match="did you mean 'startingOffsets'"):
         source(startingOffset="latest").schema()
 
 
-def test_columns_can_be_left_out_and_not_made_up():
+def test_a_user_schema_may_leave_columns_out_but_not_add_or_retype_them():
     reader = source().reader(schema=StructType().add("offset", LongType()).add("value", BinaryType()))
-    assert reader._how.columns == ("offset", "value")
+    assert reader._settings.columns == ("offset", "value")
     for name, kind, words in [("value", StringType(), "is of type binary"), ("headers", IntegerType(), "no column")]:
         with pytest.raises(KafkaConfigurationError, match=f"{name}.*{words}|{words} '{name}'"):
             source().streamReader(schema=StructType().add(name, kind))
 
 
-def test_batch_and_stream_refuse_what_is_the_others():
+def test_batch_and_stream_refuse_each_others_bounds():
     with pytest.raises(KafkaConfigurationError, match="can't be latest"):
         source(startingOffsets="latest").reader(schema=SCHEMA)
     with pytest.raises(KafkaConfigurationError, match="a stream has no end"):
         source(endingOffsets="latest").streamReader(schema=SCHEMA)
 
 
-def test_readers_are_pickled():
+def test_readers_can_be_pickled():
     for reader in (source().reader(schema=SCHEMA), source(subscribe="u").streamReader(schema=SCHEMA)):
         pickle.loads(pickle.dumps(reader))
 
 
-def test_partition_that_spark_makes_up_holds_nothing():
+def test_the_partition_that_spark_adds_to_an_empty_plan_yields_nothing():
     assert list(source().reader(schema=SCHEMA).read(InputPartition(None))) == []
 
 
 # -- batch
 
 
-def test_batch_reads_all_there_is_in_one_round_trip(cluster):
+def test_a_batch_is_planned_in_one_round_trip(cluster):
     c = cluster()
     c.append(b"a", b"b", b"c")
-    reader = KafkaBatchReader(c.options(), ("value",), c.lookup())
+    reader = KafkaBatchReader(c.options(), ("value",), c.client())
     assert ranges(reader.partitions()) == [("t", 0, 0, 3)]
     assert len(c.requests(ListOffsetsRequest)) == 2
 
 
-def test_batch_by_times_and_offsets(cluster):
+def test_a_batch_between_timestamps_and_offsets(cluster):
     c = cluster()
     for timestamp in (1000, 2000, 3000):
         c.append(NewRecord(b"v", timestamp=timestamp))
     given = {"startingTimestamp": "1500", "endingTimestamp": "2500", "assign": '{"t":[0]}'}
-    assert ranges(KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()) == [("t", 0, 1, 2)]
+    assert ranges(KafkaBatchReader(c.options(**given), (), c.client(**given)).partitions()) == [("t", 0, 1, 2)]
     given = {"startingOffsets": '{"t":{"0":-2,"1":0}}', "endingOffsets": '{"t":{"0":2,"1":-1}}'}
-    assert ranges(KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()) == [("t", 0, 0, 2)]
+    assert ranges(KafkaBatchReader(c.options(**given), (), c.client(**given)).partitions()) == [("t", 0, 0, 2)]
     given = {"startingOffsets": '{"t":{"0":1}}'}
-    with pytest.raises(KafkaConfigurationError, match="startingOffsets has to name every partition"):
-        KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()
+    with pytest.raises(KafkaConfigurationError, match="startingOffsets must name exactly the partitions that are read"):
+        KafkaBatchReader(c.options(**given), (), c.client(**given)).partitions()
 
 
-def test_batch_is_split(cluster):
+def test_a_batch_is_split_into_tasks(cluster):
     c = cluster()
     c.append(*[b"v"] * 10)
     given = {"maxRecordsPerPartition": "4", "minPartitions": "2"}
-    assert len(KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()) == 3
+    assert len(KafkaBatchReader(c.options(**given), (), c.client(**given)).partitions()) == 3
 
 
 @pytest.mark.parametrize("then", ["deleted", "recreated"])
@@ -146,7 +146,7 @@ def test_a_topic_deleted_or_recreated_between_planning_and_reading_a_batch_is_da
 ):
     c = cluster({"t": 1})
     c.append(*[b"old"] * 5)
-    reader = KafkaBatchReader(c.options(failOnDataLoss=fails), ("value",), c.lookup())
+    reader = KafkaBatchReader(c.options(failOnDataLoss=fails), ("value",), c.client())
     (task,) = pickle.loads(pickle.dumps(reader.partitions()))
     c.scripted.topics.remove("t")
     if then == "recreated":
@@ -168,7 +168,7 @@ def test_a_topic_deleted_or_recreated_between_planning_and_reading_a_batch_is_da
 # -- stream
 
 
-def test_stream_begins_at_the_start_and_stands_still_without_data(cluster):
+def test_a_stream_begins_at_the_start_and_has_no_batch_without_data(cluster):
     c = cluster()
     c.append(b"a", b"b")
     query = Query(c)
@@ -181,8 +181,8 @@ def test_stream_begins_at_the_start_and_stands_still_without_data(cluster):
     assert query.reader.reportLatestOffset() == {"t": {"0": 3, "1": 0}}
 
 
-def test_stream_from_latest_repeats_its_first_batch_as_it_was(cluster):
-    """After a crash the latest offset is another one: where the first batch began is in its end."""
+def test_a_stream_from_latest_repeats_its_first_batch_unchanged(cluster):
+    """After a crash the latest offset has moved: the end of the first batch holds its start."""
     c = cluster()
     c.append(b"a")
     query = Query(c, startingOffsets="latest")
@@ -195,7 +195,7 @@ def test_stream_from_latest_repeats_its_first_batch_as_it_was(cluster):
     assert again.replay(1) == [("t", 0, 1, 3)]
 
 
-def test_limited_batches_follow_each_other_without_gaps(cluster):
+def test_limited_batches_leave_no_gaps(cluster):
     c = cluster()
     c.append(*[b"v"] * 90)
     c.append(*[b"v"] * 10, partition=1)
@@ -208,7 +208,7 @@ def test_limited_batches_follow_each_other_without_gaps(cluster):
     assert json.loads(query.at) == {"t": {"0": 90, "1": 10}}
 
 
-def test_available_now_ends_where_the_logs_ended_when_it_began(cluster):
+def test_available_now_ends_at_the_log_ends_of_its_start(cluster):
     c = cluster()
     c.append(*[b"v"] * 10)
     query = Query(c, maxOffsetsPerTrigger="6", minOffsetsPerTrigger="5")
@@ -219,17 +219,17 @@ def test_available_now_ends_where_the_logs_ended_when_it_began(cluster):
     assert query.trigger() is None
 
 
-def test_once_takes_everything(cluster):
+def test_trigger_once_ignores_limits(cluster):
     c = cluster()
     c.append(*[b"v"] * 10)
     assert Query(c, limit=ReadAllAvailable(), maxOffsetsPerTrigger="6").trigger() == [("t", 0, 0, 10)]
 
 
-def test_trigger_waits_for_enough_but_not_for_ever(cluster):
+def test_a_trigger_waits_for_the_minimum_until_the_maximum_delay(cluster):
     c = cluster()
     c.append(b"v")
     query = Query(c, minOffsetsPerTrigger="5", maxTriggerDelay="10s")
-    assert query.trigger() == [("t", 0, 0, 1)]  # the first one fires at once
+    assert query.trigger() == [("t", 0, 0, 1)]  # the first trigger never waits
     c.append(b"v")
     assert query.trigger() is None
     c.append(*[b"v"] * 4)
@@ -241,21 +241,21 @@ def test_trigger_waits_for_enough_but_not_for_ever(cluster):
     assert query.trigger() == [("t", 0, 6, 7)]
 
 
-def test_bytes_per_trigger_are_estimated(cluster):
+def test_bytes_per_trigger_are_estimated_by_samples(cluster):
     c = cluster()
     c.append(*[b"x" * 1000] * 100)
     query = Query(c, maxBytesPerTrigger="10000")
     assert query.trigger() == [("t", 0, 0, 10)]
     fetches = len(c.requests(FetchRequest))
     assert query.trigger() == [("t", 0, 10, 20)]
-    assert len(c.requests(FetchRequest)) == fetches  # records are looked at now and then only
+    assert len(c.requests(FetchRequest)) == fetches  # the sample is reused
     c.append(*[b"x" * 100] * 400)
     query.at = json.dumps({"t": {"0": 100, "1": 0}})
     c.scripted.clock.advance(60)
     assert query.trigger() == [("t", 0, 100, 200)]
 
 
-def test_bytes_per_trigger_do_not_fail_where_records_were_deleted(cluster):
+def test_bytes_per_trigger_work_where_records_were_deleted(cluster):
     c = cluster({"t": 1})
     c.append(*[b"v"] * 10)
     c.append(*[b"v"] * 10)
@@ -268,8 +268,8 @@ def test_bytes_per_trigger_do_not_fail_where_records_were_deleted(cluster):
 TIMES = {"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "latest"}
 
 
-def asked(cluster):
-    """Return how many ListOffsets each broker got, and how many Metadata all of them, since this was last asked."""
+def requests_since(cluster):
+    """Return how many ListOffsets each broker received, and how many Metadata requests all did, since the last call."""
     found = [len([r for r in one.requests if r.api is ListOffsetsRequest]) for one in cluster.scripted.brokers.values()]
     metadata = len(cluster.requests(MetadataRequest))
     for one in cluster.scripted.brokers.values():
@@ -278,30 +278,30 @@ def asked(cluster):
 
 
 @pytest.mark.parametrize(("given", "times"), [({}, 2), ({**TIMES, "endingTimestamp": "9"}, 4)])
-def test_thousand_partitions_are_one_request_to_each_broker_for_each_time(cluster, given, times):
-    """Of a batch: where logs begin, where they end, and each time that is asked for."""
+def test_a_batch_of_a_thousand_partitions_needs_one_list_offsets_per_broker_and_timestamp(cluster, given, times):
+    """A batch needs the beginning of each log, its end, and each timestamp."""
     c = cluster({"t": 1000}, node_ids=(1, 2, 3))
     c.append(b"v", partition=999)
-    KafkaBatchReader(c.options(**given), (), c.lookup(**given)).partitions()
-    assert asked(c) == ([times] * 3, 2)  # the second one names the brokers
+    KafkaBatchReader(c.options(**given), (), c.client(**given)).partitions()
+    assert requests_since(c) == ([times] * 3, 2)  # one for the topic, one for the leaders
 
 
 @pytest.mark.parametrize(("given", "times"), [({}, 2), ({"startingOffsets": "latest"}, 2), (TIMES, 3)])
-def test_thousand_partitions_of_a_stream_are_one_request_to_each_broker_for_each_time(cluster, given, times):
+def test_a_stream_of_a_thousand_partitions_needs_one_list_offsets_per_broker_and_timestamp(cluster, given, times):
     c = cluster({"t": 1000}, node_ids=(1, 2, 3))
     query = Query(c, maxOffsetsPerTrigger="1000000", **given)
     end = query.reader.latestOffset({}, query.limit)
-    assert asked(c) == ([times] * 3, 2)
+    assert requests_since(c) == ([times] * 3, 2)
     assert query.reader.latestOffset(end, query.limit) == end
-    assert asked(c) == ([1] * 3, 1)  # a trigger that finds nothing: where logs end, and which there are
+    assert requests_since(c) == ([1] * 3, 1)  # an idle trigger looks up the partitions and the log ends
     for number in range(1000):
         c.append(b"v", partition=number)
     later = query.reader.latestOffset(end, query.limit)
     assert len(query.reader.partitions(end, later)) == 1000
-    assert asked(c) == ([2] * 3, 2)  # one that finds some: where logs begin, too
+    assert requests_since(c) == ([2] * 3, 2)  # a trigger with new data also looks up the log starts
 
 
-def test_partition_added_is_read_from_its_start(cluster):
+def test_an_added_partition_is_read_from_its_start(cluster):
     c = cluster({"t": 1})
     c.append(b"a")
     query = Query(c)
@@ -310,11 +310,11 @@ def test_partition_added_is_read_from_its_start(cluster):
     topic = c.scripted.topics.add("t", 2)
     topic.partitions[0].append_values([b"a"])
     topic.partitions[1].append_values([b"x", b"y"])
-    query.reader._lookup.close()
+    query.reader._cluster.close()
     assert query.trigger() == [("t", 1, 0, 2)]
 
 
-def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(cluster, caplog):
+def test_records_deleted_past_the_checkpoint_are_data_loss(cluster, caplog):
     c = cluster()
     c.append(*[b"v"] * 10)
     for fails in ("true", "false"):
@@ -334,21 +334,21 @@ def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(cluster, 
 
 
 @pytest.mark.parametrize("given", [{"subscribe": "t,u"}, {"assign": '{"t":[0],"u":[0]}'}])
-def test_topic_deleted_before_its_batch_was_read_is_lost_data_and_no_task_waits_for_it(cluster, caplog, given):
+def test_a_topic_deleted_before_its_batch_is_planned_is_data_loss_and_gets_no_task(cluster, caplog, given):
     c = cluster({"t": 1, "u": 1})
     c.append(b"v")
     c.append(b"v", topic="u")
     start, end = {"t": {"0": 0}, "u": {"0": 0}}, {"t": {"0": 1}, "u": {"0": 1}}
     c.scripted.topics.by_name.pop("u")
-    with pytest.raises(DataLossError, match=r"u-0 \[0, 1\): the partition is gone"):
+    with pytest.raises(DataLossError, match=r"u-0 \[0, 1\): the partition was deleted"):
         Query(c, **given).reader.partitions(start, end)
     query = Query(c, failOnDataLoss="false", **given)
     assert ranges(query.reader.partitions(start, end)) == [("t", 0, 0, 1)]
-    assert "u-0 [0, 1): the partition is gone" in caplog.text
+    assert "u-0 [0, 1): the partition was deleted" in caplog.text
 
 
-def test_topic_that_was_made_anew_has_gone_back(cluster, caplog):
-    """Offsets alone tell that it is another topic; what it has already is passed over, and what comes is read."""
+def test_a_recreated_topic_that_is_shorter_is_data_loss(cluster, caplog):
+    """The offsets have gone back, which shows that the topic is another one; reading goes on at its end."""
     c = cluster({"t": 1})
     c.append(*[b"v"] * 10)
     log = {}
@@ -358,7 +358,7 @@ def test_topic_that_was_made_anew_has_gone_back(cluster, caplog):
     c.scripted.topics.remove("t")
     c.scripted.topics.add("t", 1)
     c.append(*[b"w"] * 3)
-    words = r"t-0 [3, 10): the log ended at 10 once and now at 3"
+    words = r"t-0 [3, 10): the log ended at 10 before and ends at 3 now"
     with pytest.raises(DataLossError, match=re.escape(words)):
         log["true"].trigger()
     assert log["false"].trigger() == []
@@ -367,18 +367,18 @@ def test_topic_that_was_made_anew_has_gone_back(cluster, caplog):
     assert log["false"].trigger() == [("t", 0, 3, 4)]
 
 
-def test_deleted_topic_is_lost_data(cluster):
+def test_a_topic_deleted_between_batches_is_data_loss(cluster):
     c = cluster({"t": 1, "u": 1})
     c.append(b"v", topic="u")
     query = Query(c, subscribe="t,u")
     query.trigger()
     c.scripted.topics.by_name.pop("u")
-    query.reader._lookup.close()
-    with pytest.raises(DataLossError, match=r"u-0 \[1, \?\): the partition is gone"):
+    query.reader._cluster.close()
+    with pytest.raises(DataLossError, match=r"u-0 \[1, \?\): the partition was deleted"):
         query.trigger()
 
 
-def test_stream_of_nothing_begins_when_there_is_something(cluster):
+def test_a_stream_without_topics_begins_when_one_is_created(cluster):
     c = cluster({"u": 1})
     query = Query(c, subscribePattern="t.*")
     assert query.trigger() == []
@@ -387,7 +387,7 @@ def test_stream_of_nothing_begins_when_there_is_something(cluster):
     assert query.trigger() == [("t1", 0, 0, 1)]
 
 
-def test_stream_starting_before_its_log_is_told(cluster):
+def test_a_stream_that_starts_before_its_log_is_data_loss(cluster):
     c = cluster({"t": 1})
     c.append(*[b"v"] * 10)
     c.scripted.partition("t", 0).delete_before(5)
@@ -397,11 +397,11 @@ def test_stream_starting_before_its_log_is_told(cluster):
     assert Query(c, **given, failOnDataLoss="false").trigger() == [("t", 0, 5, 10)]
 
 
-def test_pyspark_without_limits_hands_in_no_start(cluster):
-    """4.0 and 4.1: the reader itself has to know where the stream is, also after a restart."""
+def test_latest_offset_without_arguments_goes_on_from_the_last_end(cluster):
+    """PySpark 4.0 and 4.1: the reader remembers the last end offset, after a restart too."""
     c = cluster({"t": 1})
     c.append(b"a")
-    reader = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.lookup())
+    reader = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.client())
     assert reader.initialOffset() == {}
     first = reader.latestOffset()
     assert ranges(reader.partitions({}, first)) == [("t", 0, 0, 1)]
@@ -409,8 +409,8 @@ def test_pyspark_without_limits_hands_in_no_start(cluster):
     c.append(b"b")
     second = reader.latestOffset()
     assert second == {"t": {"0": 2}}
-    again = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.lookup())
-    again.partitions(second, second)  # what Spark calls on a restart
+    again = KafkaAvailableNowReader(c.options(startingOffsets="earliest"), (), c.client())
+    again.partitions(second, second)  # Spark calls this on a restart
     assert again.latestOffset() == second
 
 
@@ -433,14 +433,14 @@ except ValueError as error:
 """
 
 
-def test_pyspark_without_limits_refuses_options_that_need_them():
-    """As 4.0 and 4.1 are: whoever limits batches there should not get one with everything in it."""
+def test_limit_options_are_refused_by_a_pyspark_without_read_limits():
+    """PySpark 4.0 and 4.1 would ignore the limit and read everything in one batch."""
     done = subprocess.run([sys.executable, "-c", WITHOUT_LIMITS], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "maxOffsetsPerTrigger: this PySpark has no read limits" in done.stdout
 
 
-def test_default_limit_says_that_there_is_one(cluster):
+def test_the_default_read_limit_reflects_the_options(cluster):
     assert Query(cluster(), maxOffsetsPerTrigger="6").limit == ReadMaxRows(6)
     assert Query(cluster()).limit == ReadAllAvailable()
 
@@ -451,7 +451,7 @@ def test_commit_group_is_not_a_batch_behind_when_the_stream_is_idle_or_available
     c.append(*[b"v"] * 5)
     query = Query(c, commitGroup="g")
     commits = []
-    query.reader._lookup.commit = lambda group, offsets: commits.append((group, offsets)) or True
+    query.reader._cluster.commit = lambda group, offsets: commits.append((group, offsets)) or True
     assert query.trigger() == [("t", 0, 0, 5)]
     assert commits == []  # the batch may still be running
     assert query.trigger() is None
@@ -463,18 +463,18 @@ def test_commit_group_is_not_a_batch_behind_when_the_stream_is_idle_or_available
     assert len(commits) == 1
 
 
-def test_commit_that_failed_is_repeated_while_the_stream_is_idle(cluster):
+def test_a_failed_commit_is_repeated_while_the_stream_is_idle(cluster):
     c = cluster({"t": 1})
     c.append(b"v")
     query = Query(c, commitGroup="g")
     results = [False, True]
-    query.reader._lookup.commit = lambda group, offsets: results.pop(0)
+    query.reader._cluster.commit = lambda group, offsets: results.pop(0)
     for _ in range(4):
         query.trigger()
     assert results == []
 
 
-def test_commit_is_for_the_group_that_was_named(cluster, caplog):
+def test_commit_needs_a_commit_group(cluster, caplog):
     c = cluster()
     Query(c).reader.commit({"t": {"0": 1}})
     assert not c.made
@@ -483,11 +483,11 @@ def test_commit_is_for_the_group_that_was_named(cluster, caplog):
     assert "not committed for group 'g'" in caplog.text
 
 
-def test_first_batch_of_another_connector_is_not_left_out(cluster):
-    """Its checkpoint has where that batch ends and not where it began: its records would be missing without a word."""
+def test_an_unfinished_first_batch_of_the_official_connector_is_refused(cluster):
+    """Its checkpoint lacks the start of that batch, so its records would be skipped silently."""
     c = cluster({"t": 1})
     c.append(b"a", b"b")
-    reader = KafkaAvailableNowReader(c.options(), ("value",), c.lookup())
-    with pytest.raises(KafkaConfigurationError, match="where the first batch began"):
+    reader = KafkaAvailableNowReader(c.options(), ("value",), c.client())
+    with pytest.raises(KafkaConfigurationError, match="lacks the start of the first batch"):
         reader.partitions({}, {"t": {"0": 2}})
     assert reader.partitions({}, {}) == []

@@ -1,4 +1,4 @@
-"""A writer's options and columns: the official connector's meanings, and refusals that say what to do."""
+"""A writer's options and columns: meanings of the official connector, and error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refused(options, schema=VALUE) -> str:
     return str(error.value)
 
 
-def test_columns_are_found_by_name_wherever_they_are():
+def test_columns_are_found_by_name_in_any_order():
     found = parse_write({**BASE, "topic": " a "}, [("offset", "bigint"), *reversed(ALL)])
     assert found.topic == "a"
     assert found.columns == {"partition": 1, "headers": 2, "value": 3, "key": 4}
@@ -30,11 +30,11 @@ def test_columns_are_found_by_name_wherever_they_are():
     assert parse_write(without, ALL).topic is None
 
 
-def test_option_topic_wins_over_a_column_of_whatever_type():
+def test_the_topic_option_overrides_a_column_of_any_type():
     assert parse_write(BASE, [("topic", "int"), ("value", "string")]).columns == {"value": 1}
 
 
-def test_first_of_two_columns_of_one_name_counts():
+def test_the_first_of_two_columns_with_one_name_is_used():
     assert parse_write(BASE, [("value", "string"), ("value", "int")]).columns == {"value": 0}
 
 
@@ -42,14 +42,14 @@ def test_first_of_two_columns_of_one_name_counts():
     ("schema", "words"),
     [
         ([("key", "string")], "there is no column 'value': the columns are 'key'"),
-        ([("Value", "string")], "there is no column 'value': rename 'Value', since case counts"),
+        ([("Value", "string")], "there is no column 'value': rename 'Value', names are case-sensitive"),
         ([], "there is no column 'value'"),
-        ([("value", "int")], "column 'value' is of type int, and has to be string or binary: cast it"),
-        ([*VALUE, ("key", "void")], "column 'key' is of type void, and has to be string or binary: cast it"),
-        ([*VALUE, ("partition", "bigint")], "column 'partition' is of type bigint, and has to be int: cast it"),
+        ([("value", "int")], "column 'value' is of type int, but must be string or binary: cast it"),
+        ([*VALUE, ("key", "void")], "column 'key' is of type void, but must be string or binary: cast it"),
+        ([*VALUE, ("partition", "bigint")], "column 'partition' is of type bigint, but must be int: cast it"),
         (
             [*VALUE, ("headers", "map<string,binary>")],
-            "column 'headers' is of type map<string,binary>, and has to be array<struct<key:string,value:binary>>",
+            "column 'headers' is of type map<string,binary>, but must be array<struct<key:string,value:binary>>",
         ),
     ],
 )
@@ -57,21 +57,21 @@ def test_columns_that_cannot_be_written_are_refused(schema, words):
     assert words in refused(BASE, schema)
 
 
-def test_topic_has_to_come_from_somewhere():
+def test_a_topic_column_or_option_is_required():
     servers = {"kafka.bootstrap.servers": "h:1"}
-    assert "no column 'topic', and no option 'topic'" in refused(servers)
+    assert "neither a column nor an option 'topic'" in refused(servers)
     assert "column 'topic' is of type int" in refused(servers, [*VALUE, ("topic", "int")])
-    assert "the name of a topic is wanted" in refused({**BASE, "topic": "  "})
+    assert "topic: it is empty" in refused({**BASE, "topic": "  "})
 
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
         ("kafka.transactional.id", "x", "records are written at least once"),
-        ("kafka.key.serializer", "x", "turn it into others with DataFrame operations"),
-        ("kafka.value.serializer", "x", "turn it into others with DataFrame operations"),
-        ("kafka.partitioner.class", "x", "a column named 'partition' says where a record goes"),
-        ("kafka.interceptor.classes", "x", "no class of yours would be called"),
+        ("kafka.key.serializer", "x", "convert them with DataFrame operations"),
+        ("kafka.value.serializer", "x", "convert them with DataFrame operations"),
+        ("kafka.partitioner.class", "x", "set the column 'partition'"),
+        ("kafka.interceptor.classes", "x", "Java classes cannot be loaded"),
         ("kafka.acks", "1", "kafka.acks='1' is refused: every record is acknowledged by all replicas in sync"),
         ("kafka.enable.idempotence", "false", "kafka.enable.idempotence='false' is refused"),
         ("kafka.security.protocol", "SASL_SSL", "TLS is not supported yet"),
@@ -86,20 +86,20 @@ def test_topic_has_to_come_from_somewhere():
         ("acks", "all", "did you mean 'kafka.acks'?"),
     ],
 )
-def test_options_that_cannot_be_had_are_refused(name, text, words):
+def test_unsupported_options_are_refused_with_the_reason(name, text, words):
     message = refused({**BASE, name: text})
     assert words in message
     assert "secret" not in message
 
 
-def test_everything_that_is_wrong_is_said_at_once():
+def test_all_problems_are_reported_at_once():
     message = refused({"kafka.acks": "0", "kafka.transactional.id": "x"}, [("key", "int")])
     assert message.startswith("6 things are wrong:\n  - ")
     for word in ("acks", "transactional", "bootstrap", "'value'", "'topic'", "'key'"):
         assert word in message
 
 
-def test_kafka_options_are_the_producers():
+def test_kafka_options_configure_the_producer():
     given = {
         "Kafka.Compression.Type": "lz4",
         "kafka.acks": "-1",
@@ -113,13 +113,13 @@ def test_kafka_options_are_the_producers():
     assert settings.bootstrap_servers == (("localhost", 9092),)
 
 
-def test_whether_a_topic_may_be_made_is_the_brokers_to_say():
+def test_the_broker_decides_whether_topics_are_created_unless_the_option_forbids_it():
     assert parse_write(BASE, VALUE).producer().allow_auto_create_topics is True
     never = {**BASE, "kafka.allow.auto.create.topics": "false"}
     assert parse_write(never, VALUE).producer().allow_auto_create_topics is False
 
 
-def test_options_of_a_reader_and_of_a_stream_can_be_left_in():
+def test_reader_and_stream_options_are_ignored():
     given = {
         "subscribe": "a",
         "startingOffsets": "earliest",
@@ -132,7 +132,7 @@ def test_options_of_a_reader_and_of_a_stream_can_be_left_in():
     assert parse_write({**BASE, **given}, VALUE).producer().client_id
 
 
-def test_settings_travel_and_keep_secrets_to_themselves():
+def test_settings_can_be_pickled_and_their_repr_contains_no_secrets():
     found = parse_write({**BASE, "kafka.client.id": "hidden"}, ALL)
     assert pickle.loads(pickle.dumps(found)) == found
     assert "hidden" not in repr(found)

@@ -1,4 +1,4 @@
-"""One task's batches in Kafka: against the broker's own code, on a network and a clock that are not real."""
+"""A write task against the embedded broker on a simulated network and clock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Task:
         self.sim = Simulation(seed=1, **{"topics": {"t": 2}, **about})
         self.producers = []
         self.cache = ClientCache(lambda producer: producer.close(0))
-        self.most = 0  #: Bytes that were buffered when a batch was asked for.
+        self.buffered_max = 0  #: Most bytes that were buffered when the task took its next batch.
 
     def connect(self, settings):
         self.producers.append(Producer(settings, driver=self.sim.driver()))
@@ -45,18 +45,18 @@ class Task:
         """Write batches, each a list of tuples."""
         given = {"kafka.bootstrap.servers": ",".join(self.sim.bootstrap_servers), "topic": "t", **options}
         given = {name: text for name, text in given.items() if text is not None}
-        how = parse_write(given, [(name, TYPES[name][0]) for name in names])
+        settings = parse_write(given, [(name, TYPES[name][0]) for name in names])
 
-        def handed_out():
+        def spark_batches():
             for rows in batches:
                 if isinstance(rows, Exception):
                     raise rows
                 columns = list(zip(*rows)) or [[]] * len(names)
                 arrays = [pa.array(list(one), TYPES[name][1]) for name, one in zip(names, columns)]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(names))
-                self.most = max([self.most, *(one.buffered_bytes for one in self.producers)])
+                self.buffered_max = max([self.buffered_max, *(one.buffered_bytes for one in self.producers)])
 
-        return write(handed_out(), how, attempt=attempt, cache=self.cache, connect=self.connect)
+        return write(spark_batches(), settings, attempt=attempt, cache=self.cache, connect=self.connect)
 
     def records(self, topic="t"):
         """Return (partition, key, value, headers) of everything in a topic."""
@@ -88,69 +88,69 @@ def test_everything_is_written_and_counted(task):
     assert t.records() == [(0, b"k", b"c", ()), (1, b"k", b"ab", (("h", b"x"),))]
 
 
-def test_topic_comes_from_the_column_where_no_option_names_it(task):
+def test_the_topic_comes_from_the_column_without_the_option(task):
     t = task(topics={"a": 1, "b": 1})
     t.write([("1", "a"), ("2", "b")], [("3", "a")], names=("value", "topic"), topic=None)
     assert [r[2] for r in t.records("a")] == [b"1", b"3"]
     assert [r[2] for r in t.records("b")] == [b"2"]
 
 
-def test_topic_that_does_not_exist_is_made_as_by_javas_producer(task):
+def test_a_missing_topic_is_created_as_by_the_java_producer(task):
     t = task(topics={})
     t.write([("v",)], topic="new")
     assert [r[2] for r in t.records("new")] == [b"v"]
 
 
-def test_nothing_to_write_connects_to_nobody(task):
+def test_a_task_without_rows_does_not_connect(task):
     t = task()
     assert t.write() == t.write([]) == Written()
     assert t.producers == []
 
 
-def test_one_producer_writes_a_task_and_has_nothing_under_way_when_more_is_asked_for(task):
-    """Spark may take hours to compute the next batch: nobody would look after what is under way then."""
+def test_no_record_is_in_flight_when_the_task_takes_its_next_batch(task):
+    """Spark may take hours to compute the next batch, and records in flight would time out."""
     t = task()
     assert t.write(*[[(f"{n}",) for n in range(1000)]] * 3).records == 3000
     assert len(t.producers) == 1
-    assert t.most == 0
+    assert t.buffered_max == 0
     assert len(t.records()) == 3000
 
 
-def test_batch_much_larger_than_the_buffer_goes_through_it(task):
+def test_a_batch_may_be_larger_than_the_buffer(task):
     t = task()
     buffer = {"kafka.buffer.memory": "100000", "kafka.compression.type": "lz4"}
     assert t.write([("x" * 1000,)] * 2000, **buffer) == Written(2000, 2_000_000)
     assert len(t.records()) == 2000
 
 
-def test_lost_connections_and_answers_write_nothing_twice(task):
+def test_lost_responses_write_no_record_twice(task):
     t = task()
     t.sim.cluster.on("Produce", Disconnect(after=True), times=3)
     t.write([(f"{n}",) for n in range(100)])
     assert sorted(int(r[2]) for r in t.records()) == list(range(100))
 
 
-def test_error_names_partition_broker_and_cause_and_the_producer_is_closed(task):
+def test_an_error_names_partition_broker_and_cause_and_closes_the_producer(task):
     t = task()
     t.sim.cluster.on("Produce", Reply(Code.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(
         TopicAuthorizationFailedError, match=r"broker 1 answered .* for t-\d: not authorized for the topic"
     ):
-        t.write([("v",)], AssertionError("more was asked for"))
+        t.write([("v",)], AssertionError("the task took a second batch"))
 
 
-def test_partition_that_does_not_exist_is_named(task):
+def test_a_missing_partition_is_named(task):
     with pytest.raises(KafkaTimeoutError, match="t-7: .* the topic has 2 partitions"):
         task().write([("v", 7)], names=("value", "partition"), **{"kafka.delivery.timeout.ms": "5000"})
 
 
-def test_what_keeps_the_buffer_full_is_named(task):
+def test_the_record_that_keeps_the_buffer_full_is_named(task):
     limits = {"kafka.buffer.memory": "20000", "kafka.max.block.ms": "1000", "kafka.delivery.timeout.ms": "5000"}
     with pytest.raises(KafkaTimeoutError, match="t-7: not acknowledged within delivery_timeout_ms=5000"):
         task().write([("v" * 1000, 7)] * 100, names=("value", "partition"), **limits)
 
 
-def test_buffer_that_is_only_too_slow_says_so(task):
+def test_a_buffer_that_drains_too_slowly_is_reported_as_full(task):
     t = task()
     t.sim.cluster.on("Produce", Delay(2.0))
     limits = {"kafka.buffer.memory": "20000", "kafka.max.block.ms": "1000"}
@@ -158,29 +158,29 @@ def test_buffer_that_is_only_too_slow_says_so(task):
         t.write([("v" * 1000,)] * 100, **limits)
 
 
-def test_record_that_cannot_be_sent_is_named(task):
+def test_a_record_that_cannot_be_sent_is_named(task):
     with pytest.raises(IllegalArgumentError, match="row 1 of this task, for t: a record of .* is larger than"):
         task().write([("v",), ("x" * 2_000_000,)])
     with pytest.raises(IllegalArgumentError, match="row 0 of this task, for t--1: a partition is a number from 0 on"):
         task().write([("v", -1)], names=("value", "partition"))
 
 
-def test_what_comes_before_a_failure_of_sparks_stays_and_the_producer_is_closed(task):
+def test_rows_before_a_failure_in_spark_are_written_and_the_producer_is_closed(task):
     t = task()
     with pytest.raises(ZeroDivisionError):
         t.write([("v",)], ZeroDivisionError())
     assert [r[2] for r in t.records()] == [b"v"]
 
 
-def test_broker_that_never_answers_ends_in_an_error_with_its_name(task):
+def test_a_broker_that_never_responds_is_named_in_the_error(task):
     t = task()
     t.sim.kill(1)
     with pytest.raises(KafkaError, match="t: not sent within delivery_timeout_ms=3000.*kafka1:9092"):
         t.write([("v",)], **{"kafka.delivery.timeout.ms": "3000", "kafka.request.timeout.ms": "1000"})
 
 
-def test_producer_is_kept_for_the_next_task(task):
-    """With its producer id: brokers remember each for a day."""
+def test_the_next_task_reuses_the_producer(task):
+    """Brokers remember each producer id for a day."""
     t = task()
     for _ in range(3):
         t.write([("v",)])
@@ -190,7 +190,7 @@ def test_producer_is_kept_for_the_next_task(task):
     assert len(t.producers) == 2
 
 
-def test_task_that_fails_keeps_no_producer_and_a_repeated_one_trusts_none(task):
+def test_a_failed_task_closes_its_producer_and_a_repeated_task_connects_anew(task):
     t = task()
     t.write([("a",)])
     with pytest.raises(ZeroDivisionError):
@@ -202,8 +202,8 @@ def test_task_that_fails_keeps_no_producer_and_a_repeated_one_trusts_none(task):
     assert [r[2] for r in t.records()] == [b"a", b"b", b"c", b"d"]
 
 
-def test_what_a_failed_task_had_under_way_does_not_come_with_the_next_one(task):
-    """It is Spark that repeats it."""
+def test_records_in_flight_in_a_failed_task_are_not_sent_by_the_next_task(task):
+    """Spark repeats the failed task itself."""
     t = task()
     limits = {"kafka.request.timeout.ms": "1000", "kafka.delivery.timeout.ms": "2000"}
     t.write([("a",)], **limits)
@@ -215,7 +215,7 @@ def test_what_a_failed_task_had_under_way_does_not_come_with_the_next_one(task):
     assert [r[2] for r in t.records()] == [b"a", b"b"]
 
 
-def test_kept_producer_writes_after_a_long_while_and_a_broker_that_was_started_again(task):
+def test_a_cached_producer_writes_after_a_long_pause_and_a_broker_restart(task):
     t = task()
     t.write([("a",)])
     t.sim.kill(1)

@@ -1,10 +1,11 @@
-"""Kafka for PySpark, without a jar: the format ``thinconsumer`` to read and to write, frames and streams.
+"""The PySpark data source ``thinconsumer``: reads and writes Kafka topics, in batches and streams, without a jar.
 
-``pip install thinconsumer[spark]`` registers it by itself (``pyspark_thinconsumer``); where that is not found, call
-:func:`register`. The rows and the options are those of Spark's own Kafka connector. What is decided here is decided by
-pure functions (``options``, ``offsets``, ``planner``), which import no Spark; ``lookup`` asks the cluster on the
-driver, ``reading`` reads on the executors, ``source`` is what Spark calls, and ``listener`` hears how far its queries
-are. To write: ``write_options``, ``rows`` and ``writing``, and ``sink`` is what Spark calls.
+Rows and options are those of Spark's own Kafka connector. PySpark finds the data source through the package
+``pyspark_thinconsumer``; elsewhere call :func:`register`.
+
+Only ``source``, ``sink`` and ``listener`` import PySpark. Reading: ``options``, ``offsets`` and ``planner`` are pure
+functions, ``cluster_client`` makes the driver's requests, ``reading`` runs in a task. Writing: ``write_options`` and
+``rows`` are pure functions, ``writing`` runs in a task.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ __all__ = ["KafkaDataSource", "KafkaListener", "Lag", "register"]
 
 
 def register(spark: Any) -> None:
-    """Make the format ``thinconsumer`` known to a session."""
+    """Register the format ``thinconsumer`` with a Spark session."""
     from .source import KafkaDataSource
 
     spark.dataSource.register(KafkaDataSource)
 
 
 def __getattr__(name: str) -> Any:
-    # Asked for only where Spark is: the rest of this room works without.
+    # Imported on demand, so that the modules without PySpark work where it is not installed.
     if name == "KafkaDataSource":
         from .source import KafkaDataSource
 

@@ -1,12 +1,11 @@
-"""Offsets as JSON: what users write into options, and what Spark keeps in a checkpoint.
+"""Offsets as JSON, in options and in Spark's checkpoints: ``{"topic":{"0":23,"1":-2}}``.
 
-The text is that of Spark's own Kafka connector (its ``JsonUtils``): ``{"topic":{"0":23,"1":-2}}``. Spark tells two
-offsets apart by their text alone, so that the same offsets have to give the same text always: topics by name,
-partitions by number. Otherwise a stream at rest would run empty batches for ever.
+The format is that of Spark's own Kafka connector (its ``JsonUtils``). Topics are sorted by name and partitions by
+number: Spark compares offsets as text, and an idle stream would run empty batches for ever if the order changed.
 
-An initial offset is asked for again when the first batch is repeated after a crash, and what is the latest offset then
-is another one. Hence the initial offset is the constant ``{}``, and the end of the first batch carries where that
-batch began, under ``@start``, which no topic can be called. Knows no cluster and no Spark.
+Spark calls ``initialOffset()`` again when it repeats the first batch after a crash, and the latest offset has moved by
+then. So the initial offset is the constant ``{}``, and the end offset of the first batch also carries the start of
+that batch, under ``@start``, which is no legal topic name.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 
 Offsets = dict[TopicPartition, int]
-#: An offset as Spark hands it to us and takes it from us: JSON objects as dicts.
+#: An offset as PySpark passes it to a source: JSON objects as dicts.
 Json = dict[str, Any]
 
 LATEST = -1
@@ -34,16 +33,16 @@ _ASSIGNMENT = '{"topicA":[0,1],"topicB":[2,4]}'
 
 
 def parse_offsets(text: str, option: str) -> Offsets:
-    """Return what an option such as ``startingOffsets`` names; -1 is the latest offset and -2 the earliest.
+    """Return the offsets that an option such as ``startingOffsets`` names; -1 is the latest offset, -2 the earliest.
 
     Raises:
-        KafkaConfigurationError: it is no such JSON; says where it is wrong.
+        KafkaConfigurationError: the text is not such JSON; names the faulty part.
     """
     return _partition_numbers(text, option, "an offset", EARLIEST, _OFFSETS)
 
 
 def parse_timestamps(text: str, option: str) -> Offsets:
-    """Return times by partition, in milliseconds since 1970, from an option such as ``startingOffsetsByTimestamp``."""
+    """Return the timestamps, in ms since 1970, that an option such as ``startingOffsetsByTimestamp`` names."""
     return _partition_numbers(text, option, "a time in ms since 1970", 0, _TIMESTAMPS)
 
 
@@ -52,10 +51,12 @@ def parse_assignment(text: str) -> list[TopicPartition]:
     found: set[TopicPartition] = set()
     for topic, numbers in _object(text, "assign", _ASSIGNMENT).items():
         if not isinstance(numbers, list):
-            raise _refused("assign", f"partitions of {topic!r} are a list, not {json.dumps(numbers)}", _ASSIGNMENT)
+            raise _refused(
+                "assign", f"the partitions of {topic!r} must be a list, not {json.dumps(numbers)}", _ASSIGNMENT
+            )
         for number in numbers:
             if not _is_whole(number, 0, INT32_MAX):
-                raise _refused("assign", f"{topic!r} has no partition {json.dumps(number)}", _ASSIGNMENT)
+                raise _refused("assign", f"{json.dumps(number)} is not a partition number of {topic!r}", _ASSIGNMENT)
             found.add(TopicPartition(topic, number))
     if not found:
         raise _refused("assign", "it names no partition", _ASSIGNMENT)
@@ -63,7 +64,7 @@ def parse_assignment(text: str) -> list[TopicPartition]:
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
-    """Return the offsets as a JSON object, the same whatever order they are in."""
+    """Return the offsets as a JSON object, sorted."""
     result: Json = {}
     for tp in sorted(offsets):
         result.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -71,32 +72,32 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> Json:
 
 
 def to_text(offsets: Mapping[TopicPartition, int]) -> str:
-    """Return the offsets as the official connector writes them, without blanks."""
+    """Return the offsets as JSON text, exactly as Spark's own connector writes them."""
     return json.dumps(to_json(offsets), separators=(",", ":"))
 
 
 def from_json(value: Mapping[str, Any]) -> Offsets:
-    """Return the offsets of a stream, from a checkpoint of ours or of the official connector.
+    """Return the offsets of a stream, from a checkpoint of this source or of Spark's own connector.
 
     Raises:
-        KafkaConfigurationError: something else has written the checkpoint.
+        KafkaConfigurationError: the value has another format.
     """
     return _read({topic: numbers for topic, numbers in value.items() if topic != START_KEY})
 
 
-def start_of(value: Mapping[str, Any]) -> Offsets | None:
-    """Return where the first batch began, if this is where it ends; else None."""
+def first_batch_start(value: Mapping[str, Any]) -> Offsets | None:
+    """Return the start of the first batch if ``value`` is the end of that batch, else None."""
     start = value.get(START_KEY)
     return None if start is None else _read(start)
 
 
-def first_end(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Json:
-    """Return the end of a stream's first batch, which remembers that batch's start."""
+def first_batch_end(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Json:
+    """Return the end offset of a stream's first batch, which also holds the start of that batch."""
     return {**to_json(end), START_KEY: to_json(start)}
 
 
-def show(partitions: Iterable[TopicPartition]) -> str:
-    """Return partitions as words for an error: ``orders-0, orders-1``; of many the first ones and how many more."""
+def partition_names(partitions: Iterable[TopicPartition]) -> str:
+    """Return partitions as text for a message: ``orders-0, orders-1``, at most twenty and the number of the rest."""
     names = [f"{tp.topic}-{tp.partition}" for tp in sorted(partitions)]
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
@@ -109,8 +110,8 @@ def _read(value: object) -> Offsets:
         return _numbers(value, "an offset", 0)
     except ValueError as error:
         raise KafkaConfigurationError(
-            f"offset {json.dumps(value)[:200]} is none of this source: {error}; was the checkpoint written by another "
-            "source? Then give this query a checkpoint of its own"
+            f"offset {json.dumps(value)[:200]} was not written by this source: {error}. If the checkpoint belongs to "
+            "another source, give this query a checkpoint of its own"
         ) from None
 
 
@@ -127,14 +128,14 @@ def _partition_numbers(text: str, option: str, what: str, least: int, example: s
 
 def _numbers(value: object, what: str, least: int) -> Offsets:
     if not isinstance(value, dict):
-        raise ValueError("it is no JSON object of topics")
+        raise ValueError("it is not a JSON object of topics")
     found: Offsets = {}
     for topic, numbers in value.items():
         if not isinstance(numbers, dict):
-            raise ValueError(f"under {topic!r} stands {json.dumps(numbers)[:100]} and no object of its partitions")
+            raise ValueError(f"{topic!r} holds {json.dumps(numbers)[:100]} instead of an object of partitions")
         for name, number in numbers.items():
             if not (name.isascii() and name.isdigit()) or int(name) > INT32_MAX:
-                raise ValueError(f"{topic!r} has no partition {name!r}")
+                raise ValueError(f"{name!r} is not a partition number of {topic!r}")
             if not _is_whole(number, least, INT64_MAX):
                 raise ValueError(f"{topic}-{name}: {json.dumps(number)[:100]} is not {what}")
             found[TopicPartition(topic, int(name))] = number
@@ -143,15 +144,15 @@ def _numbers(value: object, what: str, least: int) -> Offsets:
 
 def _object(text: str, option: str, example: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_no_twins)
+        value = json.loads(text, object_pairs_hook=_reject_duplicates)
     except ValueError as error:
-        raise _refused(option, f"it is no JSON: {error}", example) from None
+        raise _refused(option, f"it is not JSON: {error}", example) from None
     if not isinstance(value, dict):
-        raise _refused(option, "it is no JSON object", example)
+        raise _refused(option, "it is not a JSON object", example)
     return value
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]

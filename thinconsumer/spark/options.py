@@ -1,10 +1,7 @@
-"""The source's options: those of Spark's own Kafka connector, by its names and with its meanings, and some it lacks.
+"""The source's options: names and meanings of Spark's own Kafka connector (``KafkaSourceProvider``), and a few more.
 
-Owns what an option means, which ones contradict each other, and what is said about those that are wrong; whatever can
-be seen without a cluster is refused when the DataFrame is made, and not when a job has run for an hour. Names arrive
-lower-cased and values as text: that is PySpark's doing. Knows no Spark, no cluster and no clock.
-
-``kafka.*`` goes to the consumer's own configuration, without that prefix. After Spark's ``KafkaSourceProvider``.
+Every check that needs no cluster happens at ``load()``. PySpark passes names in lower case and all values as text.
+``kafka.*`` options configure the consumer, without that prefix.
 """
 
 from __future__ import annotations
@@ -20,79 +17,88 @@ from ..config import ConsumerConfig, dotted
 from ..config.kinds import did_you_mean
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
-from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, parse_assignment, parse_offsets, parse_timestamps, show
+from .offsets import (
+    EARLIEST,
+    INT64_MAX,
+    LATEST,
+    Offsets,
+    parse_assignment,
+    parse_offsets,
+    parse_timestamps,
+    partition_names,
+)
 
 T = TypeVar("T")
 KAFKA = "kafka."
 
-# -- which partitions
+# -- selecting partitions
 
 
-class Topics(NamedTuple):
+class TopicNames(NamedTuple):
     """Every partition of these topics: ``subscribe``."""
 
     names: tuple[str, ...]
 
 
 class TopicPattern(NamedTuple):
-    """Every partition of the topics whose whole name matches: ``subscribePattern``."""
+    """Every partition of the topics with a name that matches a pattern in full: ``subscribePattern``."""
 
     pattern: re.Pattern[str]
 
 
-class Assigned(NamedTuple):
+class AssignedPartitions(NamedTuple):
     """Exactly these partitions: ``assign``."""
 
     partitions: tuple[TopicPartition, ...]
 
 
-Selection = Topics | TopicPattern | Assigned
+Selection = TopicNames | TopicPattern | AssignedPartitions
 
-# -- from where, up to where
+# -- bounds of a read
 
 
-class Mark(NamedTuple):
-    """One end of the log: -1 the latest offset, -2 the earliest."""
+class EarliestOrLatest(NamedTuple):
+    """The end (-1) or the beginning (-2) of every partition's log."""
 
     offset: int
 
 
 class AtOffsets(NamedTuple):
-    """An offset, or a mark, for each partition."""
+    """An offset for each partition; -1 is its latest offset, -2 its earliest."""
 
     offsets: Offsets
 
 
 class AtTime(NamedTuple):
-    """The first record at or after this time, in ms since 1970, in every partition."""
+    """The first record at or after this timestamp, in ms since 1970, in every partition."""
 
     timestamp: int
 
 
 class AtTimes(NamedTuple):
-    """The first record at or after a time of each partition's own."""
+    """The first record at or after a timestamp for each partition."""
 
     timestamps: Offsets
 
 
-class Committed(NamedTuple):
-    """Where a consumer group has committed; the earliest offset where it has not."""
+class AtCommitted(NamedTuple):
+    """A consumer group's committed offsets; the earliest offset where it has none."""
 
     group: str
 
 
-Bound = Mark | AtOffsets | AtTime | AtTimes | Committed
+Bound = EarliestOrLatest | AtOffsets | AtTime | AtTimes | AtCommitted
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """All options of one source, checked. ``starting`` and ``ending`` are None where a default applies."""
+    """The checked options of one source. ``starting`` and ``ending`` are None where the default applies."""
 
     selection: Selection
     starting: Bound | None
     ending: Bound | None
     kafka: dict[str, str] = field(repr=False)  #: Dotted names; may hold secrets.
-    given: frozenset[str]  #: Names of the options that were given, as documented.
+    given: frozenset[str]  #: Names of the options that the user set, as documented.
     no_match_is_latest: bool = False
     fail_on_data_loss: bool = True
     include_headers: bool = False
@@ -110,45 +116,45 @@ class SourceOptions:
 
     @property
     def is_limited(self) -> bool:
-        """Whether a micro-batch may have to leave something for the next one, or wait for more."""
+        """Whether an option limits or delays micro-batches."""
         return not self.given.isdisjoint(LIMITS)
 
-    def start_of_batch(self) -> Bound:
-        """Return where a batch read begins, after checking what only a batch read may not ask for."""
-        starting = self.starting or Mark(EARLIEST)
+    def batch_start(self) -> Bound:
+        """Return where a batch read begins, after the checks for batch reads."""
+        starting = self.starting or EarliestOrLatest(EARLIEST)
         latest = [] if not isinstance(starting, AtOffsets) else _marked(starting.offsets, LATEST)
-        if starting == Mark(LATEST) or latest:
-            where = f" for {show(latest)}" if latest else ""
+        if starting == EarliestOrLatest(LATEST) or latest:
+            where = f" for {partition_names(latest)}" if latest else ""
             raise KafkaConfigurationError(
-                f"startingOffsets can't be latest{where} in a batch read, which would read nothing: use 'earliest', "
+                f"startingOffsets can't be latest{where} in a batch read, which would find no records: use 'earliest', "
                 "offsets, or startingTimestamp"
             )
-        self._check_order(starting, self.end_of_batch())
+        self._check_order(starting, self.batch_end())
         return starting
 
-    def end_of_batch(self) -> Bound:
-        """Return where a batch read ends, likewise."""
-        ending = self.ending or Mark(LATEST)
+    def batch_end(self) -> Bound:
+        """Return where a batch read ends, after the checks for batch reads."""
+        ending = self.ending or EarliestOrLatest(LATEST)
         earliest = [] if not isinstance(ending, AtOffsets) else _marked(ending.offsets, EARLIEST)
-        if ending == Mark(EARLIEST) or earliest:
-            where = f" for {show(earliest)}" if earliest else ""
+        if ending == EarliestOrLatest(EARLIEST) or earliest:
+            where = f" for {partition_names(earliest)}" if earliest else ""
             raise KafkaConfigurationError(
-                f"endingOffsets can't be earliest{where}, since nothing lies before it: use 'latest', offsets, or "
+                f"endingOffsets can't be earliest{where}, which would read no records: use 'latest', offsets, or "
                 "endingTimestamp"
             )
         return ending
 
-    def start_of_stream(self) -> Bound:
-        """Return where a new stream begins, after checking what only a stream may not ask for."""
+    def stream_start(self) -> Bound:
+        """Return where a new stream begins, after the checks for streams."""
         for name in sorted(self.given):
             if name.startswith("ending"):
                 raise KafkaConfigurationError(
-                    f"{name} is for batch reads, and a stream has no end: leave it out, or read with spark.read"
+                    f"{name} is for batch reads only, since a stream has no end: leave it out, or read with spark.read"
                 )
-        return self.starting or Mark(LATEST)
+        return self.starting or EarliestOrLatest(LATEST)
 
     def ignored_in_batch(self) -> list[str]:
-        """Return the options given that only streams heed."""
+        """Return the options set that affect streams only."""
         return sorted(self.given & {*LIMITS, "commitGroup"})
 
     def _check_order(self, starting: Bound, ending: Bound) -> None:
@@ -163,24 +169,24 @@ class SourceOptions:
         start, end = pair
         if start.keys() != end.keys():
             raise KafkaConfigurationError(
-                f"{names[0]} and {names[1]} have to name the same partitions; only one names "
-                f"{show(start.keys() ^ end.keys())}"
+                f"{names[0]} and {names[1]} must name the same partitions; only one names "
+                f"{partition_names(start.keys() ^ end.keys())}"
             )
         for tp, offset in start.items():
             if offset > end[tp] >= 0 and offset >= 0:
                 raise KafkaConfigurationError(
-                    f"{show([tp])} would begin at {offset} ({names[0]}) and end before it, at {end[tp]} ({names[1]})"
+                    f"{partition_names([tp])} would begin at {offset} ({names[0]}), after its end at {end[tp]} "
+                    f"({names[1]})"
                 )
 
 
 def parse(options: Mapping[str, str]) -> SourceOptions:
-    """Return the checked options of a source, from whatever spelling of their names.
+    """Return the checked options of a source; names are not case-sensitive.
 
     Raises:
-        KafkaConfigurationError: with everything that is wrong, at once.
+        KafkaConfigurationError: lists every problem at once.
     """
-    lower = {name.lower(): value for name, value in options.items()}
-    kafka = {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
+    lower, kafka = split_options(options)
     problems: list[str] = []
     values: dict[str, Any] = {}
     given: dict[str, str] = {}
@@ -198,28 +204,34 @@ def parse(options: Mapping[str, str]) -> SourceOptions:
     _try(problems, values, "starting", lambda: _bound(given, STARTING))
     _try(problems, values, "ending", lambda: _bound(given, ENDING))
     problems += _contradictions(values)
-    problems += _kafka_problems(kafka)
+    problems += kafka_problems(kafka, REFUSED, lambda rest: ConsumerConfig.from_config(consumer_config(rest)))
     if problems:
-        raise KafkaConfigurationError(sentence(problems))
+        raise KafkaConfigurationError(join_problems(problems))
     return SourceOptions(kafka=kafka, given=frozenset(given), **values)
 
 
-def consumer_config(kafka: Mapping[str, str], **ours: str) -> dict[str, str]:
-    """Return what ``Consumer.from_config`` takes: the user's ``kafka.*`` options, and what the source sets itself."""
-    return {**{name: value for name, value in kafka.items() if _has_effect(name)}, **ours}
+def split_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return all options with names in lower case, and the ``kafka.*`` ones without that prefix."""
+    lower = {name.lower(): value for name, value in options.items()}
+    return lower, {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
+
+
+def consumer_config(kafka: Mapping[str, str], **own: str) -> dict[str, str]:
+    """Return the configuration of a consumer: the user's ``kafka.*`` options, overridden by the source's own."""
+    return {**{name: value for name, value in kafka.items() if _has_effect(name)}, **own}
 
 
 def _has_effect(name: str) -> bool:
-    """Whether a ``kafka.`` option means something here: no group is joined, and nothing is written.
+    """Return whether to pass a ``kafka.*`` option to the consumer.
 
-    A writer's may be there in jobs that share their options between both; Java's consumer takes whatever it does not
-    know.
+    The source joins no group. Producer options are ignored, as Spark's own connector does: jobs share one set of
+    options between reading and writing.
     """
     if name.replace(".", "_") in CONSUMER_OPTIONS:
         return name != "group.id"
-    from .write_options import only_writers  # not above: a query waits for all that its source imports
+    from .write_options import exclusive_names  # on demand: importing the producer delays the start of a query
 
-    return name not in only_writers()
+    return name not in exclusive_names()[0]
 
 
 # -- one option
@@ -237,7 +249,7 @@ def _positive(text: str, name: str) -> int:
 
 def _whole(text: str, name: str, least: int = 0) -> int:
     if not re.fullmatch(r"[+-]?[0-9]{1,19}", text) or not least <= int(text) <= INT64_MAX:
-        raise KafkaConfigurationError(f"{name}={text!r}: a whole number from {least} on is wanted")
+        raise KafkaConfigurationError(f"{name}={text!r}: write a whole number, at least {least}")
     return int(text)
 
 
@@ -248,14 +260,14 @@ _MILLISECONDS = {"us": 0.001, "": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_
 def _bytes(text: str, name: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text.lower())
     if not match or match[2] not in _BYTES or not int(match[1]):
-        raise KafkaConfigurationError(f"{name}={text!r}: a size is wanted, such as 500m or 1g, or a number of bytes")
+        raise KafkaConfigurationError(f"{name}={text!r}: write a size such as 500m or 1g, or a number of bytes")
     return int(match[1]) * _BYTES[match[2]]
 
 
 def _duration(text: str, name: str) -> int:
     match = re.fullmatch(r"([0-9]{1,15})\s*([a-z]*)", text.lower())
     if not match or match[2] not in _MILLISECONDS:
-        raise KafkaConfigurationError(f"{name}={text!r}: a duration is wanted, such as 30s or 15m, or milliseconds")
+        raise KafkaConfigurationError(f"{name}={text!r}: write a duration such as 30s or 15m, or milliseconds")
     return int(int(match[1]) * _MILLISECONDS[match[2]])
 
 
@@ -267,12 +279,12 @@ def _strategy(text: str, name: str) -> bool:
 
 def _group(text: str, name: str) -> str:
     if not text:
-        raise KafkaConfigurationError(f"{name}: the name of a consumer group is wanted")
+        raise KafkaConfigurationError(f"{name}: write the name of a consumer group")
     return text
 
 
 Reader = Callable[[str, str], Any]
-#: Every option there is: its documented name, the field it sets and what reads it; None for those that several make up.
+#: Every option: its documented name, the field it sets, and its parser; None where several options make one field.
 _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("subscribe", "selection", None),
     ("subscribePattern", "selection", None),
@@ -297,19 +309,19 @@ _DECLARED: tuple[tuple[str, str, Reader | None], ...] = (
     ("fetchOffset.numRetries", "fetch_offset_num_retries", _positive),
     ("fetchOffset.retryIntervalMs", "fetch_offset_retry_interval_ms", _whole),
     ("commitGroup", "commit_group", _group),
-    ("groupIdPrefix", "", None),  # no group is joined, so that nothing is prefixed
-    ("topic", "", None),  # a writer's, in jobs that share their options between both
+    ("groupIdPrefix", "", None),  # ignored: the source joins no group
+    ("topic", "", None),  # ignored: the writer's option, in jobs that share their options
 )
 FIELDS = {name: where for name, where, _ in _DECLARED}
 READERS = {name: read for name, _, read in _DECLARED}
 NAMES = {name.lower(): name for name in FIELDS}
-#: What needs read limits, which PySpark has from 4.2 on.
+#: Options that need PySpark's read limits (4.2 or newer).
 LIMITS = frozenset({"maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger"})
 
-# -- options that make up one thing
+# -- fields that several options make
 
 SELECTIONS = ("subscribe", "subscribePattern", "assign")
-#: In the order in which they count: of those that are given the first one does, the others do nothing.
+#: In order of precedence: the first one that is set counts.
 STARTING = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDING = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 COMMITTED = "committed:"
@@ -318,24 +330,26 @@ COMMITTED = "committed:"
 def _selection(given: Mapping[str, str]) -> Selection:
     chosen = [name for name in SELECTIONS if name in given]
     if len(chosen) != 1:
-        both = f"not {' and '.join(chosen)}" if chosen else "none is given"
-        raise KafkaConfigurationError(f"exactly one of {', '.join(SELECTIONS)} says what to read; {both}")
+        found = " and ".join(chosen) or "none"
+        raise KafkaConfigurationError(f"set exactly one of {', '.join(SELECTIONS)}, not {found}")
     (name,) = chosen
     text = given[name].strip()
     if name == "assign":
-        return Assigned(tuple(parse_assignment(text)))
+        return AssignedPartitions(tuple(parse_assignment(text)))
     if name == "subscribe":
         names = [topic.strip() for topic in text.split(",") if topic.strip()]
         if not names:
-            raise KafkaConfigurationError("subscribe: it names no topic; write topics with commas in between")
-        return Topics(tuple(sorted(set(names))))
+            raise KafkaConfigurationError("subscribe: it names no topic; write topics separated by commas")
+        return TopicNames(tuple(sorted(set(names))))
     if not text:
-        raise KafkaConfigurationError("subscribePattern: it is empty; write a regular expression for whole names")
+        raise KafkaConfigurationError(
+            "subscribePattern: it is empty; write a regular expression that matches whole names"
+        )
     try:
         return TopicPattern(re.compile(text))
     except re.error as error:
         raise KafkaConfigurationError(
-            f"subscribePattern={text!r}: {error}; it is read as Python's re does, which lacks some of Java's syntax"
+            f"subscribePattern={text!r}: {error}; Python's re parses it, which lacks some of Java's syntax"
         ) from None
 
 
@@ -349,9 +363,9 @@ def _bound(given: Mapping[str, str], names: tuple[str, str, str]) -> Bound | Non
         return None
     text = given[at_offsets].strip()
     if text.lower() in ("earliest", "latest"):
-        return Mark(EARLIEST if text.lower() == "earliest" else LATEST)
+        return EarliestOrLatest(EARLIEST if text.lower() == "earliest" else LATEST)
     if names is STARTING and text.lower().startswith(COMMITTED):
-        return Committed(_group(text[len(COMMITTED) :].strip(), f"{at_offsets}={text}"))
+        return AtCommitted(_group(text[len(COMMITTED) :].strip(), f"{at_offsets}={text}"))
     if not text.startswith("{"):
         words = ["earliest", "latest"] + ["committed:GROUP"] * (names is STARTING)
         hint = did_you_mean(text, words)
@@ -362,36 +376,41 @@ def _bound(given: Mapping[str, str], names: tuple[str, str, str]) -> Bound | Non
 def _contradictions(values: Mapping[str, Any]) -> list[str]:
     least, most = values.get("min_offsets_per_trigger"), values.get("max_offsets_per_trigger")
     if least is not None and most is not None and least > most:
-        return [f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}: no batch could have so many"]
+        return [
+            f"minOffsetsPerTrigger={least} is more than maxOffsetsPerTrigger={most}: no batch would be large enough"
+        ]
     return []
 
 
 # -- kafka.*
 
-_START = "the source decides where to read: set startingOffsets, which counts for a new query only"
-_BINARY = "columns hold bytes: turn them into something else with DataFrame operations"
-#: What the official connector refuses, too.
+_START = "set startingOffsets instead; a query that has a checkpoint goes on from there"
+_BINARY = "columns hold bytes: convert them with DataFrame operations"
+#: Options that Spark's own connector refuses as well.
 REFUSED = {
     "auto.offset.reset": _START,
     "key.deserializer": _BINARY,
     "value.deserializer": _BINARY,
-    "enable.auto.commit": "Spark's checkpoint says what was read: to see it in Kafka as well, set commitGroup",
-    "interceptor.classes": "interceptors could change what is read, and none would be called",
+    "enable.auto.commit": "progress is kept in Spark's checkpoint; set commitGroup to commit it for a group too",
+    "interceptor.classes": "interceptors are not supported",
 }
 
 
-def _kafka_problems(kafka: Mapping[str, str]) -> list[str]:
-    problems = [f"{KAFKA}{name} is refused: {why}" for name, why in REFUSED.items() if name in kafka]
+def kafka_problems(
+    kafka: Mapping[str, str], refused: Mapping[str, str], check: Callable[[dict[str, str]], object]
+) -> list[str]:
+    """Return what is wrong with ``kafka.*`` options; ``check`` raises for those that are not refused by name."""
+    problems = [f"{KAFKA}{name} is refused: {why}" for name, why in refused.items() if name in kafka]
     if not kafka.get("bootstrap.servers", "").strip():
-        problems.append("kafka.bootstrap.servers is missing: the brokers to learn the cluster from, as host:port")
+        problems.append("kafka.bootstrap.servers is missing: name one or more brokers as host:port")
     try:
-        ConsumerConfig.from_config(consumer_config({k: v for k, v in kafka.items() if k not in REFUSED}))
+        check({name: value for name, value in kafka.items() if name not in refused})
     except KafkaConfigurationError as error:
-        problems.append(f"of the options that begin with kafka.: {error}")
+        problems.append(f"kafka.* options: {error}")
     return problems
 
 
-# -- saying it
+# -- messages
 
 
 def _try(problems: list[str], values: dict[str, Any], name: str, read: Callable[[], Any]) -> None:
@@ -407,7 +426,7 @@ def _marked(offsets: Offsets, mark: int) -> list[TopicPartition]:
 
 def _unknown(name: str) -> str:
     if name == "path":
-        return "load() takes no path: say what to read with subscribe, subscribePattern or assign"
+        return "load() takes no path: set subscribe, subscribePattern or assign"
     near = did_you_mean(name, NAMES)
     spelt = re.sub(r"'([^']+)'", lambda match: repr(NAMES[match[1]]), near)
     if name.replace(".", "_") in CONSUMER_OPTIONS:
@@ -415,7 +434,7 @@ def _unknown(name: str) -> str:
     return f"unknown option {name!r}{spelt}"
 
 
-def sentence(problems: list[str], what: str = "options are wrong") -> str:
+def join_problems(problems: list[str], what: str = "options are wrong") -> str:
     """Return all problems as one message."""
     if len(problems) == 1:
         return problems[0]

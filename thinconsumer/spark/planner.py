@@ -1,9 +1,7 @@
-"""From options and what the cluster says to the ranges that are read: decisions only, as pure functions.
+"""Plans reads as pure functions: resolves bounds to offsets, finds lost data, limits micro-batches, splits tasks.
 
-Owns which offsets a bound means, what counts as lost data, how much of a backlog one micro-batch takes, and into how
-many tasks it is split. Everything it has to know is an argument, the time too; who asks the cluster is ``lookup``. The
-formulas are those of Spark's own connector (``KafkaOffsetReaderAdmin``, ``KafkaMicroBatchStream`` and
-``KafkaOffsetRangeCalculator``), so that a job that moves over has the same batches and tasks.
+The formulas are those of Spark's own connector (``KafkaOffsetReaderAdmin``, ``KafkaMicroBatchStream`` and
+``KafkaOffsetRangeCalculator``), so that a job keeps its batches and tasks when it moves to this source.
 """
 
 from __future__ import annotations
@@ -16,22 +14,22 @@ from typing import NamedTuple
 from ..errors import KafkaConfigurationError, KafkaError
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
-from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, show
-from .options import AtOffsets, AtTime, AtTimes, Bound, Committed, Mark
+from .offsets import EARLIEST, INT64_MAX, LATEST, Offsets, partition_names
+from .options import AtCommitted, AtOffsets, AtTime, AtTimes, Bound, EarliestOrLatest
 
 Partitions = Iterable[TopicPartition]
-#: What a record is taken to have where none could be looked at: to read all there is would be no limit.
+#: Assumed size of a record while none could be sampled; without it ``maxBytesPerTrigger`` would limit nothing.
 USUAL_BYTES = 1000
 
 
 class OffsetRange(NamedTuple):
-    """Offsets to read of one partition: from ``start`` on, up to and without ``until``."""
+    """The offsets of one partition that a task reads: ``start`` inclusive, ``until`` exclusive."""
 
     topic: str
     partition: int
     start: int
     until: int
-    #: Of the topic that was planned, so that a task recognises one created again under its name; zero where unknown.
+    #: Id of the planned topic, by which a task recognises a topic created again under its name; zeros if unknown.
     topic_id: bytes = ZERO_UUID
 
     @property
@@ -41,15 +39,12 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many offsets it spans; records may be fewer, since compaction and transactions leave holes."""
+        """How many offsets it spans; compaction and transaction markers leave offsets without records."""
         return self.until - self.start
 
 
 class Loss(NamedTuple):
-    """Offsets of a partition that were to be read and cannot be: from ``start`` up to and without ``until``.
-
-    Either is None where nobody knows any more: a partition that is gone takes its end with it.
-    """
+    """Offsets of a partition that cannot be read: ``start`` inclusive, ``until`` exclusive; None where unknown."""
 
     tp: TopicPartition
     start: int | None
@@ -62,36 +57,36 @@ class Loss(NamedTuple):
 
 
 class DataLossError(KafkaError):
-    """Data that was to be read is gone, and ``failOnDataLoss`` is true. ``losses`` has each range."""
+    """Offsets that were to be read are gone, and ``failOnDataLoss`` is true. ``losses`` names each range."""
 
     def __init__(self, losses: Sequence[Loss]) -> None:
         self.losses = tuple(losses)
         super().__init__(
-            f"{tell(losses)}\nSet failOnDataLoss to false to go on with what is there; to read all of it again, start "
-            "with a new checkpoint"
+            f"{describe_losses(losses)}\nSet failOnDataLoss to false to skip them; a new load(), or a stream with a new "
+            "checkpoint, is planned from the logs as they are now"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to read, and what of it is not there any more."""
+class ReadPlan:
+    """Ranges to read, and the offsets that are lost."""
 
     ranges: list[OffsetRange]
     losses: list[Loss]
 
 
-def tell(losses: Sequence[Loss]) -> str:
-    """Return the losses as words, one range to a line."""
+def describe_losses(losses: Sequence[Loss]) -> str:
+    """Return the losses as text, one range a line."""
     some = "\n  ".join(str(loss) for loss in losses[:100])
     more = f"\n  and {len(losses) - 100} more" if len(losses) > 100 else ""
-    return f"data may have been lost in {len(losses)} partitions:\n  {some}{more}"
+    return f"lost offsets in {len(losses)} {'range' if len(losses) == 1 else 'ranges'}:\n  {some}{more}"
 
 
-# -- what a bound means
+# -- from bounds to offsets
 
 
-def question(bound: Bound, partitions: Partitions) -> Offsets:
-    """Return what ListOffsets has to be asked for a bound: a time in ms, or a mark, for each partition."""
+def times_to_look_up(bound: Bound, partitions: Partitions) -> Offsets:
+    """Return the timestamps, in ms, that ListOffsets must resolve for a bound; none if it has no timestamps."""
     if isinstance(bound, AtTime):
         return dict.fromkeys(partitions, bound.timestamp)
     if isinstance(bound, AtTimes):
@@ -99,11 +94,11 @@ def question(bound: Bound, partitions: Partitions) -> Offsets:
     return {}
 
 
-def check_named(bound: Bound, partitions: Partitions, option: str) -> None:
-    """Raise unless a bound that names partitions names all there are, and no others.
+def check_every_partition_named(bound: Bound, partitions: Partitions, option: str) -> None:
+    """Check that a bound with values per partition names exactly these partitions.
 
     Raises:
-        KafkaConfigurationError: says which are missing and which are too many.
+        KafkaConfigurationError: lists the missing and the extra partitions.
     """
     if isinstance(bound, AtOffsets):
         named = bound.offsets.keys()
@@ -115,109 +110,109 @@ def check_named(bound: Bound, partitions: Partitions, option: str) -> None:
     if named == assigned:
         return
     missing, extra = assigned - named, named - assigned
-    words = [f"it leaves out {show(missing)}"] * bool(missing) + [f"it names {show(extra)}"] * bool(extra)
+    wrong = [f"{verb} {partition_names(tps)}" for verb, tps in (("leaves out", missing), ("adds", extra)) if tps]
     raise KafkaConfigurationError(
-        f"{option} has to name every partition that is read and no other; {', and '.join(words)}. Write -1 for latest "
-        "and -2 for earliest"
+        f"{option} must name exactly the partitions that are read, but {' and '.join(wrong)}; write -1 for latest and "
+        "-2 for earliest"
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What the cluster says about partitions: ends of their logs, and what was asked for a bound."""
+class ClusterOffsets:
+    """Offsets that the cluster reported: where logs begin and end, and those that a bound refers to."""
 
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]
-    found: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    by_time: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     committed: Mapping[TopicPartition, int | None] = field(default_factory=dict)
 
 
-def starts(bound: Bound, facts: Facts, *, no_match_is_latest: bool) -> Offsets:
+def start_offsets(bound: Bound, cluster: ClusterOffsets, *, no_match_is_latest: bool) -> Offsets:
     """Return where reading begins, per partition.
 
     Raises:
-        KafkaConfigurationError: no record is as young as a time asked for, and the strategy is ``error``.
+        KafkaConfigurationError: a partition has no record at or after its timestamp, and the strategy is ``error``.
     """
-    found = {tp: _resolved(bound, tp, facts) for tp in facts.latest}
+    found = {tp: _resolved(bound, tp, cluster) for tp in cluster.latest}
     unmatched = [tp for tp, offset in found.items() if offset is None]
     if unmatched and not no_match_is_latest and isinstance(bound, (AtTime, AtTimes)):
         raise KafkaConfigurationError(
-            f"no record in {show(unmatched)} is as young as the starting time: choose an earlier one, or set "
-            "startingOffsetsByTimestampStrategy to latest to begin at the end there"
+            f"no record at or after the starting timestamp in {partition_names(unmatched)}: choose an earlier one, or "
+            "set startingOffsetsByTimestampStrategy to latest to begin at the end of these logs"
         )
-    return {tp: facts.latest[tp] if offset is None else offset for tp, offset in found.items()}
+    return {tp: cluster.latest[tp] if offset is None else offset for tp, offset in found.items()}
 
 
-def ends(bound: Bound, facts: Facts) -> Offsets:
-    """Return where reading ends, per partition: at the latest offset where no record is as young as a time."""
-    found = {tp: _resolved(bound, tp, facts) for tp in facts.latest}
-    return {tp: facts.latest[tp] if offset is None else offset for tp, offset in found.items()}
+def end_offsets(bound: Bound, cluster: ClusterOffsets) -> Offsets:
+    """Return where reading ends, per partition: the latest offset if no record is at or after the timestamp."""
+    found = {tp: _resolved(bound, tp, cluster) for tp in cluster.latest}
+    return {tp: cluster.latest[tp] if offset is None else offset for tp, offset in found.items()}
 
 
-def _resolved(bound: Bound, tp: TopicPartition, facts: Facts) -> int | None:
+def _resolved(bound: Bound, tp: TopicPartition, cluster: ClusterOffsets) -> int | None:
     if isinstance(bound, (AtTime, AtTimes)):
-        return facts.found.get(tp)
-    if isinstance(bound, Committed):
-        offset = facts.committed.get(tp)
-        return facts.earliest[tp] if offset is None else offset
-    offset = bound.offset if isinstance(bound, Mark) else bound.offsets[tp]
-    return facts.earliest[tp] if offset == EARLIEST else facts.latest[tp] if offset == LATEST else offset
+        return cluster.by_time.get(tp)
+    if isinstance(bound, AtCommitted):
+        offset = cluster.committed.get(tp)
+        return cluster.earliest[tp] if offset is None else offset
+    offset = bound.offset if isinstance(bound, EarliestOrLatest) else bound.offsets[tp]
+    return cluster.earliest[tp] if offset == EARLIEST else cluster.latest[tp] if offset == LATEST else offset
 
 
-# -- ranges, and what is lost of them
+# -- ranges and losses
 
 
-def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], facts: Facts) -> Plan:
-    """Return the ranges of a batch read; what lies outside of the log is cut off and told."""
+def plan_batch(start: Offsets, until: Mapping[TopicPartition, int], cluster: ClusterOffsets) -> ReadPlan:
+    """Return the ranges of a batch read, cut to the logs; offsets outside a log are losses."""
     ranges, losses = [], []
     for tp in sorted(start):
-        first, last, low, high = start[tp], until[tp], facts.earliest[tp], facts.latest[tp]
+        first, last, low, high = start[tp], until[tp], cluster.earliest[tp], cluster.latest[tp]
         if first < min(low, last):
             losses.append(Loss(tp, first, min(low, last), f"deleted; the log begins at {low}"))
         if max(first, last) > high:
-            losses.append(Loss(tp, high, max(first, last), f"not there; the log ends at {high}"))
+            losses.append(Loss(tp, high, max(first, last), f"missing; the log ends at {high}"))
         ranges.append(OffsetRange(tp.topic, tp.partition, max(first, low), min(last, high)))
-    return Plan([found for found in ranges if found.size > 0], losses)
+    return ReadPlan([found for found in ranges if found.size > 0], losses)
 
 
-def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartition, int]) -> Plan:
-    """Return the ranges of a micro-batch. Partitions that ``start`` does not know are read from their beginning.
+def plan_micro_batch(start: Offsets, end: Offsets, earliest: Mapping[TopicPartition, int]) -> ReadPlan:
+    """Return the ranges of a micro-batch. A partition without a start offset is new, and read from its beginning.
 
-    ``earliest`` says where logs begin now, and leaves out partitions that are gone.
+    ``earliest`` holds where logs begin now; a partition that was deleted is absent.
     """
     ranges = []
-    losses = [Loss(tp, start[tp], None, "the partition is gone") for tp in sorted(start.keys() - end.keys())]
+    losses = [Loss(tp, start[tp], None, "the partition was deleted") for tp in sorted(start.keys() - end.keys())]
     for tp in sorted(end):
         until, low = end[tp], earliest.get(tp)
         first = start.get(tp)
         if first is None:
             if low is None:
-                losses.append(Loss(tp, 0, until, "a new partition that is gone again"))
+                losses.append(Loss(tp, 0, until, "the partition was added and deleted"))
                 continue
             if low > 0:
-                losses.append(Loss(tp, 0, low, f"a new partition whose log begins at {low} already"))
+                losses.append(Loss(tp, 0, low, f"deleted from a new partition; the log begins at {low}"))
             first = low
         elif low is None:
             if until > first:
-                losses.append(Loss(tp, first, until, "the partition is gone"))
+                losses.append(Loss(tp, first, until, "the partition was deleted"))
             continue
         elif until < first:
-            losses.append(Loss(tp, until, first, f"the log ended at {first} once and now at {until}"))
+            losses.append(Loss(tp, until, first, f"the log ended at {first} before and ends at {until} now"))
         elif first < min(low, until):
             losses.append(Loss(tp, first, min(low, until), f"deleted; the log begins at {low}"))
             first = low
         ranges.append(OffsetRange(tp.topic, tp.partition, first, until))
-    return Plan([found for found in ranges if found.size > 0], losses)
+    return ReadPlan([found for found in ranges if found.size > 0], losses)
 
 
-# -- how much of it at once
+# -- limits per trigger
 
 
-def limited(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:
-    """Return ends that leave about ``offsets_max`` offsets to read, shared out in proportion to what is waiting.
+def limit_ends(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int], offsets_max: int) -> Offsets:
+    """Return ends that leave about ``offsets_max`` offsets to read, in proportion to each partition's backlog.
 
-    A share below one is one, lest a small partition next to huge ones is never read. ``earliest`` is for partitions
-    that ``start`` does not know; one that it does not know either is left to :func:`plan_micro_batch`.
+    A share below one is rounded up, or a small partition beside huge ones would never be read. ``earliest`` is the
+    start of new partitions; a new partition without one was deleted, and :func:`plan_micro_batch` reports it.
     """
     begins = {tp: start.get(tp, earliest.get(tp)) for tp in latest}
     sizes = {tp: latest[tp] - first for tp, first in begins.items() if first is not None and latest[tp] > first}
@@ -232,35 +227,32 @@ def limited(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, i
     return found
 
 
-def waiting(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> int:
-    """Return how many offsets there are to read."""
+def backlog_of(start: Offsets, latest: Offsets, earliest: Mapping[TopicPartition, int]) -> int:
+    """Return how many offsets wait to be read."""
     return sum(max(0, end - start.get(tp, earliest.get(tp, 0))) for tp, end in latest.items())
 
 
-def must_wait(backlog: int, offsets_min: int, waited_ms: float, delay_max_ms: float) -> bool:
-    """Return whether to skip a trigger: there is too little to read, and it has not been too little for too long."""
+def should_wait(backlog: int, offsets_min: int, waited_ms: float, delay_max_ms: float) -> bool:
+    """Return whether to skip a trigger: the backlog is below the minimum, and the maximum delay is not over."""
     return backlog < offsets_min and waited_ms < delay_max_ms
 
 
 def offsets_within(bytes_max: int, samples: Iterable[tuple[int, int]]) -> int:
-    """Return how many offsets ``bytes_max`` bytes are likely to be, at least one.
-
-    ``samples`` are (offsets, bytes) of what was looked at; without any, a record is taken to be of a usual size.
-    """
-    looked_at = [(offsets, size) for offsets, size in samples if offsets > 0] or [(1, USUAL_BYTES)]
-    offsets, size = sum(n for n, _ in looked_at), sum(b for _, b in looked_at)
+    """Return how many offsets about ``bytes_max`` bytes span, at least one; ``samples`` are (offsets, bytes)."""
+    counted = [(offsets, size) for offsets, size in samples if offsets > 0] or [(1, USUAL_BYTES)]
+    offsets, size = sum(n for n, _ in counted), sum(b for _, b in counted)
     return max(1, bytes_max * offsets // max(1, size))
 
 
-# -- in how many tasks
+# -- tasks
 
 
-def split(
+def split_ranges(
     ranges: Sequence[OffsetRange], *, parts_min: int | None = None, records_max: int | None = None
 ) -> list[OffsetRange]:
-    """Return ranges no longer than ``records_max``, and about ``parts_min`` of them if these would be fewer.
+    """Split ranges so that none spans more than ``records_max`` offsets and there are about ``parts_min`` at least.
 
-    Large ranges are split in proportion to their size, small ones are left whole.
+    Large ranges are split in proportion to their size, small ones stay whole.
     """
     found = [one for one in ranges if one.size > 0]
     if records_max is not None:

@@ -28,7 +28,7 @@ from ..wire import ZERO_UUID
 from .client_cache import ClientCache
 from .columns import arrow_batches
 from .options import consumer_config
-from .planner import DataLossError, Loss, OffsetRange, tell
+from .planner import DataLossError, Loss, OffsetRange, describe_losses
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ _TASK_DEFAULTS = {
 
 @dataclass(frozen=True, slots=True)
 class ReadSettings:
-    """What a task needs besides its range."""
+    """The settings of a read task, besides its range."""
 
     kafka: dict[str, str] = field(repr=False)
     columns: tuple[str, ...]  #: Names, in the order of the rows.
@@ -176,7 +176,7 @@ class _RangeReader:
                 self._lose(Loss(self._tp, self._position, until, f"deleted; the log begins at {low}"), error)
                 self._seek(until)
             else:
-                self._lose_rest(f"not there; the log ends at {high}", error)
+                self._lose_rest(f"missing; the log ends at {high}", error)
         elif isinstance(error, LogTruncationError):
             why = "the log was truncated after it had been read"
             self._lose(Loss(self._tp, error.divergent_offset, error.position, why), error)
@@ -211,7 +211,7 @@ class _RangeReader:
     def _lose(self, loss: Loss, cause: KafkaError | None) -> None:
         if self._settings.fail_on_data_loss:
             raise DataLossError([loss]) from cause
-        log.warning("%s", tell([loss]))
+        log.warning("%s", describe_losses([loss]))
 
     def _seek(self, offset: int) -> None:
         self._consumer.seek(self._tp, offset)

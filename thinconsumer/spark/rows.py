@@ -1,7 +1,7 @@
-"""Arrow batches as records to write: topic, partition, key, value and headers, each cut out of its column at once.
+"""Converts Arrow batches to records for the producer: topic, partition, key, value and headers.
 
-Owns how a column's buffers become bytes: one slice per value, no scalar or row of Arrow's in between. What the columns
-are, has been checked before (``write_options``). Knows no Spark and no producer.
+A value is one slice of its column's buffer, without an Arrow scalar in between. ``write_options`` has checked the
+columns.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 #: Topic, partition or None, key, value, headers.
 Row = tuple[str, int | None, bytes | None, bytes | None, tuple[Header, ...]]
-#: How much of a batch is turned into records at a time; bytes. Spark makes batches of 10,000 rows, however large.
+#: Bytes of a batch that are converted at a time: Spark's batches have 10,000 rows by default, of any size.
 PART_BYTES = 4 * 1024 * 1024
 
 
 def parts(batch: pa.RecordBatch, part_bytes: int = PART_BYTES) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into parts of about this many bytes; nothing is copied."""
+    """Cut a batch into parts of about ``part_bytes`` bytes, without copying."""
     rows: int = batch.num_rows
     count = max(1, min(rows, -(-batch.nbytes // part_bytes)))
     for part in range(count):
@@ -32,10 +32,10 @@ def parts(batch: pa.RecordBatch, part_bytes: int = PART_BYTES) -> Iterator[pa.Re
 
 
 def rows(batch: pa.RecordBatch, columns: Mapping[str, int], topic: str | None = None) -> Iterator[Row]:
-    """Return the records of a batch, in order; ``columns`` are places by name, and ``topic`` wins over a column.
+    """Return the records of a batch, in order; ``columns`` are positions by name, ``topic`` overrides the column.
 
     Raises:
-        IllegalArgumentError: a row has no topic, or a header no name.
+        IllegalArgumentError: a row has no topic, or a header has no key.
     """
 
     def column(name: str) -> pa.Array | None:
@@ -53,7 +53,7 @@ def rows(batch: pa.RecordBatch, columns: Mapping[str, int], topic: str | None = 
 
 
 def byte_strings(column: pa.Array) -> list[bytes | None]:
-    """Return what a column of strings or binary holds, as it holds it: text is not looked at."""
+    """Return the bytes of a string or binary column; text is not decoded."""
     wide = str(column.type) in ("large_string", "large_binary")
     if not wide and str(column.type) not in ("string", "binary"):
         return [None if one is None else _encoded(one) for one in column.to_pylist()]
@@ -83,10 +83,10 @@ def _encoded(value: Any) -> bytes:
 
 
 def _topics(column: pa.Array) -> list[str]:
-    """Return the topics, each name once in memory however many rows have it."""
+    """Return the topic of each row; equal names share one string."""
     if column.null_count:
         raise IllegalArgumentError(
-            "there is a row without a topic: fill the column 'topic', or set the option 'topic', which is for all rows"
+            "a row has no topic: fill the column 'topic', or set the option 'topic' for all rows"
         )
     encoded = column.dictionary_encode()
     names = encoded.dictionary.to_pylist()
@@ -99,7 +99,7 @@ def _headers(column: pa.Array) -> list[tuple[Header, ...]]:
     inside = column.values.slice(first, ends[-1] - first)
     keys, values = inside.flatten()
     if keys.null_count:
-        raise IllegalArgumentError("there is a row with a header that has no key: Kafka has none such")
+        raise IllegalArgumentError("a row has a header without a key, which Kafka does not allow: drop it or name it")
     all_of_them = list(zip(keys.to_pylist(), byte_strings(values)))
     found: list[tuple[Header, ...]] = [tuple(all_of_them[begin - first : end - first]) for begin, end in pairwise(ends)]
     if column.null_count:

@@ -1,7 +1,6 @@
-"""What Spark calls to write: the batch writer and the stream writer, which get Arrow batches on every PySpark there is.
+"""PySpark's batch writer and stream writer; ``writing`` does the work of a task.
 
-Owns what goes from the tasks to the driver: how much they have written. What a task does is in ``writing``. Spark
-pickles a batch writer into tasks and into the process that commits, and makes a stream writer anew for each of both.
+Spark pickles a batch writer into tasks and into the process that commits; it makes a new stream writer for each.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
 from ..produce import Producer
 from .client_cache import ClientCache
+from .source import task_attempt
 from .write_options import WriteSettings
 from .writing import Connect, connect, write
 
@@ -24,7 +23,7 @@ try:
 except ImportError:
 
     class DataSourceStreamArrowWriter(DataSourceArrowWriter, DataSourceStreamWriter):  # type: ignore[no-redef]
-        """PySpark 4.0 has none, and gives Arrow batches to whatever is an Arrow writer, in a stream, too."""
+        """PySpark 4.0 lacks this class, but passes Arrow batches to any Arrow writer, in a stream too."""
 
 
 if TYPE_CHECKING:
@@ -35,57 +34,52 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class KafkaCommitMessage(WriterCommitMessage):
-    """What a task tells the driver: so many records are written and acknowledged."""
+    """A task's result for the driver: how many records were acknowledged."""
 
     records: int
     bytes: int
 
 
 class _Writer:
-    """What both writers do alike."""
+    """Common to the batch writer and the stream writer."""
 
     def __init__(
-        self, how: WriteSettings, *, connect: Connect = connect, cache: ClientCache[Producer] | None = None
+        self, settings: WriteSettings, *, connect: Connect = connect, cache: ClientCache[Producer] | None = None
     ) -> None:
-        self._how = how
+        self._settings = settings
         self._connect = connect
         self._cache = cache
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> KafkaCommitMessage:
-        """Write what a task has; runs on an executor."""
+        """Write the rows of a task; runs on an executor."""
         return KafkaCommitMessage(
-            *write(iterator, self._how, attempt=_attempt(), cache=self._cache, connect=self._connect)
+            *write(iterator, self._settings, attempt=task_attempt(), cache=self._cache, connect=self._connect)
         )
 
 
 class KafkaBatchWriter(_Writer, DataSourceArrowWriter):
-    """Writes a frame."""
+    """Writes a DataFrame."""
 
     def commit(self, messages: Sequence[KafkaCommitMessage | None]) -> None:
-        """Say how much was written. There is nothing else to do: the tasks have it in Kafka."""
+        """Log how much was written; the tasks' records are in Kafka already."""
         log.info("wrote %s", _sum(messages))
 
     def abort(self, messages: Sequence[KafkaCommitMessage | None]) -> None:
-        """Say what cannot be taken back."""
-        log.warning("not everything was written; %s of tasks that were done stay in Kafka", _sum(messages))
+        """Log how much was written before the failure."""
+        log.warning("the write failed; %s of finished tasks stay in Kafka", _sum(messages))
 
 
 class KafkaStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream."""
 
     def commit(self, messages: Sequence[KafkaCommitMessage | None], batchId: int) -> None:
-        """Say how much was written."""
+        """Log how much was written."""
         log.info("wrote %s of micro-batch %d", _sum(messages), batchId)
 
     def abort(self, messages: Sequence[KafkaCommitMessage | None], batchId: int) -> None:
-        """Say what cannot be taken back, and will come again."""
-        what = "micro-batch %d was not written; %s of tasks that were done stay in Kafka, and come again with it"
-        log.warning(what, batchId, _sum(messages))
-
-
-def _attempt() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.attemptNumber()
+        """Log how much was written before the failure."""
+        message = "micro-batch %d failed; %s of finished tasks stay in Kafka, and are written again when it is repeated"
+        log.warning(message, batchId, _sum(messages))
 
 
 def _sum(messages: Sequence[KafkaCommitMessage | None]) -> str:

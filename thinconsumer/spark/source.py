@@ -1,9 +1,9 @@
-"""What Spark calls: the format ``thinconsumer``, its batch reader and its stream reader; its writers are in ``sink``.
+"""PySpark's data source ``thinconsumer``, with its batch reader and its stream reader; ``sink`` has the writers.
 
-Owns when each question is asked and what is kept between two calls; what the answers mean is the planner's. Spark
-pickles all of this between processes, calls the readers in one process and ``read`` in others, and keeps of an offset
-nothing but its JSON: what a task has to know is in its range or in the options. ``pushFilters`` is not defined, since
-Spark 4.3 mixes up the results of queries that share one ``load()`` if it is.
+Spark pickles readers between processes: planning and ``read`` run on different instances, so a task gets everything it
+needs from its range and the options. Of an offset Spark keeps only the JSON text.
+
+``pushFilters`` is not defined: up to Spark 4.3 it mixes up the results of queries that share one ``load()``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -35,27 +36,27 @@ from pyspark.sql.types import (
 from ..errors import KafkaConfigurationError
 from ..types import TopicPartition
 from . import options as source_options
+from .cluster_client import ClusterClient
 from .columns import COLUMNS
-from .lookup import Lookup
-from .offsets import EARLIEST, LATEST, Json, Offsets, first_end, from_json, start_of, to_json
-from .options import AtOffsets, Bound, Committed, SourceOptions
+from .offsets import EARLIEST, LATEST, Json, Offsets, first_batch_end, first_batch_start, from_json, to_json
+from .options import AtCommitted, AtOffsets, Bound, SourceOptions
 from .planner import (
+    ClusterOffsets,
     DataLossError,
-    Facts,
     OffsetRange,
-    Plan,
-    check_named,
-    ends,
-    limited,
-    must_wait,
+    ReadPlan,
+    backlog_of,
+    check_every_partition_named,
+    describe_losses,
+    end_offsets,
+    limit_ends,
     offsets_within,
     plan_batch,
     plan_micro_batch,
-    question,
-    split,
-    starts,
-    tell,
-    waiting,
+    should_wait,
+    split_ranges,
+    start_offsets,
+    times_to_look_up,
 )
 from .reading import ReadSettings, read
 
@@ -67,7 +68,7 @@ try:
         ReadMinRows,
         SupportsTriggerAvailableNow,
     )
-except ImportError:  # PySpark 4.0 and 4.1 know no limits
+except ImportError:  # PySpark 4.0 and 4.1
     HAS_LIMITS = False
 else:
     HAS_LIMITS = True
@@ -79,63 +80,63 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: How long what was seen of the sizes of records is believed; seconds.
+#: How long sampled record sizes are used, in seconds: sampling costs more than all other requests of a trigger.
 SAMPLE_EVERY_S = 30.0
 
 
 class KafkaPartition(InputPartition):
-    """One task: a range of offsets, and nothing that may be out of date when it runs."""
+    """One task: a range of offsets."""
 
-    def __init__(self, wanted: OffsetRange) -> None:
-        self.range = wanted
+    def __init__(self, offset_range: OffsetRange) -> None:
+        self.range = offset_range
 
     def __repr__(self) -> str:
         return f"KafkaPartition({self.range})"
 
 
 class KafkaDataSource(DataSource):
-    """Kafka as a source for Spark, with the rows and the options of Spark's own connector."""
+    """Kafka as a PySpark data source, with the rows and options of Spark's own connector."""
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format()``; ``kafka`` is Spark's own and cannot be taken."""
+        """Return the name for ``format()``; Spark reserves ``kafka`` for its own connector."""
         return "thinconsumer"
 
     def schema(self) -> StructType:
-        """Return the columns; refuse wrong options here, which is when ``load()`` is called."""
+        """Return the columns; called by ``load()``, so that wrong options are refused there."""
         return spark_schema(include_headers=self._options().include_headers)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads a batch."""
-        found = self._options()
-        found.start_of_batch()
-        for name in found.ignored_in_batch():
+        """Return the batch reader."""
+        options = self._options()
+        options.batch_start()
+        for name in options.ignored_in_batch():
             log.warning("%s has no effect in a batch read", name)
-        return KafkaBatchReader(found, _columns(schema, found))
+        return KafkaBatchReader(options, _columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads a stream."""
-        found = self._options()
-        found.start_of_stream()
-        if found.is_limited and not HAS_LIMITS:
-            names = ", ".join(sorted(found.given & source_options.LIMITS))
+        """Return the stream reader."""
+        options = self._options()
+        options.stream_start()
+        if options.is_limited and not HAS_LIMITS:
+            names = ", ".join(sorted(options.given & source_options.LIMITS))
             raise KafkaConfigurationError(
-                f"{names}: this PySpark has no read limits, so that a batch takes all there is: leave it out, or use "
-                "PySpark 4.2 or newer"
+                f"{names}: this PySpark has no read limits, so a batch reads everything available: leave the option "
+                "out, or use PySpark 4.2 or newer"
             )
-        columns = _columns(schema, found)
-        return KafkaAvailableNowReader(found, columns) if HAS_LIMITS else KafkaStreamReader(found, columns)
+        columns = _columns(schema, options)
+        return KafkaAvailableNowReader(options, columns) if HAS_LIMITS else KafkaStreamReader(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return what writes a frame; refuse here what cannot be written."""
+        """Return the batch writer."""
         if overwrite:
             raise KafkaConfigurationError("a topic cannot be overwritten: write with mode('append')")
-        from .sink import KafkaBatchWriter  # not above: the process of a stream that is read would wait for it
+        from .sink import KafkaBatchWriter  # on demand: importing the producer delays the start of a query
 
         return KafkaBatchWriter(self._write_settings(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return what writes a stream. With ``overwrite``, in complete mode, each result is added to those before."""
+        """Return the stream writer. ``overwrite`` (output mode complete) appends each result to the earlier ones."""
         from .sink import KafkaStreamWriter
 
         return KafkaStreamWriter(self._write_settings(schema))
@@ -150,52 +151,52 @@ class KafkaDataSource(DataSource):
 
 
 class _Reader:
-    """What both readers do alike."""
+    """Common to the batch reader and the stream reader."""
 
-    def __init__(self, options: SourceOptions, columns: tuple[str, ...], lookup: Lookup | None = None) -> None:
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...], cluster: ClusterClient | None = None) -> None:
         self._options = options
-        self._lookup = Lookup(options) if lookup is None else lookup
-        self._how = ReadSettings(
+        self._cluster = ClusterClient(options) if cluster is None else cluster
+        self._settings = ReadSettings(
             options.kafka, columns, options.fail_on_data_loss, options.max_batch_bytes, options.poll_timeout_ms
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range; runs on an executor."""
         if not isinstance(partition, KafkaPartition):
-            return iter(())  # Spark makes up one partition of nothing where there are none
-        return read(partition.range, self._how, attempt=_attempt())
+            return iter(())  # Spark replaces an empty list of partitions by one InputPartition(None)
+        return read(partition.range, self._settings, attempt=task_attempt())
 
-    def _tasks(self, plan: Plan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
-        self._judge(plan)
-        ranges = split(
+    def _tasks(self, plan: ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
+        self._handle_losses(plan)
+        ranges = split_ranges(
             plan.ranges,
             parts_min=self._options.min_partitions,
             records_max=self._options.max_records_per_partition,
         )
         return [KafkaPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
 
-    def _judge(self, plan: Plan) -> None:
-        """Fail for what is lost, or tell it, as ``failOnDataLoss`` has it."""
+    def _handle_losses(self, plan: ReadPlan) -> None:
+        """Raise or log the losses of a plan, as ``failOnDataLoss`` says."""
         if plan.losses and self._options.fail_on_data_loss:
             raise DataLossError(plan.losses)
         if plan.losses:
-            log.warning("%s", tell(plan.losses))
+            log.warning("%s", describe_losses(plan.losses))
 
-    def _facts(self, partitions: Iterable[TopicPartition], *bounds: Bound) -> list[Facts]:
-        """Return what the cluster says about bounds, all in one round trip (two, if a group has to be asked)."""
+    def _cluster_offsets(self, partitions: Iterable[TopicPartition], *bounds: Bound) -> list[ClusterOffsets]:
+        """Return the offsets that each bound needs, in one round trip (two if one is a group's committed offsets)."""
         for bound, option in zip(bounds, ("startingOffsets", "endingOffsets")):
-            check_named(bound, partitions, option)
-        asked = [question(bound, partitions) for bound in bounds]
-        earliest, latest, *found = self._lookup.offsets(
+            check_every_partition_named(bound, partitions, option)
+        asked = [times_to_look_up(bound, partitions) for bound in bounds]
+        earliest, latest, *found = self._cluster.offsets(
             dict.fromkeys(partitions, EARLIEST), dict.fromkeys(partitions, LATEST), *asked
         )
         result = []
         for bound, times in zip(bounds, found):
             committed: Mapping[Any, int | None] = {}
-            if isinstance(bound, Committed):
-                committed = self._lookup.committed(bound.group, partitions)
+            if isinstance(bound, AtCommitted):
+                committed = self._cluster.committed(bound.group, partitions)
             matched = {tp: offset if offset >= 0 else None for tp, offset in times.items()}
-            result.append(Facts(earliest, latest, matched, committed))
+            result.append(ClusterOffsets(earliest, latest, matched, committed))
         return result
 
 
@@ -203,41 +204,41 @@ class KafkaBatchReader(_Reader, DataSourceReader):
     """Plans and reads one batch."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the tasks, from offsets as they are now."""
+        """Return the tasks, planned from the logs as they are now."""
         options = self._options
-        starting, ending = options.start_of_batch(), options.end_of_batch()
+        starting, ending = options.batch_start(), options.batch_end()
         try:
-            partitions = self._lookup.partitions()
-            at_start, at_end = self._facts(partitions, starting, ending)
+            partitions = self._cluster.partitions()
+            at_start, at_end = self._cluster_offsets(partitions, starting, ending)
         finally:
-            self._lookup.close()
-        first = starts(starting, at_start, no_match_is_latest=options.no_match_is_latest)
-        return self._tasks(plan_batch(first, ends(ending, at_end), at_start), partitions)
+            self._cluster.close()
+        first = start_offsets(starting, at_start, no_match_is_latest=options.no_match_is_latest)
+        return self._tasks(plan_batch(first, end_offsets(ending, at_end), at_start), partitions)
 
 
 class KafkaStreamReader(_Reader, DataSourceStreamReader):
-    """Plans and reads micro-batches; see ``offsets`` for what an offset is."""
+    """Plans and reads micro-batches; ``offsets`` describes the format of an offset."""
 
     def __init__(
         self,
         options: SourceOptions,
         columns: tuple[str, ...],
-        lookup: Lookup | None = None,
+        cluster: ClusterClient | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(options, columns, lookup)
+        super().__init__(options, columns, cluster)
         self._clock = clock
         self._latest: Offsets | None = None
-        self._committed: Offsets | None = None  #: What this reader has committed for ``commitGroup``.
-        self._seen: Json | None = None  #: The last end given out, for PySpark 4.0 and 4.1, which do not hand it in.
-        self._target: Offsets | None = None  #: Where a stream of what is available now ends.
+        self._committed: Offsets | None = None  #: The last offsets committed for ``commitGroup``.
+        self._seen: Json | None = None  #: The last end returned; PySpark 4.0 and 4.1 do not pass it back.
+        self._target: Offsets | None = None  #: Where an AvailableNow stream ends.
         self._has_target = False
         self._fired_at: float | None = None
-        self._sizes: list[tuple[int, int]] = []  #: Offsets and bytes of the records looked at last, ...
-        self._sample_at = float("-inf")  #: ... and when to look again.
+        self._sizes: list[tuple[int, int]] = []  #: Offsets and bytes of the last samples.
+        self._sample_at = float("-inf")
 
     def initialOffset(self) -> Json:
-        """Return the constant that stands for "not begun yet"; see ``offsets`` for why it is one."""
+        """Return a constant; ``offsets`` says why."""
         return {}
 
     def latestOffset(self, start: Json | None = None, limit: Any = None) -> Json:
@@ -257,90 +258,91 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
         else:
             begin, latest = self._begin()
             first = begin
-        end = self._limited(begin, latest, limit)
+        end = self._limit(begin, latest, limit)
         if first is not None:
-            self._seen = first_end(first, end)
+            self._seen = first_batch_end(first, end)
         else:
-            # The empty object would be a stream that has not begun yet.
-            self._seen = start if end == begin else to_json(end) or first_end({}, {})
+            # An empty object would mean a stream without a first batch.
+            self._seen = start if end == begin else to_json(end) or first_batch_end({}, {})
         return self._seen
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the ends of the logs as :meth:`latestOffset` found them, so that lag can be seen."""
+        """Return the ends of the logs that :meth:`latestOffset` found, for the lag in Spark's progress reports."""
         return to_json(self._latest) if self._latest else None
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
-        """Return the tasks of a micro-batch, which may be one that is being repeated."""
+        """Return the tasks of a micro-batch, which may be repeated after a crash."""
         self._seen = end
-        first = start_of(end) if not start else from_json(start)
+        first = first_batch_start(end) if not start else from_json(start)
         until = from_json(end)
         if first is None and until:
             raise KafkaConfigurationError(
-                "the checkpoint does not say where the first batch began: Spark's own connector planned it and did not "
-                "finish it. Let that one finish it, or give this query a checkpoint of its own"
+                "the checkpoint lacks the start of the first batch, which Spark's own connector planned but did not "
+                "finish: finish it with that connector, or give this query a checkpoint of its own"
             )
         if first is None or first == until:
             return []
-        there = self._lookup.partitions(known=first)
-        earliest = self._lookup.earliest(tp for tp in until if tp in there)
+        there = self._cluster.partitions(known=first)
+        earliest = self._cluster.earliest(tp for tp in until if tp in there)
         return self._tasks(plan_micro_batch(first, until, earliest), there)
 
     def commit(self, end: Json) -> None:
         """Commit the end of a finished batch for ``commitGroup``."""
         group, offsets = self._options.commit_group, from_json(end)
-        if group is not None and offsets != self._committed and self._lookup.commit(group, offsets):
+        if group is not None and offsets != self._committed and self._cluster.commit(group, offsets):
             self._committed = offsets
 
     def stop(self) -> None:
-        """Hang up. Spark does not always call this."""
-        self._lookup.close()
+        """Close connections. PySpark up to 4.3 does not call this when a query stops."""
+        self._cluster.close()
 
     # -- inside
 
     def _begin(self) -> tuple[Offsets, Offsets]:
-        """Return where a new stream begins, and where logs end: both are known from one round trip."""
-        starting = self._options.start_of_stream()
-        (facts,) = self._facts(self._lookup.partitions(), starting)
-        found = starts(starting, facts, no_match_is_latest=self._options.no_match_is_latest)
-        if isinstance(starting, (AtOffsets, Committed)):
-            self._judge(plan_batch(found, facts.latest, facts))
-            found = {tp: min(max(offset, facts.earliest[tp]), facts.latest[tp]) for tp, offset in found.items()}
-        return found, self._noted(dict(facts.latest))
+        """Return where a new stream begins, and where the logs end."""
+        starting = self._options.stream_start()
+        (cluster,) = self._cluster_offsets(self._cluster.partitions(), starting)
+        begin = start_offsets(starting, cluster, no_match_is_latest=self._options.no_match_is_latest)
+        if isinstance(starting, (AtOffsets, AtCommitted)):
+            self._handle_losses(plan_batch(begin, cluster.latest, cluster))
+            begin = {tp: min(max(offset, cluster.earliest[tp]), cluster.latest[tp]) for tp, offset in begin.items()}
+        return begin, self._remember(dict(cluster.latest))
 
     def _find_latest(self, begin: Offsets) -> Offsets:
         if self._target is not None:
             return self._target
-        return self._noted(self._lookup.latest(self._lookup.partitions(known=begin), begin))
+        return self._remember(self._cluster.latest(self._cluster.partitions(known=begin), begin))
 
-    def _noted(self, latest: Offsets) -> Offsets:
+    def _remember(self, latest: Offsets) -> Offsets:
         self._latest = latest
         if self._has_target:
             self._target = latest
         return latest
 
-    def _limited(self, begin: Offsets, latest: Offsets, bound: Any) -> Offsets:
+    def _limit(self, begin: Offsets, latest: Offsets, limit: Any) -> Offsets:
         options = self._options
-        if not options.is_limited or bound is None or type(bound).__name__ == "ReadAllAvailable":
+        if not options.is_limited or limit is None or type(limit).__name__ == "ReadAllAvailable":
             return latest
-        earliest = self._lookup.earliest(latest.keys() - begin.keys()) if latest.keys() - begin.keys() else {}
-        backlog = waiting(begin, latest, earliest)
+        earliest = self._cluster.earliest(latest.keys() - begin.keys()) if latest.keys() - begin.keys() else {}
+        backlog = backlog_of(begin, latest, earliest)
         if options.min_offsets_per_trigger is not None and not self._has_target:
             now = self._clock()
             waited = float("inf") if self._fired_at is None else (now - self._fired_at) * 1000
-            if must_wait(backlog, options.min_offsets_per_trigger, waited, options.max_trigger_delay_ms):
+            if should_wait(backlog, options.min_offsets_per_trigger, waited, options.max_trigger_delay_ms):
                 return begin
             self._fired_at = now
-        most = self._most(begin, latest)
-        return latest if most is None or backlog <= most else limited(begin, latest, earliest, most)
+        offsets_max = self._offsets_max(begin, latest)
+        if offsets_max is None or backlog <= offsets_max:
+            return latest
+        return limit_ends(begin, latest, earliest, offsets_max)
 
-    def _most(self, begin: Offsets, latest: Offsets) -> int | None:
+    def _offsets_max(self, begin: Offsets, latest: Offsets) -> int | None:
         options = self._options
         found = [] if options.max_offsets_per_trigger is None else [options.max_offsets_per_trigger]
         if options.max_bytes_per_trigger is not None:
             now = self._clock()
             if now >= self._sample_at:
-                # Now and then: a look into records costs more than all the other questions of a trigger.
-                self._sizes = self._lookup.sizes(begin, latest) or self._sizes
+                self._sizes = self._cluster.sizes(begin, latest) or self._sizes
                 self._sample_at = now + SAMPLE_EVERY_S if self._sizes else now
             found.append(offsets_within(options.max_bytes_per_trigger, self._sizes))
         return min(found, default=None)
@@ -349,10 +351,10 @@ class KafkaStreamReader(_Reader, DataSourceStreamReader):
 if HAS_LIMITS:
 
     class KafkaAvailableNowReader(KafkaStreamReader, SupportsTriggerAvailableNow):
-        """A stream reader with limits, for PySpark 4.2 and newer."""
+        """A stream reader with limits and AvailableNow, for PySpark 4.2 and newer."""
 
         def getDefaultReadLimit(self) -> Any:
-            """Return a limit that says which option there is; what it means is read from the options themselves."""
+            """Return a limit for Spark's plan; :meth:`latestOffset` reads the options themselves."""
             options = self._options
             if options.max_offsets_per_trigger is not None:
                 return ReadMaxRows(options.max_offsets_per_trigger)
@@ -363,12 +365,12 @@ if HAS_LIMITS:
             return ReadAllAvailable()
 
         def prepareForTriggerAvailableNow(self) -> None:
-            """From now on read up to where the logs end now, and then say that there is nothing more."""
+            """Read up to the current ends of the logs, which the next :meth:`latestOffset` looks up, and then end."""
             self._has_target = True
 
 
 def spark_schema(*, include_headers: bool) -> StructType:
-    """Return the official connector's columns. In code, since PySpark reads DDL in the JVM only."""
+    """Return the official connector's columns; not as DDL, which PySpark can parse only with a JVM."""
     header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     types = (
         BinaryType(),
@@ -386,22 +388,21 @@ def spark_schema(*, include_headers: bool) -> StructType:
 
 
 def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
-    """Return the columns of a schema, which may leave some out; a schema given by hand is checked here."""
+    """Return the column names of a schema; one given by the user may leave columns out."""
     types = {one.name: one.dataType for one in spark_schema(include_headers=options.include_headers).fields}
     for one in schema.fields:
         if one.name not in types:
             raise KafkaConfigurationError(
-                f"no column {one.name!r}: there are {', '.join(types)}, and headers with includeHeaders"
+                f"no column {one.name!r}: the columns are {', '.join(types)}, and headers with includeHeaders"
             )
         if one.dataType != types[one.name]:
             raise KafkaConfigurationError(
-                f"column {one.name!r} is of type {types[one.name].simpleString()}: read it as that, and cast it then"
+                f"column {one.name!r} is of type {types[one.name].simpleString()}: read it so, and cast it afterwards"
             )
     return tuple(schema.fieldNames())
 
 
-def _attempt() -> int:
-    from pyspark import TaskContext
-
+def task_attempt() -> int:
+    """Return how often Spark has tried the current task before."""
     context = TaskContext.get()
     return 0 if context is None else context.attemptNumber()

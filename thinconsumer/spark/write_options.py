@@ -1,8 +1,6 @@
-"""What a writer is told, options and columns, checked as Spark's own connector does, before anything is written.
+"""A writer's options and columns, checked before the first row as in Spark's ``KafkaWriter``, ``KafkaSourceProvider``.
 
-Owns which options a writer has, which columns it takes and of which types, and what is said where that is wrong. Knows
-no Spark: a schema comes in as names and types in Spark's spelling. After Spark's ``KafkaWriter`` and
-``KafkaSourceProvider``.
+A schema is passed as names and types in Spark's spelling, so that PySpark is not imported.
 """
 
 from __future__ import annotations
@@ -16,10 +14,10 @@ from ..config import dotted
 from ..config.kinds import did_you_mean
 from ..errors import KafkaConfigurationError
 from ..produce import ProducerSettings
-from .options import KAFKA, NAMES, sentence
+from .options import KAFKA, NAMES, join_problems, kafka_problems, split_options
 
 TOPIC = "topic"
-#: Columns that are looked at, and what they may be. A frame may have others: they are left out.
+#: Columns that are written, with the types they may have; other columns of a frame are ignored.
 TYPES: dict[str, tuple[str, ...]] = {
     TOPIC: ("string",),
     "key": ("string", "binary"),
@@ -27,58 +25,60 @@ TYPES: dict[str, tuple[str, ...]] = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
 }
-#: What Spark adds to the options of a stream. A source's options are let through as well: jobs share theirs.
-_SPARKS = frozenset({"checkpointlocation", "queryname"})
+#: Options that Spark adds to those of a stream.
+_SPARK_OPTIONS = frozenset({"checkpointlocation", "queryname"})
 
-_CLASS = "no class of yours would be called"
-_BYTES = "the bytes of a column are written as they are: turn it into others with DataFrame operations"
+_CLASS = "Java classes cannot be loaded"
+_BYTES = "columns are written as bytes: convert them with DataFrame operations"
 REFUSED = {
-    "transactional.id": "a transaction of Kafka's cannot be tied to a commit of Spark's, so that records are written "
-    "at least once, with or without one",
+    "transactional.id": "a Kafka transaction cannot be tied to Spark's commit, so records are written at least once",
     "key.serializer": _BYTES,
     "value.serializer": _BYTES,
     "interceptor.classes": _CLASS,
-    "partitioner.class": f"{_CLASS}: a column named 'partition' says where a record goes",
+    "partitioner.class": f"{_CLASS}: set the column 'partition'",
 }
-#: What is always so: the values that ask for just that, and what to say to others.
-_ALWAYS = {
+#: Options with a fixed value: its accepted spellings, and why other values are refused.
+_FIXED = {
     "acks": (("all", "-1"), "every record is acknowledged by all replicas in sync"),
-    "enable.idempotence": (("true",), "a producer that sends again always tells the broker so"),
+    "enable.idempotence": (("true",), "idempotence keeps repeated requests from writing records twice"),
 }
-#: Java's, and of no use here: records come in batches that are sent as they are, and are sent again until
-#: ``delivery.timeout.ms`` is over.
-WITHOUT_EFFECT = frozenset({"linger.ms", "retries"})
+#: Without effect: batches are sent as soon as they are complete, and repeated until ``delivery.timeout.ms`` is over.
+_IGNORED = ("linger.ms", "retries")
+#: Producer options that this module handles; the producer never gets them.
+_NOT_PASSED_ON = frozenset({*REFUSED, *_FIXED, *_IGNORED})
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """What a task has to know. ``columns`` are places in the frame, by name."""
+    """The settings of a write task. ``columns`` are positions in the frame, by name."""
 
     kafka: dict[str, str] = field(repr=False)  #: Dotted names; may hold secrets.
     columns: dict[str, int]
-    topic: str | None = None  #: Of all records, whatever their column says.
+    topic: str | None = None  #: For all records; overrides the column.
 
     def producer(self) -> ProducerSettings:
-        """Return what the producer is built from."""
+        """Return the settings of the producer."""
         return ProducerSettings.from_config(_producer_config(self.kafka))
 
 
 def parse_write(options: Mapping[str, str], schema: Sequence[tuple[str, str]]) -> WriteSettings:
-    """Return what a task has to know, from options in whatever spelling and the frame's columns and types.
+    """Return a write task's settings, from options (names are not case-sensitive) and the frame's columns and types.
 
     Raises:
-        KafkaConfigurationError: with everything that is wrong, at once.
+        KafkaConfigurationError: lists every problem at once.
     """
-    lower = {name.lower(): value for name, value in options.items()}
-    kafka = {name[len(KAFKA) :]: value for name, value in lower.items() if name.startswith(KAFKA)}
+    lower, kafka = split_options(options)
     topic = lower.get(TOPIC)
     problems = [_unknown(name) for name in lower if not _is_known(name)]
     if topic is not None and not topic.strip():
-        problems.append("topic: the name of a topic is wanted; leave the option out to take it from the column")
-    problems += _kafka_problems(kafka)
+        problems.append("topic: it is empty; write a name, or leave the option out to use the column 'topic'")
+    for name, (values, why) in _FIXED.items():
+        if name in kafka and kafka[name].strip().lower() not in values:
+            problems.append(f"{KAFKA}{name}={kafka[name]!r} is refused: {why}; leave it out")
+    problems += kafka_problems(kafka, REFUSED, lambda rest: ProducerSettings.from_config(_producer_config(rest)))
     columns, wrong = _columns(schema, needs_topic=topic is None)
     if problems or wrong:
-        raise KafkaConfigurationError(sentence([*problems, *wrong], "things are wrong"))
+        raise KafkaConfigurationError(join_problems([*problems, *wrong], "things are wrong"))
     return WriteSettings(kafka, columns, topic.strip() if topic is not None else None)
 
 
@@ -94,23 +94,21 @@ def _columns(schema: Sequence[tuple[str, str]], *, needs_topic: bool) -> tuple[d
     if "value" not in places:
         problems.append(f"there is no column 'value'{_columns_are(schema, 'value')}")
     if not needs_topic:
-        places.pop(TOPIC, None)  # nobody looks at it, of whatever type it is
+        places.pop(TOPIC, None)  # the option overrides it, so that its type does not matter
     elif TOPIC not in places:
-        problems.append(
-            f"there is no column 'topic', and no option 'topic' that says where to write{_columns_are(schema, TOPIC)}"
-        )
+        problems.append(f"there is neither a column nor an option 'topic'{_columns_are(schema, TOPIC)}")
     for name, place in places.items():
         kind = schema[place][1]
         if kind not in TYPES[name]:
             wanted = " or ".join(TYPES[name])
-            problems.append(f"column {name!r} is of type {kind}, and has to be {wanted}: cast it")
+            problems.append(f"column {name!r} is of type {kind}, but must be {wanted}: cast it")
     return places, problems
 
 
 def _columns_are(schema: Sequence[tuple[str, str]], wanted: str) -> str:
     near = [name for name, _ in schema if name.lower() == wanted]
     if near:
-        return f": rename {near[0]!r}, since case counts"
+        return f": rename {near[0]!r}, names are case-sensitive"
     return f": the columns are {', '.join(repr(name) for name, _ in schema)}" if schema else ""
 
 
@@ -118,42 +116,27 @@ def _columns_are(schema: Sequence[tuple[str, str]], wanted: str) -> str:
 
 
 @cache
-def only_writers() -> frozenset[str]:
-    """Return the names of Kafka's options that are a producer's and no consumer's."""
-    own = {dotted(name) for name in ProducerSettings.options()}
-    return frozenset({*own, *REFUSED, *_ALWAYS, *WITHOUT_EFFECT} - {dotted(name) for name in CONSUMER_OPTIONS})
+def exclusive_names() -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of Kafka's options that only producers have, and those that only consumers have."""
+    consumers, producers = (frozenset(map(dotted, names)) for names in (CONSUMER_OPTIONS, ProducerSettings.options()))
+    return (producers | _NOT_PASSED_ON) - consumers, consumers - producers
 
 
 def _is_known(name: str) -> bool:
-    return name.startswith(KAFKA) or name == TOPIC or name in NAMES or name in _SPARKS
+    return name.startswith(KAFKA) or name == TOPIC or name in NAMES or name in _SPARK_OPTIONS
 
 
 def _unknown(name: str) -> str:
     if name == "path":
-        return "save() and start() take no path: say where to write with the option or the column 'topic'"
-    if name.replace(".", "_") in ProducerSettings.options() or name in (*REFUSED, *_ALWAYS):
+        return "save() and start() take no path: set the option or the column 'topic'"
+    if name.replace(".", "_") in ProducerSettings.options() or name in _NOT_PASSED_ON:
         return f"unknown option {name!r}; did you mean {KAFKA + name!r}?"
     return f"unknown option {name!r}{did_you_mean(name, [TOPIC, KAFKA + 'bootstrap.servers'])}"
 
 
 def _producer_config(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Return what ``ProducerSettings.from_config`` takes: without a reader's options, and what is so in any case."""
-    readers = {dotted(name) for name in CONSUMER_OPTIONS} - {dotted(name) for name in ProducerSettings.options()}
-    left_out = {*REFUSED, *_ALWAYS, *WITHOUT_EFFECT, *readers}
+    """Return the configuration of the producer; consumer options are ignored, since jobs share their options."""
+    left_out = _NOT_PASSED_ON | exclusive_names()[1]
     config = {name: value for name, value in kafka.items() if name not in left_out}
-    # As Java's producer: whether a topic may be made is the broker's to say.
+    # As in Java's producer, the brokers' auto.create.topics.enable decides.
     return {"allow.auto.create.topics": "true", **config}
-
-
-def _kafka_problems(kafka: Mapping[str, str]) -> list[str]:
-    problems = [f"{KAFKA}{name} is refused: {why}" for name, why in REFUSED.items() if name in kafka]
-    for name, (values, why) in _ALWAYS.items():
-        if name in kafka and kafka[name].strip().lower() not in values:
-            problems.append(f"{KAFKA}{name}={kafka[name]!r} is refused: {why}; leave it out")
-    if not kafka.get("bootstrap.servers", "").strip():
-        problems.append("kafka.bootstrap.servers is missing: the brokers to learn the cluster from, as host:port")
-    try:
-        ProducerSettings.from_config(_producer_config(kafka))
-    except KafkaConfigurationError as error:
-        problems.append(f"of the options that begin with kafka.: {error}")
-    return problems

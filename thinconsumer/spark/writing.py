@@ -1,12 +1,11 @@
-"""On the executor: writes the Arrow batches of one task with one producer, and knows that they are written.
+"""A write task on the executor: writes Arrow batches with one producer, at least once.
 
-Owns when Kafka has to have acknowledged what was handed in: all of a batch before Spark is asked for the next one,
-which may take it any time, and everything before the task is done. So memory is bounded by one of Spark's batches and
-the producer's buffer, and nothing runs out of time while nobody looks. A task that fails has written some of its
-records; Spark repeats it, and writes them again: at least once.
+Every record of a batch is acknowledged before the task takes the next batch, which Spark may compute for hours:
+records in flight would time out meanwhile. A task that fails has written some records; Spark repeats it and writes
+them again.
 
-Owns the producers of a worker process, too. One is kept for the next task: a micro-batch a second would be as many
-producer ids otherwise, each of which brokers remember for a day. A task that fails leaves none behind.
+A worker process reuses its producer for the next task. Brokers remember each producer id for a day, and a stream with
+a micro-batch a second would use 86,400 of them.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ Connect = Callable[[ProducerSettings], Producer]
 
 
 class Written(NamedTuple):
-    """What a task has written, all of it acknowledged."""
+    """How much a task has written and brokers have acknowledged."""
 
     records: int = 0
     bytes: int = 0  #: Of keys and values.
 
 
 def connect(settings: ProducerSettings) -> Producer:
-    """Return a producer on real sockets."""
+    """Return a producer with real sockets."""
     return Producer(settings, driver=SelectorDriver())
 
 
-#: One for the process, in a module that can be imported: what is pickled with a task is new for every task.
+#: Must be a global of an importable module: Spark unpickles everything else anew for each task.
 PRODUCERS: ClientCache[Producer] = ClientCache(lambda producer: producer.close(0))
 
 
 def write(
     batches: Iterable[pa.RecordBatch],
-    how: WriteSettings,
+    settings: WriteSettings,
     *,
     attempt: int = 0,
     cache: ClientCache[Producer] | None = None,
@@ -56,37 +55,36 @@ def write(
     """Write a task's batches; return when every record is acknowledged. A repeated ``attempt`` connects anew.
 
     Raises:
-        KafkaError: a record could not be written: which topic and partition, which broker, and why. Others, before and
-            after it, may have been.
+        KafkaError: a record could not be written; names topic-partition, broker and reason. Records before and after
+            it may be written.
     """
     cache = PRODUCERS if cache is None else cache
-    # One that a task leaves early may have records under way, which must not be sent when the next task begins.
-    lent = cache.borrow(how.kafka, lambda: connect(how.producer()), fresh=attempt > 0)
+    producer = cache.borrow(settings.kafka, lambda: connect(settings.producer()), fresh=attempt > 0)
     with ExitStack() as stack:
-        task = _Writing(how, lambda: stack.enter_context(lent))
+        task = _BatchWriter(settings, lambda: stack.enter_context(producer))
         for batch in batches:
             task.add(batch)
     return task.written
 
 
-class _Writing:
-    """One task."""
+class _BatchWriter:
+    """Writes the batches of one task."""
 
-    def __init__(self, how: WriteSettings, connect: Callable[[], Producer]) -> None:
-        self._how = how
+    def __init__(self, settings: WriteSettings, connect: Callable[[], Producer]) -> None:
+        self._settings = settings
         self._connect = connect
-        self._producer: Producer | None = None  #: None until there is something to write.
+        self._producer: Producer | None = None  #: None until the first row.
         self._unsettled: deque[Receipt] = deque()
         self.written = Written()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write a batch."""
+        """Write a batch; return when it is acknowledged."""
         if not batch.num_rows:
             return
         if self._producer is None:
             self._producer = self._connect()
         for part in parts(batch):
-            self._send(self._producer, rows(part, self._how.columns, self._how.topic))
+            self._send(self._producer, rows(part, self._settings.columns, self._settings.topic))
             self._producer.poll(0)
             self._check()
         self._producer.flush()
@@ -102,7 +100,7 @@ class _Writing:
                 where = topic if partition is None else f"{topic}-{partition}"
                 raise IllegalArgumentError(f"row {count} of this task, for {where}: {error}") from None
             except BufferFullError:
-                # It says for how long, and not what is in the way: that is known when those before are given up.
+                # The buffer is full because earlier records cannot be sent: their error names the reason.
                 producer.flush()
                 self._check()
                 raise
@@ -111,7 +109,7 @@ class _Writing:
         self.written = Written(count, size)
 
     def _check(self) -> None:
-        """Raise if something could not be written; forget what is."""
+        """Drop acknowledged records; raise the first one's error."""
         unsettled = self._unsettled
         while unsettled and unsettled[0].done:
             error = unsettled.popleft().error

@@ -1,8 +1,7 @@
-"""The driver's questions to the cluster: which partitions there are, where their logs begin and end, what is committed.
+"""The requests of Spark's driver to the cluster: partitions, log offsets, committed offsets, commits, samples.
 
-Owns one consumer without assignment, made when it is first needed and never pickled: Spark copies readers between
-processes. A question about all partitions is one round trip. What fails is tried again with a new consumer, as the
-options ``fetchOffset.numRetries`` and ``fetchOffset.retryIntervalMs`` say. Decides nothing about the answers.
+A request for all partitions is one round trip. A failed one is repeated with a new consumer, as the options
+``fetchOffset.numRetries`` and ``fetchOffset.retryIntervalMs`` say.
 """
 
 from __future__ import annotations
@@ -17,27 +16,27 @@ from ..consumer.bulk_queries import known_topic_id, look_up, partitions_of, poll
 from ..errors import AuthorizationError, IllegalArgumentError, KafkaError, UnknownTopicOrPartitionError
 from ..types import TopicPartition
 from ..wire import ZERO_UUID
-from .offsets import EARLIEST, LATEST, Offsets, show
-from .options import Assigned, Selection, SourceOptions, Topics, consumer_config
+from .offsets import EARLIEST, LATEST, Offsets, partition_names
+from .options import AssignedPartitions, Selection, SourceOptions, TopicNames, consumer_config
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Connect = Callable[[Mapping[str, Any]], Consumer[Any, Any]]
 
-#: How many partitions are looked into to learn how large records are, and how many records of each.
+#: How many partitions are sampled to estimate the size of records, and how many records of each.
 SAMPLED_PARTITIONS = 8
 SAMPLED_RECORDS = 200
 SAMPLED_BYTES = 65_536
 SAMPLING_MS = 2000
-#: A commit is a courtesy: no query waits for it longer than this, ...
+#: How long a micro-batch may wait for a commit, which the query itself does not need.
 COMMIT_MS = 10_000
-#: ... and not in every micro-batch while it does not work; seconds.
+#: Pause after a failed commit, in seconds: otherwise every micro-batch would wait while the coordinator is away.
 COMMIT_PAUSE_S = 60.0
 
 
-class Lookup:
-    """Asks the cluster; picklable, without its connections."""
+class ClusterClient:
+    """Connects on first use. Its pickled form has no connections: Spark copies readers between processes."""
 
     def __init__(
         self,
@@ -53,31 +52,31 @@ class Lookup:
         self._clock = clock
         self._commit_at: dict[str, float] = {}  #: When to try again to commit for a group.
         self._consumer: Consumer[Any, Any] | None = None
-        #: For groups' offsets, by group. None of them is ever a member.
+        #: Consumers that fetch and commit offsets, by group. They never join the group.
         self._groups: dict[str, Consumer[Any, Any]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_consumer": None, "_groups": {}, "_commit_at": {}}
 
     def partitions(self, known: Mapping[TopicPartition, int] | None = None) -> dict[TopicPartition, bytes]:
-        """Return the partitions that the options choose, in order, each with its topic's id.
+        """Return the partitions that the options select, in order, each with its topic's id.
 
-        A topic that a stream has read, and thus ``known``, may have been deleted: it is left out, but only after
-        asking as often as may be. One broker that has not heard of it yet would have all of it read once more.
+        With ``known``, the offsets of a running stream, a missing topic was deleted and is left out, but only after
+        all retries: leaving it out because one broker's metadata is old would have the stream read it from the start.
 
         Raises:
-            UnknownTopicOrPartitionError: a topic or a partition that is named does not exist.
+            UnknownTopicOrPartitionError: a topic or a partition that the options name does not exist.
         """
         try:
-            return self._again(lambda consumer: choose(self._options.selection, consumer))
+            return self._retry(lambda consumer: select_partitions(self._options.selection, consumer))
         except UnknownTopicOrPartitionError:
             if known is None:
                 raise
-        return self._again(lambda consumer: choose(self._options.selection, consumer, missing_ok=True))
+        return self._retry(lambda consumer: select_partitions(self._options.selection, consumer, missing_ok=True))
 
     def offsets(self, *questions: Mapping[TopicPartition, int]) -> list[dict[TopicPartition, int]]:
-        """Return the answers to questions of :func:`~thinconsumer.consumer.bulk_queries.look_up`, in one round trip."""
-        return self._again(lambda consumer: look_up(consumer, questions))
+        """Return the offsets of each question, see :func:`~thinconsumer.consumer.bulk_queries.look_up`."""
+        return self._retry(lambda consumer: look_up(consumer, questions))
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         """Return where logs begin."""
@@ -85,61 +84,61 @@ class Lookup:
         return found
 
     def latest(self, partitions: Iterable[TopicPartition], known: Mapping[TopicPartition, int]) -> Offsets:
-        """Return where logs end. An end before the ``known`` one is asked for again: some answers are out of date."""
+        """Return where logs end. An end before the ``known`` one is requested again: a broker's answer may be old."""
         question = dict.fromkeys(partitions, LATEST)
         for attempt in range(1, self._options.fetch_offset_num_retries + 1):
             (found,) = self.offsets(question)
             behind = [tp for tp, offset in found.items() if offset < known.get(tp, 0)]
             if not behind or attempt == self._options.fetch_offset_num_retries:
                 break
-            log.warning("the logs of %s end before where they ended once: asking again", show(behind))
+            log.warning("%s: the log ends before an offset already read; requesting it again", partition_names(behind))
             self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
         return found
 
     def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """Return what a group has committed; None where it has not."""
+        """Return a group's committed offsets; None where it has committed none."""
         wanted = list(partitions)
 
-        def ask(_: Consumer[Any, Any]) -> dict[TopicPartition, int | None]:
-            found: dict[TopicPartition, int | None] = self._of_group(group).committed(wanted)
+        def request(_: Consumer[Any, Any]) -> dict[TopicPartition, int | None]:
+            found: dict[TopicPartition, int | None] = self._group_consumer(group).committed(wanted)
             return found
 
-        return self._again(ask) if wanted else {}
+        return self._retry(request) if wanted else {}
 
     def commit(self, group: str, offsets: Offsets, *, last: bool = False) -> bool:
-        """Commit for a group, so that tools see how far a stream is; return whether that was done.
+        """Commit for a group, so that lag tools show the stream; return whether that succeeded.
 
-        What goes wrong is told and nothing more. After that nothing is tried for a while, but for the ``last`` one.
+        A failure is logged, and further commits are skipped for ``COMMIT_PAUSE_S``, except the ``last`` one.
         """
         if not offsets:
             return True
         if not last and self._clock() < self._commit_at.get(group, float("-inf")):
             return False
         try:
-            self._of_group(group).commit(offsets, COMMIT_MS)
+            self._group_consumer(group).commit(offsets, COMMIT_MS)
         except KafkaError as error:
             self._commit_at[group] = self._clock() + COMMIT_PAUSE_S
             if group in self._groups:
                 self._groups.pop(group).close(autocommit=False, timeout_ms=0)
-            log.warning("offsets were not committed for group %r, which the query does not need: %s", group, error)
+            log.warning("offsets were not committed for group %r (the query goes on): %s", group, error)
             return False
         return True
 
     def sizes(self, start: Offsets, end: Offsets) -> list[tuple[int, int]]:
         """Return (offsets, bytes of key, value and headers) of a few records at the beginning of the largest ranges.
 
-        Nothing, if they cannot be read. Whoever has to read them says why, and knows whether that is an error.
+        Empty if they cannot be read: the tasks that read them report the error, as ``failOnDataLoss`` says.
         """
         largest = sorted(end, key=lambda tp: start.get(tp, 0) - end[tp])[:SAMPLED_PARTITIONS]
         begins = {tp: start[tp] for tp in largest if tp in start and start[tp] < end[tp]}
         try:
-            return self._again(lambda consumer: sample(consumer, begins, end), attempts=1) if begins else []
+            return self._retry(lambda consumer: sample(consumer, begins, end), attempts=1) if begins else []
         except KafkaError as error:
-            log.warning("no records could be looked at to learn how large they are: %s", error)
+            log.warning("no records could be sampled to estimate their size for maxBytesPerTrigger: %s", error)
             return []
 
     def close(self) -> None:
-        """Hang up; what comes later connects again."""
+        """Close all connections; a later call connects again."""
         consumers = [*self._groups.values(), *([] if self._consumer is None else [self._consumer])]
         self._consumer, self._groups = None, {}
         for consumer in consumers:
@@ -147,48 +146,48 @@ class Lookup:
 
     # -- inside
 
-    def _of_group(self, group: str) -> Consumer[Any, Any]:
+    def _group_consumer(self, group: str) -> Consumer[Any, Any]:
         if group not in self._groups:
             ours = {"group.id": group, "enable.auto.commit": "false"}
             self._groups[group] = self._connect(consumer_config(self._options.kafka, **ours))
         return self._groups[group]
 
-    def _again(self, ask: Callable[[Consumer[Any, Any]], T], attempts: int | None = None) -> T:
-        """Ask until there is an answer, as often as the options allow."""
+    def _retry(self, request: Callable[[Consumer[Any, Any]], T], attempts: int | None = None) -> T:
+        """Return the result of ``request``, repeated as often as the options allow."""
         attempts = self._options.fetch_offset_num_retries if attempts is None else attempts
         for attempt in range(1, attempts + 1):
             try:
                 if self._consumer is None:
                     ours = {"auto.offset.reset": "none", "max.partition.fetch.bytes": str(SAMPLED_BYTES)}
                     self._consumer = self._connect(consumer_config(self._options.kafka, **ours))
-                return ask(self._consumer)
+                return request(self._consumer)
             except KafkaError as error:
                 self.close()
                 final = isinstance(error, (AuthorizationError, IllegalArgumentError))
                 if final or attempt == attempts:
                     raise
-                log.warning("attempt %d to get offsets from Kafka failed: %s", attempt, error)
+                log.warning("attempt %d of %d to look up offsets failed: %s", attempt, attempts, error)
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
-        raise AssertionError("there is at least one attempt")
+        raise AssertionError("fetchOffset.numRetries is at least 1")
 
 
-def choose(
+def select_partitions(
     selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool = False
 ) -> dict[TopicPartition, bytes]:
-    """Return the partitions that a selection means on this cluster, in order, each with its topic's id."""
-    chosen = _choose(selection, consumer, missing_ok=missing_ok)
-    return {tp: known_topic_id(consumer, tp.topic) or ZERO_UUID for tp in chosen}
+    """Return the partitions that match a selection, in order, each with its topic's id."""
+    selected = _select(selection, consumer, missing_ok=missing_ok)
+    return {tp: known_topic_id(consumer, tp.topic) or ZERO_UUID for tp in selected}
 
 
-def _choose(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool) -> list[TopicPartition]:
-    if isinstance(selection, Assigned):
-        # Asking a leader for what has none would take until the time is over, and would not say which one it is.
+def _select(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: bool) -> list[TopicPartition]:
+    if isinstance(selection, AssignedPartitions):
+        # ListOffsets for a partition that does not exist would time out without naming it.
         there = partitions_of(consumer, sorted({tp.topic for tp in selection.partitions}))
         chosen = [tp for tp in selection.partitions if tp.partition in there.get(tp.topic, ())]
         if len(chosen) < len(selection.partitions) and not missing_ok:
-            raise _unknown(f"partition {show(set(selection.partitions) - set(chosen))}", "assign", "it")
+            raise _unknown(f"partition {partition_names(set(selection.partitions) - set(chosen))}", "assign", "it")
         return chosen
-    if isinstance(selection, Topics):
+    if isinstance(selection, TopicNames):
         found = partitions_of(consumer, selection.names)
         missing = [name for name in selection.names if not found.get(name)]
         if missing and not missing_ok:
@@ -201,8 +200,8 @@ def _choose(selection: Selection, consumer: Consumer[Any, Any], *, missing_ok: b
 
 def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
     return UnknownTopicOrPartitionError(
-        f"no {what} on this cluster, or it may not be seen: correct the option {option}, create {it}, or grant "
-        "DESCRIBE on it",
+        f"{what} does not exist on this cluster, or the client lacks DESCRIBE on it: correct the option {option}, "
+        f"create {it}, or grant DESCRIBE",
         code=3,
         name="UNKNOWN_TOPIC_OR_PARTITION",
         retriable=True,
@@ -210,7 +209,7 @@ def _unknown(what: str, option: str, it: str) -> UnknownTopicOrPartitionError:
 
 
 def sample(consumer: Consumer[Any, Any], start: Offsets, end: Offsets) -> list[tuple[int, int]]:
-    """Read a few records from each start on; return how many offsets they span and how large they are."""
+    """Read a few records from each start; return how many offsets they span and their bytes."""
     consumer.assign(start)
     for tp, offset in start.items():
         consumer.seek(tp, offset)
