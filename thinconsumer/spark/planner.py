@@ -62,8 +62,8 @@ class DataLossError(KafkaError):
     def __init__(self, losses: Sequence[Loss]) -> None:
         self.losses = tuple(losses)
         super().__init__(
-            f"{describe_losses(losses)}\nSet failOnDataLoss to false to skip them; a new load(), or a stream with a new "
-            "checkpoint, is planned from the logs as they are now"
+            f"{describe_losses(losses)}\nSet failOnDataLoss to false to skip them; a new load(), or a stream with a "
+            "new checkpoint, is planned from the logs as they are now"
         )
 
 
