@@ -1,12 +1,53 @@
-"""Arguments are checked at the door, and other clients' shapes are let in."""
+"""Wrong arguments are refused by the call that is given them, with what to write instead."""
 
 from __future__ import annotations
 
+import functools
+import warnings
+
 import pytest
 from kafka import TopicPartition as TheirTopicPartition
+from kafka.consumer.fetcher import ConsumerRecord as TheirRecord
 
-from thinconsumer import IllegalArgumentError, TopicPartition
-from thinconsumer.consumer.arguments import is_whole, to_seconds, topic_partition
+from thinconsumer import (
+    Consumer,
+    ConsumerRecord,
+    IllegalArgumentError,
+    IllegalStateError,
+    KafkaConfigurationError,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from thinconsumer.consumer.arguments import is_whole, offsets_to_commit, to_seconds, topic_partition
+from thinconsumer.testing import Simulation
+
+TP = TopicPartition("t", 0)
+RECORD = ConsumerRecord("t", 0, 3, 7, -1, -1, None, None)
+
+
+async def never_awaited(*given):
+    raise AssertionError("awaited")
+
+
+class AsyncListener:
+    def on_partitions_assigned(self, assigned):
+        pass
+
+    async def on_partitions_revoked(self, revoked):
+        pass
+
+
+class AsyncDeserializer:
+    async def deserialize(self, topic, data):
+        return data
+
+
+@pytest.fixture
+def member():
+    """A consumer in a group that has no partitions yet."""
+    sim = Simulation(seed=1, brokers=1, topics={"t": 1})
+    with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, group_id="g") as consumer:
+        yield consumer
 
 
 def test_anything_of_the_shape_is_a_topic_partition():
@@ -16,7 +57,10 @@ def test_anything_of_the_shape_is_a_topic_partition():
     assert type(topic_partition(("t", 1))) is TopicPartition
 
 
-@pytest.mark.parametrize("wrong", ["t-1", ("t",), ("t", "1"), (1, "t"), None, ["t", 1]])
+@pytest.mark.parametrize(
+    "wrong",
+    ["t-1", ("t",), ("t", "1"), (1, "t"), None, ["t", 1], ("t", -1), ("t", 2**31), ("t", True), ("", 0), ("\ud800", 0)],
+)
 def test_anything_else_is_refused(wrong):
     with pytest.raises(IllegalArgumentError, match="TopicPartition"):
         topic_partition(wrong)
@@ -34,3 +78,90 @@ def test_timeouts_are_milliseconds(wrong):
     assert to_seconds(1500) == 1.5
     with pytest.raises(IllegalArgumentError, match="milliseconds"):
         to_seconds(wrong)
+
+
+REFUSED = {
+    "subscribe(5)": (lambda c: c.subscribe(5), r"\['orders'\]"),
+    "assign(5)": (lambda c: c.assign(5), "a collection of TopicPartition"),
+    "assign(TopicPartition)": (lambda c: c.assign(TP), r"write \[TopicPartition"),
+    "negative partition": (lambda c: c.assign([("t", -1)]), "an int from 0 on"),
+    "text as partition": (lambda c: c.committed(TopicPartition("t", "0")), r"write TopicPartition\('t', 0\)"),
+    "text as partition to assign": (lambda c: c.assign([TopicPartition("t", "0")]), r"write TopicPartition\('t', 0\)"),
+    "bytes as topic": (lambda c: c.partitions_for_topic(b"t"), "write 't'"),
+    "record as offset": (lambda c: c.commit({TP: RECORD}), r"write commit\(record\)"),
+    "kafka-python's record": (lambda c: c.commit({TP: TheirRecord(*range(13))}), r"write commit\(record\)"),
+    "async listener": (lambda c: c.subscribe(["t"], listener=AsyncListener()), "write a plain def"),
+    "async callback": (lambda c: c.commit_async({TP: 1}, never_awaited), "write a plain def"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_error_says_what_to_write_instead(member, name):
+    call, instead = REFUSED[name]
+    with pytest.raises(IllegalArgumentError, match=instead):
+        call(member)
+    assert (member.assignment(), member.subscription()) == (set(), set())
+
+
+@pytest.mark.parametrize("call", ["seek_to_beginning", "seek_to_end"])
+def test_seeking_before_there_is_an_assignment_is_refused(member, call):
+    member.subscribe(["t"])
+    with pytest.raises(IllegalStateError, match="on_partitions_assigned"):
+        getattr(member, call)()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"value_deserializer": never_awaited}, "value_deserializer.* an async def"),
+        ({"key_deserializer": AsyncDeserializer()}, "deserialize method is an async def"),
+        ({"key_deserializer": functools.partial(never_awaited, 1)}, "an async def"),
+        ({"default_offset_commit_callback": never_awaited}, "an async def"),
+        ({"bootstrap_servers": ["a:1,b:2"]}, "write each as an entry of its own"),
+    ],
+)
+def test_options_of_the_wrong_shape_say_what_to_write_instead(options, says):
+    with pytest.raises(KafkaConfigurationError, match=says):
+        Consumer(**options)
+
+
+def test_a_mapping_of_options_is_for_from_config():
+    with pytest.raises(KafkaConfigurationError, match="from_config"):
+        Consumer({"bootstrap.servers": "a:1"})
+
+
+def test_committing_a_record_commits_the_offset_after_it():
+    assert offsets_to_commit(RECORD) == {TP: OffsetAndMetadata(8, "", 3)}
+
+
+@pytest.mark.parametrize("call", ["commit", "commit_async"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        OffsetAndMetadata(1, "x" * 40_000),
+        OffsetAndMetadata(1, "\u00e9" * 20_000),
+        OffsetAndMetadata(1, "\ud800"),
+        OffsetAndMetadata(1, "", 2**31),
+        OffsetAndMetadata(1, "", -2),
+        OffsetAndMetadata(1, "", "3"),
+        OffsetAndMetadata(2**63),
+        2**63,
+    ],
+    ids=repr,
+)
+def test_a_commit_that_no_request_can_carry_is_refused_and_nothing_is_queued(member, call, value):
+    """Encoding failed on the connection: commits of other partitions failed with it, and no callback was called."""
+    with pytest.raises(IllegalArgumentError):
+        getattr(member, call)({TopicPartition("t", 1): 5, TP: value})
+    assert member._shell.engine.group.commits.idle
+
+
+def test_a_poll_timeout_that_looks_like_seconds_warns_once(member):
+    member.subscribe(["t"])
+    with pytest.warns(UserWarning, match=r"for seconds write 1000") as caught:
+        member.poll(1.0)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for harmless in (1.0, 0.0, 50.0, 1):
+            member.poll(harmless)

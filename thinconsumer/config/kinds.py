@@ -17,7 +17,17 @@ from typing import Any, Protocol
 
 from ..assignors.kafka_python import built_in_name
 from ..assignors.registry import name_of
-from .values import INT32_MAX, INT64_MAX, Deserializer, HostPort, OffsetResetPolicy, mask_user_info, parse_server
+from .values import (
+    ASYNC,
+    INT32_MAX,
+    INT64_MAX,
+    Deserializer,
+    HostPort,
+    OffsetResetPolicy,
+    is_async,
+    mask_user_info,
+    parse_server,
+)
 
 #: Kafka's STRING carries its length in 16 bits.
 STRING_BYTES_MAX = 2**15 - 1
@@ -211,6 +221,9 @@ class Servers:
         entries = value.split(",") if isinstance(value, str) else value
         if not isinstance(entries, (list, tuple)) or not all(isinstance(entry, str) for entry in entries):
             raise ValueError("must be a str or a list of str, each 'host:port'")
+        joined = next((entry for entry in entries if "," in entry), None)
+        if joined is not None:
+            raise ValueError(f"{shown(joined)} is more than one server: write each as an entry of its own")
         entries = [entry for entry in entries if entry.strip()]
         if not entries:
             raise ValueError("names no server")
@@ -282,6 +295,8 @@ class Function:
     def parse(self, value: object) -> Callable[..., Any]:
         if not callable(value):
             raise _type_error(f"a callable {self.signature}", value)
+        if is_async(value):
+            raise ValueError(f"is {ASYNC}")
         return value
 
     def from_text(self, text: str) -> object:

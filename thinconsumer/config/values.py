@@ -25,6 +25,19 @@ DEFAULT_PORT = 9092
 Headers = Sequence[tuple[str, bytes | None]]
 
 
+#: What errors say of a coroutine function.
+ASYNC = (
+    "an async def, which would never be awaited: write a plain def (it may start a task with "
+    "asyncio.get_running_loop().create_task())"
+)
+
+
+def is_async(function: object) -> bool:
+    """Return whether calling it returns a coroutine, which no part of this package awaits."""
+    called = None if inspect.isclass(function) else getattr(function, "__call__", None)  # noqa: B004 - its own method
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
 class HostPort(NamedTuple):
     """One server to bootstrap from. An IPv6 address is kept without its brackets."""
 
@@ -200,11 +213,15 @@ class Deserializer:
         if method is None:
             if not callable(user):
                 raise ValueError(f"must be a callable, or have a deserialize method, not {type(user).__name__}")
+            if is_async(user):
+                raise ValueError(f"is {ASYNC}")
             return cls(user, functools.partial(_call_with_data, user), _do_nothing)
         if inspect.isclass(user):
             raise ValueError(f"the class {user.__name__} is not an object of it: pass an instance of it")
         if not callable(method):
             raise ValueError("its deserialize attribute cannot be called")
+        if is_async(method):
+            raise ValueError(f"its deserialize method is {ASYNC}")
         if not _takes(method, 3):
             if not _takes(method, 2):
                 raise ValueError("its deserialize method takes neither (topic, headers, data) nor (topic, data)")

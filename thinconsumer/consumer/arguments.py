@@ -1,21 +1,97 @@
-"""What users pass in, checked at the door: a wrong type found three rooms further in explains nothing."""
+"""Checks and conversions of what users pass to public calls.
+
+A wrong type that is only found when a request is encoded fails a later call, and other partitions with it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from ..config.values import ASYNC, INT32_MAX, INT64_MAX, is_async
 from ..errors import IllegalArgumentError
-from ..types import TopicPartition
+from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from ..wire.primitives import STRING_MAX
+
+#: What ``commit`` and ``commit_async`` take: the next offset to read of each partition, or the last record processed.
+ToCommit: TypeAlias = "Mapping[TopicPartition, OffsetAndMetadata | int] | ConsumerRecord[Any, Any]"
 
 
 def topic_partition(tp: object) -> TopicPartition:
-    """Return a TopicPartition from anything of its shape, kafka-python's own class too."""
-    if isinstance(tp, tuple) and len(tp) == 2 and isinstance(tp[0], str) and isinstance(tp[1], int):
-        return tp if isinstance(tp, TopicPartition) else TopicPartition(tp[0], tp[1])
-    raise IllegalArgumentError(f"expected a TopicPartition(topic, partition), not {tp!r}")
+    """Return a TopicPartition from any tuple of a topic and a partition number, kafka-python's own class too."""
+    if not isinstance(tp, tuple) or len(tp) != 2 or isinstance(tp, ConsumerRecord):
+        raise IllegalArgumentError(f"expected a TopicPartition(topic, partition), not {tp!r}")
+    topic, number = tp
+    if not isinstance(topic, str) or not topic.isascii() or not 0 < len(topic) < 250:
+        raise IllegalArgumentError(f"{tp!r} is no TopicPartition: a topic is a str of 1 to 249 ASCII characters")
+    if type(number) is not int or not 0 <= number <= INT32_MAX:
+        instead = f": write TopicPartition({topic!r}, {int(number)})" if _is_number(number) else ""
+        raise IllegalArgumentError(f"{tp!r} is no TopicPartition: a partition is an int from 0 on{instead}")
+    return tp if isinstance(tp, TopicPartition) else TopicPartition(topic, number)
+
+
+def topic_partitions(given: object, call: str) -> list[TopicPartition]:
+    """Return each TopicPartition of a collection once, in order."""
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, TopicPartition)):
+        one = f": write [{given!r}]" if isinstance(given, TopicPartition) else ""
+        raise IllegalArgumentError(f"{call} takes a collection of TopicPartition, not {given!r}{one}")
+    return list(dict.fromkeys(map(topic_partition, given)))
+
+
+def topic_name(topic: object, call: str) -> str:
+    """Return a topic's name."""
+    if not isinstance(topic, str):
+        instead = f": write {topic.decode(errors='replace')!r}" if isinstance(topic, bytes) else ""
+        raise IllegalArgumentError(f"{call} takes a topic's name, a str, not {topic!r}{instead}")
+    return topic
+
+
+def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the offsets of a mapping, whose values may be other clients' classes, or the offset after a record.
+
+    Raises:
+        IllegalArgumentError: a value cannot be written as an OffsetCommit request, or is not an offset.
+    """
+    if isinstance(given, ConsumerRecord):
+        tp = TopicPartition(given.topic, given.partition)
+        return {tp: OffsetAndMetadata(given.offset + 1, "", given.leader_epoch)}
+    if not isinstance(given, Mapping):
+        raise IllegalArgumentError(f"commit takes {{TopicPartition: next offset}} or one ConsumerRecord, not {given!r}")
+    found = {topic_partition(tp): value for tp, value in given.items()}
+    return {tp: _offset(tp, value) for tp, value in found.items()}
+
+
+def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
+    if isinstance(value, ConsumerRecord) or hasattr(value, "headers"):
+        raise IllegalArgumentError(
+            f"{tp}: a record's own offset would be read again: write commit(record), or {{tp: record.offset + 1}}"
+        )
+    offset, metadata = getattr(value, "offset", value), getattr(value, "metadata", "")
+    epoch = getattr(value, "leader_epoch", -1)
+    if not is_whole(offset, 0):
+        raise IllegalArgumentError(f"{tp}: an offset is a whole number from 0 to 2**63 - 1, not {offset!r}")
+    if epoch is not None and (not is_whole(epoch, -1) or epoch > INT32_MAX):
+        raise IllegalArgumentError(f"{tp}: a leader epoch is a whole number from -1 to 2**31 - 1, not {epoch!r}")
+    if not isinstance(metadata, (str, type(None))):
+        raise IllegalArgumentError(f"{tp}: the metadata of an offset is a str, not {metadata!r}")
+    try:
+        size = len((metadata or "").encode())
+    except UnicodeEncodeError as error:
+        raise IllegalArgumentError(f"{tp}: the metadata of an offset cannot be written as UTF-8: {error}") from None
+    if size > STRING_MAX:
+        raise IllegalArgumentError(f"{tp}: the metadata of an offset has {size} bytes, more than {STRING_MAX}")
+    return OffsetAndMetadata(offset, metadata or "", -1 if epoch is None else epoch)
+
+
+def refuse_async(function: object, what: str) -> None:
+    """Raise IllegalArgumentError if calling it returns a coroutine."""
+    if is_async(function):
+        raise IllegalArgumentError(f"{what} is {ASYNC}")
 
 
 def is_whole(value: object, least: int) -> bool:
     """Return whether it is an int of Kafka's INT64, and not one of Python's bools."""
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INT64_MAX
 
 
 def to_seconds(timeout_ms: object) -> float:
@@ -27,3 +103,7 @@ def to_seconds(timeout_ms: object) -> float:
     if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, (int, float)) or not timeout_ms >= 0:
         raise IllegalArgumentError(f"a timeout is a number of milliseconds from 0 on, not {timeout_ms!r}")
     return timeout_ms / 1000
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, str) and value.isdecimal()

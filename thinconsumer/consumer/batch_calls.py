@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from ..errors import IllegalArgumentError
@@ -22,6 +23,15 @@ class BatchCalls:
     """What :class:`Consumer` inherits."""
 
     _shell: Shell
+    _warned_of_seconds = False
+
+    def _poll_seconds(self, timeout_ms: float) -> float:
+        """Return a poll's timeout in seconds; warn once of one that looks like confluent-kafka's, which is seconds."""
+        if isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and not self._warned_of_seconds:
+            self._warned_of_seconds = True
+            words = f"poll({timeout_ms!r}) waits {timeout_ms!r} milliseconds: for seconds write {timeout_ms * 1000:.0f}"
+            warnings.warn(words, UserWarning, stacklevel=3)
+        return to_seconds(timeout_ms)
 
     def poll_batches(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, RecordColumns]:
         """Return records as columns: numpy arrays, and on request an Arrow batch (:meth:`RecordColumns.to_arrow`).
@@ -38,7 +48,7 @@ class BatchCalls:
             raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
         with self._shell.enter():
-            poll_result = self._shell.poll(to_seconds(timeout_ms), limit, columns=True)
+            poll_result = self._shell.poll(self._poll_seconds(timeout_ms), limit, columns=True)
         # The last step, as in poll: whatever interrupts before has delivered nothing, so nothing is lost.
         self._shell.poll_result = poll_result
         return poll_result.columns

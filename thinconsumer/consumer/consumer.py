@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from ..calls import Call
 from ..config import ConsumerConfig
 from ..driver import Driver
-from ..errors import IllegalArgumentError, KafkaConfigurationError, RecordError
+from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..metrics import Figures
 from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .arguments import is_whole, to_seconds, topic_partition
+from .arguments import is_whole, topic_name, topic_partition, topic_partitions
 from .batch_calls import BatchCalls
 from .group_calls import GroupCalls
 from .health import Health
@@ -77,6 +77,9 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         return consumer
 
     def _set_up(self, config: ConsumerConfig, driver: Driver | None, topics: tuple[str, ...]) -> None:
+        if topics and not isinstance(topics[0], str):
+            instead = "Consumer.from_config({...})" if isinstance(topics[0], Mapping) else "subscribe([...])"
+            raise KafkaConfigurationError(f"Consumer() takes topics by name, not {topics[0]!r}: write {instead}")
         if topics and config.group_id is None:
             raise KafkaConfigurationError(
                 "topics without group_id: pass group_id, since a group shares topics out, or assign() partitions"
@@ -103,7 +106,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         Raises:
             IllegalStateError: topics were subscribed to.
         """
-        tps = list(dict.fromkeys(topic_partition(tp) for tp in partitions))
+        tps = topic_partitions(partitions, "assign()")
         if not tps:
             self.unsubscribe()
             return
@@ -136,7 +139,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             NoBrokersAvailable: nothing could be reached for ``bootstrap_timeout_ms``; polling on tries on.
         """
         with self._shell.enter():
-            poll_result = self._shell.poll(to_seconds(timeout_ms), self._limit(max_records))
+            poll_result = self._shell.poll(self._poll_seconds(timeout_ms), self._limit(max_records))
         # The last step, without a call behind it: whatever interrupts before has delivered nothing, so nothing is lost.
         if update_offsets:
             self._shell.poll_result = poll_result
@@ -271,6 +274,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
         """Return the topic's partition numbers, or None if there is no such topic. Always asks a broker."""
+        topic = topic_name(topic, "partitions_for_topic()")
         with self._shell.enter():
             call = self._shell.engine.metadata.inquire([topic], f"partitions_for_topic({topic!r})")
             found = self._shell.wait(call, timeout_ms)
@@ -315,7 +319,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         offset, since nothing past it can be read.
         """
         with self._shell.enter():
-            tps = self._partitions.tps() if partitions is None else [topic_partition(tp) for tp in partitions]
+            tps = self._partitions.tps() if partitions is None else topic_partitions(partitions, "lag()")
             return {tp: self._lag(tp) for tp in tps}
 
     def health(self) -> Health:
@@ -398,6 +402,11 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def _seek_to(self, partitions: tuple[TopicPartition, ...], mark: int, reason: str) -> None:
         with self._shell.change():
             tps = [topic_partition(tp) for tp in partitions] or list(self._partitions.tps())
+            if not tps:
+                raise IllegalStateError(
+                    f"{reason}(): no partitions are assigned yet; call it in on_partitions_assigned, or once "
+                    "assignment() is not empty, or set auto_offset_reset"
+                )
             for found in [self._partitions.require(tp) for tp in tps]:
                 found.ask_reset(Reset(mark, reason))
 
@@ -409,7 +418,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def _ends(
         self, partitions: Iterable[TopicPartition], mark: int, what: str, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
-        wanted = dict.fromkeys((topic_partition(tp) for tp in partitions), mark)
+        wanted = dict.fromkeys(topic_partitions(partitions, f"{what}()"), mark)
         with self._shell.enter():
             found = self._shell.wait(self._shell.engine.look_up(wanted, what), timeout_ms)
         return {tp: found[tp].offset for tp in wanted}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..assignors import GroupMetadata
-from ..errors import IllegalArgumentError, IllegalStateError
+from ..errors import IllegalStateError
 from ..types import OffsetAndMetadata, TopicPartition
-from .arguments import is_whole, topic_partition
+from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
 
 if TYPE_CHECKING:
     from .shell import Shell
@@ -38,6 +38,8 @@ class GroupCalls:
                 :meth:`unsubscribe`.
             IllegalStateError: there is no ``group_id``, or partitions were assigned by hand.
         """
+        for name in ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost"):
+            refuse_async(getattr(listener, name, None), f"{name} of {listener!r}")
         with self._shell.change():
             group = self._shell.membership.group
             group.subscription.subscribe(topics, pattern, listener)
@@ -75,19 +77,19 @@ class GroupCalls:
 
     # -- commit
 
-    def commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None, timeout_ms: float | None = None
-    ) -> None:
+    def commit(self, offsets: ToCommit | None = None, timeout_ms: float | None = None) -> None:
         """Write down how far this group has read, and wait until that is done.
 
-        ``offsets``: the *next* offset to read, by partition; default: how far earlier calls have handed out, of every
-        assigned partition. Within ``timeout_ms`` (default ``default_api_timeout_ms``) passing failures are tried again.
+        ``offsets``: the *next* offset to read, by partition, or the last record that is processed; default: the
+        positions of all assigned partitions, behind every record that was returned. Within ``timeout_ms`` (default
+        ``default_api_timeout_ms``) passing failures are tried again.
 
         Raises:
             CommitFailedError: with the reason; after ``unknown_member`` and ``illegal_generation`` the partitions are
                 lost, and the next poll says so.
             RebalanceInProgressError: what was to be committed may not be ours after the rebalance under way.
             AuthorizationError: an ACL is missing.
+            IllegalArgumentError: an offset, a leader epoch or metadata that no request can carry; nothing is queued.
             IllegalStateError: there is no ``group_id``.
         """
         with self._shell.enter():
@@ -95,7 +97,7 @@ class GroupCalls:
 
     def commit_async(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
+        offsets: ToCommit | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
         """Have offsets written down by the calls that follow, without waiting.
@@ -104,6 +106,7 @@ class GroupCalls:
         goes back behind a later call's. ``callback(offsets, error_or_None)`` runs inside a later ``poll``, ``commit``
         or ``close``. What is still waiting when the consumer closes is committed then.
         """
+        refuse_async(callback, "the callback")
         with self._shell.change():
             self._shell.membership.commit_async(self._to_commit(offsets), callback)
 
@@ -118,7 +121,7 @@ class GroupCalls:
         With ``metadata`` an :class:`OffsetAndMetadata`. Always asks the coordinator.
         """
         one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
-        tps = [topic_partition(tp) for tp in ([partition] if one else partition)]
+        tps = topic_partitions([partition] if one else partition, "committed()")
         with self._shell.enter():
             began, group = self._shell.driver.now(), self._shell.membership.group
             found = self._shell.wait(group.ask_committed(tps), timeout_ms)
@@ -134,12 +137,10 @@ class GroupCalls:
 
     # -- inside
 
-    def _to_commit(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
-    ) -> dict[TopicPartition, OffsetAndMetadata]:
+    def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit. The record in hand counts as processed, unless a callback commits."""
         group, partitions = self._shell.membership.group, self._shell.partitions
-        found = None if offsets is None else {topic_partition(tp): _offset(tp, value) for tp, value in offsets.items()}
+        found = None if offsets is None else offsets_to_commit(offsets)
         hand = partitions.in_hand
         if hand is not None and not self._shell.in_callback:
             named = None if found is None else found.get(hand.partition.tp)
@@ -150,13 +151,3 @@ class GroupCalls:
 
 def _as_asked(found: OffsetAndMetadata | None, metadata: bool) -> OffsetAndMetadata | int | None:
     return found if metadata or found is None else found.offset
-
-
-def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
-    offset = getattr(value, "offset", value)
-    note, epoch = getattr(value, "metadata", ""), getattr(value, "leader_epoch", -1)
-    if not is_whole(offset, 0):
-        raise IllegalArgumentError(f"{tp}: an offset is a whole number from 0 on, not {offset!r}")
-    if not isinstance(note, (str, type(None))):
-        raise IllegalArgumentError(f"{tp}: metadata beside an offset is text, not {note!r}")
-    return OffsetAndMetadata(offset, note or "", -1 if epoch is None else epoch)

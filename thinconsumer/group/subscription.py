@@ -102,6 +102,8 @@ class UserSubscription:
 def _names(topics: Iterable[str]) -> frozenset[str]:
     if isinstance(topics, (str, bytes)):
         raise IllegalArgumentError(f"subscribe() takes a list of topics: [{topics!r}], not {topics!r}")
+    if not isinstance(topics, Iterable):
+        raise IllegalArgumentError(f"subscribe() takes a list of topics, ['orders'], not {topics!r}")
     names = list(topics)
     for name in names:
         if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", ".."):
