@@ -27,7 +27,9 @@ class BatchCalls:
 
     def _poll_seconds(self, timeout_ms: float) -> float:
         """Return a poll's timeout in seconds; warn once of one that looks like confluent-kafka's, which is seconds."""
-        if isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and not self._warned_of_seconds:
+        # One with more than two decimals was computed: the rest of a deadline, say.
+        seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
+        if seconds and not self._warned_of_seconds:
             self._warned_of_seconds = True
             words = f"poll({timeout_ms!r}) waits {timeout_ms!r} milliseconds: for seconds write {timeout_ms * 1000:.0f}"
             warnings.warn(words, UserWarning, stacklevel=3)
