@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.broker.faults import Delay, Disconnect, Reply, Silence
+from thinconsumer.broker.faults import Delay, Disconnect, Edit, Raw, Reply, Silence
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.api_versions import ApiVersionsRequest
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from thinconsumer.wire.header import encode_request
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 TP = TopicPartition("t", 0)
@@ -121,6 +122,61 @@ def test_a_disconnect_after_the_fact_has_taken_effect(new_cluster, client_of):
     assert client.closed
     assert client.answers() == []
     assert "t" in cluster.controller.image.topics
+
+
+def test_raw_bytes_are_sent_as_they_are_and_the_next_request_is_answered(new_cluster, client_of):
+    cluster = new_cluster(1)
+    cluster.on("Metadata", Raw(b"HTTP/1.1 400"), times=1)
+    client = client_of(cluster, 1)
+    client.send(MetadataRequest(topics=[]))
+    assert client.received == b"HTTP/1.1 400"
+    client.received.clear()
+    client.send(HELLO)
+    assert client.received
+
+
+def test_a_delay_ends_in_any_action(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 1})
+    cluster.on("Metadata", Delay(2.0, Reply(MetadataResponse(cluster_id="late"))), times=1)
+    client = client_of(cluster, 1)
+    client.send(MetadataRequest(topics=[]))
+    cluster.advance(1.9)
+    assert client.answers() == []
+    cluster.advance(2.0)
+    assert [answer.cluster_id for answer in client.answers()] == ["late"]
+    cluster.on("Metadata", Delay(2.0, Disconnect()), times=1)
+    client.send(MetadataRequest(topics=[]))
+    client.connection.connection_lost()
+    cluster.advance(10.0)
+    assert not client.closed
+
+
+def test_a_response_is_edited_also_when_it_comes_later(new_cluster, client_of):
+    cluster = new_cluster(1, {"t": 1})
+    cluster.on("Fetch", Edit(lambda call, response: setattr(response, "throttle_time_ms", call.request.min_bytes)))
+    client = client_of(cluster, 1)
+    topic = FetchTopic(topic="t", partitions=[FetchPartition(partition=0)])
+    client.send(FetchRequest(max_wait_ms=500, min_bytes=17, topics=[topic]), 12)
+    assert client.answers() == []
+    cluster.advance(0.5)
+    (answer,) = client.answers()
+    assert answer.throttle_time_ms == 17
+
+
+def test_a_node_offers_other_versions_than_the_rest(new_cluster, client_of):
+    cluster = new_cluster(2)
+    cluster.set_versions("Fetch", (4, 11), node=2)
+    cluster.set_versions(MetadataRequest, None)
+    one, two = (
+        {api.api_key: (api.min_version, api.max_version) for api in client_of(cluster, node).ask(HELLO).api_keys}
+        for node in (1, 2)
+    )
+    assert (one[1][1], two[1]) == (cluster.apis[1].highest, (4, 11))
+    assert 3 not in one and 3 not in two
+    refused = client_of(cluster, 2)
+    refused.send(FetchRequest(), 12)
+    assert refused.closed
+    assert "FetchRequest version 12" in cluster.invalid_requests[-1]
 
 
 def test_a_paused_node_accepts_and_answers_after_the_pause(new_cluster, client_of):

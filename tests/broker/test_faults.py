@@ -8,11 +8,24 @@ from types import SimpleNamespace
 import pytest
 
 from thinconsumer.broker.call import Api, ApiCall
-from thinconsumer.broker.faults import APIS_BY_NAME, Delay, Disconnect, Pass, Reply, Rule, Rules, Silence
+from thinconsumer.broker.faults import (
+    APIS_BY_NAME,
+    Delay,
+    Disconnect,
+    Edit,
+    EntryError,
+    Pass,
+    Raw,
+    Reply,
+    Rule,
+    Rules,
+    Silence,
+)
 from thinconsumer.errors import IllegalArgumentError
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchPartition, FetchRequest, FetchTopic
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 from thinconsumer.wire.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -171,12 +184,44 @@ def test_replies_are_codes_messages_or_functions(with_, code):
     assert Reply(with_).answer(call_of(HEARTBEAT), api).error_code == code
 
 
+def test_an_edit_changes_the_response_in_place_or_replaces_it():
+    response, other = HeartbeatResponse(), HeartbeatResponse(error_code=25)
+    change = Edit(lambda call, response: setattr(response, "error_code", call.request.generation_id))
+    assert change.edited(call_of(HEARTBEAT), response) is response
+    assert response.error_code == 3
+    assert Edit(lambda call, response: other).edited(call_of(HEARTBEAT), response) is other
+
+
+@pytest.mark.parametrize(
+    ("where", "codes"),
+    [
+        ({"name": "orders"}, [(29, []), (0, [0])]),
+        ({"name": "orders", "partition_index": 1}, [(0, [0, 29]), (0, [0])]),
+        ({"partition_index": 0}, [(0, [29, 0]), (0, [29])]),
+        ({"name": "nowhere"}, [(0, [0, 0]), (0, [0])]),
+    ],
+)
+def test_an_entry_error_empties_the_entries_that_match(where, codes):
+    def topic(count, **name):
+        partitions = [MetadataResponsePartition(partition_index=number, leader_id=7) for number in range(count)]
+        return MetadataResponseTopic(partitions=partitions, is_internal=True, **name)
+
+    response = MetadataResponse(topics=[topic(2, name=None, topic_id=ORDERS_ID), topic(1, name="clicks")])
+    assert EntryError(29, where).edited(call_of(HEARTBEAT), response) is response
+    assert [(t.error_code, [p.error_code for p in t.partitions]) for t in response.topics] == codes
+    assert [t.topic_id for t in response.topics] == [ORDERS_ID, bytes(16)]
+    for entry in (p for t in response.topics for p in t.partitions):
+        assert entry.leader_id == (0 if entry.error_code else 7)
+
+
 @pytest.mark.parametrize(
     "rule",
     [
         Rule("Fetch", Pass()),
         Rule("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, times=3, where={"topic": "orders"}),
         Rule(None, Delay(0.25)),
+        Rule("Fetch", Delay(0.25, Silence(after=True))),
+        Rule("Metadata", EntryError(29, {"name": "orders"})),
         Rule("JoinGroup", Disconnect(after=True, reset=True)),
         Rule("Heartbeat", Silence(after=True), times=1),
     ],
@@ -195,6 +240,9 @@ def test_a_rule_without_functions_survives_json(rule):
         Rule("Fetch", Silence(), where=lambda call: True),
         Rule("Heartbeat", Reply(HeartbeatResponse())),
         Rule("Heartbeat", Reply(lambda call: HeartbeatResponse())),
+        Rule("Heartbeat", Delay(1, Reply(HeartbeatResponse()))),
+        Rule("Heartbeat", Edit(lambda call, response: None)),
+        Rule("Heartbeat", Raw(b"HTTP/1.1")),
     ],
 )
 def test_a_rule_with_functions_or_messages_stays_here(rule):

@@ -5,16 +5,17 @@ The brokers here may carry a Produce out late, when who asked for it has long gi
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import pytest
 
-from thinconsumer import TopicPartition
+from thinconsumer.broker import ControllerError, Delay, Disconnect, Reply, Silence
+from thinconsumer.broker.call import ApiCall
 from thinconsumer.errors import KafkaTimeoutError
-from thinconsumer.testing import Delay, Disconnect, Network, Silence
+from thinconsumer.testing import Network
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 
 TOPICS = {"t": 3, "u": 1}
@@ -35,44 +36,36 @@ class Chaos:
         self.dice = dice
         self.rate = rate
         self.seen = set()
-        for api in (ProduceRequest, InitProducerIdRequest, MetadataRequest):
-            for broker in world.cluster.brokers.values():
-                self._disturb(broker, api)
+        for api in ("Produce", "InitProducerId", "Metadata"):
+            world.cluster.on(api, self._disturb)
 
-    def _disturb(self, broker, api):
-        usual = broker.handlers[api]
+    def _disturb(self, call):
+        if self.dice.random() >= self.rate:
+            return None
+        what = self.dice.choice(["before", "after", "silence", "slow", "late", "refused"])
+        api = type(call.request)
+        self.seen.add((api.__name__, what))
+        if what in ("before", "after"):
+            return Disconnect(after=what == "after", reset=self.dice.random() < 0.5)
+        if what == "silence":
+            return Silence(after=True)
+        if what == "slow":
+            return Delay(self.dice.uniform(0, 3))
+        if what == "late" and api is ProduceRequest:
+            self.handle_late(call, self.dice.uniform(0, 6))
+            return Silence()
+        if api is ProduceRequest:
+            return Reply(self._refuse)
+        return Reply(Code.COORDINATOR_LOAD_IN_PROGRESS) if api is InitProducerIdRequest else None
 
-        def handle(request, version, connection):
-            if self.dice.random() >= self.rate:
-                return usual(request, version, connection)
-            what = self.dice.choice(["before", "after", "silence", "slow", "late", "refused"])
-            self.seen.add((api.__name__, what))
-            if what == "before":
-                return Disconnect(reset=self.dice.random() < 0.5)
-            if what == "after":
-                usual(request, version, connection)
-                return Disconnect(reset=self.dice.random() < 0.5)
-            if what == "silence":
-                usual(request, version, connection)
-                return Silence()
-            if what == "slow":
-                return Delay(self.dice.uniform(0, 3), lambda: usual(request, version, connection))
-            if what == "late" and api is ProduceRequest:
-                # Read from the socket and queued: it is carried out although who asked has long given up.
-                moment = self.world.network.now() + self.dice.uniform(0, 6)
-                self.world.network.call_at(moment, lambda: usual(request, version, connection))
-                return Silence()
-            return self._refuse(request, version, connection, usual)
+    def handle_late(self, call, seconds):
+        """Let the broker handle a request that it has read, although the client gives up on it meanwhile."""
+        late = ApiCall(call.node, call.request, call.version, lambda response: None)
+        call.node.call_later(seconds, lambda: call.node.handle(late))
 
-        broker.handlers[api] = handle
-
-    def _refuse(self, request, version, connection, usual):
-        if isinstance(request, InitProducerIdRequest):
-            return InitProducerIdResponse(error_code=int(Code.COORDINATOR_LOAD_IN_PROGRESS), producer_id=-1)
-        if isinstance(request, MetadataRequest):
-            return usual(request, version, connection)
+    def _refuse(self, call):
         answer = ProduceResponse()
-        for topic in request.topic_data:
+        for topic in call.request.topic_data:
             told = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id)
             for part in topic.partition_data:
                 code = int(self.dice.choice(REFUSALS))
@@ -86,29 +79,25 @@ class Chaos:
         """Give a partition another leader, or start a broker that was killed, or kill one."""
         w = self.world
         what = self.dice.choice(["elect", "elect", "kill", "start", "reset", "pause"])
-        broker = self.dice.choice(list(w.cluster.brokers.values()))
+        node = self.dice.choice(list(w.cluster.nodes.values()))
         if what == "elect":
-            log = self.dice.choice([log for topic in w.cluster.topics for log in topic.partitions.values()])
-            log.elect(self.dice.choice(list(w.cluster.alive)))
-        elif what == "kill" and len(w.cluster.alive) > 1:
-            w.cluster.kill(broker.node_id, noticed=self.dice.random() < 0.7)
+            topic = self.dice.choice(list(TOPICS))
+            with contextlib.suppress(ControllerError):  # the node is down, or not in sync
+                w.cluster.move_leader((topic, self.dice.randrange(TOPICS[topic])), node.node_id)
+        elif what == "kill" and sum(node.is_alive for node in w.cluster.nodes.values()) > 1:
+            w.cluster.kill(node.node_id, noticed_after_s=0 if self.dice.random() < 0.7 else None)
         elif what == "reset":
-            w.network.reset(broker.host, broker.port)
+            w.network.reset(node.host, node.port)
         elif what == "pause":
-            w.network.pause(broker.host, broker.port)
+            w.network.pause(node.host, node.port)
         else:
             self.heal()
 
     def heal(self):
         """Let every broker work again."""
-        w = self.world
-        for broker in w.cluster.brokers.values():
-            w.network.resume(broker.host, broker.port)
-            if broker.node_id not in w.cluster.alive:
-                handlers = dict(broker.handlers)
-                w.cluster.start(broker.node_id)
-                broker.handlers.update(handlers)
-            w.network.listen(broker.host, broker.port, broker)
+        for node in self.world.cluster.nodes.values():
+            self.world.network.resume(node.host, node.port)
+            self.world.cluster.start(node.node_id)
 
 
 def drive(world, producer, chaos, dice, sends):
@@ -134,8 +123,7 @@ def check(world, sent):
     logs = {}
     for topic, partitions in TOPICS.items():
         for number in range(partitions):
-            tp = TopicPartition(topic, number)
-            logs[tp] = world.values(tp)
+            logs[topic, number] = world.values(topic, number)
     order = {value: place for place, (value, _) in enumerate(sent)}
     for tp, values in logs.items():
         acknowledged = {v for v, r in sent if r.error is None and r.result()[:2] == tp}
@@ -152,14 +140,14 @@ def check(world, sent):
             assert everywhere.count(value) <= 1
             continue
         found = receipt.result()
-        assert logs[TopicPartition(found.topic, found.partition)][found.offset] == value
+        assert logs[found.topic, found.partition][found.offset] == value
     return failed
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_what_is_acknowledged_is_there_once_and_in_order_and_the_rest_has_an_error(world, seed):
     dice = random.Random(seed)
-    w = world(node_ids=(1, 2, 3), topics=TOPICS, network=Network(latency=dice.choice([0.0005, 0.01, 0.1])))
+    w = world(nodes=3, topics=TOPICS, network=Network(latency=dice.choice([0.0005, 0.01, 0.1])))
     producer = w.producer(
         seed,
         request_timeout_ms=dice.choice([500, 2000]),
@@ -192,7 +180,7 @@ def test_the_faults_above_really_happen(world):
     seen, failed, total = set(), 0, 0
     for seed in range(4):
         dice = random.Random(1000 + seed)
-        w = world(node_ids=(1, 2, 3), topics=TOPICS)
+        w = world(nodes=3, topics=TOPICS)
         producer = w.producer(seed, request_timeout_ms=500, delivery_timeout_ms=1500, batch_size=200)
         chaos = Chaos(w, dice, 0.5)
         sent = drive(w, producer, chaos, dice, 300)
@@ -212,21 +200,17 @@ def test_a_batch_that_expired_on_its_way_cannot_come_in_behind_the_next_one(worl
     w = world()
     producer = w.producer(request_timeout_ms=1400, delivery_timeout_ms=1500, retry_backoff_ms=500)
     held = []
-
-    def hold(request, version, connection):
-        if held:
-            return None
-        held.append((request, version, connection))
-        return Silence()
-
-    w.before(ProduceRequest, hold)
+    w.cluster.on("Produce", lambda call: held.append(call) or Silence(), times=1)
     first = producer.send("t", b"first")
     producer.poll(1450)
     producer.send("t", b"second")
     producer.poll(100)
     assert isinstance(first.error, KafkaTimeoutError)
     producer.flush()
-    answer = w.partitions.produce(*held[0])
+    answers = []
+    node = w.cluster.nodes[1]
+    node.handle(ApiCall(node, held[0].request, held[0].version, answers.append))
+    (answer,) = answers
     assert answer.responses[0].partition_responses[0].error_code == Code.INVALID_PRODUCER_EPOCH
     assert w.values() == [b"second"]
     assert w.stamps() == [(0, 0, 1), (1, 0, 1)]

@@ -12,9 +12,8 @@ import sys
 import pytest
 
 import thinconsumer
-from thinconsumer.testing import Disconnect
+from thinconsumer.broker import Disconnect
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.produce import ProduceRequest
 
 PACKAGE = os.path.dirname(thinconsumer.__file__)
 OURS = tuple(os.path.join(PACKAGE, room) + os.sep for room in ("produce", "client"))
@@ -49,19 +48,11 @@ def story(world, place):
 
     Return the world, the producer, values and receipts, whether it was interrupted, and how many places there were.
     """
-    w = world(node_ids=(1, 2), topics={"t": 2})
+    w = world(nodes=2, topics={"t": 2})
     producer = w.producer(batch_size=300, buffer_memory=2000)
-    lost = [True]
-
-    def lose(request, version, connection):
-        if not lost or len(w.requests()) < 3:
-            return None
-        lost.clear()
-        w.partitions.produce(request, version, connection)
-        return Disconnect(reset=True)
-
-    w.before(ProduceRequest, lose)
     w.refuse_produce(Code.MESSAGE_TOO_LARGE)
+    lose = Disconnect(after=True, reset=True)
+    w.cluster.on("Produce", lose, times=1, where=lambda call: len(w.requests()) >= 3)
     sent = []
     interrupted = False
 
@@ -70,7 +61,7 @@ def story(world, place):
             value = b"%d" % number
             yield lambda v=value, p=number % 2: sent.append((v, producer.send("t", v, partition=p)))
             if number == 20:
-                yield lambda: w.cluster.partition("t").elect(2)
+                yield lambda: w.cluster.move_leader(("t", 0), 2)
             if number % 3 == 0:
                 yield lambda: producer.poll(2)
         yield producer.flush
@@ -89,7 +80,7 @@ def check(w, producer, sent):
     """Hold the logs against the receipts, and see that the producer goes on."""
     for partition in range(2):
         tp = ("t", partition)
-        values = w.values(thinconsumer.TopicPartition(*tp))
+        values = w.values(*tp)
         assert values == sorted(set(values), key=int), f"{tp}: {values}"
         good = [(value, receipt.result()) for value, receipt in sent if receipt.error is None]
         wanted = [value for value, found in good if found.partition == partition]

@@ -5,19 +5,16 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer import TopicPartition
+from thinconsumer.broker import Disconnect, Edit, Reply
 from thinconsumer.errors import BrokerResponseError, KafkaTimeoutError, TopicAuthorizationFailedError
 from thinconsumer.produce.sequences import EPOCH_MAX
 from thinconsumer.produce.verdicts import Verdict, verdict
-from thinconsumer.testing import Disconnect
+from thinconsumer.testing.clock import SOME_DAY
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
-from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.produce import (
     BatchIndexAndErrorMessage,
-    PartitionProduceResponse,
     ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
 )
 
 T0 = TopicPartition("t", 0)
@@ -57,7 +54,7 @@ def test_every_error_code_once_and_then_a_good_answer(world, code):
 def test_every_error_code_for_ever_ends_in_time_and_is_no_busy_loop(world, code):
     w = world()
     producer = w.producer(delivery_timeout_ms=3000)
-    w.refuse_produce(code, once=False)
+    w.refuse_produce(code, times=None)
     receipts = [producer.send("t", b"v") for _ in range(3)]
     started = w.clock.now()
     producer.flush()
@@ -74,24 +71,21 @@ def test_every_error_code_for_ever_ends_in_time_and_is_no_busy_loop(world, code)
 @pytest.mark.parametrize("backoff", [0, 100])
 def test_a_broker_that_always_names_the_other_one_does_not_set_our_pace(world, backoff):
     """Two brokers that each say with ever newer epochs that the other one leads (KIP-951)."""
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     producer = w.producer(delivery_timeout_ms=2000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
 
-    def other(request, version, connection):
-        w.cluster.partition("t").elect(3 - connection.broker.node_id)
-
-    w.before(ProduceRequest, other)
+    w.cluster.on("Produce", lambda call: w.cluster.move_leader(T0, 3 - call.node.node_id) and None)
     producer.send("t", b"v")
     producer.flush()
     assert len(w.requests()) < (260 if backoff == 0 else 40)
 
 
 def test_a_new_leader_is_gone_to_at_once_when_the_old_one_names_it(world):
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     producer = w.producer(retry_backoff_ms=5000)
     producer.send("t", b"v")
     producer.flush()
-    w.cluster.partition("t").elect(2)
+    w.cluster.move_leader(("t", 0), 2)
     started = w.clock.now()
     receipt = producer.send("t", b"w")
     producer.flush()
@@ -100,17 +94,21 @@ def test_a_new_leader_is_gone_to_at_once_when_the_old_one_names_it(world):
 
 
 def test_a_new_leader_that_metadata_has_not_named_yet_is_reached_where_the_old_one_says(world):
-    w = world(node_ids=(1, 2))
-    two = w.cluster.alive.pop(2)
+    w = world(nodes=2)
+
+    def hide(call, response):
+        response.brokers = [broker for broker in response.brokers if broker.node_id == 1]
+
+    w.cluster.on("Metadata", Edit(hide), times=1)
     producer = w.producer(retry_backoff_ms=5000)
     producer.send("t", b"v")
     producer.flush()
-    w.cluster.partition("t").elect(2)
-    w.before(MetadataRequest, lambda *_: Disconnect())
+    w.cluster.move_leader(("t", 0), 2)
+    w.cluster.on("Metadata", Disconnect())
     receipt = producer.send("t", b"w")
     producer.poll(1000)
     assert receipt.result().offset == 1
-    assert two.received(ProduceRequest)
+    assert w.cluster.received(ProduceRequest, node=2)
 
 
 def test_a_broker_that_lost_what_was_before_gets_the_batch_under_the_next_epoch(world):
@@ -120,11 +118,7 @@ def test_a_broker_that_lost_what_was_before_gets_the_batch_under_the_next_epoch(
     for number in range(4):
         producer.send("t", b"%d" % number)
         producer.flush()
-    log = w.cluster.partition("t")
-    log.truncate(2)
-    (state,) = w.partitions.producers.values()
-    while len(state.batches) > 2:
-        state.batches.pop()
+    w.cluster.leader(T0).truncate_to(2)
     receipt = producer.send("t", b"next")
     producer.flush()
     assert receipt.result().offset == 2
@@ -137,7 +131,7 @@ def test_a_broker_that_forgot_the_producer_gets_the_batch_under_the_next_epoch(w
     producer = w.producer()
     producer.send("t", b"v")
     producer.flush()
-    w.partitions.producers.clear()
+    w.cluster.leader(T0).log.expire_producers(w.cluster.schedule.wall_ms() + 1, 0)
     w.refuse_produce(Code.UNKNOWN_PRODUCER_ID)
     receipt = producer.send("t", b"w")
     producer.flush()
@@ -198,15 +192,10 @@ def test_what_is_too_large_together_goes_in_halves(world):
     w = world()
     producer = w.producer()
 
-    def small_only(request, version, connection):
-        records = request.topic_data[0].partition_data[0].records
-        if len(records) <= 61 + 3 * 110:
-            return None
-        told = PartitionProduceResponse(index=0, error_code=int(Code.MESSAGE_TOO_LARGE), base_offset=-1)
-        topic = TopicProduceResponse(topic_id=request.topic_data[0].topic_id, partition_responses=[told])
-        return ProduceResponse(responses=[topic])
+    def is_large(call):
+        return len(call.request.topic_data[0].partition_data[0].records) > 61 + 3 * 110
 
-    w.before(ProduceRequest, small_only)
+    w.cluster.on("Produce", Reply(Code.MESSAGE_TOO_LARGE), where=is_large)
     receipts = [producer.send("t", b"%03d" % n + bytes(97)) for n in range(23)]
     late = producer.send("t", b"late")
     producer.flush()
@@ -228,15 +217,11 @@ def test_a_single_record_that_is_too_large_fails_alone(world):
 
 def test_a_batch_that_may_be_there_already_is_not_split(world):
     """Its halves would have other numbers: the broker could not tell that it has them."""
-    for reply in (Disconnect(), None):
+    for reply in (Disconnect(), Reply(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)):
         w = world()
         producer = w.producer()
+        w.cluster.on("Produce", reply, times=1)
         w.refuse_produce(Code.MESSAGE_TOO_LARGE)
-        if reply is None:
-            w.refuse_produce(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        else:
-            left = [reply]
-            w.before(ProduceRequest, lambda *_, left=left: left.pop() if left else None)
         receipts = [producer.send("t", b"%d" % n) for n in range(4)]
         producer.flush()
         assert all(r.error.code == Code.MESSAGE_TOO_LARGE for r in receipts)
@@ -272,12 +257,7 @@ def test_the_brokers_time_is_the_records_where_it_stamps_them(world):
     w = world()
     producer = w.producer()
 
-    def stamped(request, version, connection):
-        answer = w.partitions.produce(request, version, connection)
-        answer.responses[0].partition_responses[0].log_append_time_ms = 42
-        return answer
-
-    w.cluster.brokers[1].handlers[ProduceRequest] = stamped
-    receipt = producer.send("t", b"v", timestamp_ms=7)
+    w.cluster.create_topic("dated", configs={"message.timestamp.type": "LogAppendTime"})
+    receipt = producer.send("dated", b"v", timestamp_ms=7)
     producer.flush()
-    assert receipt.result().timestamp == 42
+    assert receipt.result().timestamp >= SOME_DAY * 1000

@@ -6,16 +6,11 @@ import io
 
 import pytest
 
-from thinconsumer import TopicPartition
+from thinconsumer.broker import Silence
 from thinconsumer.errors import IllegalArgumentError, IllegalStateError, KafkaError, KafkaTimeoutError
 from thinconsumer.produce import BufferFullError, RecordMetadata
 from thinconsumer.produce.partitioner import partition_for_key
-from thinconsumer.records import split
-from thinconsumer.testing import Silence
 from thinconsumer.testing.clock import SOME_DAY
-from thinconsumer.wire.produce import ProduceRequest
-
-T0 = TopicPartition("t", 0)
 
 
 def test_a_record_is_written_and_its_receipt_says_where(world):
@@ -27,8 +22,7 @@ def test_a_record_is_written_and_its_receipt_says_where(world):
     producer.flush()
     assert receipt.done
     assert receipt.result() == RecordMetadata("t", 0, 0, 1234)
-    (stored,) = w.cluster.partition("t").batches
-    (record,) = split(memoryview(stored.data))[0][0].decode("t", 0)
+    (record,) = w.cluster.records("t")
     assert (record.key, record.value, record.headers, record.timestamp) == (
         b"k",
         b"v",
@@ -58,7 +52,7 @@ def test_records_keep_their_order_and_offsets(world):
     receipts = [producer.send("t", b"%d" % n, partition=n % 3) for n in range(300)]
     producer.flush()
     for number in range(3):
-        assert w.values(TopicPartition("t", number)) == [b"%d" % n for n in range(number, 300, 3)]
+        assert w.values("t", number) == [b"%d" % n for n in range(number, 300, 3)]
     assert [r.result().offset for r in receipts] == [n // 3 for n in range(300)]
     assert [r.result().partition for r in receipts] == [n % 3 for n in range(300)]
 
@@ -169,7 +163,7 @@ def test_a_full_buffer_makes_send_wait_for_room(world):
 def test_send_waits_no_longer_than_max_block_ms(world):
     w = world()
     producer = w.producer(buffer_memory=1000, max_block_ms=300)
-    w.before(ProduceRequest, lambda *_: Silence())
+    w.cluster.on("Produce", Silence())
     for _ in range(8):
         producer.send("t", bytes(100))
     before = w.clock.now()
@@ -181,7 +175,7 @@ def test_send_waits_no_longer_than_max_block_ms(world):
 def test_flush_gives_up_in_time_and_leaves_records_under_way(world):
     w = world()
     producer = w.producer()
-    w.before(ProduceRequest, lambda *_: Silence())
+    w.cluster.on("Produce", Silence())
     receipt = producer.send("t", b"v")
     before = w.clock.now()
     with pytest.raises(KafkaTimeoutError, match="after 2.000 s"):
@@ -215,7 +209,7 @@ def test_close_sends_what_is_left(world):
 def test_close_fails_what_it_cannot_send_in_time(world):
     w = world()
     producer = w.producer()
-    w.before(ProduceRequest, lambda *_: Silence())
+    w.cluster.on("Produce", Silence())
     receipts = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
     before = w.clock.now()
     producer.close(timeout_ms=500)
@@ -250,7 +244,7 @@ def test_poll_returns_when_something_is_settled_or_time_is_over(world):
 
 def test_an_event_loop_needs_wake_at_only(world):
     """Called when it asked to be, and when something came, it gets everything done; it never asks for a busy loop."""
-    w = world(node_ids=(1, 2), topics={"t": 4})
+    w = world(nodes=2, topics={"t": 4})
     producer = w.producer()
     receipts = [producer.send("t", b"%d" % n, partition=n % 4) for n in range(100)]
     polls = 0

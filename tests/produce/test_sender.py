@@ -1,4 +1,4 @@
-"""When batches are sent, to whom, in which version, and when their time is over; on scripted brokers."""
+"""When batches are sent, to whom, in which version, and when their time is over."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from thinconsumer import TopicPartition
+from thinconsumer.broker import Delay, Disconnect, Edit, EntryError, Raw, Reply, Silence
 from thinconsumer.errors import (
     BrokerResponseError,
     ClusterAuthorizationFailedError,
@@ -14,9 +15,8 @@ from thinconsumer.errors import (
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
-from thinconsumer.testing import Delay, Disconnect, Raw, Silence
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.metadata import MetadataRequest
 from thinconsumer.wire.produce import ProduceRequest, ProduceResponse
 
@@ -29,9 +29,9 @@ def batches(received):
 
 
 def test_one_request_per_broker_is_under_way_and_takes_all_its_partitions(world):
-    w = world(node_ids=(1, 2), topics={"t": 6})
+    w = world(nodes=2, topics={"t": 6})
     producer = w.producer()
-    w.before(ProduceRequest, lambda r, v, c: Delay(1.0, lambda: w.partitions.produce(r, v, c)))
+    w.cluster.on("Produce", Delay(1.0))
     for number in range(6):
         producer.send("t", b"v", partition=number)
     producer.poll(100)
@@ -47,7 +47,7 @@ def test_one_request_per_broker_is_under_way_and_takes_all_its_partitions(world)
 def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next(world):
     w = world()
     producer = w.producer()
-    w.before(ProduceRequest, lambda r, v, c: Delay(1.0, lambda: w.partitions.produce(r, v, c)))
+    w.cluster.on("Produce", Delay(1.0))
     producer.send("t", b"v")
     producer.poll(100)
     for _ in range(50):
@@ -58,13 +58,13 @@ def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next(world
 
 
 def test_no_second_batch_of_a_partition_is_sent_before_the_first_is_settled_not_even_to_a_new_leader(world):
-    w = world(node_ids=(1, 2), topics={"t": 1, "u": 1})
+    w = world(nodes=2, topics={"t": 1, "u": 1})
     producer = w.producer()
-    w.before(ProduceRequest, lambda r, v, c: Silence() if c.broker.node_id == 1 else None)
+    w.cluster.on("Produce", Silence(), node=1)
     producer.send("t", b"first")
     producer.poll(100)
-    w.cluster.partition("t").elect(2)
-    w.cluster.partition("u").elect(2)
+    w.cluster.move_leader(("t", 0), 2)
+    w.cluster.move_leader(("u", 0), 2)
     producer._metadata.request_update("test")
     producer.send("u", b"elsewhere")
     producer.send("t", b"second")
@@ -72,7 +72,7 @@ def test_no_second_batch_of_a_partition_is_sent_before_the_first_is_settled_not_
         producer.poll(100)
     assert len(w.requests()) == 2
     assert producer._metadata.leader(T0).leader == 2
-    assert w.values(TopicPartition("u", 0)) == [b"elsewhere"]
+    assert w.values("u", 0) == [b"elsewhere"]
     assert w.values() == []
     producer.flush()
     assert w.values() == [b"first", b"second"]
@@ -95,7 +95,7 @@ def test_produce_has_a_connection_of_its_own(world):
     """Metadata must not wait behind a batch that waits for replicas."""
     w = world()
     producer = w.producer()
-    w.before(ProduceRequest, lambda *_: Silence())
+    w.cluster.on("Produce", Silence())
     producer.send("t", b"v")
     producer.poll(100)
     before = len(w.requests(MetadataRequest))
@@ -109,7 +109,7 @@ def test_produce_has_a_connection_of_its_own(world):
 )
 def test_the_newest_version_that_the_broker_speaks_is_used(world, highest, codec, sent):
     w = world()
-    w.cluster.brokers[1].versions[0] = (0, highest)
+    w.cluster.set_versions("Produce", (0, highest))
     producer = w.producer(compression_type=codec)
     receipt = producer.send("t", b"v")
     producer.flush()
@@ -120,7 +120,7 @@ def test_the_newest_version_that_the_broker_speaks_is_used(world, highest, codec
 @pytest.mark.parametrize(("highest", "codec"), [(2, "none"), (6, "zstd")])
 def test_a_broker_too_old_for_our_batches_is_an_error_at_once(world, highest, codec):
     w = world()
-    w.cluster.brokers[1].versions[0] = (0, highest)
+    w.cluster.set_versions("Produce", (0, highest))
     producer = w.producer(compression_type=codec)
     receipts = [producer.send("t", b"v") for _ in range(3)]
     before = w.clock.now()
@@ -132,7 +132,7 @@ def test_a_broker_too_old_for_our_batches_is_an_error_at_once(world, highest, co
 def test_topics_are_named_while_an_id_is_unknown(world):
     """Metadata before version 10 tells no ids, and Produce from 13 on takes no names."""
     w = world()
-    w.cluster.brokers[1].versions[3] = (0, 9)
+    w.cluster.set_versions("Metadata", (0, 9))
     producer = w.producer()
     producer.send("t", b"v")
     producer.flush()
@@ -145,8 +145,8 @@ def test_a_topic_that_was_deleted_and_created_again_is_written_to_under_its_new_
     producer = w.producer()
     producer.send("t", b"old")
     producer.flush()
-    w.cluster.topics.remove("t")
-    w.cluster.topics.add("t", 1)
+    w.cluster.delete_topic("t")
+    w.cluster.create_topic("t", 1)
     receipt = producer.send("t", b"new")
     producer.flush()
     assert receipt.result().offset == 0
@@ -154,46 +154,34 @@ def test_a_topic_that_was_deleted_and_created_again_is_written_to_under_its_new_
 
 
 @pytest.mark.parametrize(
-    "reply", [Disconnect(), Disconnect(reset=True), Raw(b"\0\0\0\4bad!"), ProduceResponse()], ids=repr
-)
-def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(world, reply):
+    "action",
+    [
+        *(Disconnect(after, reset) for after in (False, True) for reset in (False, True)),
+        Raw(b"\0\0\0\4bad!"), Raw(b"\0\0\0\4bad!", after=True),
+        Reply(ProduceResponse()), Edit(lambda call, response: ProduceResponse()),
+    ],
+)  # fmt: skip
+def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(world, action):
     """Whether the batch was appended or not, the log has it once."""
-    for appended in (True, False):
-        w = world()
-        producer = w.producer()
-        lost = [True]
-
-        def hook(request, version, connection, w=w, lost=lost, appended=appended):
-            if not lost:
-                return None
-            lost.clear()
-            if appended:
-                w.partitions.produce(request, version, connection)
-            return reply
-
-        w.before(ProduceRequest, hook)
-        receipt = producer.send("t", b"v")
-        before = w.clock.now()
-        producer.flush()
-        assert w.clock.now() - before < 1
-        assert receipt.result().offset == 0
-        assert w.values() == [b"v"]
-        first, second = (got.message.topic_data[0].partition_data[0].records for got in w.requests())
-        assert bytes(first) == bytes(second)
+    w = world()
+    producer = w.producer()
+    w.cluster.on("Produce", action, times=1)
+    receipt = producer.send("t", b"v")
+    before = w.clock.now()
+    producer.flush()
+    assert w.clock.now() - before < 1
+    assert receipt.result().offset == 0
+    assert w.values() == [b"v"]
+    first, second = (got.message.topic_data[0].partition_data[0].records for got in w.requests())
+    assert bytes(first) == bytes(second)
 
 
 @pytest.mark.parametrize("api", [InitProducerIdRequest, MetadataRequest, ProduceRequest])
 @pytest.mark.parametrize("reply", [Disconnect(), Disconnect(reset=True), Silence(), Raw(b"\0\0\0\4bad!")], ids=repr)
 def test_a_connection_that_breaks_at_any_step_costs_only_time(world, api, reply):
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     producer = w.producer(request_timeout_ms=2000)
-    left = [2]
-
-    def hook(*_):
-        left[0] -= 1
-        return reply if left[0] >= 0 else None
-
-    w.before(api, hook)
+    w.cluster.on(api, reply, times=2)
     receipts = [producer.send("t", b"%d" % n) for n in range(5)]
     before = w.clock.now()
     producer.flush()
@@ -204,7 +192,7 @@ def test_a_connection_that_breaks_at_any_step_costs_only_time(world, api, reply)
 def test_a_broker_that_is_down_is_waited_for(world):
     w = world()
     w.network.refuse("kafka1", 9092)
-    w.network.call_at(w.clock.now() + 20, lambda: w.network.listen("kafka1", 9092, w.cluster.brokers[1]))
+    w.network.call_at(w.clock.now() + 20, lambda: w.cluster.listen(1))
     producer = w.producer()
     receipt = producer.send("t", b"v")
     producer.flush()
@@ -214,12 +202,12 @@ def test_a_broker_that_is_down_is_waited_for(world):
 
 
 def test_a_dead_leader_is_left_as_soon_as_there_is_another(world):
-    w = world(node_ids=(1, 2, 3), topics={"t": 3})
+    w = world(nodes=3, topics={"t": 3})
     producer = w.producer()
     for number in range(3):
         producer.send("t", b"v", partition=number)
     producer.flush()
-    w.cluster.kill(1)
+    w.cluster.kill(1, noticed_after_s=0)
     receipts = [producer.send("t", b"w", partition=number) for number in range(3)]
     before = w.clock.now()
     producer.flush()
@@ -230,7 +218,7 @@ def test_a_dead_leader_is_left_as_soon_as_there_is_another(world):
 def test_time_is_over_with_the_last_cause_and_how_often_it_was_tried(world):
     w = world()
     producer = w.producer(delivery_timeout_ms=5000)
-    w.refuse_produce(Code.NOT_ENOUGH_REPLICAS, once=False)
+    w.refuse_produce(Code.NOT_ENOUGH_REPLICAS, times=None)
     receipt = producer.send("t", b"v")
     before = w.clock.now()
     producer.flush()
@@ -247,12 +235,12 @@ def test_time_is_over_with_the_last_cause_and_how_often_it_was_tried(world):
         (lambda w: w.network.refuse("kafka1", 9092), "t", "no broker reachable: kafka1:9092"),
         (lambda w: None, "nowhere", "UNKNOWN_TOPIC_OR_PARTITION"),
         (
-            lambda w: w.before(InitProducerIdRequest, lambda *_: _no_id(Code.COORDINATOR_LOAD_IN_PROGRESS)),
+            lambda w: w.cluster.on("InitProducerId", Reply(Code.COORDINATOR_LOAD_IN_PROGRESS)),
             "t",
             "InitProd",
         ),
-        (lambda w: w.cluster.partition("t").elect(-1), "t", "no leader known; the topic has 1 partitions"),
-        (lambda w: w.before(ProduceRequest, lambda *_: Silence()), "t", "sent 1 times; last: no answer yet"),
+        (lambda w: w.cluster.remove_leader(("t", 0)), "t", "no leader known; the topic has 1 partitions"),
+        (lambda w: w.cluster.on("Produce", Silence()), "t", "sent 1 times; last: no answer yet"),
     ],
 )
 def test_whatever_stands_in_the_way_is_named_when_time_is_over(world, break_it, topic, words):
@@ -265,10 +253,6 @@ def test_whatever_stands_in_the_way_is_named_when_time_is_over(world, break_it, 
     assert w.clock.now() - before == pytest.approx(3.0, abs=0.01)
     assert isinstance(receipt.error, KafkaTimeoutError)
     assert words in str(receipt.error)
-
-
-def _no_id(code):
-    return InitProducerIdResponse(error_code=int(code), producer_id=-1)
 
 
 def test_a_partition_that_does_not_exist_fails_its_records_only_and_is_no_busy_loop(world):
@@ -287,7 +271,7 @@ def test_a_partition_that_comes_later_gets_its_records(world):
     producer = w.producer()
     receipt = producer.send("t", b"v", partition=1)
     producer.poll(2000)
-    w.cluster.topics.by_name["t"].partitions[1] = type(w.cluster.partition("t"))("t", 1, 1, replicas=[1], isr=[1])
+    w.cluster.expand("t", 2)
     producer.flush()
     assert receipt.result()[:3] == ("t", 1, 0)
     assert w.clock.now() < 1005
@@ -298,7 +282,7 @@ def test_a_topic_that_comes_later_gets_its_records(world):
     producer = w.producer()
     receipt = producer.send("new", b"v", key=b"k")
     producer.poll(5000)
-    w.cluster.topics.add("new", 3)
+    w.cluster.create_topic("new", 3)
     producer.flush()
     assert receipt.result().topic == "new"
     assert w.clock.now() < 1007
@@ -306,7 +290,7 @@ def test_a_topic_that_comes_later_gets_its_records(world):
 
 def test_a_topic_that_nobody_may_write_to_fails_at_once(world):
     w = world(topics={"t": 1, "u": 1})
-    w.cluster.topics.by_name["t"].error_code = int(Code.TOPIC_AUTHORIZATION_FAILED)
+    w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
     producer = w.producer()
     refused, good = producer.send("t", b"v"), producer.send("u", b"v")
     producer.flush()
@@ -320,13 +304,7 @@ def test_a_topic_that_nobody_may_write_to_fails_at_once(world):
 
 def test_without_a_producer_id_everything_fails_with_the_reason_and_a_later_record_gets_another_chance(world):
     w = world()
-    left = [1]
-
-    def hook(*_):
-        left[0] -= 1
-        return _no_id(Code.CLUSTER_AUTHORIZATION_FAILED) if left[0] >= 0 else None
-
-    w.before(InitProducerIdRequest, hook)
+    w.cluster.on("InitProducerId", Reply(Code.CLUSTER_AUTHORIZATION_FAILED), times=1)
     producer = w.producer()
     receipts = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
     producer.flush()
@@ -363,7 +341,7 @@ def test_records_sent_before_a_long_pause_still_get_a_second(world):
 def test_the_second_is_given_once(world):
     """Or a caller who looks in every ten seconds would never learn that it failed."""
     w = world()
-    w.before(ProduceRequest, lambda *_: Silence())
+    w.cluster.on("Produce", Silence())
     producer = w.producer(delivery_timeout_ms=10_000)
     receipt = producer.send("t", b"v")
     for _ in range(3):
@@ -374,7 +352,7 @@ def test_the_second_is_given_once(world):
 
 def test_waiting_for_an_answer_is_not_being_away(world):
     w = world()
-    w.before(ProduceRequest, lambda *_: Silence())
+    w.cluster.on("Produce", Silence())
     producer = w.producer(delivery_timeout_ms=10_000)
     receipt = producer.send("t", b"v")
     before = w.clock.now()
@@ -386,7 +364,7 @@ def test_waiting_for_an_answer_is_not_being_away(world):
 def test_an_answer_that_comes_after_the_time_changes_nothing(world):
     w = world()
     producer = w.producer(delivery_timeout_ms=1000)
-    w.before(ProduceRequest, lambda r, v, c: Delay(3.0, lambda: w.partitions.produce(r, v, c)))
+    w.cluster.on("Produce", Delay(3.0))
     receipt = producer.send("t", b"v")
     producer.poll(2000)
     assert isinstance(receipt.error, KafkaTimeoutError)
@@ -400,12 +378,7 @@ def test_throttling_is_obeyed(world):
     w = world()
     producer = w.producer()
 
-    def throttled(request, version, connection):
-        answer = w.partitions.produce(request, version, connection)
-        answer.throttle_time_ms = 2000
-        return answer
-
-    w.cluster.brokers[1].handlers[ProduceRequest] = throttled
+    w.cluster.on("Produce", Edit(lambda call, response: setattr(response, "throttle_time_ms", 2000)))
     for _ in range(3):
         producer.send("t", b"v")
         producer.flush()
@@ -416,18 +389,12 @@ def test_throttling_is_obeyed(world):
 def test_answers_about_other_topics_and_partitions_are_ignored(world):
     w = world(topics={"t": 1, "u": 2})
     producer = w.producer()
-    wrong = [True]
 
-    def other(request, version, connection):
-        if not wrong:
-            return None
-        wrong.clear()
-        answer = w.partitions.produce(request, version, connection)
+    def other(call, answer):
         answer.responses[0].topic_id = bytes(15) + b"\x77"
         answer.responses[0].partition_responses[0].error_code = int(Code.INVALID_RECORD)
-        return answer
 
-    w.before(ProduceRequest, other)
+    w.cluster.on("Produce", Edit(other), times=1)
     receipt = producer.send("t", b"v")
     producer.flush()
     assert receipt.result().offset == 0
@@ -470,18 +437,16 @@ def test_a_record_for_a_new_topic_wants_a_call_at_once(world):
     assert producer.wake_at() > w.clock.now() + 100
     producer.send("u", b"v")
     assert producer.wake_at() <= w.clock.now()
-    w.cluster.topics.by_name["t"].partitions.clear()
     producer.flush()
 
 
 def test_news_of_a_leader_end_the_wait_for_one(world):
     w = world(topics={"t": 1, "u": 1})
     producer = w.producer(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
-    log = w.cluster.partition("t")
-    log.elect(-1)
+    w.cluster.remove_leader(T0)
     receipt = producer.send("t", b"v")
     producer.poll(1000)
-    log.elect(1)
+    w.cluster.move_leader(T0, 1)
     producer.send("u", b"v")  # a topic not known yet: metadata is asked for at once, and tells of both
     before = w.clock.now()
     producer.flush()

@@ -8,7 +8,7 @@ What users of it need is here: the two ways to run it, its settings, and the act
 
 from .config import BrokerConfig
 from .controller import ControllerError
-from .faults import Delay, Disconnect, Pass, Reply, Rule, Silence
+from .faults import Delay, Disconnect, Edit, EntryError, Pass, Raw, ReceivedRequest, Reply, Rule, Silence
 from .process import BrokerProcess, BrokerProcessError
 from .server import EmbeddedBroker
 
@@ -19,8 +19,12 @@ __all__ = [
     "ControllerError",
     "Delay",
     "Disconnect",
+    "Edit",
     "EmbeddedBroker",
+    "EntryError",
     "Pass",
+    "Raw",
+    "ReceivedRequest",
     "Reply",
     "Rule",
     "Silence",

@@ -6,18 +6,20 @@ clients by :meth:`Cluster.connect`. Everything that happens, happens inside thos
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..records.builder import NewRecord, build_batch
 from ..timers import Random
 from ..types import TopicPartition
+from ..wire import Message
 from .apis import APIS
 from .call import Api
 from .config import BrokerConfig, TopicConfig
 from .connection import ClientTransport, ServerConnection
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller
-from .faults import Rule, Rules
+from .faults import Rule, Rules, api_key_of
 from .group.hashing import partition_for
 from .image import PartitionImage, TopicImage
 from .log.log import Log, LogStore
@@ -86,10 +88,11 @@ class Cluster:
         wall_time: float = 0.0,
         cluster_id: str = "",
         storage: ClusterStorage | None = None,
+        schedule: Schedule | None = None,
     ) -> None:
         self.random = random
         self.config = config or BrokerConfig()
-        self.schedule = Schedule(now, wall_time)
+        self.schedule = schedule or Schedule(now, wall_time)
         self._storage = storage
         stored = storage.load() if storage is not None else None
         self.cluster_id = cluster_id or (stored.cluster_id if stored else "") or self.new_id().hex()[:22]
@@ -97,6 +100,7 @@ class Cluster:
         self.replication = Replication(self)
         self.rules = Rules()
         self.apis: Mapping[int, Api] = APIS
+        self.invalid_requests: deque[str] = deque(maxlen=100)  #: Why connections were closed, the latest reasons.
         self.bugs: list[str] = []  #: What handlers raised, which they never should; tests look here.
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
@@ -284,6 +288,22 @@ class Cluster:
     def on(self, api: Any, action: Any, **limits: Any) -> Rule:
         """Add a fault rule: see :meth:`.faults.Rules.on`."""
         return self.rules.on(api, action, **limits)
+
+    def set_versions(
+        self, api: type[Message] | str, versions: tuple[int, int] | None, *, node: int | None = None
+    ) -> None:
+        """Let every node, or one, offer other versions of an API, lowest and highest; None: it offers none.
+
+        Raises:
+            IllegalArgumentError: There is no such API.
+        """
+        key = api_key_of(api)
+        for one in self.nodes.values():
+            if node in (None, one.node_id):
+                apis = {k: known for k, known in one.apis.items() if k != key}
+                if versions is not None:
+                    apis[key] = self.apis[key]._replace(lowest=versions[0], highest=versions[1])
+                one.apis = apis
 
     # -- for the nodes
 

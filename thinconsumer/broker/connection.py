@@ -18,7 +18,7 @@ from ..wire.error_codes import Code
 from ..wire.header import RequestHeader, decode_request_header, encode_response
 from ..wire.produce import ProduceRequest
 from .call import Api, ApiCall
-from .faults import Action, Delay, Disconnect, Pass, Reply, Silence
+from .faults import Action, Delay, Disconnect, Edit, EntryError, Pass, Raw, Reply, Silence
 from .schedule import Timer
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class ServerConnection:
     def _process_frame(self, frame: bytes) -> None:
         try:
             header = decode_request_header(frame)
-            api = self.node.cluster.apis.get(header.api_key)
+            api = self.node.apis.get(header.api_key)
             if api is None:
                 raise KafkaProtocolError(f"API {header.api_key} is not spoken here")
             if not api.lowest <= header.api_version <= api.highest:
@@ -171,11 +171,7 @@ class ServerConnection:
             self._close_invalid(str(error))
             return
         self._call = call = self._new_call(header, request, lambda message: self._answer(header, message))
-        action = self.node.cluster.rules.action_for(call)
-        if isinstance(action, (Silence, Disconnect)) and action.after:
-            # It takes effect as from this client; its answer goes nowhere, also if it comes much later.
-            self._handle(self._new_call(header, request, lambda message: None), api)
-        self._apply_action(action, call, api)
+        self._apply_action(self.node.cluster.rules.action_for(call), call, api, header)
 
     def _new_call(self, header: RequestHeader, request: Message, done: Callable[[Message | None], None]) -> ApiCall:
         return ApiCall(
@@ -197,13 +193,31 @@ class ServerConnection:
         response = ApiVersionsResponse(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[own])
         self._answer(header._replace(api_version=0), response)
 
-    def _apply_action(self, action: Action, call: ApiCall, api: Api) -> None:
+    def _apply_action(self, action: Action, call: ApiCall, api: Api, header: RequestHeader) -> None:
+        if isinstance(action, (Silence, Disconnect, Raw)) and action.after:
+            # It takes effect as from this client; its answer goes nowhere, also if it comes much later.
+            self._handle(self._new_call(header, call.request, lambda message: None), api)
         if isinstance(action, Pass):
             self._handle(call, api)
         elif isinstance(action, Reply):
             self._send_reply(call, action.answer(call, api))
+        elif isinstance(action, (Edit, EntryError)):
+            edited = action.edited  # the call is the one that the function gets, whoever replies
+            done = self._answer
+            self._call = call = self._new_call(
+                header,
+                call.request,
+                lambda message: done(header, None if message is None else edited(call, message)),
+            )
+            self._handle(call, api)
+        elif isinstance(action, Raw):
+            call.cancel()
+            self._finish(action.data)
         elif isinstance(action, Delay):
-            self._timer = self.node.call_later(action.seconds, lambda: self._handle(call, api))
+            then = action.then
+            self._timer = self.node.call_later(
+                action.seconds, lambda: self._apply_action(then, call, api, header) if self.is_open else None
+            )
         elif isinstance(action, Disconnect):
             self.abort() if action.reset else self.close()
 
@@ -232,7 +246,7 @@ class ServerConnection:
             call.reply(answer)
 
     def _answer(self, header: RequestHeader, message: Message | None) -> None:
-        self._call = None
+        data = b""
         if message is not None:
             try:
                 data = encode_response(message, header.api_version, header.correlation_id)
@@ -241,10 +255,18 @@ class ServerConnection:
                 self.node.cluster.bugs.append(f"{type(message).__name__} v{header.api_version}: {error!r}")
                 self.close()
                 return
-            self.transport.write(len(data).to_bytes(SIZE, "big") + data)
+            data = len(data).to_bytes(SIZE, "big") + data
+        self._finish(data)
+
+    def _finish(self, data: bytes) -> None:
+        """Send what there is to send of the request in work, and go on with the next one."""
+        self._call = None
+        if data:
+            self.transport.write(data)
         self._has_call = False
         self.process_frames()
 
     def _close_invalid(self, why: str) -> None:
         log.info("connection %d of %s closed: %s", self.connection_id, self.transport.client_host, why)
+        self.node.cluster.invalid_requests.append(why)
         self.close()

@@ -1,16 +1,16 @@
-"""Fault rules: what a broker is to do instead of, before or after working on a request as it should.
+"""Fault rules: what a broker does instead of, before or after it handles a request as Kafka does.
 
-Owns which rule a request meets; the connection carries the action out. Rules are values: all but those with a callable
-in them can be written down as JSON and read again in another process (:meth:`Rule.as_dict`). The model is franz-go's
-``kfake`` with its control functions, with one named action in place of its combinations of results.
+This module chooses the rule for a request; the connection carries out its action. Rules are values: all but those that
+hold a function, a message or bytes can be written as JSON for another process (:meth:`Rule.as_dict`). The model is the
+control functions of franz-go's ``kfake``, with one named action in place of its combinations of results.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import IllegalArgumentError
 from ..wire import Message
@@ -29,12 +29,15 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Pass(Action):
-    """Nothing special. As a rule of its own it shields a request from the rules after it."""
+    """The broker handles the request. A rule with this action shields the request from the rules after it."""
+
+
+PASS = Pass()
 
 
 @dataclass(frozen=True, slots=True)
 class Reply(Action):
-    """An answer of your own, and the request is not worked on.
+    """The client gets this response, and the broker does not handle the request.
 
     ``with_`` is an error code (:class:`~thinconsumer.wire.error_codes.Code`), which refuses the whole request; a
     message; or a function of the :class:`~.call.ApiCall` that returns one.
@@ -50,17 +53,67 @@ class Reply(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class Edit(Action):
+    """The broker handles the request, and ``change(call, response)`` alters the response before it is sent.
+
+    ``change`` modifies the response in place, or returns another one.
+    """
+
+    change: Callable[[ApiCall, Any], Message | None]
+
+    def edited(self, call: ApiCall, response: Message) -> Message:
+        """Return the response to send."""
+        return self.change(call, response) or response
+
+
+@dataclass(frozen=True, slots=True)
+class EntryError(Action):
+    """The broker handles the request, and the entries of the response that match ``where`` carry this error code.
+
+    An entry is a struct with an error code: a topic, a partition, a group, or the whole response. ``where`` names
+    fields as in :class:`Rule`, but of the response (``{"topic": "orders", "partition_index": 0}``). An entry keeps the
+    fields that identify it; all others get the protocol's defaults. A response to an incremental Fetch has no entries
+    for partitions without news, so these cannot carry an error.
+    """
+
+    code: int
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    def edited(self, call: ApiCall, response: Message) -> Message:
+        """Return the response to send."""
+        for entry, view in list(_structs(response, call.node.image.names_by_id)):
+            if hasattr(entry, "error_code") and _matches(self.where, view):
+                empty = type(entry)()
+                for name in {one.name for one in fields(entry)} - _IDENTIFYING_FIELDS:
+                    setattr(entry, name, getattr(empty, name))
+                entry.error_code = int(self.code)
+        return response
+
+
+@dataclass(frozen=True, slots=True)
+class Raw(Action):
+    """The client gets these bytes in place of a response, as they are: a frame with its size, or anything else.
+
+    ``after``: the request takes effect.
+    """
+
+    data: bytes
+    after: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Delay(Action):
-    """The request is worked on so many seconds later; what else the client sends on that connection waits behind it."""
+    """The request waits for so many seconds, and all behind it on its connection; then ``then`` happens to it."""
 
     seconds: float
+    then: Action = PASS
 
 
 @dataclass(frozen=True, slots=True)
 class Disconnect(Action):
-    """The connection is closed: before the request is worked on, or ``after`` it took effect, with the answer lost.
+    """The broker closes the connection before it handles the request or, with ``after``, in place of the response.
 
-    ``reset`` breaks it off instead, as a crashed host does.
+    ``reset`` breaks the connection off instead, as a crashed host does.
     """
 
     after: bool = False
@@ -69,13 +122,18 @@ class Disconnect(Action):
 
 @dataclass(frozen=True, slots=True)
 class Silence(Action):
-    """No answer ever comes, nor to anything behind it; the connection stays. ``after``: the request takes effect."""
+    """The request, and all behind it, gets no response; the connection stays open. ``after``: it takes effect."""
 
     after: bool = False
 
 
-_ACTIONS: Mapping[str, type[Action]] = {kind.__name__: kind for kind in (Pass, Reply, Delay, Disconnect, Silence)}
-PASS = Pass()
+_ACTIONS: Mapping[str, type[Action]] = {
+    kind.__name__: kind for kind in (Pass, Reply, EntryError, Delay, Disconnect, Silence)
+}
+#: What an entry keeps when it is given an error code.
+_IDENTIFYING_FIELDS = frozenset(
+    {"name", "topic", "topic_id", "partition", "partition_index", "index", "group_id", "key", "session_id"}
+)
 
 #: A rule's action: what to do, or who decides; None leaves the request to the rules after it.
 Decide = Callable[["ApiCall"], "Action | None"]
@@ -116,7 +174,7 @@ class Rule:
     ) -> None:
         if not isinstance(action, Action) and (isinstance(action, type) or not callable(action)):
             raise IllegalArgumentError(f"a rule needs an action such as Silence() or a function, not {action!r}")
-        self.api_key = _api_key(api)
+        self.api_key = None if api is None else api_key_of(api)
         self.action = action
         self.node = node
         self.times = times
@@ -152,18 +210,13 @@ class Rule:
         Raises:
             IllegalArgumentError: There is a function or a message in it.
         """
-        action = self.action
-        if not isinstance(action, Action) or callable(self.where):
+        if not isinstance(self.action, Action) or callable(self.where):
             raise IllegalArgumentError(f"{self!r} holds a function and cannot leave this process")
-        if isinstance(action, Reply) and not isinstance(action.with_, int):
-            raise IllegalArgumentError(f"{self!r} holds an answer of its own and cannot leave this process")
-        assert is_dataclass(action)
-        told = {name: int(value) if isinstance(value, Code) else value for name, value in asdict(action).items()}
         api = None if self.api_key is None else _NAMES_BY_KEY[self.api_key]
         where = None if self.where is None else dict(self.where)
         return {
             "api": api,
-            "action": {"kind": type(action).__name__, **told},
+            "action": _action_as_dict(self.action),
             "node": self.node,
             "times": self.times,
             "where": where,
@@ -177,10 +230,8 @@ class Rule:
             IllegalArgumentError: It makes no sense.
         """
         try:
-            details = dict(told["action"])
-            kind = _ACTIONS[details.pop("kind")]
             limits = {name: told.get(name) for name in ("node", "times", "where")}
-            return cls(told["api"], kind(**details), **limits)
+            return cls(told["api"], _action_from_dict(told["action"]), **limits)
         except (KeyError, TypeError) as error:
             raise IllegalArgumentError(f"{told!r} is no rule: {error!r}") from None
 
@@ -191,14 +242,31 @@ class Rule:
     def _holds(where: Where, call: ApiCall) -> bool:
         if callable(where):
             return where(call)
-        return any(all(seen.get(name, _MISSING) == value for name, value in where.items()) for seen in _views(call))
+        structs = _structs(call.request, call.node.image.names_by_id)
+        return any(_matches(where, view) for _, view in structs)
+
+
+class ReceivedRequest(NamedTuple):
+    """One request as it reached a broker."""
+
+    at: float  #: The cluster's monotonic seconds.
+    node_id: int
+    api: type[Message]
+    version: int
+    message: Any
+    client_id: str
+    connection_id: int
 
 
 class Rules:
-    """The rules of a cluster, oldest first: the first that applies decides."""
+    """The rules of a cluster, oldest first: the first that applies decides.
+
+    ``requests``, if set to a list, gets every :class:`ReceivedRequest`, also of requests that no rule applies to.
+    """
 
     def __init__(self) -> None:
         self._rules: list[Rule] = []
+        self.requests: list[ReceivedRequest] | None = None
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(list(self._rules))
@@ -233,7 +301,19 @@ class Rules:
         self._rules.clear()
 
     def action_for(self, call: ApiCall) -> Action:
-        """Return what is to happen to a call. Rules that are spent leave."""
+        """Return the action for a call, and remove the rules that are spent."""
+        if self.requests is not None:
+            self.requests.append(
+                ReceivedRequest(
+                    call.node.schedule.now,
+                    call.node.node_id,
+                    type(call.request),
+                    call.version,
+                    call.request,
+                    call.client_id,
+                    call.connection_id,
+                )
+            )
         if not self._rules:
             return PASS
         for rule in list(self._rules):
@@ -248,9 +328,12 @@ class Rules:
 _MISSING = object()
 
 
-def _api_key(api: type[Message] | str | None) -> int | None:
-    if api is None:
-        return None
+def api_key_of(api: type[Message] | str) -> int:
+    """Return the key of an API, given by its request class or by Kafka's name of it.
+
+    Raises:
+        IllegalArgumentError: There is no such API.
+    """
     if isinstance(api, str):
         key = APIS_BY_NAME.get(api.removesuffix("Request"))
         if key is None:
@@ -262,19 +345,42 @@ def _api_key(api: type[Message] | str | None) -> int | None:
     return api.API_KEY
 
 
-def _views(call: ApiCall) -> Iterator[Mapping[str, Any]]:
-    """Yield every struct of a request as a mapping that holds the fields of those around it as well."""
-    names = call.node.image.names_by_id
-    todo: list[tuple[Any, Mapping[str, Any]]] = [(call.request, {})]
+def _matches(where: Mapping[str, Any], view: Mapping[str, Any]) -> bool:
+    return all(view.get(name, _MISSING) == value for name, value in where.items())
+
+
+def _structs(message: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+    """Yield every struct of a message, with its fields and those of the structs around it as a mapping."""
+    todo: list[tuple[Any, Mapping[str, Any]]] = [(message, {})]
     while todo:
         struct, around = todo.pop()
         own = {field.name: getattr(struct, field.name) for field in fields(struct)}
         if any(own.get("topic_id", b"")):
-            # From some version on requests name topics by id; rules go on naming them by name.
+            # Newer versions of an API name topics by id; rules name them by name in every version.
             name = names.get(own["topic_id"])
             own.update({key: name for key in ("topic", "name") if key in own})
         view = {**around, **own}
-        yield view
+        yield struct, view
         for value in own.values():
             inside = value if isinstance(value, list) else (value,)
             todo.extend((inner, view) for inner in inside if is_dataclass(inner))
+
+
+def _action_as_dict(action: Action) -> dict[str, Any]:
+    if type(action).__name__ not in _ACTIONS or (isinstance(action, Reply) and not isinstance(action.with_, int)):
+        raise IllegalArgumentError(f"{action!r} holds a response or a function and cannot leave this process")
+    details = {}
+    for one in fields(action):  # type: ignore[arg-type]  # every action is a dataclass
+        value = getattr(action, one.name)
+        if isinstance(value, Action):
+            value = _action_as_dict(value)
+        details[one.name] = int(value) if isinstance(value, Code) else value
+    return {"kind": type(action).__name__, **details}
+
+
+def _action_from_dict(told: Mapping[str, Any]) -> Action:
+    details = dict(told)
+    kind = _ACTIONS[details.pop("kind")]
+    if "then" in details:
+        details["then"] = _action_from_dict(details["then"])
+    return kind(**details)

@@ -47,6 +47,7 @@ class BrokerNode:
         self.host = host
         self.port = port
         self.rack = rack
+        self.apis = cluster.apis  #: The APIs that it offers and handles, by key.
         self.is_alive = False
         self.is_paused = False
         self.has_metadata = False  #: Whether the controller has told it, in this life, what there is.
@@ -375,4 +376,4 @@ class BrokerNode:
 
     def handle(self, call: ApiCall) -> Message | None:
         """Let the API's handler answer, or park the call."""
-        return self.cluster.apis[call.request.API_KEY].handle(call)
+        return self.apis[call.request.API_KEY].handle(call)

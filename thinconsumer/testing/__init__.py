@@ -48,6 +48,7 @@ from .broker import VERSIONS_4X, Delay, Disconnect, Raw, Received, ScriptedBroke
 from .clock import VirtualClock
 from .cluster import ScriptedCluster
 from .driver import MemoryDriver
+from .memory_cluster import MemoryCluster
 from .network import Network
 from .peer import Conversation, Peer, PeerConnection, ScriptedPeer
 from .topics import PartitionLog, Topics
@@ -63,6 +64,7 @@ __all__ = [
     "Delay",
     "Disconnect",
     "EmbeddedBroker",
+    "MemoryCluster",
     "MemoryDriver",
     "Network",
     "PartitionLog",

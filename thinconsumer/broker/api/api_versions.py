@@ -36,7 +36,7 @@ def handle(call: ApiCall) -> Message:
     names = (request.client_software_name, request.client_software_version)
     if call.version >= FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(name) for name in names):
         return refuse(request, call.version, int(Code.INVALID_REQUEST))
-    apis = sorted(call.node.cluster.apis.items())
+    apis = sorted(call.node.apis.items())
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api_key=key, min_version=api.lowest, max_version=api.highest) for key, api in apis],
         supported_features=[

@@ -80,8 +80,9 @@ class Brokers:
             now=world.now(),
             wall_time=world.clock.wall_time(),
         )
-        self.cluster.apis = {key: self._observed(api) for key, api in self.cluster.apis.items()}
+        observed = {key: self._observed(api) for key, api in self.cluster.apis.items()}
         for node_id, node in self.cluster.nodes.items():
+            node.apis = observed
             network.settle(node_id, node.host, node.port, _Listener(self, node_id))
             network.open(node_id)
         self.touched()
