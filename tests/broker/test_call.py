@@ -42,4 +42,4 @@ def test_a_dropped_call_is_answered_into_nothing(call, answers):
 
 
 def test_it_says_what_it_is(call):
-    assert repr(call) == "<Call HeartbeatRequest v4 at None>"
+    assert repr(call) == "<ApiCall HeartbeatRequest v4 at None>"

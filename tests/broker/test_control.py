@@ -90,7 +90,7 @@ def test_values_arrive_as_they_left(value):
 
 @pytest.mark.parametrize("value", [lambda: 1, object(), [object()]])
 def test_what_cannot_leave_is_refused_before_anything_is_sent(value):
-    with pytest.raises(IllegalArgumentError, match="cannot leave this process"):
+    with pytest.raises(IllegalArgumentError, match="cannot be sent to another process"):
         call_line(1, "produce", (value,), {})
 
 
@@ -126,7 +126,7 @@ def test_calls_reach_the_broker_with_what_they_were_given(broker):
 
 @pytest.mark.parametrize("name", ["close", "__init__", "cluster", "nothing"])
 def test_only_calls_that_are_meant_for_it_can_be_made(broker, name):
-    with pytest.raises(IllegalArgumentError, match="no call"):
+    with pytest.raises(IllegalArgumentError, match="unknown control call"):
         ask(broker, name)
     assert broker.calls == []
 
@@ -135,7 +135,7 @@ def test_only_calls_that_are_meant_for_it_can_be_made(broker, name):
     "error",
     [
         ControllerError(Code.TOPIC_ALREADY_EXISTS, "there is one"),
-        LookupError("nobody leads orders-0"),
+        LookupError("orders-0 has no leader"),
         KeyError(9),
         ValueError("refused"),
         IllegalStateError("closed"),
@@ -183,7 +183,7 @@ def test_rules_count_and_go_by_their_number(broker):
 
 def test_what_is_known_of_it_can_be_asked(broker):
     assert ask(broker, "bugs") == ["a bug"]
-    with pytest.raises(LookupError, match="there is no orders-0"):
+    with pytest.raises(LookupError, match="there is no partition orders-0"):
         ask(broker, "leader", TopicPartition("orders", 0))
 
 
@@ -196,7 +196,7 @@ def test_lines_that_make_no_sense_are_answered_and_nothing_is_done(broker, line)
 
 @pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b"{}", b'{"id": 2, "result": 1}', b'{"id": 1}'])
 def test_answers_that_make_no_sense_are_said_to_be_so(line):
-    with pytest.raises(BrokerProcessError, match="no answer to call 1"):
+    with pytest.raises(BrokerProcessError, match="does not answer call 1"):
         result_of(line, 1)
 
 

@@ -113,7 +113,7 @@ def test_markers_go_to_the_leader_wherever_it_is(new_cluster):
 def test_it_says_how_it_is(new_cluster):
     cluster = new_cluster(1)
     node = cluster.nodes[1]
-    assert repr(node) == "<Node 1 kafka1:9092 up>"
+    assert repr(node) == "<BrokerNode 1 kafka1:9092 up>"
     cluster.pause(1)
     assert repr(node).endswith("paused>")
     cluster.kill(1)

@@ -127,7 +127,7 @@ def test_records_are_not_deleted_above_the_high_watermark(new_cluster):
 
 def test_it_says_what_it_does(new_cluster):
     cluster = new_cluster(2, {"t": 1})
-    assert repr(cluster.leader(TP)) == "<Partition t-0 node 1 leads in 0>"
+    assert repr(cluster.leader(TP)) == "<PartitionReplica t-0 node 1 leads in 0>"
 
 
 def test_min_isr_is_no_more_than_the_replicas(new_cluster):

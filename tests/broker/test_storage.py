@@ -113,7 +113,7 @@ def test_what_groups_committed_is_there_again(started, client_of):
 
 def test_fewer_nodes_than_the_folder_knows_are_refused(started, tmp_path):
     started(3)
-    with pytest.raises(IllegalStateError, match="at least 3 nodes"):
+    with pytest.raises(IllegalStateError, match="3 or more brokers"):
         started(2)
 
 

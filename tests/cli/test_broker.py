@@ -79,7 +79,7 @@ def test_what_a_broker_has_to_warn_of_is_said(commands, start, tmp_path):
     child, _ = start(*words)
     child.send_signal(signal.SIGTERM)
     _, err = child.communicate(timeout=50)
-    assert err == f"WARNING: {file}: a torn header after 0 bytes; the 4 bytes from there on are dropped\n"
+    assert err == f"WARNING: {file}: an incomplete batch header after 0 bytes; truncating the 4 bytes from there on\n"
 
 
 def test_a_port_that_is_taken_is_said(cluster, capsys):

@@ -1,9 +1,9 @@
-"""A Kafka cluster without I/O: the server's side of the protocol, built once, with two shells around it.
+"""A Kafka cluster without I/O: the broker side of the protocol, run by two shells.
 
-``server`` puts sockets around it, ``testing`` a network in memory on a virtual clock. It shares the codec with the
-client and nothing else, so that it is a second opinion on the protocol and not an echo of the client's.
+``server`` connects it to sockets, ``testing`` to an in-memory network on a virtual clock. It shares the codec with the
+client and nothing else, so that client and broker cannot make the same mistake.
 
-What users of it need is here: the two ways to run it, its settings, and the actions of fault rules.
+This module exports the public names: the two ways to run a broker, its configuration, and the actions of fault rules.
 """
 
 from .config import BrokerConfig

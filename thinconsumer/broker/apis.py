@@ -1,4 +1,4 @@
-"""Every API the broker answers, by key. A new one is a module in ``api/`` and a line here."""
+"""Every API that the broker supports, by API key. A new API is a module in ``api/`` and an entry here."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ _MODULES = (
     describe_cluster,
 )
 
-#: What is offered to clients in ApiVersions, and answered.
+#: The supported APIs, as ApiVersions lists them.
 APIS: Mapping[int, Api] = MappingProxyType({module.API.request.API_KEY: module.API for module in _MODULES})

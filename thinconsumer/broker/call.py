@@ -1,7 +1,8 @@
-"""One request on its way through a broker, and what an API is: its versions, its handler, its way to refuse.
+"""One API request while the broker serves it, and the table row that describes an API: versions, handler, error
+response.
 
-A handler gets a :class:`Call` and returns the answer, or ``None`` after it has parked the call: kept it somewhere, to
-be given :meth:`Call.reply` later, exactly once. A connection works on one call at a time, so answers leave in order.
+A handler gets an :class:`ApiCall` and returns the response, or ``None`` after it has parked the call (purgatory) to
+call :meth:`ApiCall.reply` later, exactly once. A connection serves one call at a time, so responses keep request order.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class ApiCall:
-    """A request that a node is working on.
+    """A request that a broker is serving.
 
-    ``request`` is decoded, and read-only. ``client_host`` is what DescribeGroups shows. ``connection_id`` is unique in
-    the cluster, for state that belongs to a connection.
+    ``request`` is decoded, and read-only. ``client_host`` is shown by DescribeGroups. ``connection_id`` is unique in
+    the cluster and identifies state that belongs to a connection.
     """
 
     __slots__ = (
@@ -53,37 +54,37 @@ class ApiCall:
         self.client_id = client_id
         self.client_host = client_host
         self.connection_id = connection_id
-        #: Set by whoever parks it and has something to clean up when the client goes before the answer.
+        #: Set by code that parks the call: frees what it holds when the client disconnects before the response.
         self.on_cancel: Callable[[], None] | None = None
         self._done = done
         self._close_connection = close_connection
         self._answered = False
 
     def __repr__(self) -> str:
-        return f"<Call {type(self.request).__name__} v{self.version} at {self.node}>"
+        return f"<ApiCall {type(self.request).__name__} v{self.version} at {self.node}>"
 
     @property
     def is_open(self) -> bool:
-        """Whether it still waits for its answer; no more once the connection is gone or the node was killed."""
+        """Whether no response was sent yet; False also after the connection is gone or the broker was killed."""
         return not self._answered
 
     def reply(self, message: Message) -> None:
-        """Answer. On a call that is not open any more it does nothing: nobody is left to hear it."""
+        """Send the response; does nothing once the call is no longer open."""
         self._finish(message)
 
     def finish_without_reply(self) -> None:
-        """Be done without an answer, which Produce with ``acks=0`` asks for."""
+        """Finish without a response, as Produce with ``acks=0`` requires."""
         self._finish(None)
 
     def cancel(self) -> None:
-        """The connection is gone: whoever parked this need not answer any more."""
+        """Free what the parked call holds: its connection is gone."""
         if not self._answered:
             self._answered = True
             if self.on_cancel is not None:
                 self.on_cancel()
 
     def close_connection(self) -> None:
-        """Close the connection: the only way to say no to who wants no answer (Produce with ``acks=0``)."""
+        """Close the connection: the only way to report an error to a Produce with ``acks=0``, which has no response."""
         if not self._answered:
             self._answered = True
             if self._close_connection is not None:
@@ -95,14 +96,16 @@ class ApiCall:
             self._done(message)
 
 
-#: Returns the answer, or None when the call was parked or wants none (:meth:`Call.no_reply`).
+#: Returns the response, or None when the call was parked or has none (:meth:`ApiCall.finish_without_reply`).
 Handler = Callable[[ApiCall], "Message | None"]
-#: Returns the answer that refuses a whole request with one error code, in the given version.
+#: Takes (request, version, error code) and returns the response that fails the whole request with that code.
 ErrorResponse = Callable[[Any, int, int], Message]
 
 
 class Api(NamedTuple):
-    """What a broker knows of one API; each module in ``api/`` has one."""
+    """One API of the broker: request class, supported versions, handler, and the error response. Each module in
+    ``api/`` has one.
+    """
 
     request: type[Message]
     lowest: int

@@ -1,7 +1,7 @@
-"""A whole cluster without I/O: nodes, their logs, the controller, time, and what users do to it.
+"""A whole Kafka cluster without I/O: broker nodes, their logs, the controller, time, and the operations of its users.
 
-Shells call :meth:`Cluster.advance` before every input and whenever :meth:`Cluster.wake_at` has come, and connect
-clients by :meth:`Cluster.connect`. Everything that happens, happens inside those calls.
+Shells call :meth:`Cluster.advance` before every input and when :meth:`Cluster.wake_at` has come, and attach clients
+with :meth:`Cluster.connect`. Nothing happens outside these calls. Must not know sockets, clocks or files.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ RETENTION_CHECK_S = 300.0
 
 COORDINATOR_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
-#: Producer ids are taken from what is kept in blocks, so that a cluster started again gives none of them twice.
+#: Producer ids are reserved in stored blocks, so that a restarted cluster never assigns an id twice.
 PRODUCER_ID_BLOCK = 1000
 
 
 class StoredMetadata(Protocol):
-    """What a cluster that was started before had."""
+    """The metadata of a cluster that was started before."""
 
     @property
     def cluster_id(self) -> str: ...
@@ -49,30 +49,30 @@ class StoredMetadata(Protocol):
 
 
 class ClusterStorage(Protocol):
-    """Where a cluster is kept beyond this process; ``directory.ClusterDirectory`` is one."""
+    """Persistent storage of a cluster; :class:`.directory.ClusterDirectory` implements it."""
 
     def load(self) -> StoredMetadata:
-        """Return what was there before."""
+        """Return the stored metadata."""
         ...
 
     def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
-        """Keep this instead of what was saved before."""
+        """Store this metadata in place of the previous one."""
 
     def log_store(self, node_id: int, tp: TopicPartition) -> LogStore:
-        """Return what keeps one replica's log."""
+        """Return the store of one replica's log."""
         ...
 
 
 class Cluster:
-    """See the module.
+    """A cluster of broker nodes.
 
     Args:
-        nodes: How many brokers; their ids are 1, 2, ...
-        topics: Names and numbers of partitions.
-        config: What all of them share.
-        random: Where ids and lags come from.
-        hosts: What the nodes tell clients of their address, one ``(host, port)`` each.
-        racks: One for each node.
+        nodes: Number of brokers; their ids are 1, 2, ...
+        topics: Topic names with their partition counts.
+        config: Configuration shared by all brokers.
+        random: Source of ids and random delays.
+        hosts: Advertised ``(host, port)`` of each broker.
+        racks: Rack of each broker.
     """
 
     def __init__(
@@ -101,10 +101,11 @@ class Cluster:
         self.rules = Rules()
         self.apis: Mapping[int, Api] = APIS
         self.invalid_requests: deque[str] = deque(maxlen=100)  #: Why connections were closed, the latest reasons.
-        self.bugs: list[str] = []  #: What handlers raised, which they never should; tests look here.
+        self.bugs: list[str] = []  #: Unexpected exceptions of handlers and timers; tests assert that there are none.
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
-        self._broker_session_timers: dict[int, Timer] = {}  #: When the controller counts out those it does not hear.
+        #: Per broker that the controller cannot reach: expires its session.
+        self._broker_session_timers: dict[int, Timer] = {}
         self._cuts: set[frozenset[int]] = set()
         self._producer_ids = self._producer_ids_end = stored.next_producer_id if stored else 0
         self._connection_ids = 0
@@ -121,7 +122,7 @@ class Cluster:
             if name not in self.controller.image.topics:
                 self.controller.create_topic(name, partitions)
         for node in self.nodes.values():
-            node.apply_all_deltas()  # a cluster that is there knows itself
+            node.apply_all_deltas()  # the initial metadata reaches every node without delay
         self.schedule.call_later(RETENTION_CHECK_S, self._run_retention_periodically)
 
     def __repr__(self) -> str:
@@ -130,19 +131,19 @@ class Cluster:
     # -- for shells
 
     def advance(self, now: float, wall_time: float | None = None) -> None:
-        """Let time pass, and what was due happen."""
+        """Advance the time and run what is due."""
         self.schedule.advance(now, wall_time)
 
     def wake_at(self) -> float:
-        """Return when :meth:`advance` is to be called even if nothing comes in."""
+        """Return when :meth:`advance` must be called at the latest."""
         return self.schedule.wake_at()
 
     def connect(self, node_id: int, transport: ClientTransport) -> ServerConnection:
-        """A client has connected to a node, which has to be alive (it may be paused)."""
+        """Attach a client to a broker, which must be alive (it may be paused)."""
         self._connection_ids += 1
         return ServerConnection(self.nodes[node_id], transport, self._connection_ids)
 
-    # -- what users do to it
+    # -- operations
 
     def create_topic(
         self,
@@ -159,7 +160,7 @@ class Cluster:
         self.controller.delete_topic(name)
 
     def expand(self, topic: str, partitions: int) -> None:
-        """Let a topic have so many partitions from now on. Raises: ControllerError."""
+        """Increase the partition count of a topic. Raises: ControllerError."""
         self.controller.create_partitions(topic, partitions)
 
     def produce(
@@ -171,15 +172,15 @@ class Cluster:
         node: int | None = None,
         **batch: Any,
     ) -> int:
-        """Append one batch as if a producer had sent it with acks=1; return its first offset.
+        """Append one batch like a producer with acks=1; return its base offset.
 
-        ``node``: to that one, as a producer does that has not heard of another leader; the node must not have either.
-
-        ``batch`` goes to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
+        Args:
+            node: Write to this broker, like a producer with old metadata; it must still act as leader.
+            batch: Passed to :func:`~thinconsumer.records.builder.build_batch`: a codec, a producer id, ...
 
         Raises:
-            LookupError: Nobody leads the partition.
-            ValueError: The leader refused the batch.
+            LookupError: The partition has no leader.
+            ValueError: The leader rejected the batch.
         """
         now_ms = self.schedule.wall_ms()
         news = [r if isinstance(r, NewRecord) else NewRecord(r) for r in records]
@@ -191,11 +192,12 @@ class Cluster:
         )
         code, offset = found[0]
         if code:
-            raise ValueError(f"the leader of {topic}-{partition} refused the batch with error {code}")
+            raise ValueError(f"the leader of {topic}-{partition} rejected the batch with error {code}")
         return offset
 
     def leader(self, tp: TopicPartition, node_id: int | None = None) -> PartitionReplica:
-        """Return the replica that leads, by the controller's word; ``node_id``: that node's, if it thinks it leads.
+        """Return the leader's replica according to the controller; with ``node_id``, that node's replica if it acts as
+        leader.
 
         Raises:
             LookupError: There is none.
@@ -205,11 +207,13 @@ class Cluster:
         node = self.nodes.get(leads) if leads is not None else None
         partition = node.partitions.get(tp) if node is not None and node.is_alive else None
         if partition is None or not partition.is_leader:
-            raise LookupError(f"nobody leads {tp.topic}-{tp.partition}")
+            raise LookupError(f"{tp.topic}-{tp.partition} has no leader")
         return partition
 
     def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
-        """As ``kill -9``. The controller notices after the session timeout, or as given; 0: at once."""
+        """Stop a broker like ``kill -9``. The controller fences it after the session timeout, or after
+        ``noticed_after_s``.
+        """
         node = self.nodes[node_id]
         if not node.is_alive:
             return
@@ -218,11 +222,11 @@ class Cluster:
             self._cancel_broker_session(node)
         if noticed_after_s is not None and noticed_after_s <= 0:
             self.controller.fence(node_id)
-        elif not node.is_alive:  # who was told of its end may have started it again
+        elif not node.is_alive:  # a callback of the kill may have restarted it
             self._update_broker_session(node, noticed_after_s)
 
     def start(self, node_id: int) -> None:
-        """Start a killed node again, with the logs it had; it is of use as soon as the controller can be reached."""
+        """Start a killed broker again with its logs; it serves requests as soon as it can reach the controller."""
         node = self.nodes[node_id]
         if node.is_alive:
             return
@@ -230,28 +234,28 @@ class Cluster:
         self._reconnect_broker(node)
 
     def pause(self, node_id: int) -> None:
-        """As SIGSTOP; after the session timeout the controller counts the node out, until it is resumed."""
+        """Suspend a broker like SIGSTOP; after the session timeout the controller fences it until it resumes."""
         node = self.nodes[node_id]
         if node.is_running:
             node.pause()
             self._update_broker_session(node)
 
     def resume(self, node_id: int) -> None:
-        """As SIGCONT."""
+        """Continue a paused broker like SIGCONT."""
         node = self.nodes[node_id]
         if node.is_paused:
             node.resume()
             self._reconnect_broker(node)
 
     def cut(self, one: int, other: int = CONTROLLER) -> None:
-        """Cut the network between two nodes, or between one and the controller, which then fences it."""
+        """Cut the network between two brokers, or between a broker and the controller, which then fences it."""
         self._cuts.add(frozenset((one, other)))
         for node_id in (one, other):
             if CONTROLLER in (one, other) and node_id != CONTROLLER and self.nodes[node_id].is_alive:
                 self._update_broker_session(self.nodes[node_id])
 
     def heal(self, but: Iterable[tuple[int, int]] = ()) -> None:
-        """End all cuts, ``but`` those between these pairs of nodes."""
+        """End all network cuts except ``but`` those between these pairs of nodes."""
         self._cuts.intersection_update(map(frozenset, but))
         for node in self.nodes.values():
             if node.is_running:
@@ -260,29 +264,29 @@ class Cluster:
         self.replication.catch_up()
 
     def reachable(self, one: int, other: int) -> bool:
-        """Return whether two nodes, or a node and the controller, can talk."""
+        """Return whether the network connects two nodes, or a node and the controller."""
         return not self._cuts or frozenset((one, other)) not in self._cuts
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Let another replica lead. Raises: ControllerError."""
+        """Make another replica the leader. Raises: ControllerError."""
         return self.controller.move_leader(tp, to)
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Let another node coordinate a group (and those that share its partition). Raises: ControllerError."""
+        """Make another broker the coordinator of all groups in a group's partition. Raises: ControllerError."""
         topic = self.controller.ensure_internal_topic(OFFSETS_TOPIC)
         return self.controller.move_leader(
             TopicPartition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions))), to
         )
 
     def compact(self, tp: TopicPartition) -> None:
-        """Clean a partition now, on every replica."""
+        """Run the log cleaner on a partition now, on every replica."""
         now_ms = self.schedule.wall_ms()
         for partition in self._replicas(tp):
             partition.log.compact(now_ms, partition.high_watermark)
             partition.notify_listeners()
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
-        """Delete what lies before an offset. Raises: LookupError when nobody leads the partition."""
+        """Delete the records before an offset. Raises: LookupError if the partition has no leader."""
         self.leader(tp).delete_before(before)
 
     def on(self, api: Any, action: Any, **limits: Any) -> Rule:
@@ -305,14 +309,14 @@ class Cluster:
                     apis[key] = self.apis[key]._replace(lowest=versions[0], highest=versions[1])
                 one.apis = apis
 
-    # -- for the nodes
+    # -- for the broker nodes
 
     def new_id(self) -> bytes:
-        """Return sixteen bytes that nothing else is called by."""
+        """Return a new id of sixteen bytes."""
         return bytes(self.random.randrange(256) for _ in range(15)) + b"\1"
 
     def new_producer_id(self) -> int:
-        """Return an id that no producer has had."""
+        """Return a producer id that was never assigned before."""
         if self._producer_ids >= self._producer_ids_end:
             self._producer_ids_end = self._producer_ids + PRODUCER_ID_BLOCK
             self.save_metadata()
@@ -320,13 +324,13 @@ class Cluster:
         return self._producer_ids - 1
 
     def save_metadata(self) -> None:
-        """Let the storage, if there is one, know what has changed outside of the logs."""
+        """Store the metadata, if the cluster has storage."""
         if self._storage is not None:
             topics = self.controller.image.topics.values()
             self._storage.save(topics, cluster_id=self.cluster_id, next_producer_id=self._producer_ids_end)
 
     def log_of(self, node_id: int, row: PartitionImage, config: TopicConfig) -> Log:
-        """Return the log that a node has of a partition; an empty one if it had none of this topic id."""
+        """Return a node's log of a partition; a new log if the node had none of this topic id."""
         topic_id, log = self._logs.get((node_id, row.tp), (b"", None))
         if log is None or topic_id != row.topic_id:
             store = self._storage.log_store(node_id, row.tp) if self._storage is not None else None
@@ -335,7 +339,7 @@ class Cluster:
         return log
 
     def forget_log(self, node_id: int, tp: TopicPartition, topic_id: bytes) -> None:
-        """A replica is no more."""
+        """Forget the log of a removed replica."""
         kept = self._logs.get((node_id, tp))
         if kept is not None and kept[0] == topic_id:
             del self._logs[node_id, tp]
@@ -346,7 +350,7 @@ class Cluster:
         return [node.partitions[tp] for node in self.nodes.values() if tp in node.partitions]
 
     def _update_broker_session(self, node: BrokerNode, session_s: float | None = None) -> None:
-        """Let the controller notice that it hears, or does not hear, a node: after a session it counts it out."""
+        """Renew a broker's session with the controller while it is running and reachable; otherwise let it expire."""
         if node.is_running and self.reachable(node.node_id, CONTROLLER):
             self._cancel_broker_session(node)
         elif node.node_id not in self._broker_session_timers:
@@ -366,12 +370,12 @@ class Cluster:
         self.controller.fence(node.node_id)
 
     def _reconnect_broker(self, node: BrokerNode) -> None:
-        """A node may be heard again: count it in if it was counted out, and let it know what it has to know first."""
+        """Renew a reachable broker's session: load its metadata after a restart, and register it if it was fenced."""
         self._update_broker_session(node)
         if not self.reachable(node.node_id, CONTROLLER):
             return
         if not node.has_metadata:
-            self.controller.fence(node.node_id)  # a restart within the session timeout is one all the same
+            self.controller.fence(node.node_id)  # a restart within the session timeout also needs new leaders
             self._delete_stray_logs(node.node_id)
             node.load_metadata()
         if node.is_running and node.node_id not in self.controller.image.brokers:
@@ -379,7 +383,7 @@ class Cluster:
         self.replication.catch_up([node.node_id])
 
     def _delete_stray_logs(self, node_id: int) -> None:
-        """Delete logs of replicas that went while the node was away."""
+        """Delete logs of replicas that were removed while the broker was down."""
         for where, (topic_id, _) in list(self._logs.items()):
             row = self.controller.image.partition(*where[1])
             if where[0] == node_id and (row is None or row.topic_id != topic_id or node_id not in row.replicas):
@@ -390,10 +394,10 @@ class Cluster:
         self.run_retention()
 
     def run_retention(self) -> None:
-        """Delete what is older or more than topics keep, and forget silent producers, as brokers do now and then.
+        """Apply retention to all logs and expire idle producer ids, as brokers do periodically.
 
-        Coordinators' own logs are compacted when they have grown much: groups that commit all the time would fill the
-        memory. Topics of users are not, so that their tests decide when.
+        Coordinators' logs are also compacted once they have grown, because groups that commit all the time would fill
+        the memory. Users' topics are not: their tests decide when.
         """
         now_ms = self.schedule.wall_ms()
         for node in self.nodes.values():

@@ -1,6 +1,7 @@
-"""Settings of the cluster and of topics, under Kafka's own names, in one place with their defaults.
+"""Broker and topic configuration under Kafka's names, with defaults.
 
-Times in seconds are ours; those in Kafka's milliseconds say so. Where a default is not Kafka's, the comment says why.
+Fields that end in ``_s`` are seconds and belong to this broker only; Kafka's own times are milliseconds. Where a
+default differs from Kafka's, the comment gives the reason.
 """
 
 from __future__ import annotations
@@ -16,46 +17,48 @@ from .topic_configs import TOPIC_CONFIGS, parse_list
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfig:
-    """What all nodes share. Field names are Kafka's with ``_`` for ``.``.
+    """Configuration shared by all brokers. Field names are Kafka's with ``_`` for ``.``.
 
     Raises:
-        IllegalArgumentError: A number is lower than makes sense.
+        IllegalArgumentError: A number is below its minimum.
     """
 
     num_partitions: int = 1
     default_replication_factor: int = (
-        0  #: 0: three, or as many as there are nodes; Kafka has 1, and loses data with a node.
+        0  #: 0: three, or the number of brokers if lower. Kafka's default is 1, which loses data with one broker.
     )
     auto_create_topics_enable: bool = True
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
-    max_connections: int = 10_000  #: Kafka has no limit; each costs memory here.
+    max_connections: int = 10_000  #: Kafka has no limit; here each connection costs memory.
     replica_lag_time_max_ms: int = 30_000
-    broker_session_timeout_ms: int = 1_000  #: Kafka's 9000 makes every test of a failover wait for it.
+    broker_session_timeout_ms: int = 1_000  #: Kafka's 9000 would delay every failover test by that time.
     fetch_max_bytes: int = 57_671_680
     max_incremental_fetch_session_cache_slots: int = 1_000
-    offsets_topic_num_partitions: int = 5  #: Kafka's 50 would be 45 empty logs for most tests.
-    offsets_topic_replication_factor: int = 3  #: At most as many as there are nodes.
+    offsets_topic_num_partitions: int = 5  #: Kafka's 50 would mean 45 empty logs in most tests.
+    offsets_topic_replication_factor: int = 3  #: Limited to the number of brokers.
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
-    group_initial_rebalance_delay_ms: int = 0  #: Kafka's 3000 makes every first test of a group wait for it.
-    group_min_session_timeout_ms: int = 100  #: Kafka's 6000 makes every test of a crash wait for it.
+    group_initial_rebalance_delay_ms: int = 0  #: Kafka's 3000 would delay every new group by that time.
+    #: Kafka's 6000 would be the shortest time for a test to detect a crashed member.
+    group_min_session_timeout_ms: int = 100
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = 2_147_483_647
     transaction_state_log_num_partitions: int = 5
     transaction_state_log_replication_factor: int = 3
     transaction_max_timeout_ms: int = 900_000
-    #: Kafka's 10000 makes every test of a transaction that runs out of time wait for it.
+    #: Kafka's 10000 would delay every transaction timeout test by up to that time.
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 1_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     transactional_id_expiration_ms: int = 604_800_000
     producer_id_expiration_ms: int = 86_400_000
 
-    coordinator_load_s: float = 0.0  #: How long a new coordinator reads its log before it answers.
-    replication_s: float = 0.0  #: How long a batch takes to a follower; 0: it is there at once.
-    metadata_lag_s: float = 0.0  #: How long news takes from the controller to a node, at most; drawn each time.
+    coordinator_load_s: float = 0.0  #: How long a new coordinator loads its partition (COORDINATOR_LOAD_IN_PROGRESS).
+    replication_s: float = 0.0  #: Replication delay of a batch; 0: followers copy immediately.
+    #: Maximum delay of a metadata delta from the controller to a broker; drawn for each delta.
+    metadata_lag_s: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -68,10 +71,10 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> BrokerConfig:
-        """Read Kafka's dotted names, or the names above, with numbers as such or as text.
+        """Build a configuration from Kafka's dotted names, or the field names, with numbers or their text as values.
 
         Raises:
-            IllegalArgumentError: An unknown name, or a value that makes no sense.
+            IllegalArgumentError: An unknown name, or an invalid value.
         """
         kinds = {field.name: type(field.default) for field in fields(cls)}
         values: dict[str, Any] = {}
@@ -80,12 +83,12 @@ class BrokerConfig:
             if own not in kinds:
                 close = difflib.get_close_matches(own, kinds, 1)
                 hint = f"; did you mean {close[0].replace('_', '.')!r}?" if close else ""
-                raise IllegalArgumentError(f"no broker setting is called {name!r}{hint}")
+                raise IllegalArgumentError(f"unknown broker config {name!r}{hint}")
             values[own] = _parsed(name, value, kinds[own])
         return cls(**values)
 
 
-#: Settings of which none at all makes no sense; the others may be 0.
+#: Configs that must be at least 1; the others may be 0.
 _POSITIVE = frozenset(
     {
         "num_partitions", "min_insync_replicas", "socket_request_max_bytes", "max_connections",
@@ -99,7 +102,7 @@ _POSITIVE = frozenset(
 )  # fmt: skip
 
 
-#: All topic configs with Kafka's defaults as strings, as DescribeConfigs shows them.
+#: Public topic configs with Kafka's defaults as strings, as DescribeConfigs shows them.
 TOPIC_DEFAULTS: Mapping[str, str] = {
     name: setting.default for name, setting in TOPIC_CONFIGS.items() if setting.is_public
 }
@@ -107,7 +110,7 @@ TOPIC_DEFAULTS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """A topic's settings, parsed; made by :meth:`parse`."""
+    """A topic's parsed configuration, built by :meth:`parse`."""
 
     compact: bool = False
     compression_type: str = "producer"
@@ -125,10 +128,10 @@ class TopicConfig:
 
     @classmethod
     def parse(cls, configs: Mapping[str, str], broker: BrokerConfig | None = None) -> TopicConfig:
-        """Read Kafka's dotted names; what a topic does not say, the broker's config does, and then Kafka's default.
+        """Read Kafka's dotted names; the broker's configuration and then Kafka's defaults fill the gaps.
 
         Raises:
-            IllegalArgumentError: An unknown name, or a value that makes no sense; the words are for the client.
+            IllegalArgumentError: An unknown name, or an invalid value; the message is sent to the client.
         """
         broker = broker or BrokerConfig()
         unknown = set(configs) - set(TOPIC_CONFIGS)
@@ -141,8 +144,10 @@ class TopicConfig:
         }
         said = {**TOPIC_DEFAULTS, **own, **configs}
         if "internal.segment.bytes" in configs:
-            said["segment.bytes"] = configs["internal.segment.bytes"]  # for tests, as in Kafka: may be small
-        policies = set(parse_list(said["cleanup.policy"]))  # none at all is legal since 4.1: such a log only grows
+            # may be smaller than segment.bytes allows; Kafka has it for tests, too
+            said["segment.bytes"] = configs["internal.segment.bytes"]
+        # no policy is valid since 4.1: the log is then never cleaned
+        policies = set(parse_list(said["cleanup.policy"]))
         _check("cleanup.policy", said["cleanup.policy"], policies <= {"compact", "delete"})
         kind = said["message.timestamp.type"]
         _check("message.timestamp.type", kind, kind in ("CreateTime", "LogAppendTime"))

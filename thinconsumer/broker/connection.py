@@ -1,8 +1,9 @@
-"""One client's connection to a node: frames in, one call at a time, frames out in order.
+"""One client connection to a broker: request frames in, one call at a time, response frames out in order.
 
-Owns the buffer, the bounds on what a client may send, and carrying out fault rules. Whatever a client gets wrong closes
-its own connection and nothing else. Follows Kafka's ``SocketServer`` (a connection is muted while a request of it is in
-work) and KIP-511 (an ApiVersions that is too new is answered in version 0).
+Owns the receive buffer, the limits on what a client may send, and the execution of fault rules. An invalid request
+closes its own connection and affects no other. Must not know sockets: the shell provides a :class:`ClientTransport`.
+Follows Kafka's ``SocketServer`` (a connection is muted while one of its requests is served) and KIP-511 (an ApiVersions
+request that is too new is answered in version 0).
 """
 
 from __future__ import annotations
@@ -26,42 +27,45 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SIZE = 4  #: Bytes in front of each frame.
-#: What a client may send ahead of what is worked on, beyond a frame that is still incomplete.
+SIZE = 4  #: Bytes of the length prefix of a frame.
+#: Received bytes beyond the current request that a connection buffers before the shell stops reading from the socket.
 UNPROCESSED_MAX = 256 * 1024
 
 
 class ClientTransport(Protocol):
-    """The client's end, as a shell offers it."""
+    """The socket side of a client connection, provided by the shell."""
 
     @property
     def client_host(self) -> str:
-        """Where the client is; what DescribeGroups shows."""
+        """The client's address, as DescribeGroups shows it."""
         ...
 
     def write(self, data: bytes) -> None:
         """Send, in order, without blocking."""
 
     def close(self) -> None:
-        """Close in order: what was written still arrives. The connection is not told."""
+        """Flush what was written, then close; does not call ``connection_lost``."""
 
     def reset(self) -> None:
-        """Break off. The connection is not told."""
+        """Close with a TCP reset; does not call ``connection_lost``."""
 
 
 class ServerConnection:
-    """See the module. The shell calls ``data_received`` and ``connection_lost``, after ``Cluster.advance``."""
+    """The broker's end of one client connection.
+
+    The shell calls ``data_received`` and ``connection_lost``, each after ``Cluster.advance``.
+    """
 
     def __init__(self, node: BrokerNode, transport: ClientTransport, connection_id: int) -> None:
         self.node = node
         self.transport = transport
         self.connection_id = connection_id
         self.is_open = True
-        #: Set by a shell whose client does not take its answers, and cleared before it calls :meth:`go_on`: else a few
-        #: kilobytes of small Fetch requests would make gigabytes of answers wait here.
+        #: Set by the shell while its send buffer is full; it clears the flag before it calls :meth:`process_frames`.
+        #: Without it, a few kilobytes of small Fetch requests would buffer gigabytes of responses.
         self.is_muted = False
         self._buffer = bytearray()
-        self._start = 0  #: Of what is unread in the buffer.
+        self._start = 0  #: Where the unprocessed bytes begin in the buffer.
         self._has_call = False
         self._is_processing = False
         self._call: ApiCall | None = None
@@ -73,24 +77,24 @@ class ServerConnection:
 
     @property
     def unprocessed(self) -> int:
-        """Bytes that came in and were not worked on yet; a shell stops reading while there are many."""
+        """Bytes received and not processed yet."""
         return len(self._buffer) - self._start
 
     @property
     def wants_input(self) -> bool:
-        """Whether a shell should read on: not while much has come in that has to wait."""
+        """Whether the shell should keep reading from the socket: not while many received bytes are waiting."""
         return self.unprocessed < UNPROCESSED_MAX or not (self._has_call or self.is_muted or not self.node.is_serving)
 
     # -- inputs
 
     def data_received(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes came from the client, cut anywhere."""
+        """Buffer bytes from the client, split anywhere, and process complete frames."""
         if self.is_open:
             self._buffer += data
             self.process_frames()
 
     def connection_lost(self) -> None:
-        """The client is gone."""
+        """Drop all state: the client is gone."""
         if not self.is_open:
             return
         self.is_open = False
@@ -103,22 +107,22 @@ class ServerConnection:
         self._buffer.clear()
 
     def close(self) -> None:
-        """Close from this side."""
+        """Close the connection from the broker's side after what was written is flushed."""
         if self.is_open:
             self.connection_lost()
             self.transport.close()
 
     def abort(self) -> None:
-        """Break off from this side."""
+        """Reset the connection from the broker's side."""
         if self.is_open:
             self.connection_lost()
             self.transport.reset()
 
     def process_frames(self) -> None:
-        """Work on what has come in, as far as this node is running and nothing is in work."""
+        """Process buffered frames while the broker is serving and no call is in progress."""
         if self._is_processing:
             return
-        self._is_processing = True  # an answer given at once comes back here
+        self._is_processing = True  # a response that is sent immediately calls this method again
         try:
             while self.is_open and not self._has_call and not self.is_muted and self.node.is_serving:
                 frame = self._next_frame()
@@ -137,7 +141,7 @@ class ServerConnection:
             return None
         size = int.from_bytes(buffer[start : start + SIZE], "big", signed=True)
         if not 0 < size <= self.node.config.socket_request_max_bytes:
-            self._close_invalid(f"a frame of {size} bytes")
+            self._close_invalid(f"invalid frame size of {size} bytes")
             return None
         stop = start + SIZE + size
         if len(buffer) < stop:
@@ -148,7 +152,8 @@ class ServerConnection:
             buffer.clear()
             self._start = 0
         elif stop > 1 << 16:
-            # Not after every frame: of many small ones in one read the last would have been moved again and again.
+            # Not after every frame: deleting moves the rest of the buffer, so many small frames would cost quadratic
+            # time.
             del buffer[:stop]
             self._start = 0
         else:
@@ -160,12 +165,12 @@ class ServerConnection:
             header = decode_request_header(frame)
             api = self.node.apis.get(header.api_key)
             if api is None:
-                raise KafkaProtocolError(f"API {header.api_key} is not spoken here")
+                raise KafkaProtocolError(f"API {header.api_key} is not supported by this broker")
             if not api.lowest <= header.api_version <= api.highest:
                 self._reject_version(header, api)
                 return
-            # What follows a request is ignored, as by real brokers: librdkafka 2.16 sends three bytes too many when it
-            # asks for all topics in Metadata 13.
+            # Bytes after a request are ignored, as by Kafka: librdkafka 2.16 sends three extra bytes with Metadata 13
+            # for all topics.
             request = api.request.decode(frame, header.api_version, header.body_offset, ignore_trailing=True)
         except KafkaProtocolError as error:
             self._close_invalid(str(error))
@@ -187,8 +192,10 @@ class ServerConnection:
 
     def _reject_version(self, header: RequestHeader, api: Api) -> None:
         if api.request is not ApiVersionsRequest:
-            raise KafkaProtocolError(f"{api.request.__name__} version {header.api_version} is not spoken here")
-        # Its sender cannot know better: version 0 of the answer, with the range that there is (KIP-511).
+            raise KafkaProtocolError(
+                f"{api.request.__name__} version {header.api_version} is not supported by this broker"
+            )
+        # Response version 0 carries the supported range, so that the client can retry with it (KIP-511).
         own = ApiVersion(api_key=header.api_key, min_version=api.lowest, max_version=api.highest)
         response = ApiVersionsResponse(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[own])
         self._answer(header._replace(api_version=0), response)
@@ -224,13 +231,13 @@ class ServerConnection:
     def _handle(self, call: ApiCall, api: Api) -> None:
         if not self.is_open:
             return
-        if self.node.is_paused:  # by the rule that it met: it has to wait like all that comes
+        if self.node.is_paused:  # paused by the fault rule of this call: the call waits like later ones
             self._timer = self.node.call_later(0.0, lambda: self._handle(call, api))
             return
         try:
             answer = self.node.handle(call)
         except Exception as error:
-            log.exception("%r", call)
+            log.exception("handler of %r failed", call)
             self.node.cluster.bugs.append(f"{call!r}: {error!r}")
             self._send_reply(call, api.refuse(call.request, call.version, int(Code.UNKNOWN_SERVER_ERROR)))
         else:
@@ -239,7 +246,9 @@ class ServerConnection:
 
     @staticmethod
     def _send_reply(call: ApiCall, answer: Message) -> None:
-        """Give an answer that is not the handler's. Who wants none is told by hanging up, as Kafka does."""
+        """Send a response that does not come from the handler; close the connection if the request expects none, as
+        Kafka does.
+        """
         if isinstance(call.request, ProduceRequest) and call.request.acks == 0:
             call.close_connection()
         else:
@@ -251,7 +260,7 @@ class ServerConnection:
             try:
                 data = encode_response(message, header.api_version, header.correlation_id)
             except KafkaError as error:
-                log.exception("answer to %r", header)
+                log.exception("cannot encode the response to %r", header)
                 self.node.cluster.bugs.append(f"{type(message).__name__} v{header.api_version}: {error!r}")
                 self.close()
                 return
@@ -267,6 +276,6 @@ class ServerConnection:
         self.process_frames()
 
     def _close_invalid(self, why: str) -> None:
-        log.info("connection %d of %s closed: %s", self.connection_id, self.transport.client_host, why)
+        log.info("closed connection %d of %s: %s", self.connection_id, self.transport.client_host, why)
         self.node.cluster.invalid_requests.append(why)
         self.close()

@@ -1,8 +1,8 @@
-"""The words that a broker in a process of its own and its owner exchange: one JSON object to a line, each way.
+"""The control protocol of a broker in its own process: one JSON object per line, in both directions.
 
-``{"id": 1, "call": "kill", "args": [2], "kwargs": {}}`` is answered by ``{"id": 1, "result": null}`` or by
-``{"id": 1, "error": {...}}``. What JSON has no word for (bytes, records, rules) is an object with one key that begins
-with ``$``. Owns both directions of that, and which calls there are; pipes and processes are elsewhere.
+``{"id": 1, "call": "kill", "args": [2], "kwargs": {}}`` is answered by ``{"id": 1, "result": null}`` or by ``{"id": 1,
+"error": {...}}``. Values without a JSON form (bytes, records, rules) are objects with one key that begins with ``$``.
+Owns the encoding and decoding of both sides and the list of calls. Must not know pipes or processes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BrokerProcessError", "Dispatcher", "answers_earlier_call", "call_line", "pack", "result_of", "unpack"]
 
-#: Methods of EmbeddedBroker that can be called from outside, as they are.
+#: Methods of EmbeddedBroker that the control protocol can call.
 BROKER_METHODS = frozenset(
     {
         "create_topic", "delete_topic", "expand", "produce", "delete_records", "compact",
@@ -37,7 +37,9 @@ BROKER_METHODS = frozenset(
 
 
 class BrokerProcessError(KafkaError):
-    """The broker's process could not be started, has ended, does not answer, or has a bug; its last words are here."""
+    """The broker process could not be started, has ended, does not respond, or has a bug; ``stderr`` has its last
+    output.
+    """
 
     returncode: int | None = None
     stderr: str = ""
@@ -52,10 +54,10 @@ class BrokerProcessError(KafkaError):
 
 
 def pack(value: Any) -> Any:
-    """Return what JSON can say, for whatever a call takes or returns.
+    """Return the JSON form of an argument or a result.
 
     Raises:
-        IllegalArgumentError: Nothing can be said for it, a function for instance.
+        IllegalArgumentError: The value has none, for example a function.
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
@@ -68,13 +70,13 @@ def pack(value: Any) -> Any:
     if isinstance(value, TopicPartition):
         return {"$partition": list(value)}
     if isinstance(value, TopicImage):
-        return None  # a broker's own picture of a topic: no use where the rest of that picture is not
+        return None  # a metadata row is useless outside the broker's image
     if isinstance(value, Mapping):
         return {str(key): pack(item) for key, item in value.items()}
     try:
         return [pack(item) for item in value]
     except TypeError:
-        raise IllegalArgumentError(f"{value!r} cannot leave this process") from None
+        raise IllegalArgumentError(f"{value!r} cannot be sent to another process") from None
 
 
 _UNPACKED: Mapping[str, Callable[[Any], Any]] = {
@@ -90,7 +92,7 @@ def _record(value: Any, key: Any, headers: Any, *rest: Any) -> NewRecord:
 
 
 def unpack(message: Any) -> Any:
-    """Return what :func:`pack` was given."""
+    """Return the value that :func:`pack` encoded."""
     if isinstance(message, list):
         return [unpack(item) for item in message]
     if not isinstance(message, dict):
@@ -102,20 +104,20 @@ def unpack(message: Any) -> Any:
     return {key: unpack(item) for key, item in message.items()}
 
 
-# -- the owner's side
+# -- the client side
 
 
 def call_line(number: int, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
     """Return the line that makes a call.
 
     Raises:
-        IllegalArgumentError: An argument cannot leave this process.
+        IllegalArgumentError: An argument has no JSON form.
     """
     return _line({"id": number, "call": name, "args": pack(args), "kwargs": pack(kwargs)})
 
 
 def answers_earlier_call(line: bytes, number: int) -> bool:
-    """Return whether this answers a call made before that one."""
+    """Return whether this line answers a call before ``number``."""
     try:
         return bool(0 < json.loads(line)["id"] < number)
     except (ValueError, TypeError, KeyError):
@@ -123,11 +125,11 @@ def answers_earlier_call(line: bytes, number: int) -> bool:
 
 
 def result_of(line: bytes, number: int) -> Any:
-    """Return what an answer holds.
+    """Return the result in a response line.
 
     Raises:
-        BrokerProcessError: It is no answer to this call, or the broker has a bug.
-        Exception: What the call raised there, of the same type.
+        BrokerProcessError: The line does not answer this call, or the broker has a bug.
+        Exception: The exception that the call raised, of the same type.
     """
     try:
         message = json.loads(line)
@@ -136,17 +138,17 @@ def result_of(line: bytes, number: int) -> Any:
     except (ValueError, TypeError, KeyError, AttributeError):
         is_ours, found = False, None
     if not is_ours:
-        raise BrokerProcessError(f"the broker's process said {line[:200]!r}, which is no answer to call {number}")
+        raise BrokerProcessError(f"the broker process sent {line[:200]!r}, which does not answer call {number}")
     if isinstance(found, Exception):
         raise found
     return found
 
 
-# -- the broker's side
+# -- the broker side
 
 
 class Dispatcher:
-    """Makes the calls that come in on a broker, and says how they went."""
+    """Executes control calls on a broker."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._broker = broker
@@ -160,7 +162,7 @@ class Dispatcher:
         }
 
     def answer(self, line: bytes) -> bytes:
-        """Return the line that answers this one. Whatever goes wrong is in it."""
+        """Return the response line to a call line; it contains the error if the call fails."""
         number = None
         try:
             message = json.loads(line)
@@ -168,14 +170,14 @@ class Dispatcher:
             args, kwargs = unpack(message["args"]), unpack(message["kwargs"])
             result = self._method(name)(*args, **kwargs)
             return _line({"id": number, "result": pack(result)})
-        except Exception as error:  # noqa: BLE001 - the owner is to know, and the broker is to go on
+        except Exception as error:  # noqa: BLE001 - the error is returned, and the broker keeps running
             return _line({"id": number, "error": _error_to_json(error)})
 
     def _method(self, name: str) -> Callable[..., Any]:
         if name in self._methods:
             return self._methods[name]
         if name not in BROKER_METHODS:
-            raise IllegalArgumentError(f"a broker has no call {name!r}")
+            raise IllegalArgumentError(f"unknown control call {name!r}")
         method: Callable[..., Any] = getattr(self._broker, name)
         return method
 
@@ -187,14 +189,14 @@ class Dispatcher:
     def _leader(self, tp: TopicPartition) -> int:
         found = self._broker.cluster.controller.image.partition(*tp)
         if found is None:
-            raise LookupError(f"there is no {tp[0]}-{tp[1]}")
+            raise LookupError(f"there is no partition {tp[0]}-{tp[1]}")
         return found.leader
 
 
 # -- errors
 
 
-#: What a call may raise on purpose; anything else is a bug of the broker's.
+#: Exceptions that calls raise by contract; any other is a bug of the broker.
 _EXPECTED = (KafkaError, ControllerError, LookupError, ValueError, TypeError, OSError)
 
 
@@ -204,16 +206,16 @@ def _error_to_json(error: Exception) -> dict[str, Any]:
         try:
             return {"type": kind.__name__, "args": pack(error.args), "state": pack(error.__dict__)}
         except IllegalArgumentError:
-            pass  # something in it stays here; its words do not
+            pass  # its arguments have no JSON form; its traceback is sent instead
     text = "".join(traceback.format_exception(error))
-    return {"type": "BrokerProcessError", "args": [f"the broker failed at this: {error!r}"], "state": {"stderr": text}}
+    return {"type": "BrokerProcessError", "args": [f"the broker has a bug: {error!r}"], "state": {"stderr": text}}
 
 
 def _error_from_json(told: Mapping[str, Any]) -> Exception:
     kind = _exception_class(told["type"])
     if kind is None:
-        return BrokerProcessError(f"the broker raised {told!r}, of a kind that is not known here")
-    # Not by calling it: constructors want more than what ends up in args.
+        return BrokerProcessError(f"the broker raised an unknown exception type: {told!r}")
+    # Without calling the constructor: its parameters may differ from ``args``.
     error = kind.__new__(kind)
     error.args = tuple(unpack(told["args"]))
     error.__dict__.update(unpack(told["state"]))

@@ -1,9 +1,9 @@
-"""The controller: which topics there are, who leads what, who is alive, and how the nodes come to know.
+"""The controller: topics, partition leadership, registered brokers, and the publication of metadata to all brokers.
 
-Owns the true picture of the cluster; every change is published to every node, and reaches it when the network lets it.
-Elections follow Kafka's ``PartitionChangeBuilder``: the first replica in sync that is alive, else, where unclean
-elections are allowed, the first one alive, else nobody. It is one object that never fails: a quorum is not what is
-tried here.
+Owns the authoritative metadata image. Every change is published to every broker as a :class:`MetadataDelta`, which
+arrives when the network allows it. Elections follow Kafka's ``PartitionChangeBuilder``: the first live replica in the
+ISR, else, with unclean elections enabled, the first live replica, else none. It is one object that never fails: a
+controller quorum is not simulated.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from .cluster import Cluster
     from .partition import PartitionReplica
 
-#: Stands for the controller where the network between nodes is cut.
+#: The controller's node id in network cuts.
 CONTROLLER = -1
-PARTITIONS_MAX = 10_000  #: In one topic; a request for more is refused before anything is built.
+PARTITIONS_MAX = 10_000  #: Limit per topic; larger requests are rejected before anything is allocated.
 
 
 class MetadataDelta(NamedTuple):
-    """What changed: about which topic, if about one, and how an image comes to know."""
+    """One metadata change: the topic that it concerns, if any, and the update of an image."""
 
     topic: str | None
     apply: Callable[[ClusterImage], object]
 
 
 class _Reassignment(NamedTuple):
-    """A replica that is to lead once it is in sync, and the one that goes then, if one does."""
+    """A replica that becomes leader once it is in the ISR, and the replica that it replaces, if any."""
 
     to: int
     replaced: int | None
 
 
 class ControllerError(Exception):
-    """Why the controller will not do it: an error code, and words for the client."""
+    """The controller rejects a request, with an error code and a message for the client."""
 
     def __init__(self, code: Code, message: str) -> None:
         super().__init__(f"{code.name}: {message}")
@@ -53,14 +53,14 @@ class ControllerError(Exception):
 
 
 class Controller:
-    """See the module. ``image`` is the truth; nodes have their own copies of it."""
+    """Owns ``image``, the authoritative metadata; brokers have their own copies."""
 
     def __init__(self, cluster: Cluster, cluster_id: str) -> None:
         self.image = ClusterImage(cluster_id)
         self._cluster = cluster
         self._next_leader = 0
         self._publishing = False
-        self._reassignments: dict[TopicPartition, _Reassignment] = {}  #: Those on their way.
+        self._reassignments: dict[TopicPartition, _Reassignment] = {}  #: Ongoing leader moves.
 
     # -- topics
 
@@ -78,7 +78,7 @@ class Controller:
         """Create a topic.
 
         Raises:
-            ControllerError: It exists or cannot be called that, or counts, assignment or configs make no sense.
+            ControllerError: The topic exists, or its name, counts, assignment or configs are invalid.
         """
         self.validate_topic_name(name)
         assignments = self._assign_replicas(partitions, replication_factor, assignment)
@@ -103,10 +103,10 @@ class Controller:
         *,
         validate_only: bool = False,
     ) -> TopicImage:
-        """Let a topic grow to ``count`` partitions; ``assignment`` is for the new ones.
+        """Increase the partition count of a topic to ``count``; ``assignment`` is for the new partitions.
 
         Raises:
-            ControllerError: No such topic, or it would shrink or stay as it is.
+            ControllerError: The topic does not exist, or ``count`` is no increase.
         """
         topic = self._topic(name)
         have = len(topic.partitions)
@@ -135,7 +135,7 @@ class Controller:
         """Delete a topic and its data.
 
         Raises:
-            ControllerError: No such topic.
+            ControllerError: The topic does not exist.
         """
         for row in self._topic(name).partitions:
             self._reassignments.pop(row.tp, None)
@@ -144,7 +144,7 @@ class Controller:
         self._publish(MetadataDelta(name, lambda image: image.remove_topic(name)))
 
     def put_topic(self, topic: TopicImage) -> None:
-        """Make this the truth about a topic, and tell everybody."""
+        """Set a topic's metadata and publish it to all brokers."""
         self._store_topic(_with_partition_epochs(topic, self.image.topics.get(topic.name)))
 
     def _store_topic(self, topic: TopicImage) -> None:
@@ -153,7 +153,7 @@ class Controller:
         self._publish(MetadataDelta(topic.name, lambda image: image.put_topic(topic)))
 
     def ensure_internal_topic(self, name: str) -> TopicImage:
-        """Return an internal topic, created now if it is missing."""
+        """Return an internal topic; create it if it is missing."""
         topic = self.image.topics.get(name)
         if topic is not None:
             return topic
@@ -169,13 +169,13 @@ class Controller:
     # -- brokers
 
     def register(self, broker: BrokerImage) -> None:
-        """A broker is there (again): it counts from now on, and may lead what has no leader."""
+        """Register a live broker: publish it, and elect leaders for partitions without one."""
         self.image.brokers[broker.node_id] = broker
         self._publish(MetadataDelta(None, lambda image: image.brokers.__setitem__(broker.node_id, broker)))
         self._update_partitions(lambda row, topic: self._elect(row, topic) if row.leader < 0 else row)
 
     def fence(self, node_id: int) -> None:
-        """A broker is gone, or was not heard for too long: it leads nothing and is in sync with nobody."""
+        """Fence a broker that is down or unreachable: it loses its leaderships and leaves all ISRs."""
         if self.image.brokers.pop(node_id, None) is None:
             return
         self._publish(MetadataDelta(None, lambda image: image.brokers.pop(node_id, None)))
@@ -186,9 +186,11 @@ class Controller:
     # -- leaders
 
     def alter_isr(self, leader: PartitionReplica, isr: Sequence[int]) -> None:
-        """A leader says who is in sync; ignored unless it leads, can be heard, and knows of all changes (KIP-497).
+        """Change the ISR for a leader (AlterPartition, KIP-497).
 
-        It is told at once, not only by the news: whoever the controller may elect from now on has to count for it.
+        The change is ignored unless it comes from the current leader with the current partition epoch, from a broker
+        that is reachable and not fenced. The leader applies the result immediately, before the delta arrives: every
+        replica that may be elected from now on must count for its high watermark.
         """
         row = self.image.partition(*leader.tp)
         me = leader.node.node_id
@@ -210,12 +212,12 @@ class Controller:
             self._complete_reassignment(leader.tp)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Elect another replica in sync, ``to`` if given; a node that has no replica gets one first.
+        """Elect another in-sync replica, ``to`` if given; a broker without a replica gets one first.
 
-        Returns the leader as of now; it may change once a new replica has caught up.
+        Returns the current leader; it may change once a new replica has caught up.
 
         Raises:
-            ControllerError: No such partition, or nobody who could lead it.
+            ControllerError: The partition does not exist, or no other broker can lead it.
         """
         row = self._row(tp)
         others = [n for n in row.isr if n != row.leader and n in self.image.brokers]
@@ -224,7 +226,9 @@ class Controller:
         if to is None or to not in self.image.brokers:
             raise ControllerError(Code.PREFERRED_LEADER_NOT_AVAILABLE, f"no other broker can lead {tp}")
         if to not in row.isr and row.leader < 0:
-            raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"nobody leads {tp}: {to} cannot catch up")
+            raise ControllerError(
+                Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"{tp} has no leader: broker {to} cannot catch up"
+            )
         on_its_way = self._reassignments.get(tp)
         if on_its_way is not None and on_its_way.to != to:
             row = self._cancel_reassignment(tp, row)
@@ -239,7 +243,7 @@ class Controller:
         return self._row(tp).leader
 
     def elect_unclean(self, tp: TopicPartition, leader: int) -> None:
-        """Let a replica lead that is not in sync: what it does not have is lost."""
+        """Make a replica outside the ISR the leader; records that it lacks are lost."""
         row = self._row(tp)
         if leader not in row.replicas or leader not in self.image.brokers:
             raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"node {leader} has no replica of {tp}")
@@ -248,9 +252,9 @@ class Controller:
     # -- inside
 
     def _complete_reassignment(self, tp: TopicPartition) -> None:
-        """Once the new replica is in sync, let it lead, and the one it replaces go.
+        """Once the new replica is in the ISR, make it leader and remove the replica that it replaces.
 
-        As Kafka does, only when all that stay are in sync: else fewer would have the data than before.
+        As in Kafka, all remaining replicas must be in the ISR first; otherwise fewer copies would exist than before.
         """
         move = self._reassignments.get(tp)
         row = self.image.partition(*tp)
@@ -281,16 +285,16 @@ class Controller:
         return self._row(tp)
 
     def validate_topic_name(self, name: str) -> None:
-        """Check that a topic may be called that, and that none is, or so much alike that they could not be told apart.
+        """Check that a topic name is valid, unused, and does not collide with another topic's name.
 
         Raises:
-            ControllerError: It may not, or there is one.
+            ControllerError: The name is invalid or taken.
         """
         if (illegal := topic_name_error(name)) is not None:
             raise ControllerError(Code.INVALID_TOPIC_EXCEPTION, illegal)
         if name in self.image.topics:
             raise ControllerError(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        # Metrics turn both letters into one, and two topics would share them.
+        # Metric names replace '.' with '_', so that such topics would share their metrics.
         alike = name.replace(".", "_")
         for other in self.image.topics:
             if other.replace(".", "_") == alike:
@@ -304,7 +308,7 @@ class Controller:
         if assignment is not None:
             return self._checked_assignment(assignment)
         config = self._cluster.config
-        nodes = sorted(self._cluster.nodes)  # also those that are down: they belong to the cluster
+        nodes = sorted(self._cluster.nodes)  # including fenced brokers: they stay registered
         alive = sorted(self.image.brokers)
         fenced = [n for n in nodes if n not in self.image.brokers]
         count = config.num_partitions if partitions == -1 else partitions
@@ -348,7 +352,7 @@ class Controller:
             sizes = {len(r) for r in assignment.values()}
             if not replicas or len(set(replicas)) != len(replicas) or len(sizes) != 1:
                 raise ControllerError(
-                    Code.INVALID_REPLICA_ASSIGNMENT, f"The manual assignment of partition {number} makes no sense."
+                    Code.INVALID_REPLICA_ASSIGNMENT, f"The manual assignment of partition {number} is invalid."
                 )
             if unknown := [n for n in replicas if n not in self._cluster.nodes]:
                 raise ControllerError(
@@ -390,7 +394,7 @@ class Controller:
         for name in list(self.image.topics):
             topic = self.image.topics.get(name)
             if topic is None:
-                continue  # deleted by somebody who heard of the one before
+                continue  # deleted by a callback of an earlier publication
             rows = tuple(change(row, topic) for row in topic.partitions)
             if rows != topic.partitions:
                 self.put_topic(topic._replace(partitions=rows))
@@ -398,7 +402,7 @@ class Controller:
     def _without_broker(self, row: PartitionImage, node_id: int) -> PartitionImage:
         if node_id not in row.replicas:
             return row
-        # The last one in sync stays so, to be the one that may lead without loss when it comes back.
+        # The last ISR member stays in the ISR, so that only it can be elected cleanly when it returns.
         isr = tuple(n for n in row.isr if n != node_id) or row.isr
         if row.leader != node_id:
             return row._replace(isr=isr)
@@ -415,7 +419,11 @@ class Controller:
         return row if row.leader < 0 else row._replace(leader=-1, leader_epoch=row.leader_epoch + 1)
 
     def _publish(self, delta: MetadataDelta) -> None:
-        """Tell every node. What a node does about it may be news again: that comes behind this, for everybody."""
+        """Send a delta to every broker.
+
+        Applying a delta may publish further ones; they are queued behind it for every broker, so that all brokers apply
+        deltas in the same order.
+        """
         nodes = list(self._cluster.nodes.values())
         for node in nodes:
             node.enqueue_delta(delta)
@@ -430,7 +438,7 @@ class Controller:
 
 
 def _with_partition_epochs(topic: TopicImage, old: TopicImage | None) -> TopicImage:
-    """Return the topic with the changes of its partitions counted."""
+    """Return the topic with the partition epochs of changed partitions incremented."""
     if old is None or old.topic_id != topic.topic_id:
         return topic
     known = old.partitions

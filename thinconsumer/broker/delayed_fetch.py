@@ -1,9 +1,10 @@
-"""Fetches that wait for data (long polling), at no cost while nothing happens.
+"""Fetch requests that wait for data (long polling); a waiting request costs nothing until one of its partitions
+changes.
 
-Owns when a parked fetch is over: enough bytes have come, its time is up, or something has happened that the client
-should know at once. Follows Kafka's ``DelayedFetch``. It watches its partitions, counts what comes as it comes, and in
-the end does not answer from within whoever appended: it asks for a turn of its own, so that the work of one connection
-never runs inside another's, and what is appended in one go is read in one go.
+Owns the conditions that complete a waiting fetch: ``min_bytes`` are available, ``max_wait_ms`` is over, or a partition
+has an event that the client needs immediately. Follows Kafka's ``DelayedFetch``. The response is built in a timer
+callback and not within the append that completed it: the work of one connection never runs inside another's, and
+everything appended by one request is read at once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _WatchedPartition:
-    """One partition that a parked fetch waits for; called by it whenever something has changed."""
+    """A partition of a delayed fetch, registered as its listener."""
 
     __slots__ = ("counted_up_to", "fetch", "number", "partition", "size", "wanted")
 
@@ -37,7 +38,7 @@ class _WatchedPartition:
         self.fetch = fetch
         self.partition = partition
         self.wanted = wanted
-        self.size = size  #: Bytes there are to read, as far as the client takes them.
+        self.size = size  #: Bytes available, up to the client's limit for the partition.
         self.counted_up_to = max(readable_end(partition, fetch.params.isolation), wanted.request.fetch_offset)
         self.number = partition.add_listener(self)
 
@@ -56,7 +57,7 @@ class _WatchedPartition:
             fetch.complete_soon()
 
     def _must_complete(self) -> bool:
-        """Count what is new; return whether the client should know of something else. Raises: Unreadable."""
+        """Count new bytes; return whether another event completes the fetch. Raises: PartitionReadError."""
         partition, request = self.partition, self.wanted.request
         check_epoch(partition, request.current_leader_epoch, self.fetch.params.leader_only)
         end = readable_end(partition, self.fetch.params.isolation)
@@ -77,7 +78,7 @@ class _WatchedPartition:
 
 
 class DelayedFetch:
-    """See the module. ``done`` is called once, in a turn of its own, unless :meth:`cancel` comes first."""
+    """A waiting fetch; ``done`` is called once, from a timer callback, unless :meth:`cancel` comes first."""
 
     __slots__ = ("_done", "_timer", "_watched", "node", "params", "size")
 
@@ -100,13 +101,13 @@ class DelayedFetch:
         self._timer: Timer = node.call_later(max_wait_s, self._complete)
 
     def complete_soon(self) -> None:
-        """Look no more; answer when the one who has changed something is through."""
+        """Stop watching; build the response when the current event is processed."""
         if self._watched:
             self._stop_watching()
             self._timer = self.node.call_later(0.0, self._complete)
 
     def cancel(self) -> None:
-        """Forget it: nobody waits any more."""
+        """Discard the fetch: its connection is gone."""
         self._done = None
         self._stop_watching()
 

@@ -1,12 +1,12 @@
-"""A cluster's data in a folder, so that an embedded broker goes on where it was ended.
+"""Persistent storage of a cluster, so that an embedded broker continues where it was stopped.
 
-Owns the folder: one folder per partition, ``orders-0/00000000000000000000.log``, in Kafka's own format (batches back to
-back), and ``meta.json`` for everything else, which is replaced as a whole. What is appended is written at once, so that
-it survives the process; nothing is synced, so that it need not survive the machine's end. Knows nothing of what batches
-mean but their headers and checksums.
+Owns the directory: one folder per partition, ``orders-0/00000000000000000000.log``, in Kafka's own format (batches back
+to back), and ``meta.json`` for everything else, which is replaced as a whole. Appends are written immediately, so that
+they survive the process; nothing is synced, so they may not survive a crash of the machine. Must not know the contents
+of batches beyond headers and checksums.
 
-A disk may be full. Then no record is taken that is not on it; everything else goes on in memory, since a cluster that
-has made half a change is of no use to anybody, and is written as soon as there is room.
+On a full disk no record is accepted that cannot be written. All other changes take effect in memory, because a
+half-applied metadata change would leave the cluster inconsistent, and are written once there is room.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ LOG_NAME = f"{0:020}.log"
 META_NAME = "meta.json"
 LOCK_NAME = ".lock"
 META_VERSION = 1
-#: Descriptors kept open; a process may often have only 256 on macOS, and sockets need some too.
+#: File descriptors kept open; macOS often limits a process to 256, and sockets need some.
 OPEN_FILES_MAX = 64
-#: After so many writes that worked, one that does not is news again.
+#: Successful writes after which a failure is logged again.
 WRITES_BEFORE_NEXT_WARNING = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCluster:
-    """What a folder says of a cluster, besides logs. A new folder says nothing."""
+    """The stored metadata of a cluster, empty for a new directory."""
 
     cluster_id: str = ""
     next_producer_id: int = 0
@@ -52,10 +52,10 @@ class StoredCluster:
 
 
 class NodeDirectory:
-    """Keeps a cluster in a folder, which is made if need be, and which no other store may use meanwhile.
+    """The directory of one broker, created if missing and locked against other processes.
 
     Raises:
-        IllegalStateError: Another process, or another store, has the folder; or ``meta.json`` cannot be read.
+        IllegalStateError: The directory is in use, or ``meta.json`` cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -64,11 +64,12 @@ class NodeDirectory:
         self._lock: FileIO | None = _lock(self.path / LOCK_NAME)
         self._files: OrderedDict[PartitionFile, FileIO] = OrderedDict()
         self._logs: dict[TopicPartition, PartitionFile] = {}
-        self._recreated: set[TopicPartition] = set()  #: Logs that were begun anew since topics were saved.
+        #: Partitions with a log recreated since topics were last saved.
+        self._recreated: set[TopicPartition] = set()
         self._starts: dict[str, int] = {}
         self._cluster = StoredCluster()
-        self._has_unwritten_meta = False  #: It could not be written.
-        self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING  #: Writes that have worked since one did not.
+        self._has_unwritten_meta = False  #: Whether writing ``meta.json`` has failed.
+        self._writes_since_failure = WRITES_BEFORE_NEXT_WARNING  #: Successful writes since the last failure.
         try:
             self._read_meta()
         except BaseException:
@@ -76,16 +77,17 @@ class NodeDirectory:
             raise
 
     def __repr__(self) -> str:
-        return f"<DirectoryStore {str(self.path)!r}{'' if self._lock else ' closed'}>"
+        return f"<NodeDirectory {str(self.path)!r}{'' if self._lock else ' closed'}>"
 
     def load(self) -> StoredCluster:
-        """Return what :meth:`save_topics` was told last, by this process or an earlier one."""
+        """Return the metadata last saved, by this process or an earlier one."""
         return self._cluster
 
     def save_topics(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
-        """Keep this; call it when any of it has changed. The logs of topics that are not there any more are deleted.
+        """Save the metadata after a change, and delete the logs of topics that no longer exist.
 
-        So they are when there is another topic of that name now, but for those that were begun for it already.
+        The logs of a topic that was deleted and created again are deleted, too, except those already recreated for the
+        new one.
         """
         new = {topic.name: topic for topic in topics}
         for name, topic in self._cluster.topics.items():
@@ -100,10 +102,10 @@ class NodeDirectory:
         self._write_meta()
 
     def log_store(self, tp: TopicPartition, topic_id: bytes | None = None) -> PartitionFile:
-        """Return what keeps a partition's log: what the folder has of it.
+        """Return the store of a partition's log, with the contents of its file.
 
-        An empty one when it was asked for before, since that replica is no more then; or when the folder has the log of
-        another topic of that name, which only ``topic_id`` tells.
+        It is empty if the partition was opened before (that replica was removed), or if ``topic_id`` shows that the
+        file belongs to a deleted topic of the same name.
         """
         self._check_open()
         before = self._logs.get(tp)
@@ -119,7 +121,7 @@ class NodeDirectory:
         return store
 
     def close(self) -> None:
-        """Close all files and give the folder free. Again: nothing."""
+        """Close all files and release the lock; idempotent."""
         if self._has_unwritten_meta and self._lock is not None:
             self._write_meta()
         for store in self._logs.values():
@@ -129,10 +131,10 @@ class NodeDirectory:
         if lock is not None:
             lock.close()
 
-    # -- for partitions' files
+    # -- for partition files
 
     def open_file(self, store: PartitionFile) -> FileIO:
-        """Return a partition's file, open for appending; another one is closed if there are too many."""
+        """Return a partition's file, open for appending; closes the least recently used file above the limit."""
         file = self._files.get(store)
         if file is None:
             self._check_open()
@@ -151,23 +153,23 @@ class NodeDirectory:
             file.close()
 
     def log_start(self, name: str) -> int:
-        """Return where a partition's log begins."""
+        """Return a partition's log start offset."""
         return self._starts.get(name, 0)
 
     def set_log_start(self, name: str, offset: int) -> None:
-        """Remember where a partition's log begins."""
+        """Store a partition's log start offset."""
         if self._starts.get(name, 0) != offset:
             self._starts[name] = offset
             self._write_meta()
 
     def report_write_failure(self, what: Path, error: OSError) -> None:
-        """Say so, once: whoever writes to a full disk tries again and again."""
+        """Log a failed write once per series of failures: a full disk fails every retry."""
         if self._writes_since_failure >= WRITES_BEFORE_NEXT_WARNING:
             log.warning("cannot write %s: %s", what, error.strerror or error)
         self._writes_since_failure = 0
 
     def report_write_success(self) -> None:
-        """There is room, now if not before."""
+        """Count a successful write; write ``meta.json`` if that has failed before."""
         self._writes_since_failure += 1
         if self._has_unwritten_meta:
             self._write_meta()
@@ -176,7 +178,7 @@ class NodeDirectory:
 
     def _check_open(self) -> None:
         if self._lock is None:
-            raise IllegalStateError(f"{self!r}: it was closed")
+            raise IllegalStateError(f"{self!r} is closed")
 
     def _delete_log(self, tp: TopicPartition) -> None:
         store = self._logs.pop(tp, None)
@@ -187,9 +189,9 @@ class NodeDirectory:
         self._starts.pop(folder.name, None)
         try:
             folder.rmdir()
-        except OSError as error:  # somebody keeps other files in it, which are not ours to delete
+        except OSError as error:  # the folder has files that do not belong to this broker
             if folder.exists():
-                log.warning("%r leaves %s: %s", self, folder, error)
+                log.warning("%r cannot remove the folder %s: %s", self, folder, error)
 
     def _write_meta(self) -> None:
         self._check_open()
@@ -223,21 +225,25 @@ class NodeDirectory:
         try:
             meta = json.loads(text)
             if meta["version"] != META_VERSION:
-                raise IllegalStateError(f"{path} is of version {meta['version']}, and this reads {META_VERSION}")
+                raise IllegalStateError(
+                    f"{path} has version {meta['version']}; only version {META_VERSION} is supported"
+                )
             topics = [_topic_from_json(row) for row in meta["topics"]]
             self._starts = {str(name): _offset(at) for name, at in meta["log_start_offsets"].items()}
             self._cluster = StoredCluster(
                 str(meta["cluster_id"]), _offset(meta["next_producer_id"]), {topic.name: topic for topic in topics}
             )
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise IllegalStateError(f"{path} is broken ({error!r}): mend it, or begin with an empty folder") from error
+            raise IllegalStateError(
+                f"{path} is invalid ({error!r}): repair it, or start with an empty directory"
+            ) from error
 
 
 class ClusterDirectory:
-    """A whole cluster's folder: ``node-1``, ``node-2``, ... with what each broker has on its disk.
+    """The directory of a cluster: ``node-1``, ``node-2``, ... with the data of each broker.
 
     Raises:
-        IllegalStateError: Somebody else has the folder, or it holds a cluster of more nodes.
+        IllegalStateError: The directory is in use, or holds a cluster of more brokers.
     """
 
     def __init__(self, path: str | os.PathLike[str], nodes: int) -> None:
@@ -248,33 +254,35 @@ class ClusterDirectory:
             for topic in self.load().topics.values():
                 most = max(replica for row in topic.partitions for replica in row.replicas)
                 if most > nodes:
-                    raise IllegalStateError(f"{path} holds a cluster of at least {most} nodes, and {nodes} are started")
+                    raise IllegalStateError(
+                        f"{path} holds a cluster of {most} or more brokers, but only {nodes} are started"
+                    )
         except BaseException:
             self.close()
             raise
 
     def load(self) -> StoredCluster:
-        """Return what was saved last."""
+        """Return the metadata last saved."""
         return self._stores[1].load()
 
     def save(self, topics: Iterable[TopicImage], *, cluster_id: str, next_producer_id: int) -> None:
-        """Keep this on every node's disk; logs of topics that are not there any more are deleted."""
+        """Save the metadata in every broker's directory, and delete the logs of topics that no longer exist."""
         kept = list(topics)
         for store in self._stores.values():
             store.save_topics(kept, cluster_id=cluster_id, next_producer_id=next_producer_id)
 
     def log_store(self, node_id: int, tp: TopicPartition) -> PartitionFile:
-        """Return what keeps one replica's log: see :meth:`DirectoryStore.log_store`."""
+        """Return the store of one replica's log; see :meth:`NodeDirectory.log_store`."""
         return self._stores[node_id].log_store(tp)
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all brokers' directories."""
         for store in self._stores.values():
             store.close()
 
 
 class PartitionFile:
-    """A :class:`~.log.stored.LogStore`: one file, which only grows but when the log is cut."""
+    """A :class:`~.log.stored.LogStore` in one file; appends only extend it, truncation and compaction rewrite it."""
 
     def __init__(self, owner: NodeDirectory, folder: Path, name: str) -> None:
         self.path = folder / LOG_NAME
@@ -284,14 +292,14 @@ class PartitionFile:
         self._size = self.path.stat().st_size if self.path.exists() else 0
 
     def load(self) -> LoadedLog:
-        """Return whole batches; what follows the last good one is cut off, as Kafka does when it recovers a log."""
+        """Return the valid batches; anything after the last one is truncated, as in Kafka's log recovery."""
         if not self._size:
             return LoadedLog(self._owner.log_start(self._name))
         data = self.path.read_bytes()
         good, problem = valid_prefix(data)
         if problem:
             log.warning(
-                "%s: %s after %d bytes; the %d bytes from there on are dropped",
+                "%s: %s after %d bytes; truncating the %d bytes from there on",
                 self.path, problem, good, len(data) - good,
             )  # fmt: skip
             self.truncate(good)
@@ -299,9 +307,9 @@ class PartitionFile:
         return LoadedLog(self._owner.log_start(self._name), data)
 
     def append(self, data: bytes) -> None:
-        """Write a batch. Raises: OSError; then nothing of it is kept."""
+        """Append a batch. Raises: OSError; the file is then unchanged."""
         if self._is_retired:
-            return  # the log of a topic that is deleted, or of a store that is closed
+            return  # its topic was deleted, or the directory is closed
         view = memoryview(data)
         try:
             file = self._owner.open_file(self)
@@ -309,7 +317,7 @@ class PartitionFile:
                 view = view[file.write(view) or 0 :]
         except OSError as error:
             if self.path.exists():
-                # A part of it may be there. What is written next would follow that, and all of it be lost on loading.
+                # Part of the batch may be written. Later batches after it would be lost when the log is recovered.
                 os.truncate(self.path, self._size)
             self._owner.report_write_failure(self.path, error)
             raise
@@ -317,16 +325,16 @@ class PartitionFile:
         self._owner.report_write_success()
 
     def truncate(self, size: int) -> None:
-        """Keep so many bytes."""
+        """Truncate the file to ``size`` bytes."""
         if self._is_retired:
             return
         self._owner.close_file(self)
-        if self._size:  # else there may be no file
+        if self._size:  # without data the file may not exist
             os.truncate(self.path, size)
         self._size = size
 
     def rewrite(self, batches: Iterable[bytes]) -> None:
-        """Replace the file, as a whole or not at all. Raises: OSError; then it is as it was."""
+        """Replace the file atomically. Raises: OSError; the file is then unchanged."""
         if self._is_retired:
             return
         self._owner.close_file(self)
@@ -340,38 +348,38 @@ class PartitionFile:
         except OSError as error:
             self._owner.report_write_failure(fresh, error)
             with suppress(OSError):
-                fresh.unlink()  # half of it is room that others need
+                fresh.unlink()  # the incomplete copy would use up disk space
             raise
         self._size = size
 
     def start_at(self, offset: int) -> None:
-        """Remember where the log begins."""
+        """Store the log start offset."""
         if not self._is_retired:
             self._owner.set_log_start(self._name, offset)
 
     def retire(self) -> None:
-        """Write no more."""
+        """Stop writing for ever: the replica was removed, or the directory is closed."""
         self._is_retired = True
         self._owner.close_file(self)
 
 
 def valid_prefix(data: bytes) -> tuple[int, str]:
-    """Return how many bytes from the front are whole, intact batches in ascending order, and what is wrong then."""
+    """Return the size of the prefix of complete, valid batches in ascending order, and what is wrong after it."""
     view = memoryview(data)
     pos, next_offset = 0, 0
     while pos < len(view):
         if len(view) - pos < HEADER_SIZE:
-            return pos, "a torn header"
+            return pos, "an incomplete batch header"
         base, length, _, magic, crc, _, delta, *_ = HEADER.unpack_from(view, pos)
         stop = pos + LOG_OVERHEAD + length
         if magic != 2 or length < HEADER_SIZE - LOG_OVERHEAD:
-            return pos, "something that is no batch"
+            return pos, "an invalid batch header"
         if stop > len(view):
-            return pos, "a torn batch"
+            return pos, "an incomplete batch"
         if _crc32c.crc32c(view[pos + CRC_COVERS_FROM : stop]) != crc:
             return pos, "a batch with a wrong checksum"
         if not next_offset <= base < OFFSET_MAX or delta < 0:
-            return pos, f"a batch of offset {base}, where {next_offset} had to come"
+            return pos, f"a batch with base offset {base} where {next_offset} was expected"
         pos, next_offset = stop, base + delta + 1
     return pos, ""
 
@@ -379,7 +387,7 @@ def valid_prefix(data: bytes) -> tuple[int, str]:
 def _partition_folder(tp: TopicPartition) -> Path:
     folder = Path(f"{tp.topic}-{tp.partition}")
     if not tp.topic or len(folder.parts) != 1 or "\0" in tp.topic or "\\" in tp.topic or ":" in tp.topic:
-        raise IllegalArgumentError(f"a topic cannot be called {tp.topic!r}, least of all in a folder")
+        raise IllegalArgumentError(f"the topic name {tp.topic!r} is not valid as a folder name")
     return folder
 
 
@@ -416,12 +424,12 @@ def _topic_from_json(row: Mapping[str, Any]) -> TopicImage:
 def _offset(value: Any) -> int:
     number = int(value)
     if not 0 <= number < OFFSET_MAX:
-        raise ValueError(f"{number} is no offset")
+        raise ValueError(f"{number} is not a valid offset")
     return number
 
 
 def _lock(path: Path) -> FileIO:
-    """Return the lock file, open and locked; the system unlocks it when it is closed, or when the process dies."""
+    """Return the lock file, open and locked; closing it or the end of the process releases the lock."""
     file = FileIO(path, "a")
     try:
         try:
@@ -435,6 +443,6 @@ def _lock(path: Path) -> FileIO:
     except OSError:
         file.close()
         raise IllegalStateError(
-            f"{path.parent} is used by another broker: end that one first, or take another folder"
+            f"{path.parent} is used by another broker: stop that one first, or use another directory"
         ) from None
     return file

@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227): what a broker remembers of a client's partitions, so that it need not repeat them.
+"""Fetch sessions (KIP-227): the partitions that a client registered, so that incremental requests name only changes.
 
-Owns the sessions of one node, their limit and who has to go when it is reached, and which partitions an answer leaves
-out. Knows nothing of logs: ``api.fetch`` reads. Follows ``FetchSession.scala``, with one shard where Kafka has eight.
-Sessions outlive connections: a client may go on with its session over another one.
+Owns the session cache of one broker, its size limit and evictions, and which partitions an incremental response omits.
+Must not know logs: ``api.fetch`` reads them. Follows ``FetchSession.scala``, with one cache shard where Kafka has
+eight. Sessions are not bound to connections: a client may continue its session over a new one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .image import ClusterImage
     from .interfaces import NodeServices
 
-#: How long a session has to be unused before anybody may take its place, and to live before a bigger one may.
+#: Seconds after which an unused session may be evicted by any other, and after its creation by a larger one.
 EVICTION_S = 120.0
 NO_SESSION = 0
 INITIAL_EPOCH, FINAL_EPOCH = 0, -1
@@ -26,25 +26,25 @@ EPOCH_MAX = SESSION_ID_MAX = 2**31 - 1
 FIRST_VERSION_WITH_IDS = 13
 NO_ID = bytes(16)
 
-#: A partition as a request names it: by its topic's id from version 13 on, by its name before.
+#: A partition's key in a session: by topic id from version 13 on, by topic name before.
 Key = tuple[bytes | str, int]
 
 
 def next_epoch(epoch: int) -> int:
-    """Return the epoch of the request after one with this epoch."""
+    """Return the session epoch that follows ``epoch``."""
     if epoch < 0:
         return FINAL_EPOCH
     return 1 if epoch == EPOCH_MAX else epoch + 1
 
 
 class CachedPartition:
-    """A partition that a client reads: what it asked for, and what it was told last."""
+    """A partition of a session: the last request for it, and the offsets last sent to the client."""
 
     __slots__ = ("high_watermark", "key", "log_start_offset", "request", "topic", "topic_id")
 
     def __init__(self, key: Key, topic: str | None, topic_id: bytes, request: FetchPartition) -> None:
         self.key = key
-        self.topic = topic  #: None while nobody here knows the id.
+        self.topic = topic  #: None while the topic id is unknown to this broker.
         self.topic_id = topic_id
         self.request = request
         self.high_watermark = -1
@@ -52,20 +52,20 @@ class CachedPartition:
 
     @property
     def partition(self) -> int:
-        """Its number."""
+        """The partition number."""
         return self.key[1]
 
     def has_sent(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Return whether the client was told of these."""
+        """Return whether the client has these offsets already."""
         return self.high_watermark == high_watermark and self.log_start_offset == log_start_offset
 
     def remember_sent(self, data: PartitionData) -> None:
-        """Remember the answer that opened the session."""
+        """Record the response that opens the session."""
         self.high_watermark = data.high_watermark
         self.log_start_offset = data.log_start_offset
 
     def update_sent(self, data: PartitionData) -> bool:
-        """Return whether an answer holds anything that the client does not know, and remember it as told."""
+        """Return whether a response holds anything new for the client, and record it as sent."""
         news = bool(data.records) or data.preferred_read_replica >= 0 or data.diverging_epoch.epoch >= 0
         if self.high_watermark != data.high_watermark:
             self.high_watermark = data.high_watermark
@@ -74,14 +74,14 @@ class CachedPartition:
             self.log_start_offset = data.log_start_offset
             news = True
         if data.error_code:
-            # So that the partition is told again once the error is over, even if nothing moved meanwhile.
+            # Unset, so that the partition is sent again once the error is over, even if nothing else has changed.
             self.high_watermark = -1
             news = True
         return news
 
 
 class ServedFetchSession:
-    """One client's partitions, in the order in which they are read next."""
+    """One client's fetch session; its partitions are in the order in which they are read next."""
 
     __slots__ = ("by_id", "created", "epoch", "is_follower", "last_used", "partitions", "session_id", "size")
 
@@ -97,25 +97,25 @@ class ServedFetchSession:
         self.size = len(partitions)
 
     def __repr__(self) -> str:
-        return f"<Session {self.session_id} epoch {self.epoch}, {len(self.partitions)} partitions>"
+        return f"<ServedFetchSession {self.session_id} epoch {self.epoch}, {len(self.partitions)} partitions>"
 
     @property
     def eviction_key(self) -> tuple[bool, int, int]:
-        """What is lower has to go first."""
+        """Sort key: the session with the lowest key is evicted first."""
         return self.is_follower, self.size, self.session_id
 
 
 class FetchContextKind(enum.Enum):
-    """How a request stands to sessions."""
+    """How a fetch request uses sessions."""
 
-    SESSIONLESS = enum.auto()  #: It names all its partitions, and nothing is remembered.
-    FULL = enum.auto()  #: It names all its partitions, and wants a session from now on.
-    INCREMENTAL = enum.auto()  #: It names what has changed.
-    ERROR = enum.auto()  #: Its session is not there, or elsewhere.
+    SESSIONLESS = enum.auto()  #: Names all partitions; opens no session.
+    FULL = enum.auto()  #: Names all partitions and opens a session.
+    INCREMENTAL = enum.auto()  #: Names only the changes to its session.
+    ERROR = enum.auto()  #: Its session id or epoch is invalid.
 
 
 class FetchContext:
-    """One request's view of its session; :meth:`wanted` is what to read, :meth:`conclude` what to answer."""
+    """One request's use of its session: :meth:`partitions_to_read` before reading, :meth:`finish` for the response."""
 
     __slots__ = ("_epoch", "_partitions", "_sessions", "by_id", "error_code", "is_follower", "kind", "session")
 
@@ -140,7 +140,7 @@ class FetchContext:
         self._epoch = session.epoch if session is not None else FINAL_EPOCH
 
     def partitions_to_read(self, names_by_id: Mapping[bytes, str]) -> list[CachedPartition]:
-        """Return the partitions to read, in this order. Ids that got a name meanwhile are known from now on."""
+        """Return the partitions to read, in this order; topic ids that were unknown before are resolved again."""
         partitions = list(self._partitions.values())
         if self.by_id:
             for one in partitions:
@@ -151,7 +151,7 @@ class FetchContext:
     def finish(
         self, answers: list[tuple[CachedPartition, PartitionData]]
     ) -> tuple[int, int, list[tuple[CachedPartition, PartitionData]]]:
-        """Return (error code, session id, what to send of these answers), and remember what is sent."""
+        """Return (error code, session id, rows to send), and record the rows as sent."""
         if self.kind is FetchContextKind.ERROR:
             return self.error_code, NO_SESSION, []
         if self.kind is FetchContextKind.SESSIONLESS:
@@ -164,21 +164,22 @@ class FetchContext:
         session = self.session
         assert session is not None
         if session.epoch != self._epoch:
-            # While this one was parked, the same session's next request came over another connection.
+            # While this request was parked, the next one of the same session arrived over another connection.
             return int(Code.INVALID_FETCH_SESSION_EPOCH), session.session_id, []
         told = []
         for one, data in answers:
             if one.update_sent(data):
                 told.append((one, data))
                 if data.records:
-                    # Those that had their turn go last, or partitions behind a busy one would starve at the limit.
+                    # Partitions that returned records move to the end; otherwise a busy one would use up the byte limit
+                    # of every response.
                     session.partitions.pop(one.key, None)
                     session.partitions[one.key] = one
         return 0, session.session_id, told
 
 
 class FetchSessionCache:
-    """All sessions of a node."""
+    """The fetch sessions of one broker."""
 
     def __init__(self, node: NodeServices) -> None:
         self._node = node
@@ -188,7 +189,7 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, image: ClusterImage) -> FetchContext:
-        """Take a request: find, change, open or close its session."""
+        """Return the context of a request, after its session was found, updated, opened or closed."""
         by_id = version >= FIRST_VERSION_WITH_IDS
         is_follower = replica_id_of(request, version) >= 0
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -220,7 +221,7 @@ class FetchSessionCache:
         )
 
     def create(self, partitions: dict[Key, CachedPartition], by_id: bool, is_follower: bool) -> int:
-        """Open a session; return its id, or 0 where there is no room for it."""
+        """Open a session; return its id, or 0 if the cache is full and no session can be evicted."""
         limit = self._node.config.max_incremental_fetch_session_cache_slots
         if len(self._sessions) >= limit and not self._try_evict(len(partitions), is_follower):
             return NO_SESSION
@@ -257,7 +258,9 @@ class FetchSessionCache:
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
 
     def _try_evict(self, size: int, is_follower: bool) -> bool:
-        """Make room: the oldest goes if nobody used it for long, else the least worth, if it is worth less."""
+        """Evict the least recently used session if it is expired, else the one with the lowest eviction key if it is
+        below this.
+        """
         now = self._node.schedule.now
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
@@ -272,14 +275,14 @@ class FetchSessionCache:
         return True
 
     def _evictable(self, by_follower: bool) -> Iterable[ServedFetchSession]:
-        """Yield those that have lived long enough for it; consumers' sessions a follower may take at any age."""
+        """Yield sessions that are old enough to be evicted; a follower may evict consumers' sessions of any age."""
         for session in self._sessions.values():
             if session.last_used - session.created > EVICTION_S or (by_follower and not session.is_follower):
                 yield session
 
 
 def replica_id_of(request: Any, version: int) -> int:
-    """Return who asks: the id of a follower, below zero for consumers."""
+    """Return the follower's broker id, or a negative number for consumers."""
     return int(request.replica_id if version < 15 else request.replica_state.replica_id)
 
 

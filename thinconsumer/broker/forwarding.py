@@ -1,7 +1,7 @@
-"""Requests for the controller, which any broker takes and passes on.
+"""Forwarding of requests from any broker to the controller.
 
-Owns what happens while a broker cannot reach the controller: it tries again until its own patience is over, then tells
-the client so. Follows ``ForwardingManager`` and ``NodeToControllerChannelManager`` (KIP-590).
+Owns the retries while a broker cannot reach the controller, and the REQUEST_TIMED_OUT after them. Follows
+``ForwardingManager`` and ``NodeToControllerChannelManager`` (KIP-590).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ..wire.error_codes import Code
 from .call import ApiCall, ErrorResponse, Handler
 from .controller import CONTROLLER
 
-REQUEST_TIMEOUT_S = 30.0  #: A broker's request.timeout.ms.
+REQUEST_TIMEOUT_S = 30.0  #: Kafka's default request.timeout.ms of a broker.
 RETRY_S = 0.1
 
 
 def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
-    """Return a handler that calls ``handle`` once the controller can be reached."""
+    """Return a handler that calls ``handle`` once the broker can reach the controller."""
 
     def forward(call: ApiCall) -> Message | None:
         if _reachable(call):

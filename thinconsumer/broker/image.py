@@ -1,7 +1,7 @@
-"""What a node knows of the cluster: immutable rows, replaced one by one as news from the controller arrives.
+"""A node's metadata image: immutable rows, replaced one by one as metadata deltas arrive from the controller.
 
-Every node has an :class:`Image` of its own, and news reaches each at its own time: that is how real clusters come to
-give contradicting answers, which clients have to bear.
+Every node has a :class:`ClusterImage` of its own, and each delta reaches each node at its own time. As in real
+clusters, brokers can therefore give contradictory responses for a while, which clients must tolerate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..types import TopicPartition
 
 
 class BrokerImage(NamedTuple):
-    """A broker that is alive as far as the controller knows."""
+    """A broker that is registered with the controller and not fenced."""
 
     node_id: int
     host: str
@@ -23,9 +23,9 @@ class BrokerImage(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """Who has a partition and who leads it; ``leader`` is -1 while nobody can.
+    """The replicas, ISR and leader of a partition; ``leader`` is -1 while it has none.
 
-    ``partition_epoch`` counts the controller's changes, so that nobody decides on, or goes back to, an older picture.
+    ``partition_epoch`` counts the controller's changes, so that a change based on an older image is rejected (KIP-497).
     """
 
     topic: str
@@ -39,12 +39,12 @@ class PartitionImage(NamedTuple):
 
     @property
     def tp(self) -> TopicPartition:
-        """Its name and number."""
+        """The topic-partition."""
         return TopicPartition(self.topic, self.partition)
 
 
 class TopicImage(NamedTuple):
-    """One topic; ``partitions`` are in order, from 0 on without holes. ``configs`` are Kafka's dotted names."""
+    """One topic; ``partitions[n]`` is partition n. ``configs`` have Kafka's dotted names."""
 
     name: str
     topic_id: bytes
@@ -55,7 +55,7 @@ class TopicImage(NamedTuple):
 
 @dataclass(slots=True)
 class ClusterImage:
-    """The cluster as one node knows it. Only news from the controller changes it."""
+    """The cluster metadata of one node, or the controller's. Only metadata deltas change a node's image."""
 
     cluster_id: str
     brokers: dict[int, BrokerImage] = field(default_factory=dict)
@@ -63,20 +63,20 @@ class ClusterImage:
     names_by_id: dict[bytes, str] = field(default_factory=dict)
 
     def topic(self, name: str | None, topic_id: bytes = bytes(16)) -> TopicImage | None:
-        """Return a topic by its id, if that is not zero, else by its name."""
+        """Return a topic by its id, or by its name if the id is zero."""
         if any(topic_id):
             name = self.names_by_id.get(topic_id)
         return self.topics.get(name) if name is not None else None
 
     def partition(self, topic: str, partition: int) -> PartitionImage | None:
-        """Return one partition."""
+        """Return one partition, None if it does not exist."""
         found = self.topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             return None
         return found.partitions[partition]
 
     def put_topic(self, topic: TopicImage) -> None:
-        """Learn of a topic, or of what changed in it."""
+        """Add a topic, or replace its row."""
         old = self.topics.get(topic.name)
         if old is not None and old.topic_id != topic.topic_id:
             self.names_by_id.pop(old.topic_id, None)
@@ -84,7 +84,7 @@ class ClusterImage:
         self.names_by_id[topic.topic_id] = topic.name
 
     def remove_topic(self, name: str) -> None:
-        """Learn that a topic is no more."""
+        """Remove a topic."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             self.names_by_id.pop(topic.topic_id, None)

@@ -1,7 +1,7 @@
-"""What the rooms of a node ask of it, and coordinators of the log that they keep their state in.
+"""The interfaces that coordinators and fetch sessions require of their broker node and of a coordinator's log.
 
-Protocols only: the real ones are ``node.Node`` and ``log.Log``, tests have small ones. What only one kind of
-coordinator needs is in ``group.host`` and ``txn.host``.
+Protocols only: ``node.BrokerNode`` and ``log.Log`` implement them, and tests have small implementations. Requirements
+of a single kind of coordinator are in ``group.interfaces`` and ``txn.interfaces``.
 """
 
 from __future__ import annotations
@@ -17,50 +17,50 @@ from .schedule import Schedule, Timer
 
 
 class CoordinatorLog(Protocol):
-    """A replica's log, as far as coordinators read it."""
+    """A replica's log, as coordinators read it while they load their state."""
 
     @property
     def start_offset(self) -> int:
-        """Where it begins."""
+        """The log start offset."""
         ...
 
     @property
     def end_offset(self) -> int:
-        """Where it ends."""
+        """The log end offset."""
         ...
 
     def read_batches(self, start: int, end: int, /) -> Iterable[RecordBatch]:
-        """Return the batches from one offset to another."""
+        """Return the batches between two offsets."""
         ...
 
 
 class NodeServices(Protocol):
-    """The node, for whoever needs little of it."""
+    """Configuration, time and randomness of a broker node."""
 
     @property
     def config(self) -> BrokerConfig:
-        """The cluster's settings."""
+        """The cluster's configuration."""
         ...
 
     @property
     def schedule(self) -> Schedule:
-        """Time."""
+        """Time and timers."""
         ...
 
     @property
     def random(self) -> Random:
-        """Randomness."""
+        """The random source."""
         ...
 
 
 class CoordinatorNode(NodeServices, Protocol):
-    """The node, for every coordinator."""
+    """The broker node, as every coordinator uses it."""
 
     @property
     def image(self) -> ClusterImage:
-        """What the node knows of the cluster."""
+        """The node's metadata image."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while, unless the node is killed; held back while it is paused."""
+        """Call back after ``seconds``, unless the node is killed; a paused node calls back once it is resumed."""
         ...

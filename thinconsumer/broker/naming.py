@@ -1,4 +1,4 @@
-"""What a topic may be called, and which names are the brokers' own. Follows Kafka's ``Topic``."""
+"""Topic names: which are valid, and which belong to internal topics. Follows Kafka's ``Topic``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 NAME_LENGTH_MAX = 249
-#: Where real brokers keep the log of the controllers; nobody may create it.
+#: The controllers' metadata log on real brokers; clients cannot create a topic of this name.
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 
 _INTERNAL = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"))
@@ -15,12 +15,12 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def is_internal(name: str | None) -> bool:
-    """Return whether a topic of that name is the brokers' own, whether it exists or not."""
+    """Return whether a topic of that name is internal, whether it exists or not."""
     return name in _INTERNAL
 
 
 def topic_name_error(name: str) -> str | None:
-    """Return what is wrong with a topic's name, in words for the client; None when nothing is."""
+    """Return why a topic name is invalid, as a message for the client; None if it is valid."""
     reason = None
     if not name:
         reason = "the empty string is not allowed"

@@ -1,7 +1,7 @@
-"""One broker of the cluster: what it knows, what it hosts, and how a request finds its handler.
+"""One broker node: its metadata image, its replicas and coordinators, and the dispatch of requests to API handlers.
 
-Owns the node's own view of the cluster, its replicas and its two coordinators. When it is killed all of that is gone
-but the logs; when it is paused (SIGSTOP), timers, requests and news wait until it is resumed.
+A kill discards everything except the logs. While the node is paused (SIGSTOP), timers, requests and metadata deltas
+wait until it resumes. Handlers must use the node's own image, never the controller's.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 GROUP, TRANSACTION = 0, 1
-#: How long a transaction coordinator waits for another broker to write a marker: its request.timeout.ms.
+#: A transaction coordinator's request.timeout.ms for WriteTxnMarkers.
 MARKER_TIMEOUT_S = 30.0
 
 
 class BrokerNode:
-    """A broker. ``is_running`` is false while it is down or paused."""
+    """One broker. ``is_running`` is False while it is down or paused."""
 
     def __init__(self, cluster: Cluster, node_id: int, host: str, port: int, rack: str | None) -> None:
         self.cluster = cluster
@@ -50,18 +50,19 @@ class BrokerNode:
         self.apis = cluster.apis  #: The APIs that it offers and handles, by key.
         self.is_alive = False
         self.is_paused = False
-        self.has_metadata = False  #: Whether the controller has told it, in this life, what there is.
+        self.has_metadata = False  #: Whether it has loaded the controller's metadata since it was started.
         self.connections: list[ServerConnection] = []
-        self._incarnation = 0  #: Counts starts: what an earlier life has set in motion does not reach a later one.
+        self._incarnation = 0  #: Incremented by each start and kill: callbacks of an earlier incarnation are ignored.
         self._deferred: list[Callable[[], None]] = []
-        self._pending_deltas: deque[tuple[float, MetadataDelta]] = deque()  #: When each arrives, and what it says.
+        #: Undelivered deltas with their arrival times.
+        self._pending_deltas: deque[tuple[float, MetadataDelta]] = deque()
         self._last_delta_at = 0.0
-        self._applying_incarnation = 0  #: The life that is learning just now, if any.
+        self._applying_incarnation = 0  #: The incarnation that is applying deltas now, if any.
         self._reset()
 
     def __repr__(self) -> str:
         state = "paused" if self.is_paused else "up" if self.is_alive else "down"
-        return f"<Node {self.node_id} {self.host}:{self.port} {state}>"
+        return f"<BrokerNode {self.node_id} {self.host}:{self.port} {state}>"
 
     def _reset(self) -> None:
         self.image = ClusterImage(self.cluster.cluster_id)
@@ -70,40 +71,40 @@ class BrokerNode:
         self.transaction_coordinator = TransactionCoordinator(self)
         self.fetch_sessions = FetchSessionCache(self)
 
-    # -- what the whole cluster shares
+    # -- shared by the whole cluster
 
     @property
     def config(self) -> BrokerConfig:
-        """The cluster's settings."""
+        """The cluster's configuration."""
         return self.cluster.config
 
     @property
     def schedule(self) -> Schedule:
-        """The cluster's time."""
+        """The cluster's clock and timers."""
         return self.cluster.schedule
 
     @property
     def random(self) -> Random:
-        """The cluster's randomness."""
+        """The cluster's random source."""
         return self.cluster.random
 
     @property
     def is_running(self) -> bool:
-        """Whether it does anything just now."""
+        """Whether the broker is alive and not paused."""
         return self.is_alive and not self.is_paused
 
     @property
     def is_serving(self) -> bool:
-        """Whether it works on requests: not before it knows what there is."""
+        """Whether the broker processes requests: it is running and has loaded the metadata."""
         return self.has_metadata and self.is_running
 
     @property
     def broker_image(self) -> BrokerImage:
-        """What the others are told of it."""
+        """The broker's registration, as other brokers see it."""
         return BrokerImage(self.node_id, self.host, self.port, self.rack)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while, unless this node is killed meanwhile; not while it is paused, but after."""
+        """Call back after ``seconds``, unless the broker is killed first; if it is paused then, after it resumes."""
         if not self.is_alive:
             dead = Timer(self.schedule.now, callback)
             dead.cancel()
@@ -115,7 +116,7 @@ class BrokerNode:
             if self._incarnation != incarnation:
                 return
             if self.is_paused:
-                # It may still be cancelled, by what happens first after the pause.
+                # Pending again, so that it can still be cancelled before the broker resumes.
                 timer.rearm(fire)
                 self._deferred.append(timer.fire)
             else:
@@ -124,15 +125,17 @@ class BrokerNode:
         timer = self.schedule.call_later(seconds, fire)
         return timer
 
-    # -- its life
+    # -- lifecycle
 
     def start(self) -> None:
-        """Come up; nothing is known until the controller can be heard: see :meth:`join`."""
+        """Start without metadata; :meth:`load_metadata` follows once the controller is reachable."""
         self._begin_incarnation(is_alive=True)
         self._reset()
 
     def load_metadata(self) -> None:
-        """Learn what there is, before being counted. News that come meanwhile come behind it."""
+        """Load the controller's metadata before the broker is registered. Deltas that arrive meanwhile are applied
+        after it.
+        """
         self.has_metadata = True
         truth = self.cluster.controller.image
         self.image.brokers.update(truth.brokers)
@@ -151,22 +154,22 @@ class BrokerNode:
         self._pending_deltas.clear()
 
     def kill(self) -> None:
-        """Stop at once, as ``kill -9`` does: connections break, nothing is said, nothing is finished."""
+        """Stop like ``kill -9``: connections are reset, and nothing pending completes."""
         self._begin_incarnation(is_alive=False)
         incarnation, partitions = self._incarnation, list(self.partitions.values())
         for connection in list(self.connections):
             connection.abort()
         for partition in partitions:
             partition.stop()
-        if self._incarnation == incarnation:  # who has been told of the end may have started it again
+        if self._incarnation == incarnation:  # a callback may have restarted this broker
             self._reset()
 
     def pause(self) -> None:
-        """Do nothing more until :meth:`resume`."""
+        """Suspend all processing until :meth:`resume`."""
         self.is_paused = self.is_alive
 
     def resume(self) -> None:
-        """Go on with what has come up meanwhile, oldest first."""
+        """Run what was deferred while paused, oldest first."""
         if not self.is_paused:
             return
         self.is_paused = False
@@ -177,10 +180,10 @@ class BrokerNode:
             connection.process_frames()
         self.apply_due_deltas()
 
-    # -- news
+    # -- metadata deltas
 
     def enqueue_delta(self, delta: MetadataDelta) -> None:
-        """The controller has news; they arrive in order, after the lag that is drawn for them."""
+        """Queue a delta from the controller; deltas arrive in order, each after a random delay."""
         if not self.has_metadata:
             return
         self._last_delta_at = max(
@@ -191,10 +194,12 @@ class BrokerNode:
             self.schedule.call_at(self._last_delta_at, self.apply_due_deltas)
 
     def apply_due_deltas(self) -> bool:
-        """Learn what has arrived, unless the network to the controller is cut, or the node is paused."""
+        """Apply deltas that have arrived, unless the controller is unreachable or the broker paused; return whether any
+        was.
+        """
         incarnation = self._incarnation
         if self._applying_incarnation == incarnation:
-            return False  # one after the other: what comes of a piece of news may be news again
+            return False  # a delta that is being applied may publish another, which is applied after it
         applied = False
         self._applying_incarnation = incarnation
         try:
@@ -213,14 +218,14 @@ class BrokerNode:
         return applied
 
     def apply_all_deltas(self) -> None:
-        """Learn everything at once, what is still on its way too."""
+        """Apply all queued deltas immediately, regardless of their delays."""
         while self._pending_deltas:
             now = self._last_delta_at = self.schedule.now
             self._pending_deltas = deque((now, delta) for _, delta in self._pending_deltas)
             self.apply_due_deltas()
 
     def _apply_delta(self, delta: MetadataDelta) -> None:
-        """Take one piece of news, and take the roles it gives."""
+        """Update the image, then the roles of the replicas that the delta concerns."""
         image, incarnation = self.image, self._incarnation
         old = image.topics.get(delta.topic) if delta.topic is not None else None
         delta.apply(image)
@@ -242,7 +247,7 @@ class BrokerNode:
         incarnation = self._incarnation
         for row in (*new, *topic.partitions[len(known) :]):
             if self._incarnation != incarnation:
-                return  # what came of it has ended this node
+                return  # a callback has killed this broker
             here = self.node_id in row.replicas
             partition = self.partitions.get(row.tp)
             led = partition is not None and partition.is_leader
@@ -290,7 +295,7 @@ class BrokerNode:
     # -- for handlers
 
     def leader_replica(self, tp: TopicPartition, current_leader_epoch: int = -1) -> tuple[PartitionReplica | None, int]:
-        """Return the replica if this node leads it, in the epoch that the client believes in; else why not."""
+        """Return (replica, 0) if this broker leads the partition in the given leader epoch, else (None, error code)."""
         row = self.image.partition(tp.topic, tp.partition)
         if row is None:
             return None, int(Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -304,16 +309,16 @@ class BrokerNode:
         return partition, 0
 
     def coordinator_for(self, kind: int, key: str) -> tuple[int, BrokerImage | None]:
-        """Return who coordinates a group (0) or a transactional id (1); the internal topic is created when missing."""
+        """Return (error code, coordinator) of a group (0) or a transactional id (1); creates the internal topic."""
         name = OFFSETS_TOPIC if kind == GROUP else TRANSACTIONS_TOPIC
         topic = self.image.topics.get(name)
         if topic is None and self.cluster.reachable(self.node_id, CONTROLLER):
             try:
                 self.cluster.controller.ensure_internal_topic(name)
             except ControllerError as error:
-                log.info("%r: no %s: %s", self, name, error)
+                log.info("%r cannot create %s: %s", self, name, error)
             topic = self.image.topics.get(name)
-        if topic is None:  # the news is under way
+        if topic is None:  # the delta that creates the topic has not arrived yet
             return int(Code.COORDINATOR_NOT_AVAILABLE), None
         row = topic.partitions[partition_for(key, len(topic.partitions))]
         broker = self.image.brokers.get(row.leader)
@@ -332,10 +337,10 @@ class BrokerNode:
         *,
         transaction_version: int = 0,
     ) -> None:
-        """Append the end of a transaction on whichever node leads the partition; ``done(code)`` is called once.
+        """Append a transaction marker on the partition's leader; ``done(code)`` is called once.
 
-        REQUEST_TIMED_OUT after a while, or a leader that is stopped would hold it up for as long. If this node is
-        killed first, nobody is told.
+        After 30 s it is called with REQUEST_TIMED_OUT, so that a paused leader cannot block the transaction. It is not
+        called if this broker is killed first.
         """
         row = self.image.partition(tp.topic, tp.partition)
         if row is None:
@@ -371,9 +376,9 @@ class BrokerNode:
         )
 
     def new_producer_id(self) -> int:
-        """Return an id that no producer has had."""
+        """Return a producer id that was never assigned before."""
         return self.cluster.new_producer_id()
 
     def handle(self, call: ApiCall) -> Message | None:
-        """Let the API's handler answer, or park the call."""
+        """Pass a call to its API's handler; return the response, or None if the call was parked."""
         return self.apis[call.request.API_KEY].handle(call)

@@ -1,8 +1,9 @@
-"""One replica of one partition on one node: leading or following, and who waits for what.
+"""One replica of a partition on one broker, as leader or follower.
 
-Owns the roles, the high watermark, the leader's knowledge of its followers, and everybody who waits for an offset to be
-committed or for something to happen. What is in the log is ``log``'s; who leads is the controller's to say, and reaches
-a node as news. Follows Kafka's ``Partition`` and ``ReplicaManager``.
+Owns the replica's role, the high watermark, the leader's state of its followers, produce requests that wait for
+replication, and the listeners that delayed fetches register. Must not know the log's contents, which belong to ``log``,
+and elects no leaders: the controller does, through metadata deltas. Follows Kafka's ``Partition`` and
+``ReplicaManager``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Done = Callable[[int, "AppendInfo | None"], None]
 
 
 class _DelayedProduce(NamedTuple):
-    """Somebody who wants to know when the high watermark covers an offset."""
+    """A produce callback that waits until the high watermark reaches ``offset`` (Kafka's ``DelayedProduce``)."""
 
     offset: int
     appended: AppendInfo
@@ -34,7 +35,7 @@ class _DelayedProduce(NamedTuple):
 
 
 class PartitionReplica:
-    """A replica. ``log`` survives the node's death; this object does not."""
+    """A replica on one broker. ``log`` survives a kill of the broker; this object does not."""
 
     def __init__(self, node: BrokerNode, image: PartitionImage, config: TopicConfig, log: Log) -> None:
         self.node = node
@@ -45,36 +46,38 @@ class PartitionReplica:
         self.image = image
         self.is_leader = False
         self.leader_epoch = -1
-        self.epoch_start = 0  #: Where this leader's epoch begins.
-        #: Kafka keeps it in a checkpoint; here a new object starts with what the log was told last.
+        self.epoch_start = 0  #: The log end offset when this leader epoch began.
+        #: Kafka reads it from a checkpoint file; here the log keeps the last value across restarts.
         self.high_watermark = min(log.high_watermark, log.end_offset)
-        self.follower_ends: dict[int, int] = {}  #: As leader: how far each follower has come.
-        self.behind_since: dict[int, float] = {}  #: As leader: followers that are not caught up, and since when.
+        #: As leader: the log end offset of each follower, -1 before its first fetch.
+        self.follower_ends: dict[int, int] = {}
+        self.behind_since: dict[int, float] = {}  #: As leader: when each follower that is not caught up fell behind.
         self._delayed_produces: list[_DelayedProduce] = []
         self._listeners: dict[int, Callable[[], None]] = {}
         self._last_listener_id = 0
 
     def __repr__(self) -> str:
         role = "leads" if self.is_leader else "follows"
-        return f"<Partition {self.tp.topic}-{self.tp.partition} node {self.node.node_id} {role} in {self.leader_epoch}>"
+        where = f"{self.tp.topic}-{self.tp.partition} node {self.node.node_id}"
+        return f"<PartitionReplica {where} {role} in {self.leader_epoch}>"
 
     @property
     def last_stable_offset(self) -> int:
-        """Where read_committed ends."""
+        """The last stable offset, where read_committed ends."""
         return self.log.last_stable_offset(self.high_watermark)
 
     # -- roles
 
     def apply_image(self, image: PartitionImage, config: TopicConfig) -> None:
-        """Lead or follow as the controller says; from then on only what belongs to that epoch counts."""
+        """Become leader or follower according to a metadata delta."""
         self.config = config
         self.log.config = config
         if image.partition_epoch < self.image.partition_epoch:
-            return  # it was told by the controller itself, and the news comes behind
+            return  # stale: ``isr_altered`` has applied a newer partition epoch before its delta arrived
         old, self.image = self.image, image
         if image.leader_epoch == self.leader_epoch:
             if self.is_leader and old != image:
-                # Who may enter is judged when followers pull, which is next: what they had once proves nothing now.
+                # A follower's old end offset proves nothing now; followers may join the ISR with their next fetch.
                 self._update_followers()
                 self.advance_high_watermark()
             return
@@ -92,17 +95,18 @@ class PartitionReplica:
                     self.behind_since[follower] = now
             self.advance_high_watermark()
         else:
-            # Last, since who is told may append again. A leader that goes on in a new epoch lets them wait on.
+            # Last, because a failed callback may append again. A leader that keeps leading in a new epoch does not fail
+            # them.
             self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
 
     def isr_altered(self, image: PartitionImage) -> None:
-        """The controller has taken what this leader said of who is in sync: that counts from now on (KIP-497)."""
+        """Apply an ISR change that the controller has accepted, before its delta arrives (KIP-497)."""
         if self.is_leader and image.leader_epoch == self.leader_epoch:
             self.apply_image(image, self.config)
 
     def stop(self) -> None:
-        """Stop: the topic was deleted, the replica moved away, or the node died."""
+        """Stop leading or following: the topic was deleted, the replica removed, or the broker killed."""
         self.is_leader = False
         self.leader_epoch = -1
         self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
@@ -119,12 +123,12 @@ class PartitionReplica:
         timeout_s: float = 30.0,
         on_refused: Callable[[AppendRefused], None] | None = None,
     ) -> None:
-        """Append what a producer sent: one batch. ``done(code, appended)`` is called exactly once.
+        """Append one batch from a producer as leader. ``done(code, info)`` is called exactly once.
 
-        ``refused`` is told before that why the log would not take it, if it would not.
-
-        At once for acks 0 and 1, and when the batch is refused; for acks -1 when every replica in sync has it, when
-        ``timeout_s`` is over (REQUEST_TIMED_OUT), or when this stops leading (NOT_LEADER_OR_FOLLOWER).
+        It is called immediately for acks 0 and 1, and if the batch is rejected. For acks -1 it is called when every
+        replica in the ISR has the batch, after ``timeout_s`` (REQUEST_TIMED_OUT), or when this replica stops leading
+        (NOT_LEADER_OR_FOLLOWER). If the log rejects the batch, ``on_refused`` gets the reason before ``done`` is
+        called.
         """
         if not self.is_leader:
             done(int(Code.NOT_LEADER_OR_FOLLOWER), None)
@@ -140,7 +144,7 @@ class PartitionReplica:
             done(refusal.code, None)
             return
         if acks == -1:
-            # Before the followers get it: with followers that are always up to date they answer at once.
+            # Before replication: followers without delay complete it within this call.
             self.when_committed(appended, done, timeout_s)
         self._after_append()
         if acks != -1:
@@ -155,7 +159,7 @@ class PartitionReplica:
         producer_epoch: int = -1,
         transactional: bool = False,
     ) -> int:
-        """Append a coordinator's own records, with acks -1; return their first offset, -1 when refused at once."""
+        """Append a coordinator's records with acks -1; return the base offset, -1 if they are rejected immediately."""
         if not self.is_leader:
             done(int(Code.NOT_LEADER_OR_FOLLOWER))
             return -1
@@ -179,7 +183,7 @@ class PartitionReplica:
         *,
         transaction_version: int = 0,
     ) -> None:
-        """Append the end of a transaction, with acks -1."""
+        """Append a transaction marker with acks -1."""
         if not self.is_leader:
             done(int(Code.NOT_LEADER_OR_FOLLOWER))
             return
@@ -220,7 +224,9 @@ class PartitionReplica:
     # -- waiting
 
     def when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
-        """Tell when the high watermark covers what was appended."""
+        """Call ``done`` once the high watermark covers what was appended, or with REQUEST_TIMED_OUT after
+        ``timeout_s``.
+        """
         if self.high_watermark >= appended.next_offset:
             done(0, appended)
             return
@@ -237,17 +243,17 @@ class PartitionReplica:
         self._delayed_produces.append(waiting)
 
     def add_listener(self, callback: Callable[[], None]) -> int:
-        """Call back whenever something about this replica changed, until :meth:`unwatch` of the number returned."""
+        """Call ``callback`` after every change of this replica, until :meth:`remove_listener` of the returned id."""
         self._last_listener_id += 1
         self._listeners[self._last_listener_id] = callback
         return self._last_listener_id
 
     def remove_listener(self, number: int) -> None:
-        """Stop calling back."""
+        """Remove a listener."""
         self._listeners.pop(number, None)
 
     def notify_listeners(self) -> None:
-        """Let those who wait look again: data, the high watermark, the log's start, or the role is new."""
+        """Call all listeners: records, the high watermark, the log start offset or the role has changed."""
         for number in list(self._listeners):
             listener = self._listeners.get(number)
             if listener is not None:
@@ -258,17 +264,17 @@ class PartitionReplica:
         self._complete_delayed_produces(waiting, code)
 
     def _complete_delayed_produces(self, waiting: Sequence[_DelayedProduce], code: int) -> None:
-        for one in waiting:  # all of them first: what one does about it may let timers run
+        for one in waiting:  # cancel all timers first: a callback may advance the clock
             if one.timer is not None:
                 one.timer.cancel()
         for one in waiting:
-            # It was appended, whatever becomes of it: the offset is told, as Kafka does.
+            # The batch is in the log whatever the code, so its offset is returned, as Kafka does.
             one.done(code, one.appended)
 
     # -- followers, as leader
 
     def update_follower_end(self, node_id: int, end: int) -> None:
-        """Note how far a follower has come; it may enter the replicas in sync by that (KIP-966: once caught up)."""
+        """Set a follower's log end offset; the follower may join the ISR by that once it is caught up (KIP-966)."""
         if not self.is_leader or node_id not in self.image.replicas:
             return
         self.follower_ends[node_id] = end
@@ -278,34 +284,36 @@ class PartitionReplica:
         self.advance_high_watermark()
 
     def _maybe_expand_isr(self, node_id: int) -> None:
-        """Let a follower into the replicas in sync if it has come far enough."""
+        """Add a follower to the ISR if it has reached the high watermark and the start of this leader epoch."""
         end = self.follower_ends.get(node_id, -1)
         if node_id not in self.image.isr and end >= max(self.high_watermark, self.epoch_start):
             self.node.cluster.controller.alter_isr(self, (*self.image.isr, node_id))
 
     def has_lagging_replicas(self) -> bool:
-        """Return whether any replica in sync is behind, so that it has to be watched for how long."""
+        """Return whether any ISR member is behind, so that its lag must be checked."""
         behind = self.behind_since
         return bool(behind) and any(n in behind for n in self.image.isr)
 
     def lagging_replicas(self, limit_s: float) -> tuple[int, ...]:
-        """Return the replicas in sync that have been behind for longer than allowed."""
+        """Return the ISR members that have been behind for at least ``limit_s`` seconds."""
         now = self.node.schedule.now
         return tuple(n for n in self.image.isr if now - self.behind_since.get(n, now) >= limit_s)
 
     def advance_high_watermark(self) -> None:
-        """Move the high watermark to where every replica in sync has come, unless too few are in sync (KIP-966)."""
+        """Advance the high watermark to the lowest end offset of the ISR, unless the ISR is below the minimum
+        (KIP-966).
+        """
         if not self.is_leader or self._is_under_min_isr():
             return
         ends = (self.follower_ends.get(n, -1) for n in self.image.isr if n != self.node.node_id)
         self.set_high_watermark(min((self.log.end_offset, *ends)))
 
     def _is_under_min_isr(self) -> bool:
-        """Return whether fewer are in sync than the topic wants, which is never more than there are replicas."""
+        """Return whether the ISR is smaller than min.insync.replicas, which counts at most all replicas."""
         return len(self.image.isr) < min(self.config.min_insync_replicas, len(self.image.replicas))
 
     def set_high_watermark(self, offset: int) -> None:
-        """Move it, never back, and tell those who waited for it."""
+        """Advance the high watermark (never back) and complete the produce requests that it covers."""
         if offset <= self.high_watermark:
             return
         self.high_watermark = self.log.high_watermark = offset
@@ -318,8 +326,8 @@ class PartitionReplica:
         self.notify_listeners()
 
     def truncate_to(self, offset: int) -> None:
-        """As follower: what lay at and after ``offset`` is not in the leader's log, and goes."""
-        self.log.truncate_to(offset)  # which may take more: batches go as a whole
+        """As follower: remove records at and after ``offset``, which the leader does not have."""
+        self.log.truncate_to(offset)  # a batch that spans the offset is removed as a whole
         self.high_watermark = self.log.high_watermark = min(self.high_watermark, self.log.end_offset)
 
     def _update_followers(self) -> None:
@@ -331,10 +339,10 @@ class PartitionReplica:
                 self.follower_ends[replica] = -1
                 self.behind_since[replica] = self.node.schedule.now
 
-    # -- for whoever looks after logs
+    # -- log start offset
 
     def delete_before(self, offset: int) -> None:
-        """Move the log's start, as DeleteRecords and retention do; never past the high watermark."""
+        """Advance the log start offset for DeleteRecords and retention, at most to the high watermark."""
         self.log.delete_before(min(offset, self.high_watermark))
         self.notify_listeners()
         self.node.cluster.replication.on_append(self)

@@ -1,8 +1,8 @@
-"""A broker in a process of its own, for programs that are busy with something else: tests, mostly.
+"""A broker in its own process, for programs that are busy with something else, mostly tests.
 
-Owns the child: how it is started, asked, and ended. It is ``python -m thinconsumer broker --control``, asked in the
-words of ``control`` over its standard input and output, and it ends when its input does, so that it cannot outlive
-whoever started it. No thread: every call writes a line and waits for one. What is asked is ``server.EmbeddedBroker``'s.
+Owns the child process: start, calls, end. The child is ``python -m thinconsumer broker --control``, called with the
+protocol of ``control`` over its standard input and output. It ends when its input is closed, so that it cannot outlive
+its parent. No thread: every call writes a line and waits for one. Its methods mirror ``server.EmbeddedBroker``.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from .faults import Rule
 
 __all__ = ["BrokerProcess", "BrokerProcessError", "RemoteRule"]
 
-#: The child looks for modules where we do: ``-m`` alone could find another thinconsumer, in the current folder.
+#: The child gets this process's module path: ``-m`` alone could import another thinconsumer from the current folder.
 _MAIN = "import sys; sys.path[:] = {path!r}; from thinconsumer.cli import main; sys.exit(main(sys.argv[1:]))"
 _READ_BYTES = 64 * 1024
-#: What has closed its output is about to end, and its exit code says why.
+#: How long to wait for the exit code of a child that has closed its output.
 EXIT_GRACE_S = 2.0
-#: One that was told to end and has not by then is killed: what it keeps in a folder is written already.
+#: A child that has not stopped after this time is killed; its directory is up to date at any time.
 STOP_TIMEOUT_S = 10.0
-#: How much of what a broken child said is passed on.
+#: Characters of standard error in an exception.
 _STDERR_MAX = 4000
 
 Partition = TopicPartition | tuple[str, int]
 
 
 class RemoteRule:
-    """A fault rule that is at work in the broker's process."""
+    """A fault rule that is active in the broker process."""
 
     def __init__(self, process: BrokerProcess, number: int, rule: Rule) -> None:
         self._process = process
@@ -61,22 +61,22 @@ class RemoteRule:
         return int(self._process.call("rule_hits", self._number))
 
     def remove(self) -> None:
-        """Take it away. Again: nothing."""
+        """Remove the rule; idempotent."""
         self._process.call("rule_remove", self._number)
 
 
 class BrokerProcess:
-    """A Kafka cluster of one or more brokers, in a process of its own. Ready when constructed; use it in ``with``.
+    """A Kafka cluster of one or more brokers in its own process. Ready when constructed; use it in ``with``.
 
-    Its methods are those of :class:`~.server.EmbeddedBroker`, and mean and raise the same.
+    Its methods are those of :class:`~.server.EmbeddedBroker`, with the same effects and errors.
 
     Args:
         nodes, topics, port, host, config, directory, racks, seed: see :class:`~.server.EmbeddedBroker`.
-        timeout_s: How long to wait for its start, and for each answer. One that ends instead is noticed at once, so
-            that this is for one that hangs; a machine with more work than time takes many seconds to start a Python.
+        timeout_s: Limit for the start and for each call. It only concerns a child that hangs: one that ends is noticed
+            immediately. On an overloaded machine, starting Python alone takes many seconds.
 
     Raises:
-        BrokerProcessError: It did not start, a port is taken for instance; its own words are in it.
+        BrokerProcessError: It did not start, for example because a port is taken; the message has its output.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class BrokerProcess:
         arguments += [f"--config={name}={value}" for name, value in _settings(config)]
         arguments += [f"--rack={rack or ''}" for rack in racks or ()]
         arguments += [] if directory is None else [f"--directory={os.fspath(directory)}"]
-        self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - a pipe would fill up, and stop the child
+        self._stderr_file = tempfile.TemporaryFile()  # noqa: SIM115 - a full pipe would block the child
         try:
             self._child = self._started(arguments)
             ready = json.loads(self._read_line(time.monotonic() + timeout_s))
@@ -130,11 +130,11 @@ class BrokerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process, or None when it was stopped."""
+        """The process id, or None after :meth:`stop`."""
         return None if self._child is None else self._child.pid
 
     def stop(self) -> None:
-        """End it, and wait for that. Again: nothing."""
+        """Stop the process and wait for its end; idempotent."""
         child = self._child
         if child is None:
             return
@@ -142,7 +142,7 @@ class BrokerProcess:
         try:
             child.stdin.close()
             if sys.platform != "win32":
-                child.terminate()  # a fork of this process may hold that pipe open; it ends in order on both
+                child.terminate()  # a forked child may hold that pipe open; the broker stops cleanly on both
             child.wait(STOP_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
             pass
@@ -151,7 +151,7 @@ class BrokerProcess:
 
     close = stop
 
-    # -- what users do to the cluster
+    # -- changes to the cluster
 
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
@@ -160,47 +160,49 @@ class BrokerProcess:
         self.call("create_topic", name, partitions, replication_factor, dict(configs or {}))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with all that is in it."""
+        """Delete a topic with its data."""
         self.call("delete_topic", name)
 
     def expand(self, topic: str, partitions: int) -> None:
-        """Let a topic have so many partitions from now on."""
+        """Increase the partition count of a topic."""
         self.call("expand", topic, partitions)
 
     def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
-        """Append one batch, as if a producer had sent it with ``acks=1``; return its first offset."""
+        """Append one batch like a producer with ``acks=1``; return its base offset."""
         return int(self.call("produce", topic, list(values), partition, **batch))
 
     def delete_records(self, tp: Partition, before: int) -> None:
-        """Delete what lies before an offset."""
+        """Delete the records before an offset."""
         self.call("delete_records", TopicPartition(*tp), before)
 
     def compact(self, tp: Partition) -> None:
-        """Clean a partition now."""
+        """Run the log cleaner on a partition now."""
         self.call("compact", TopicPartition(*tp))
 
     def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
-        """As ``kill -9``: its connections break, and its port refuses new ones until :meth:`start`."""
+        """Stop a broker like ``kill -9``: its connections are reset, and its port refuses new ones until it is
+        restarted.
+        """
         self.call("kill", node, noticed_after_s=noticed_after_s)
 
     def start(self, node: int) -> None:
-        """Start a killed broker again, with the logs it had, on the same port."""
+        """Start a killed broker again, with its logs, on the same port."""
         self.call("start", node)
 
     def pause(self, node: int) -> None:
-        """As SIGSTOP: it says nothing more, and its connections stay."""
+        """Suspend a broker like SIGSTOP: it stops responding, and its connections stay open."""
         self.call("pause", node)
 
     def resume(self, node: int) -> None:
-        """As SIGCONT."""
+        """Continue a paused broker like SIGCONT."""
         self.call("resume", node)
 
     def move_leader(self, tp: Partition, to: int | None = None) -> int:
-        """Let another replica lead; return the leader as of now."""
+        """Make another replica the leader; return the current leader."""
         return int(self.call("move_leader", TopicPartition(*tp), to))
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Let another broker coordinate a group; return it."""
+        """Make another broker the coordinator of a group; return its id."""
         return int(self.call("move_coordinator", group, to))
 
     def cut(self, one: int, other: int = -1) -> None:
@@ -208,29 +210,29 @@ class BrokerProcess:
         self.call("cut", one, other)
 
     def heal(self) -> None:
-        """End all cuts."""
+        """End all network cuts."""
         self.call("heal")
 
     def on(self, api: Any, action: Any, **limits: Any) -> RemoteRule:
-        """Add a fault rule: see :class:`.faults.Rule`. It has to be one without functions: those stay in a process."""
+        """Add a fault rule: see :class:`.faults.Rule`. Rules with functions cannot be sent to the process."""
         rule = Rule(api, action, **limits)
         return RemoteRule(self, self.call("on", rule), rule)
 
-    # -- what users ask of it
+    # -- queries
 
     def leader(self, tp: Partition) -> int:
-        """Return which broker leads a partition, by the controller's word; -1 while none can."""
+        """Return the leader of a partition according to the controller; -1 without a leader."""
         return int(self.call("leader", TopicPartition(*tp)))
 
     def bugs(self) -> list[str]:
-        """Return what has gone wrong inside the broker and never should, for tests to be empty."""
+        """Return unexpected exceptions inside the broker; tests assert that there are none."""
         return list(self.call("bugs"))
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
-        """Make one call in the broker's process. The methods above do.
+        """Make one control call; the methods above use it.
 
         Raises:
-            BrokerProcessError: The process has ended, does not answer, or has a bug.
+            BrokerProcessError: The process has ended, does not respond, or has a bug.
             IllegalStateError: It was stopped.
         """
         if self._child is None:
@@ -241,18 +243,19 @@ class BrokerProcess:
         try:
             self._write(line, deadline)
         except BaseException:
-            self._kill()  # nothing makes sense after half a line
+            self._kill()  # the protocol cannot recover from a partial line
             raise
         while True:
             answer = self._read_line(deadline)
-            if not answers_earlier_call(answer, number):  # than one whose wait was interrupted, by Ctrl-C for instance
+            # an earlier call that was interrupted, by Ctrl-C for example
+            if not answers_earlier_call(answer, number):
                 return result_of(answer, number)
 
     # -- inside
 
     def _started(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         if not sys.executable:
-            raise BrokerProcessError("sys.executable is empty: this program cannot start another Python")
+            raise BrokerProcessError("sys.executable is empty: cannot start a Python process for the broker")
         main = _MAIN.format(path=[path or str(Path.cwd()) for path in sys.path])
         child = subprocess.Popen(
             [sys.executable, "-c", main, "broker", "--control", *arguments],
@@ -272,11 +275,11 @@ class BrokerProcess:
         pipe, left = self._child.stdin.fileno(), memoryview(line)
         while left:
             if not _wait(deadline, write=pipe):
-                raise self._process_error(f"did not take a call within {self._timeout_s} s")
+                raise self._process_error(f"did not read a call within {self._timeout_s} s")
             try:
                 left = left[os.write(pipe, left) :]
             except BlockingIOError:
-                pass  # a pipe may be ready and yet have less room than is offered
+                pass  # a writable pipe may have less room than is offered
             except OSError:
                 raise self._process_error("has ended", EXIT_GRACE_S) from None
 
@@ -286,7 +289,7 @@ class BrokerProcess:
         pipe = self._child.stdout.fileno()
         while b"\n" not in self._unread:
             if not _wait(deadline, read=pipe):
-                raise self._process_error(f"said nothing for {self._timeout_s} s")
+                raise self._process_error(f"did not respond within {self._timeout_s} s")
             part = os.read(pipe, _READ_BYTES)
             if not part:
                 raise self._process_error("has ended", EXIT_GRACE_S)
@@ -295,14 +298,14 @@ class BrokerProcess:
         return line
 
     def _process_error(self, what: str, grace_s: float = 0.0) -> BrokerProcessError:
-        """End what is left of it, and return what to raise, with its last words."""
+        """Kill the child, and return the exception to raise, with its exit code and standard error."""
         code, stderr = self._kill(grace_s)
         last = stderr.strip().splitlines()
-        message = f"the broker's process {what}" + (f" with exit code {code}" if grace_s else "")
+        message = f"the broker process {what}" + (f" with exit code {code}" if grace_s else "")
         return BrokerProcessError(f"{message}: {last[-1]}" if last else message, returncode=code, stderr=stderr)
 
     def _kill(self, grace_s: float = 0.0) -> tuple[int | None, str]:
-        """End it, now or when it has had its time to end by itself; return its exit code and its last words."""
+        """Kill the child unless it ends within ``grace_s``; return its exit code and standard error."""
         child, self._child = self._child, None
         code, stderr = None, ""
         if child is not None:
@@ -322,9 +325,9 @@ class BrokerProcess:
 
 
 def _wait(deadline: float, *, read: int | None = None, write: int | None = None) -> bool:
-    """Wait until a pipe is ready; return whether it is before the deadline."""
+    """Wait until a pipe is ready; return False after the deadline."""
     if sys.platform == "win32":
-        return True  # only sockets can be waited for there: a call that gets no answer waits for ever
+        return True  # Windows can only wait for sockets: a call without a response blocks for ever
     poll = select.poll()
     if read is not None:
         poll.register(read, select.POLLIN)

@@ -1,8 +1,8 @@
-"""What a fetch gets from the replicas of one node: checks in Kafka's order, bounds, and one row for each partition.
+"""Reading the partitions of a fetch request from the replicas of one broker.
 
-Owns the terms of a fetch, the choice of a nearer replica (KIP-392), the search for a diverging epoch (KIP-595), and how
-the limits of a request are shared. Knows no sessions and does not wait. Follows ``ReplicaManager.readFromLog`` and
-``Partition.fetchRecords``.
+Owns the checks of each partition in Kafka's order, the offset limit by isolation level, the preferred read replica
+(KIP-392), the search for a diverging epoch (KIP-595), and the byte limits of a request. Must not know sessions, and
+never waits. Follows ``ReplicaManager.readFromLog`` and ``Partition.fetchRecords``.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 LOG_OVERHEAD = 12
-#: Above so many, aborted transactions that begin behind what is sent are left out of the answer.
+#: If a read finds more aborted transactions, those that begin after the returned batches are left out.
 ABORTED_MAX = 100
 
 _NOTHING = b""
 
 
 class FetchIsolation(enum.Enum):
-    """Up to where a reader may read."""
+    """The offset up to which a reader may read."""
 
     LOG_END = enum.auto()  #: Followers.
     HIGH_WATERMARK = enum.auto()
@@ -37,28 +37,28 @@ class FetchIsolation(enum.Enum):
 
 
 class FetchParams(NamedTuple):
-    """What a fetch asks for as a whole."""
+    """Parameters of a whole fetch request."""
 
     isolation: FetchIsolation
     min_bytes: int
     max_bytes: int
-    leader_only: bool  #: Whether only the leader may answer: a follower asks, or a client that knows no other.
-    rack: str  #: Where the client is, "" when it does not say.
+    leader_only: bool  #: Whether only the leader may serve it: the reader is a follower, or a client without KIP-392.
+    rack: str  #: The client's rack, "" if unknown.
     replica_id: int
 
 
 class FetchReadResult(NamedTuple):
-    """What a reading yielded."""
+    """The result of one pass over the requested partitions."""
 
     rows: list[
         tuple[CachedPartition, PartitionData | None]
-    ]  #: None where there is just nothing to read: see :func:`told`.
-    size: int  #: Bytes of records.
-    must_respond: bool  #: Waiting would not make it better: an error, a diverging log, a nearer replica.
+    ]  #: None if no records are available; see :func:`response_rows`.
+    size: int  #: Total bytes of records.
+    must_respond: bool  #: Whether to respond without waiting: an error, a diverging epoch, or a preferred read replica.
 
 
 class PartitionReadError(Exception):
-    """Why nothing can be read; the code is for the client."""
+    """A partition cannot be read; ``code`` is for the client."""
 
     def __init__(self, code: Code) -> None:
         super().__init__(code.name)
@@ -66,7 +66,7 @@ class PartitionReadError(Exception):
 
 
 def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionData:
-    """Return the row of a partition that cannot be read; Kafka's differs a little where it is not known at all."""
+    """Return the row of an unreadable partition; as in Kafka, ``aborted_transactions`` depends on ``is_known``."""
     return PartitionData(
         partition_index=partition,
         error_code=code,
@@ -77,9 +77,10 @@ def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionD
 
 
 def read_all(node: BrokerNode, wanted: Iterable[CachedPartition], params: FetchParams) -> FetchReadResult:
-    """Read partitions one after the other until the limit of the whole request is used up.
+    """Read partitions in order until the byte limit of the request is used up.
 
-    The first that has anything gives at least one batch, whatever the limits are, or a client could get stuck.
+    The first partition with records returns at least one batch even if it exceeds all limits; otherwise a client could
+    never read a batch larger than its limits.
     """
     rows: list[tuple[CachedPartition, PartitionData | None]] = []
     remaining_bytes = params.max_bytes
@@ -102,10 +103,10 @@ def read_all(node: BrokerNode, wanted: Iterable[CachedPartition], params: FetchP
 def response_rows(
     node: BrokerNode, result: FetchReadResult, params: FetchParams, *, only_changed: bool
 ) -> list[tuple[CachedPartition, PartitionData]]:
-    """Return the rows to answer with.
+    """Return the rows of the response.
 
-    Those with nothing to read are made only here, and with ``only_news`` only where the client does not know them
-    already: of a thousand partitions in a session hardly any has something to say each time.
+    Rows without records are built only here, and with ``only_changed`` only if the client does not have their offsets
+    yet: an incremental response to a session of a thousand partitions usually changes only a few.
     """
     rows: list[tuple[CachedPartition, PartitionData]] = []
     for one, row in result.rows:
@@ -119,7 +120,7 @@ def response_rows(
 
 
 def replica_for(node: BrokerNode, wanted: CachedPartition) -> PartitionReplica:
-    """Return this node's replica. Raises: Unreadable."""
+    """Return this broker's replica. Raises: PartitionReadError."""
     assert wanted.topic is not None
     tp = TopicPartition(wanted.topic, wanted.partition)
     partition = node.partitions.get(tp)
@@ -132,7 +133,7 @@ def replica_for(node: BrokerNode, wanted: CachedPartition) -> PartitionReplica:
 
 
 def check_epoch(partition: PartitionReplica, epoch: int, leader_only: bool) -> None:
-    """Compare what the client believes of the leader with what this replica knows. Raises: Unreadable."""
+    """Compare the client's leader epoch with the replica's. Raises: PartitionReadError."""
     if epoch not in (UNKNOWN, partition.leader_epoch):
         raise PartitionReadError(
             Code.FENCED_LEADER_EPOCH if epoch < partition.leader_epoch else Code.UNKNOWN_LEADER_EPOCH
@@ -151,10 +152,10 @@ def readable_end(partition: PartitionReplica, isolation: FetchIsolation) -> int:
 
 
 def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> FetchEpochEndOffset | None:
-    """Return where the log parted from what the reader holds, None if it did not.
+    """Return the end of the reader's last epoch if the logs have diverged, else None.
 
     Raises:
-        Unreadable: The log no longer knows anything of that epoch.
+        PartitionReadError: The log no longer has that epoch.
     """
     if request.last_fetched_epoch == UNKNOWN:
         return None
@@ -169,7 +170,7 @@ def diverging_epoch_of(partition: PartitionReplica, request: FetchPartition) -> 
 def _read(
     partition: PartitionReplica, request: FetchPartition, params: FetchParams, remaining_bytes: int, at_least_one: bool
 ) -> tuple[PartitionData | None, bool]:
-    """Return one partition's row, and whether it is the last word, so that waiting makes no sense."""
+    """Return a partition's row, None without records, and whether to respond without waiting."""
     preferred = _preferred_read_replica(partition, request.fetch_offset, params) if params.rack else None
     check_epoch(partition, request.current_leader_epoch, params.leader_only and preferred is None)
     if params.replica_id >= 0 and params.replica_id not in partition.image.replicas:
@@ -191,7 +192,7 @@ def _read(
         raise PartitionReadError(Code.OFFSET_OUT_OF_RANGE)
     end = readable_end(partition, params.isolation)
     if offset >= end:
-        # Beyond what may be read, Kafka takes the leader's log for truncated and does not wait.
+        # An offset beyond the readable end is a truncated log to Kafka, which responds immediately.
         return None, offset > end
     size = min(request.partition_max_bytes, remaining_bytes)
     if size < 0:
@@ -199,9 +200,9 @@ def _read(
     records = log.read(offset, end, size, at_least_one=at_least_one)
     row = _empty_row(partition, request, params)
     if not at_least_one and _first_is_cut(records):
-        if size:  # else Kafka has not even tried
+        if size:  # with size 0 Kafka does not read at all
             row.aborted_transactions = None
-        return row, True  # there is more than the client can take: no reason to wait
+        return row, True  # more is available than fits: respond immediately
     row.records = records
     if params.isolation is FetchIsolation.LAST_STABLE:
         row.aborted_transactions = _aborted(partition, offset, records)
@@ -209,7 +210,7 @@ def _read(
 
 
 def _empty_row(partition: PartitionReplica, request: FetchPartition, params: FetchParams) -> PartitionData:
-    """Return the row of a partition with nothing to read."""
+    """Return the row of a partition without records."""
     return PartitionData(
         partition_index=request.partition,
         high_watermark=partition.high_watermark,
@@ -221,15 +222,14 @@ def _empty_row(partition: PartitionReplica, request: FetchPartition, params: Fet
 
 
 def _first_is_cut(records: bytes) -> bool:
-    """Return whether not even the first batch is whole: Kafka then sends none, which nobody can misread."""
+    """Return whether even the first batch is incomplete: Kafka then returns no records."""
     return len(records) < LOG_OVERHEAD or len(records) < LOG_OVERHEAD + int.from_bytes(records[8:12], "big")
 
 
 def _aborted(partition: PartitionReplica, offset: int, records: bytes) -> list[AbortedTransaction]:
-    """Return the aborted transactions that may have records in what is sent.
+    """Return the aborted transactions for the returned records.
 
-    As Kafka does, which looks only as exactly as its sparse index allows, more than needed are named; where there are
-    many, only the needed ones.
+    Kafka's transaction index is sparse, so it may return more than needed; so does this up to ABORTED_MAX of them.
     """
     found = partition.log.aborted(offset, partition.log.end_offset)
     if len(found) > ABORTED_MAX:
@@ -238,7 +238,7 @@ def _aborted(partition: PartitionReplica, offset: int, records: bytes) -> list[A
 
 
 def _end_of(records: bytes) -> int:
-    """Return the offset after the last batch that is in there, in parts or whole."""
+    """Return the offset after the last batch, complete or not."""
     position, end = 0, 0
     while position + 27 <= len(records):
         base = int.from_bytes(records[position : position + 8], "big")
@@ -248,7 +248,7 @@ def _end_of(records: bytes) -> int:
 
 
 def _preferred_read_replica(partition: PartitionReplica, offset: int, params: FetchParams) -> int | None:
-    """Return the follower in the client's rack that is in sync and has the offset; None where the leader is best."""
+    """Return the in-sync follower in the client's rack that has the offset; None if the leader is to serve the read."""
     if not partition.is_leader or params.replica_id >= 0 or partition.node.rack == params.rack:
         return None
     brokers = partition.node.image.brokers

@@ -1,9 +1,9 @@
-"""Followers copying from leaders: when a copy is due, what stands in its way, and what it brings.
+"""Replication: followers copy from leaders.
 
-A follower pulls, as in Kafka: it first gives up what the leader's epochs do not know (KIP-101, KIP-279), then takes
-what it misses, then learns the high watermark. Nothing is pulled while either node is down or paused, while the network
-between them is cut, or while they disagree about who leads; whatever ends such a state calls
-:meth:`Replication.catch_up`.
+As in Kafka a follower pulls: it first truncates epochs that the leader does not have (KIP-101, KIP-279), then copies
+the missing batches, then takes over the high watermark. A follower does not fetch while either broker is down or
+paused, while the network between them is cut, or while they disagree about the leader; whatever ends such a state calls
+:meth:`Replication.catch_up`. Must not decide leadership or the ISR, which belong to the controller.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ log = logging.getLogger(__name__)
 
 
 class Replication:
-    """All copying between the nodes of a cluster."""
+    """The follower fetches of all brokers of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._scheduled_fetches: set[tuple[TopicPartition, int]] = set()  #: Pulls that are on their way.
+        self._scheduled_fetches: set[tuple[TopicPartition, int]] = set()  #: Delayed fetches that are scheduled already.
         self._is_lag_check_scheduled = False
 
     def on_append(self, leader: PartitionReplica) -> None:
-        """The leader's log has grown, or its start has moved."""
+        """Schedule fetches of the followers: the leader's log has grown, or its start offset has moved."""
         for follower in leader.image.replicas:
             if follower != leader.node.node_id:
                 self._schedule_fetch(leader.tp, follower)
@@ -40,7 +40,7 @@ class Replication:
             self._schedule_lag_check()
 
     def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
-        """Something that stood in the way is gone: let these nodes' replicas pull, and pull from them."""
+        """Schedule fetches by and from these brokers (None: all): an obstacle to replication is gone."""
         wanted = None if node_ids is None else set(node_ids)
         for topic in list(self._cluster.controller.image.topics.values()):
             for image in topic.partitions:
@@ -51,7 +51,7 @@ class Replication:
         self._schedule_lag_check()
 
     def on_leader_change(self, tp: TopicPartition, replicas: Iterable[int]) -> None:
-        """A node has learned who leads: its replica may pull now, or be pulled from."""
+        """Schedule fetches: a broker has applied a new leader or ISR."""
         for follower in replicas:
             self._schedule_fetch(tp, follower)
         self._schedule_lag_check()
@@ -84,19 +84,19 @@ class Replication:
             for batch in source.log.batches_from(target.log.end_offset):
                 target.log.append_stored(batch)
         except AppendRefused:
-            log.debug("%r cannot be kept by node %d, and falls behind", target.log, follower)
+            log.debug("node %d cannot store %r: the replica falls behind", follower, target.log)
         if source.log.start_offset > target.log.start_offset:
             target.log.delete_before(source.log.start_offset)
         epoch, before = source.leader_epoch, source.high_watermark
         source.update_follower_end(follower, target.log.end_offset)
         if target.leader_epoch != epoch or source.leader_epoch != epoch:
-            return  # whoever was told that something is committed has changed who leads
+            return  # a produce callback has changed the leader
         target.set_high_watermark(min(source.high_watermark, target.log.end_offset))
         if source.high_watermark != before:
             self._update_other_followers(source, follower)
 
     def _update_other_followers(self, source: PartitionReplica, but: int) -> None:
-        """Let the other followers learn of a high watermark that this one's progress has moved."""
+        """Schedule fetches of other followers with a high watermark behind the leader's new one."""
         for follower in source.image.replicas:
             if follower not in (but, source.node.node_id):
                 target = self._replica(follower, source.tp)
@@ -104,15 +104,15 @@ class Replication:
                     self._schedule_fetch(source.tp, follower)
 
     def _truncate_to_leader(self, target: PartitionReplica, source: PartitionReplica) -> None:
-        """Give up what the leader does not have: go back epoch by epoch until both agree on where one ends."""
+        """Truncate the follower epoch by epoch until both logs agree on where the latest one ends."""
         log = target.log
         while (latest := log.latest_epoch) >= 0:
             epoch, end = source.log.end_of_epoch(latest)
             if epoch < 0:
                 end = source.log.start_offset
             elif epoch < latest:
-                # The newest epoch was never the leader's, and goes even if it is empty: what lies below it may not be
-                # the leader's either, and has to be compared next.
+                # The leader never had the latest epoch: remove it even if it is empty, because the epochs below it may
+                # differ, too, and must be compared next.
                 target.truncate_to(min(end, log.end_of_epoch(epoch)[1]))
                 continue
             if log.end_offset > end:
@@ -120,7 +120,7 @@ class Replication:
                 continue
             break
         if log.end_offset > source.log.end_offset:
-            target.truncate_to(source.log.end_offset)  # it is empty and knows no epochs, but began further on
+            target.truncate_to(source.log.end_offset)  # the follower's log is empty, without epochs, and starts later
         if self._needs_full_copy(source, log.end_offset):
             target.truncate_to(log.start_offset)
             log.start_at(source.log.start_offset)
@@ -128,7 +128,7 @@ class Replication:
 
     @staticmethod
     def _needs_full_copy(source: PartitionReplica, end: int) -> bool:
-        """Whether a log cannot go on with the leader's: that one starts later, or in the middle of a batch."""
+        """Return whether the log cannot continue with the leader's, which starts later or in the middle of a batch."""
         start = source.log.start_offset
         if end != start:
             return end < start
@@ -141,7 +141,7 @@ class Replication:
             return None
         return node.partitions.get(tp)
 
-    # -- who is in sync
+    # -- ISR
 
     def _schedule_lag_check(self) -> None:
         if not self._is_lag_check_scheduled:

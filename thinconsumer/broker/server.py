@@ -1,9 +1,9 @@
-"""Sockets around the cluster: a broker to run tests and demos against, on one thread.
+"""The embedded broker: the cluster with sockets, on one thread.
 
-Owns the only sockets, selector and clock of the server's side. All nodes share one loop, and nothing happens outside of
-:meth:`EmbeddedBroker.step`, :meth:`EmbeddedBroker.serve_forever` and the calls that change the cluster. Answers are
-gathered and sent once per step; a client that does not take its answers is not read from. Follows Kafka's
-``SocketServer`` in what a client may get away with.
+Owns the only sockets, selector and clock of the broker side. All brokers share one selector loop, and nothing happens
+outside :meth:`EmbeddedBroker.step`, :meth:`EmbeddedBroker.serve_forever` and the methods that change the cluster.
+Responses are sent once per step; a client that does not read its responses is not read from. Follows the limits of
+Kafka's ``SocketServer``.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ BACKLOG = 1024
 PORT_MAX = 65_535
 ACCEPTS_PER_STEP = 64
 BUFFERS_PER_SEND = 64
-#: A client that leaves more than this lying gets no further request of its answered until it has taken it.
+#: With more unsent bytes than this, a client's requests wait until it has read its responses.
 UNSENT_MAX = 1024 * 1024
-#: A client that has been hung up on has so long to take what was still said to it.
+#: How long a closed connection may take to flush its last responses.
 LINGER_S = 5.0
-#: No file descriptor is left: look again after this long.
+#: How long a listener pauses when no file descriptor is available.
 ACCEPT_PAUSE_S = 0.1
-#: How often ``serve_forever`` looks whether it is to stop.
+#: How often ``serve_forever`` checks for :meth:`EmbeddedBroker.stop`.
 STOP_CHECK_S = 0.25
-#: Work that makes work at the same moment gets so many rounds before sockets have their turn again.
+#: Rounds of due timers and flushes before sockets are polled again.
 ROUNDS_MAX = 16
 
 _NO_LINGER = struct.pack("ii", 1, 0)
@@ -60,32 +60,32 @@ _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class _SelectorHandler(Protocol):
-    """What the selector calls."""
+    """The handler that the selector stores with a socket."""
 
     def on_ready(self, mask: int) -> None:
-        """There is something to do."""
+        """Handle a readable or writable socket."""
 
 
 class EmbeddedBroker:
     """A Kafka cluster of one or more brokers in this process, listening on this host.
 
     It works only while it is stepped: by :meth:`serve_forever` in a process of its own, by :meth:`step` in a loop of
-    yours, or in an event loop that watches :meth:`fileno` and comes back at :meth:`wake_at`.
+    yours, or by an event loop that watches :meth:`fileno` and calls at :meth:`wake_at`.
 
     Args:
-        nodes: How many brokers; their ids are 1, 2, ...
-        topics: Names and numbers of partitions.
-        port: Of the first broker; those of the others follow. 0: any that are free.
-        host: Where to listen, and what clients are told.
-        config: Settings by Kafka's names (``{"num.partitions": 3}``), or a BrokerConfig.
-        directory: Where to keep the data; None keeps it in memory.
-        racks: One for each broker.
-        seed: For ids, session ids and drawn delays.
+        nodes: Number of brokers; their ids are 1, 2, ...
+        topics: Topic names with their partition counts.
+        port: Port of the first broker; the others use the following ones. 0: any free ports.
+        host: The address to listen on and to advertise.
+        config: Configuration by Kafka's names (``{"num.partitions": 3}``), or a BrokerConfig.
+        directory: Where to store the data; None keeps it in memory.
+        racks: Rack of each broker.
+        seed: Seed of ids, session ids and random delays.
 
     Raises:
         OSError: A port is taken.
-        IllegalArgumentError: A setting or a topic makes no sense.
-        IllegalStateError: Somebody else has the directory, or what is in it cannot be read.
+        IllegalArgumentError: A config or a topic is invalid.
+        IllegalStateError: The directory is in use, or its contents cannot be read.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class EmbeddedBroker:
         self._receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._channels: set[_Channel] = set()
         self._channels_to_flush: dict[_Channel, None] = {}
-        self._unread_channels: set[_Channel] = set()  #: Those that are not read from just now.
+        self._unread_channels: set[_Channel] = set()  #: Channels that are not read from now.
         self._listeners: dict[int, _PortListener] = {}
         self._is_open = True
         self._is_stopping = False
@@ -134,7 +134,7 @@ class EmbeddedBroker:
         except BaseException as error:
             self.close()
             if isinstance(error, ControllerError):
-                raise IllegalArgumentError(f"cannot create what topics={topics!r} asks for: {error.message}") from error
+                raise IllegalArgumentError(f"cannot create the topics of topics={topics!r}: {error.message}") from error
             raise
 
     def __repr__(self) -> str:
@@ -150,18 +150,20 @@ class EmbeddedBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect: ``host:port`` of every broker, with commas between."""
+        """``host:port`` of every broker, comma-separated, for clients to bootstrap from."""
         return ",".join(listener.address for listener in self._listeners.values())
 
     @property
     def cluster(self) -> Cluster:
-        """What is behind the sockets, to look at. Change it through the methods here, which also wake whoever waits."""
+        """The cluster behind the sockets, for inspection. Change it through the methods here: they also flush
+        responses.
+        """
         return self._cluster
 
     # -- running
 
     def step(self, timeout_s: float | None = 0.0) -> None:
-        """Do what there is to do; when there is nothing, wait for it up to ``timeout_s`` (None: for ever)."""
+        """Process everything that is due; if nothing is, wait up to ``timeout_s`` seconds (None: for ever)."""
         self._check_open()
         self._run_until_idle()
         wait = max(0.0, self._cluster.wake_at() - time.monotonic())
@@ -178,20 +180,20 @@ class EmbeddedBroker:
         self._run_until_idle()
 
     def serve_forever(self) -> None:
-        """Work until :meth:`stop` is called, from a signal handler or a rule for instance, or an exception comes."""
+        """Run until :meth:`stop` is called, for example by a signal handler or a fault rule, or an error is raised."""
         self._is_stopping = False
         while not self._is_stopping:
             self.step(STOP_CHECK_S)
 
     def stop(self) -> None:
-        """Let :meth:`serve_forever` return soon."""
+        """Make :meth:`serve_forever` return soon."""
         self._is_stopping = True
 
     def fileno(self) -> int:
-        """Return what becomes readable when :meth:`step` has something to do.
+        """Return a file descriptor that is readable when :meth:`step` has work.
 
         Raises:
-            OSError: The platform's selector has none (Windows).
+            OSError: The platform's selector has no file descriptor (Windows).
         """
         fileno = getattr(self._selector, "fileno", None)
         if fileno is None:
@@ -199,11 +201,11 @@ class EmbeddedBroker:
         return int(fileno())
 
     def wake_at(self) -> float:
-        """Return when to call :meth:`step` at the latest, in ``time.monotonic()`` seconds."""
+        """Return when :meth:`step` must be called at the latest, in ``time.monotonic()`` seconds."""
         return self._cluster.wake_at()
 
     def close(self) -> None:
-        """Stop listening, break off all connections, and give back what the operating system lent. Again: nothing."""
+        """Stop listening, reset all connections and release all resources; idempotent."""
         if not self._is_open:
             return
         self._is_open = False
@@ -216,7 +218,7 @@ class EmbeddedBroker:
         if self._storage is not None:
             self._storage.close()
 
-    # -- what users do to the cluster: see Cluster for what each means and raises
+    # -- changes to the cluster: see Cluster for details and errors
 
     def create_topic(
         self, name: str, partitions: int = -1, replication_factor: int = -1, configs: Mapping[str, str] | None = None
@@ -226,59 +228,61 @@ class EmbeddedBroker:
             return cluster.create_topic(name, partitions, replication_factor, configs)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic with all that is in it."""
+        """Delete a topic with its data."""
         with self._changing_cluster() as cluster:
             cluster.delete_topic(name)
 
     def expand(self, topic: str, partitions: int) -> None:
-        """Let a topic have so many partitions from now on."""
+        """Increase the partition count of a topic."""
         with self._changing_cluster() as cluster:
             cluster.expand(topic, partitions)
 
     def produce(self, topic: str, values: Iterable[bytes | NewRecord | None], partition: int = 0, **batch: Any) -> int:
-        """Append one batch, as if a producer had sent it with ``acks=1``; return its first offset."""
+        """Append one batch like a producer with ``acks=1``; return its base offset."""
         with self._changing_cluster() as cluster:
             return cluster.produce(topic, values, partition, **batch)
 
     def delete_records(self, tp: TopicPartition, before: int) -> None:
-        """Delete what lies before an offset."""
+        """Delete the records before an offset."""
         with self._changing_cluster() as cluster:
             cluster.delete_records(tp, before)
 
     def compact(self, tp: TopicPartition) -> None:
-        """Clean a partition now."""
+        """Run the log cleaner on a partition now."""
         with self._changing_cluster() as cluster:
             cluster.compact(tp)
 
     def kill(self, node: int, *, noticed_after_s: float | None = None) -> None:
-        """As ``kill -9``: its connections break, and its port refuses new ones until :meth:`start`."""
+        """Stop a broker like ``kill -9``: its connections are reset, and its port refuses new ones until it is
+        restarted.
+        """
         with self._changing_cluster() as cluster:
             cluster.kill(node, noticed_after_s=noticed_after_s)
             self._listeners[node].refuse()
 
     def start(self, node: int) -> None:
-        """Start a killed broker again, with the logs it had, on the same port."""
+        """Start a killed broker again, with its logs, on the same port."""
         with self._changing_cluster() as cluster:
             cluster.start(node)
             self._listeners[node].open()
 
     def pause(self, node: int) -> None:
-        """As SIGSTOP: it says nothing more, and its connections stay."""
+        """Suspend a broker like SIGSTOP: it stops responding, and its connections stay open."""
         with self._changing_cluster() as cluster:
             cluster.pause(node)
 
     def resume(self, node: int) -> None:
-        """As SIGCONT."""
+        """Continue a paused broker like SIGCONT."""
         with self._changing_cluster() as cluster:
             cluster.resume(node)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Let another replica lead; return the leader as of now."""
+        """Make another replica the leader; return the current leader."""
         with self._changing_cluster() as cluster:
             return cluster.move_leader(tp, to)
 
     def move_coordinator(self, group: str, to: int | None = None) -> int:
-        """Let another broker coordinate a group; return it."""
+        """Make another broker the coordinator of a group; return its id."""
         with self._changing_cluster() as cluster:
             return cluster.move_coordinator(group, to)
 
@@ -288,7 +292,7 @@ class EmbeddedBroker:
             cluster.cut(one, other)
 
     def heal(self) -> None:
-        """End all cuts."""
+        """End all network cuts."""
         with self._changing_cluster() as cluster:
             cluster.heal()
 
@@ -303,7 +307,7 @@ class EmbeddedBroker:
         self._check_open()
         self._advance()
         yield self._cluster
-        if not self._is_stepping:  # else a rule's function does this, and the step goes on after it
+        if not self._is_stepping:  # otherwise a fault rule's function made this change, and the running step flushes it
             self._run_until_idle()
 
     def _check_open(self) -> None:
@@ -313,12 +317,12 @@ class EmbeddedBroker:
     def _advance(self) -> None:
         try:
             self._cluster.advance(time.monotonic(), time.time())
-        except Exception as error:  # what one client has set in motion must not take down the broker of all the others
-            log.exception("a timer")
-            self._cluster.bugs.append(f"a timer: {error!r}")
+        except Exception as error:  # one client's timer must not stop the broker for all clients
+            log.exception("a timer callback failed")
+            self._cluster.bugs.append(f"a timer callback: {error!r}")
 
     def _run_until_idle(self) -> None:
-        """Do what is due by now, and send what there is to send, until nothing is left of either."""
+        """Run due timers and flush responses until none is left, at most ROUNDS_MAX times."""
         for _ in range(ROUNDS_MAX):
             self._advance()
             dirty, self._channels_to_flush = self._channels_to_flush, {}
@@ -343,7 +347,7 @@ class EmbeddedBroker:
 
 
 class _PortListener:
-    """A broker's port. It stays taken while the broker is down, so that nobody else gets it meanwhile."""
+    """A broker's port. It stays bound while the broker is down, so that no other process takes it."""
 
     def __init__(self, broker: EmbeddedBroker, node_id: int, host: str, port: int) -> None:
         self._broker = broker
@@ -355,31 +359,31 @@ class _PortListener:
 
     @property
     def address(self) -> str:
-        """Host and port as clients want them."""
+        """``host:port`` for clients."""
         return f"[{self._host}]:{self.port}" if ":" in self._host else f"{self._host}:{self.port}"
 
     def open(self) -> None:
-        """Take connections."""
+        """Accept connections."""
         if not self._is_listening:
             self._is_listening = True
             self._socket.listen(BACKLOG)
             self._broker._selector.register(self._socket, READ, self)
 
     def refuse(self) -> None:
-        """Refuse connections, those that wait to be accepted included."""
+        """Refuse connections, including those in the accept queue."""
         if self._is_listening:
             self.close()
             self._socket = self._bound(self.port)
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         if self._is_listening:
             self._is_listening = False
             self._stop_watching()
         self._socket.close()
 
     def on_ready(self, mask: int) -> None:
-        """Take those that knock, but not all at once: whoever is connected wants to be served too."""
+        """Accept waiting connections, limited per step so that connected clients are served, too."""
         for _ in range(ACCEPTS_PER_STEP):
             if not self._is_listening:
                 return
@@ -389,10 +393,12 @@ class _PortListener:
                 return
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
-                    log.info("cannot accept on port %d: %s", self.port, error)
-                    return  # whoever knocked is gone
-                # It would be ready again at once, for ever: look away for a while.
-                log.warning("cannot accept on port %d: %s", self.port, error)
+                    log.info("cannot accept a connection on port %d: %s", self.port, error)
+                    return  # the client has disconnected
+                # The socket stays readable, so polling it would spin; pause instead.
+                log.warning(
+                    "out of resources: cannot accept on port %d, retrying in %s s: %s", self.port, ACCEPT_PAUSE_S, error
+                )
                 self._stop_watching()
                 self._broker._cluster.schedule.call_later(ACCEPT_PAUSE_S, self._watch_again)
                 return
@@ -407,12 +413,12 @@ class _PortListener:
         try:
             self._broker._selector.unregister(self._socket)
         except KeyError:
-            pass  # it was not watched, for want of descriptors
+            pass  # not registered while accepting was paused
 
     def _bound(self, port: int) -> socket.socket:
         sock = socket.socket(socket.AF_INET6 if ":" in self._host else socket.AF_INET, socket.SOCK_STREAM)
         try:
-            if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows, where REUSEADDR would let two share a port
+            if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows, where REUSEADDR would let two processes share a port
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
             else:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -425,7 +431,7 @@ class _PortListener:
 
 
 class _Channel:
-    """One client's socket: the transport of its ServerConnection."""
+    """One client's socket, as the transport of its ServerConnection."""
 
     __slots__ = ("_broker", "_interest", "_is_closing", "_queue", "_socket", "_unsent", "client_host", "connection")
 
@@ -443,7 +449,7 @@ class _Channel:
     # -- for the connection
 
     def write(self, data: bytes) -> None:
-        """Keep it until the step's end."""
+        """Queue data; the end of the step sends it."""
         self._queue.append(data)
         self._unsent += len(data)
         self._broker._channels_to_flush[self] = None
@@ -451,7 +457,7 @@ class _Channel:
             self.connection.is_muted = True
 
     def close(self) -> None:
-        """Say what is still to be said, then close."""
+        """Flush queued data, then close."""
         self._is_closing = True
         if self._unsent:
             self._broker._channels_to_flush[self] = None
@@ -460,25 +466,25 @@ class _Channel:
             self._release()
 
     def reset(self) -> None:
-        """Break off: what is under way is lost, and the client gets an error."""
+        """Close with a TCP reset; queued data is lost."""
         if self._socket.fileno() >= 0:
             try:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
             except OSError:
-                pass  # the client was faster
+                pass  # the client has closed it already
         self._release()
 
-    # -- for the loop
+    # -- for the selector loop
 
     def on_ready(self, mask: int) -> None:
-        """Read, or write on."""
+        """Receive, or schedule a flush."""
         if mask & WRITE:
             self._broker._channels_to_flush[self] = None
         if mask & READ:
             self._receive()
 
     def flush(self) -> None:
-        """Send what the kernel takes."""
+        """Send as much as the kernel accepts."""
         try:
             while self._queue:
                 if not self._send_once():
@@ -497,7 +503,7 @@ class _Channel:
         self.update_interest()
 
     def update_interest(self) -> None:
-        """Tell the selector what there is to wait for."""
+        """Register with the selector for the events that are needed now."""
         if self._socket.fileno() < 0:
             return
         is_reading = not self._is_closing and self.connection.wants_input
@@ -535,14 +541,14 @@ class _Channel:
             return
         try:
             self.connection.data_received(buffer[:size])
-        except Exception as error:  # one client's bytes must not take down the broker of all the others
-            log.exception("%r", self.connection)
+        except Exception as error:  # one client's bytes must not stop the broker for all clients
+            log.exception("%r failed on received data", self.connection)
             self._broker._cluster.bugs.append(f"{self.connection!r}: {error!r}")
             self.connection.abort()
         self.update_interest()
 
     def _send_once(self) -> bool:
-        """Send from the front of the queue; return whether the kernel may take more."""
+        """Send from the front of the queue; return whether the kernel may accept more."""
         queue = self._queue
         if _CAN_GATHER:
             buffers = list(itertools.islice(queue, BUFFERS_PER_SEND))

@@ -1,8 +1,8 @@
-"""Every setting that a topic can have: its type, what values it may have, and where its default comes from.
+"""Every topic config: its type, its allowed values, and the broker config that its default comes from.
 
-Owns the names and rules of Kafka's ``LogConfig`` and ``ServerTopicConfigSynonyms``, and how a setting is shown to
-clients with its sources (KIP-226). What the settings mean to a log is in ``config`` and ``log``; most mean nothing here
-and are kept so that programs that create topics with them get what they get from real brokers.
+Owns the names and rules of Kafka's ``LogConfig`` and ``ServerTopicConfigSynonyms``, and how a config is described with
+its sources (KIP-226). The effect of configs on a log is in ``config`` and ``log``. Most configs have no effect here;
+they are accepted because programs that create topics with them expect the validation of real brokers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ConfigType(enum.IntEnum):
-    """Types of settings, numbered as DescribeConfigs does."""
+    """Config types, numbered as in DescribeConfigs."""
 
     BOOLEAN = 1
     STRING = 2
@@ -30,20 +30,21 @@ class ConfigType(enum.IntEnum):
 
 
 class ConfigSource(enum.IntEnum):
-    """Where a value comes from, numbered as DescribeConfigs does."""
+    """Where a config value comes from, numbered as in DescribeConfigs."""
 
     TOPIC = 1
-    DYNAMIC_DEFAULT = 3  #: Set for all brokers, in the cluster's own log.
+    DYNAMIC_DEFAULT = 3  #: The cluster-wide dynamic default, kept in the metadata log.
     STATIC = 4  #: Set in a broker's properties file.
     DEFAULT = 5
 
 
 class ConfigKey(NamedTuple):
-    """One setting of a topic.
+    """One topic config.
 
-    ``brokers``: what it is called in a broker's properties, with the default there, the one that counts first.
-    ``least``, ``most`` bound numbers. ``words`` are those that a string, or each of a list, may be. ``check`` returns
-    what is wrong with a list that none of these can judge.
+    ``broker_defaults`` are the broker configs that give the default, as (name, Kafka's default), highest precedence
+    first. ``minimum`` and ``maximum`` bound numbers. ``allowed_values`` are those of a string, or of each element of a
+    list. ``check`` returns what is wrong with a list, or None. ``is_public`` is False for configs that Kafka hides
+    unless set.
     """
 
     name: str
@@ -58,7 +59,7 @@ class ConfigKey(NamedTuple):
 
 
 class ConfigSynonym(NamedTuple):
-    """A value with its name at one of its sources."""
+    """A config value with its name at one of its sources."""
 
     name: str
     value: str
@@ -66,7 +67,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A setting as clients are shown it; ``synonyms`` are all values it has, the one that counts first."""
+    """A config as DescribeConfigs shows it; ``synonyms`` are all its values, highest precedence first."""
 
     setting: ConfigKey
     value: str
@@ -142,15 +143,15 @@ _CONFIG_KEYS = (
     ),
 )  # fmt: skip
 
-#: By name, in order of names.
+#: All topic configs by name, in alphabetical order.
 TOPIC_CONFIGS: Mapping[str, ConfigKey] = {row.name: row for row in _CONFIG_KEYS}
 
 
 def validate_topic_configs(configs: Mapping[str, str]) -> None:
-    """Check a topic's own settings as brokers do before they create it.
+    """Validate the configs of a new topic as brokers do before they create it.
 
     Raises:
-        IllegalArgumentError: A setting that does not exist or a value it cannot have; the words are for the client.
+        IllegalArgumentError: A config that does not exist, or an invalid value; the message is sent to the client.
     """
     for name, value in configs.items():
         setting = TOPIC_CONFIGS.get(name)
@@ -172,12 +173,12 @@ _ENDS = ("min", "max")
 
 
 def parse_list(value: str) -> list[str]:
-    """Return the elements of a list setting."""
+    """Return the elements of a list config."""
     return [word.strip() for word in value.split(",")] if value.strip() else []
 
 
 def describe_topic_configs(configs: Mapping[str, str], broker: BrokerConfig) -> list[ConfigEntry]:
-    """Return all settings of a topic with their sources, in order of names."""
+    """Return all configs of a topic with their sources, in alphabetical order."""
     return [
         _entry(setting, configs, broker) for setting in _CONFIG_KEYS if setting.is_public or setting.name in configs
     ]
@@ -189,7 +190,8 @@ def _entry(setting: ConfigKey, configs: Mapping[str, str], broker: BrokerConfig)
     for broker_name, default in setting.broker_defaults:
         own = _broker_value(broker, broker_name, default)
         if name == "min.insync.replicas":
-            # Where leaders may be elected by KIP-966 the cluster's own log holds it for all brokers.
+            # With eligible leader replicas (KIP-966) the controller keeps this config as a cluster-wide dynamic
+            # default.
             found.append(ConfigSynonym(broker_name, own, ConfigSource.DYNAMIC_DEFAULT))
         if own != default:
             found.append(ConfigSynonym(broker_name, own, ConfigSource.STATIC))

@@ -1,9 +1,9 @@
-"""A transaction's permission to write to partitions: the word of its coordinator, wherever that is.
+"""Verification of transactional writes (KIP-890): the partition leader asks the transaction coordinator first.
 
-Owns the question, from the node that leads a partition to the node that coordinates the transaction, and the
-translation of the answer into what producers of that version understand. Follows ``AddPartitionsToTxnManager`` and
-``ReplicaManager.handleProduceAppend`` (KIP-890). Without it, a write that arrives after its transaction has ended would
-open another one that nobody ever closes, and read_committed consumers would be stuck there for ever.
+Owns the request from the leader's broker to the coordinator's, and the mapping of error codes for older producers.
+Follows ``AddPartitionsToTxnManager`` and ``ReplicaManager.handleProduceAppend``. Without it, a write that arrives after
+its transaction has ended would open another one that never ends (a hanging transaction), which blocks read_committed
+consumers for ever.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from .node import BrokerNode
     from .schedule import Timer
 
-TRANSACTION = 1  #: Kind of coordinator.
-FIRST_WITH_ABORTABLE = 11  #: Versions of Produce.
+TRANSACTION = 1  #: Coordinator type of transactional ids.
+FIRST_WITH_ABORTABLE = 11  #: First Produce version that knows TRANSACTION_ABORTABLE.
 FIRST_TO_ADD_PARTITIONS = (
-    12  #: From here on writing adds the partition to the transaction; before, it must be in it already.
+    12  #: From this Produce version on a write adds the partition to the transaction; before, it must have been added.
 )
 TIMEOUT_S = 30.0
-#: While the producer's last transaction is being completed the leader asks again for so long, before the producer has
-#: to: right after a commit that is the rule, and sending the records again costs more.
+#: How long the leader retries while the producer's previous transaction is completing. This is common right after a
+#: commit, and a retry by the producer would send the records again.
 RETRY_FOR_S = 0.1
 RETRY_AFTER_S = 0.02
 
 Codes = Mapping[TopicPartition, int]
 Done = Callable[[Codes], None]
 
-#: What a producer is told as NOT_ENOUGH_REPLICAS: even old ones try again then, without asking for metadata.
+#: Returned to producers as NOT_ENOUGH_REPLICAS, which all producers retry without a metadata refresh.
 _RETRIED_AS_NOT_ENOUGH_REPLICAS = {
     int(code)
     for code in (
@@ -45,7 +45,7 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = {
 
 
 class TransactionalProducer(NamedTuple):
-    """Who wants to write."""
+    """The producer of a transactional write."""
 
     transactional_id: str
     producer_id: int
@@ -55,9 +55,10 @@ class TransactionalProducer(NamedTuple):
 def add_or_verify_for_produce(
     node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, version: int, done: Done
 ) -> None:
-    """Ask the coordinator; ``done`` gets an error code for each partition that may not be written to, once.
+    """Ask the coordinator on behalf of a Produce request; ``done`` is called once, with the codes of rejected
+    partitions.
 
-    The codes are those to answer this version of Produce with.
+    The codes are valid for this version of Produce.
     """
     adds = version >= FIRST_TO_ADD_PARTITIONS
     give_up_at = node.schedule.now + RETRY_FOR_S
@@ -77,15 +78,15 @@ def add_or_verify_for_produce(
 def add_or_verify(
     node: BrokerNode, producer: TransactionalProducer, tps: Sequence[TopicPartition], *, add: bool, done: Done
 ) -> None:
-    """Ask the coordinator once to add partitions to the writer's transaction, or whether they are in it.
+    """Ask the coordinator once to add partitions to the producer's transaction, or to verify that they are in it.
 
-    ``done`` gets its own codes, for the partitions that may not be written to.
+    ``done`` gets the coordinator's codes of rejected partitions.
     """
     _AddOrVerifyRequest(node, producer, tps, done).ask(add)
 
 
 def produce_error_code(code: int, version: int) -> int:
-    """Return what a producer that speaks this version of Produce is told."""
+    """Return the error code for a producer that speaks this version of Produce."""
     if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS or (
         code == Code.CONCURRENT_TRANSACTIONS and version < FIRST_TO_ADD_PARTITIONS
     ):
@@ -98,7 +99,7 @@ def produce_error_code(code: int, version: int) -> int:
 
 
 class _AddOrVerifyRequest:
-    """One question under way; answered once, by the coordinator, by the clock, or at once where there is nobody."""
+    """One request to the coordinator; completed once: by the response, the timeout, or a missing coordinator."""
 
     __slots__ = ("_done", "_node", "_producer", "_timer", "_tps")
 
@@ -112,7 +113,7 @@ class _AddOrVerifyRequest:
         self._timer: Timer | None = None
 
     def ask(self, add: bool) -> None:
-        """Ask."""
+        """Send the request."""
         code, broker = self._node.coordinator_for(TRANSACTION, self._producer.transactional_id)
         if broker is None:
             self._fail(code)
@@ -125,7 +126,7 @@ class _AddOrVerifyRequest:
         if not cluster.reachable(self._node.node_id, coordinator.node_id):
             self._fail(int(Code.NETWORK_EXCEPTION))
             return
-        # A coordinator that dies or is paused with the question in its hands never answers.
+        # A coordinator that is killed or paused while it handles the request never responds.
         self._timer = self._node.call_later(TIMEOUT_S, lambda: self._fail(int(Code.NETWORK_EXCEPTION)))
         coordinator.transaction_coordinator.add_or_verify_for_leader(*self._producer, self._tps, self._answer, add=add)
 

@@ -137,7 +137,7 @@ def test_a_log_that_is_not_available_is_told_later(world, decided, code):
 def test_a_log_that_refuses_is_no_more_than_logged(world, decided, caplog):
     world.append_codes = [Code.MESSAGE_TOO_LARGE]
     decided(O0)
-    assert "cannot log the end" in caplog.text
+    assert "cannot log the completion" in caplog.text
     assert "UNKNOWN_SERVER_ERROR" in caplog.text
 
 

@@ -109,7 +109,7 @@ def test_tombstones_and_records_of_a_later_kafka_are_left_out_when_catching_up(w
     other = TransactionCoordinatorShard(world, 0, 2, world.replica)
     other.load()
     assert other.transactions == {}
-    assert "record at offset 3 left out" in caplog.text
+    assert "skipping invalid record at offset 3" in caplog.text
 
 
 def _batch(offset, key, value):
@@ -164,6 +164,6 @@ def test_many_are_forgotten_in_batches_that_fit(world, shard):
 
 
 def test_it_says_what_it_is(shard):
-    assert repr(shard) == "<Shard 0 epoch 1 ready, 0 transactional ids>"
+    assert repr(shard) == "<TransactionCoordinatorShard 0 epoch 1 ready, 0 transactional ids>"
     shard.unload()
-    assert "gone" in repr(shard)
+    assert "stale" in repr(shard)

@@ -39,7 +39,7 @@ def test_an_illegal_move_names_the_state_and_what_happened(state, event):
     if event in TRANSITIONS[state]:
         assert next_state(state, event, "t") is TRANSITIONS[state][event]
     else:
-        with pytest.raises(IllegalStateError, match=f"t: '{event.value}' makes no sense while '{state.value}'"):
+        with pytest.raises(IllegalStateError, match=f"t: '{event.value}' is invalid in state '{state.value}'"):
             next_state(state, event, "t")
 
 

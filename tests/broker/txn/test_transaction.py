@@ -35,16 +35,16 @@ def test_a_move_that_was_given_up_leaves_no_trace(txn):
 def test_only_one_move_at_a_time(txn):
     txn.add([TP], 200, 2)
     for move in (lambda: txn.add([TP], 200, 2), txn.prepare_fence, txn.expire, lambda: txn.end(False, 2, -1, 200)):
-        with pytest.raises(IllegalStateError, match="while another move is"):
+        with pytest.raises(IllegalStateError, match="while another transition is"):
             move()
 
 
 def test_only_the_move_that_was_prepared_can_be_completed(txn):
     metadata = txn.add([TP], 200, 2)
-    with pytest.raises(IllegalStateError, match="cannot become"):
+    with pytest.raises(IllegalStateError, match="cannot complete a transition"):
         txn.complete(dataclasses.replace(metadata, state=S.EMPTY))
     txn.cancel_transition()
-    with pytest.raises(IllegalStateError, match="cannot become"):
+    with pytest.raises(IllegalStateError, match="cannot complete a transition"):
         txn.complete(metadata)
 
 
@@ -59,7 +59,7 @@ def test_a_fence_can_only_be_followed_by_the_abort(txn):
 
 
 def test_only_what_is_ongoing_can_be_fenced(txn):
-    with pytest.raises(IllegalStateError, match="'producer fenced' makes no sense while 'Empty'"):
+    with pytest.raises(IllegalStateError, match="'producer fenced' is invalid in state 'Empty'"):
         txn.prepare_fence()
 
 
@@ -98,7 +98,7 @@ def test_an_id_set_aside_is_taken_when_all_is_done_and_the_one_before_is_remembe
 
 def test_without_an_epoch_left_none_is_given_out(txn):
     txn.metadata = dataclasses.replace(txn.metadata, producer_epoch=EPOCH_MAX - 1)
-    with pytest.raises(IllegalStateError, match="no epoch is left for producer id 7"):
+    with pytest.raises(IllegalStateError, match="epochs of producer id 7 are exhausted"):
         txn.prepare_init(1000, None, 200)
 
 

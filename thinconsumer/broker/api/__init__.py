@@ -1,1 +1,1 @@
-"""What the broker answers: one module per API, each with an :class:`~thinconsumer.broker.call.Api` named ``API``."""
+"""The request handlers: one module per API, each with an :class:`~thinconsumer.broker.call.Api` named ``API``."""

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn 0 to 4: a group's offsets are about to be committed inside a transaction.
+"""AddOffsetsToTxn 0 to 4: add a group's committed offsets to a transaction.
 
-To the coordinator that is one more partition, the one of ``__consumer_offsets`` that has the group. From version 2 on
-PRODUCER_FENCED is known. Clients that speak KIP-890 do without. Follows ``KafkaApis.handleAddOffsetsToTxnRequest``.
+Adds the partition of ``__consumer_offsets`` with the group. Version 2 adds PRODUCER_FENCED. Clients with KIP-890 do not
+send it. Follows ``KafkaApis.handleAddOffsetsToTxnRequest``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIRST_WITH_FENCED = 2
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Let the coordinator answer when its log has it."""
+    """Respond when the coordinator has logged the partition."""
     request: AddOffsetsToTxnRequest = call.request
 
     def done(code: int) -> None:
@@ -35,7 +35,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: AddOffsetsToTxnRequest, version: int, code: int) -> AddOffsetsToTxnResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return AddOffsetsToTxnResponse(error_code=int(code))
 
 

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn 0 to 5: which partitions a transaction writes to.
+"""AddPartitionsToTxn 0 to 5: add partitions to transactions, or verify them.
 
-Up to version 3 it is clients who ask, for one transaction; from 4 on it is brokers, for many at once, to add or merely
-to verify (KIP-890). From version 2 on PRODUCER_FENCED is known. One partition that does not exist keeps all of its
-transaction out. Follows ``KafkaApis.handleAddPartitionsToTxnRequest``.
+Up to version 3 it is sent by clients, for one transaction; from 4 on by brokers, for several, to add or to verify
+(KIP-890). Version 2 adds PRODUCER_FENCED. One unknown partition rejects all of its transaction. Follows
+``KafkaApis.handleAddPartitionsToTxnRequest``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_OF_BROKERS = 4
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Ask the coordinator for each transaction; answer when all of its answers are there."""
+    """Ask the coordinator about each transaction; respond when all results are there."""
     request: AddPartitionsToTxnRequest = call.request
     transactions = request.transactions if call.version >= FIRST_OF_BROKERS else [_of_client(request)]
     results: list[AddPartitionsToTxnResult] = []
@@ -60,7 +60,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: AddPartitionsToTxnRequest, version: int, code: int) -> AddPartitionsToTxnResponse:
-    """Refuse it all: in every partition, or with a code of its own from version 4 on."""
+    """Return the error response: the code in every partition, from version 4 on a code of its own."""
     if version >= FIRST_OF_BROKERS:
         return AddPartitionsToTxnResponse(error_code=int(code))
     topics = request.v3_and_below_topics

@@ -1,9 +1,9 @@
-"""ApiVersions 0 to 4: what this broker speaks.
+"""ApiVersions 0 to 4: the supported versions of every API.
 
-Follows ``ApiVersionsRequest.isValid`` and ``ApiVersionsResponse``. A version that is too new never comes here: the
-connection answers it in version 0 (KIP-511). From version 3 on the client names its software, and the broker its
-features (KIP-584); up to version 3 features whose levels begin at 0 are hidden, as old clients cannot read that. Of
-Kafka 4.3's features only those are told that hold here: there are no new-style groups and no share groups.
+Follows ``ApiVersionsRequest.isValid`` and ``ApiVersionsResponse``. The connection itself answers versions that are too
+new, in version 0 (KIP-511). From version 3 on clients send their software name, and the response lists features
+(KIP-584); up to version 3 features with minimum level 0 are omitted, because old clients cannot read them. Of Kafka
+4.3's features only those are listed that this broker implements: no new group protocol, no share groups.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..call import Api, ApiCall
 
 FIRST_WITH_SOFTWARE = 3
 FIRST_WITH_LEVEL_0 = 4
-#: Name, lowest and highest level that is supported, level in force.
+#: (name, lowest supported level, highest supported level, finalized level).
 FEATURES = (("metadata.version", 7, 30, 30), ("transaction.version", 0, 2, 2))
 FEATURES_EPOCH = 1
 
@@ -31,7 +31,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", re.ASCII)
 
 
 def handle(call: ApiCall) -> Message:
-    """Tell the versions of every API, or refuse clients that do not say who they are."""
+    """Return the versions of every API; reject clients with an invalid software name."""
     request: ApiVersionsRequest = call.request
     names = (request.client_software_name, request.client_software_version)
     if call.version >= FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(name) for name in names):
@@ -53,7 +53,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: ApiVersionsRequest, version: int, code: int) -> ApiVersionsResponse:
-    """Tell nothing but the error."""
+    """Return the error response."""
     return ApiVersionsResponse(error_code=code)
 
 

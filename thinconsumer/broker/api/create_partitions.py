@@ -1,4 +1,4 @@
-"""CreatePartitions 0 to 3: let topics grow (KIP-195).
+"""CreatePartitions 0 to 3: increase the partition counts of topics (KIP-195).
 
 Follows ``ControllerApis.createPartitions`` and ``ReplicationControlManager.createPartitions``.
 """
@@ -22,7 +22,7 @@ from .create_topics import RECORDS_MAX
 
 
 def handle(call: ApiCall) -> Message:
-    """Let each topic grow that can."""
+    """Increase the partition count of each topic independently."""
     request: CreatePartitionsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
     results = [
@@ -37,7 +37,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: CreatePartitionsRequest, version: int, code: int) -> CreatePartitionsResponse:
-    """Refuse every topic."""
+    """Return the response with an error code for every topic."""
     return CreatePartitionsResponse(
         results=[CreatePartitionsTopicResult(name=topic.name, error_code=code) for topic in request.topics]
     )
@@ -50,7 +50,7 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
     controller = call.node.cluster.controller
     known = controller.image.topics.get(topic.name)
     if known is not None and topic.count - len(known.partitions) > RECORDS_MAX:
-        # Real controllers fail on it with no code of its own.
+        # Kafka's controller fails with an unexpected exception.
         return CreatePartitionsTopicResult(name=topic.name, error_code=int(Code.UNKNOWN_SERVER_ERROR))
     assignment = None if topic.assignments is None else [list(one.broker_ids) for one in topic.assignments]
     try:
@@ -59,7 +59,7 @@ def _grow(call: ApiCall, topic: CreatePartitionsTopic) -> CreatePartitionsTopicR
             _check_sizes(assignment, len(controller.image.topics[topic.name].partitions[0].replicas))
         controller.create_partitions(topic.name, topic.count, assignment, validate_only=call.request.validate_only)
     except ControllerError as error:
-        # Of this one real controllers say nothing but the code.
+        # Kafka sends no message with this code.
         message = None if error.code == Code.UNKNOWN_TOPIC_OR_PARTITION else error.message
         return CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=message)
     return CreatePartitionsTopicResult(name=topic.name, error_code=0)
@@ -70,5 +70,5 @@ def _check_sizes(assignment: list[list[int]], replicas: int) -> None:
         if len(one) != replicas:
             raise ControllerError(
                 Code.INVALID_REPLICA_ASSIGNMENT,
-                f"An assignment has {len(one)} replica(s), and the topic's partitions have {replicas}.",
+                f"An assignment has {len(one)} replica(s), but the topic's partitions have {replicas}.",
             )

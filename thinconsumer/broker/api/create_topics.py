@@ -1,8 +1,8 @@
-"""CreateTopics 2 to 7: any broker takes it and passes it on to the controller.
+"""CreateTopics 2 to 7: create topics through the controller.
 
-Follows ``ControllerApis.createTopics`` and ``ReplicationControlManager.createTopics``: first all names and settings are
-looked at, then each topic is created on its own. From version 5 on the answer tells the settings (KIP-525), from 7 on
-the topic's id.
+Follows ``ControllerApis.createTopics`` and ``ReplicationControlManager.createTopics``: all names and configs are
+validated first, then each topic is created independently. Version 5 adds the configs to the response (KIP-525), version
+7 the topic id.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ..forwarding import to_controller
 from ..naming import CLUSTER_METADATA_TOPIC
 from ..topic_configs import describe_topic_configs, validate_topic_configs
 
-#: What one request may write to the cluster's log: partitions, topics and settings together.
+#: Limit of metadata records per request: partitions, topics and configs together.
 RECORDS_MAX = 10_000
 BY_DEFAULT = -1
 
 
 def handle(call: ApiCall) -> Message:
-    """Create what can be created."""
+    """Create the valid topics."""
     request: CreateTopicsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
     wanted = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
@@ -52,7 +52,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: CreateTopicsRequest, version: int, code: int) -> CreateTopicsResponse:
-    """Refuse every topic."""
+    """Return the response with an error code for every topic."""
     error = ControllerError(Code(code), BY_CODE[code].text)
     return CreateTopicsResponse(topics=[_failed(topic.name, error) for topic in request.topics])
 
@@ -65,7 +65,7 @@ def _records(topic: CreatableTopic) -> int:
 
 
 def _precheck(call: ApiCall, topic: CreatableTopic) -> ControllerError | None:
-    """Return what is wrong with a topic before anybody asks where to put it."""
+    """Return the error of a topic's name or configs, None if they are valid."""
     try:
         call.node.cluster.controller.validate_topic_name(topic.name)
         configs = {config.name: config.value for config in topic.configs}

@@ -1,6 +1,6 @@
-"""DeleteGroups 0 to 2: forget groups without members, and their offsets (KIP-229).
+"""DeleteGroups 0 to 2: delete empty groups with their offsets (KIP-229).
 
-Version 2 is flexible; version 3 came after 4.3. Follows ``KafkaApis.handleDeleteGroupsRequest``.
+Version 2 is flexible; version 3 is newer than 4.3. Follows ``KafkaApis.handleDeleteGroupsRequest``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ..call import Api, ApiCall
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Ask the coordinator."""
+    """Delete them at the coordinator; respond when the log has it."""
     call.node.group_coordinator.delete(
         call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
     )
@@ -19,7 +19,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: DeleteGroupsRequest, version: int, code: int) -> DeleteGroupsResponse:
-    """Refuse every group with one code."""
+    """Return the response with an error code for every group."""
     names = request.groups_names
     return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name, error_code=code) for name in names])
 

@@ -1,7 +1,7 @@
-"""DeleteRecords 0 to 2: move the start of logs.
+"""DeleteRecords 0 to 2: advance the log start offsets of partitions.
 
-Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the answer waits until every replica that is
-alive has followed, or until the client's patience is over, and tells the lowest start of them.
+Follows ``Partition.deleteRecordsOnLeader`` and ``DelayedDeleteRecords``: the response waits until every live replica
+has followed, or for the request's timeout, and returns the lowest log start offset of the replicas (low watermark).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECK_S = 0.01
 
 
 class _LowWatermarkTarget(NamedTuple):
-    """What became of one partition: an error, or where its replicas are to start."""
+    """One partition of the request: an error, or the log start offset that all replicas must reach."""
 
     tp: TopicPartition
     code: int = 0
@@ -35,7 +35,7 @@ class _LowWatermarkTarget(NamedTuple):
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Move the starts, and answer when the followers have come along."""
+    """Advance the log start offsets, and respond when the followers have them."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
     wanted = [_start(call, tp, offset) for tp, offset in last.items()]
@@ -53,7 +53,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: DeleteRecordsRequest, version: int, code: int) -> DeleteRecordsResponse:
-    """Refuse every partition."""
+    """Return the response with an error code for every partition."""
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
@@ -103,7 +103,7 @@ def _answer(call: ApiCall, wanted: list[_LowWatermarkTarget], *, is_over: bool) 
 
 
 def _low_watermark(partition: PartitionReplica) -> int:
-    """Return the lowest start of the replicas on nodes that are alive as far as the leader's node knows."""
+    """Return the lowest log start offset of the replicas on brokers that are live in the leader's metadata image."""
     node = partition.node
     lowest: int = partition.log.start_offset
     for replica in partition.image.replicas:

@@ -1,6 +1,6 @@
-"""DeleteTopics 1 to 6: by name, and from version 6 on by id, too.
+"""DeleteTopics 1 to 6: delete topics by name, from version 6 on also by id.
 
-Follows ``ControllerApis.deleteTopics``: what is named twice, in whatever way, is not deleted.
+Follows ``ControllerApis.deleteTopics``: a topic that is named twice, by name or id, is not deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIRST_WITH_IDS = 6
 
 
 def handle(call: ApiCall) -> Message:
-    """Delete what is named once."""
+    """Delete the topics that are named exactly once."""
     request: DeleteTopicsRequest = call.request
     controller = call.node.cluster.controller
     results: list[DeletableTopicResult] = []
@@ -40,7 +40,9 @@ def handle(call: ApiCall) -> Message:
             results.append(_failed(name, ZERO_UUID, Code.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic."))
         elif ids[topic.topic_id]:
             doomed.pop(topic.topic_id, None)
-            results.append(_failed(name, topic.topic_id, Code.INVALID_REQUEST, "The id of that name was given, too."))
+            results.append(
+                _failed(name, topic.topic_id, Code.INVALID_REQUEST, "The topic was also specified by its id.")
+            )
         else:
             doomed[topic.topic_id] = name
     results += [_delete(controller, name, topic_id) for topic_id, name in doomed.items()]
@@ -48,7 +50,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: DeleteTopicsRequest, version: int, code: int) -> DeleteTopicsResponse:
-    """Refuse every topic."""
+    """Return the response with an error code for every topic."""
     topics = _states(request, version)
     return DeleteTopicsResponse(
         responses=[DeletableTopicResult(name=one.name, topic_id=one.topic_id, error_code=code) for one in topics]
@@ -65,19 +67,23 @@ def _states(request: DeleteTopicsRequest, version: int) -> list[DeleteTopicState
 
 
 def _asked(request: DeleteTopicsRequest, results: list[DeletableTopicResult]) -> tuple[Counter[str], Counter[bytes]]:
-    """Return how often each name and each id is asked for; what asks for nothing or two things is answered at once."""
+    """Return the counts of requested names and ids; entries with neither or both get their error immediately."""
     names = Counter(request.topic_names)
     ids: Counter[bytes] = Counter()
     for topic in request.topics:
         if topic.name is None:
             if topic.topic_id == ZERO_UUID:
-                results.append(_failed(None, ZERO_UUID, Code.INVALID_REQUEST, "There is neither a name nor an id."))
+                results.append(
+                    _failed(None, ZERO_UUID, Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
+                )
             else:
                 ids[topic.topic_id] += 1
         elif topic.topic_id == ZERO_UUID:
             names[topic.name] += 1
         else:
-            results.append(_failed(topic.name, topic.topic_id, Code.INVALID_REQUEST, "There is a name and an id."))
+            results.append(
+                _failed(topic.name, topic.topic_id, Code.INVALID_REQUEST, "Both topic name and id were specified.")
+            )
     return names, ids
 
 

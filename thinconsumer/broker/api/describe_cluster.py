@@ -1,8 +1,7 @@
-"""DescribeCluster 0 to 2: the cluster's id, any broker in the controller's place, and the brokers.
+"""DescribeCluster 0 to 2: the cluster id, a controller id, and the brokers.
 
-Follows ``AuthHelper.computeDescribeClusterResponse`` (KIP-700). From version 1 on clients say what they think they
-talk to (KIP-919), from 2 on they may ask for fenced brokers too, of which this broker knows none: news that one is
-fenced takes it out of a node's image.
+Follows ``AuthHelper.computeDescribeClusterResponse`` (KIP-700). Version 1 adds the endpoint type (KIP-919), version 2
+fenced brokers, which this broker never lists: a fenced broker is removed from the metadata image.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(call: ApiCall) -> Message:
-    """Describe the cluster as this node knows it."""
+    """Describe the cluster from this broker's metadata image."""
     request: DescribeClusterRequest = call.request
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
@@ -41,7 +40,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: DescribeClusterRequest, version: int, code: int) -> DescribeClusterResponse:
-    """Tell nothing but the error."""
+    """Return the error response."""
     return DescribeClusterResponse(error_code=code, cluster_id="")
 
 

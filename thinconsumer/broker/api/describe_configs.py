@@ -1,7 +1,7 @@
-"""DescribeConfigs 1 to 4: settings of topics and of this broker, and where each comes from (KIP-133, KIP-226).
+"""DescribeConfigs 1 to 4: the configs of topics and of this broker, with their sources (KIP-133, KIP-226).
 
-Follows ``ConfigHelper``. Version 3 tells types; documentation is not kept here. Of a broker's settings those are told
-that ``BrokerConfig`` has under Kafka's names. Loggers, client metrics and new-style groups have no settings here.
+Follows ``ConfigHelper``. Version 3 adds types; there is no documentation here. Of broker configs only those of
+``BrokerConfig`` are listed. Broker loggers, client metrics and groups have no configs here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..topic_configs import ConfigSource, ConfigType, describe_topic_configs
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
-#: Settings that real brokers take while they run.
+#: Configs that are dynamic on real brokers.
 _DYNAMIC = frozenset(("message.max.bytes", "min.insync.replicas", "unclean.leader.election.enable", "max.connections"))
 _LONG = frozenset(("replica.lag.time.max.ms",))
 
@@ -42,7 +42,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: DescribeConfigsRequest, version: int, code: int) -> DescribeConfigsResponse:
-    """Refuse every resource."""
+    """Return the response with an error code for every resource."""
     return DescribeConfigsResponse(
         results=[
             DescribeConfigsResult(
@@ -97,7 +97,7 @@ def _topic(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
 
 def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     config = call.node.config
-    if not name:  # what is set for all brokers while they run
+    if not name:  # the cluster-wide dynamic defaults
         value = str(config.min_insync_replicas)
         return [_broker_row("min.insync.replicas", value, ConfigType.INT, [(value, ConfigSource.DYNAMIC_DEFAULT)])]
     _check_broker(call, name)
@@ -111,7 +111,7 @@ def _broker(call: ApiCall, name: str) -> list[DescribeConfigsResourceResult]:
     rows += [
         _broker_field(field.name.replace("_", "."), getattr(config, field.name), field.default)
         for field in dataclasses.fields(BrokerConfig)
-        if not field.name.endswith("_s")  # those are not Kafka's
+        if not field.name.endswith("_s")  # not a Kafka config
     ]
     return rows
 

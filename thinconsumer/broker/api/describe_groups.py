@@ -1,7 +1,7 @@
-"""DescribeGroups 0 to 6: who is in a group, and which state it is in.
+"""DescribeGroups 0 to 6: the state and members of groups.
 
-Version 3 can say what the asker may do with it (KIP-430): everything, where nobody is refused anything. Version 4 tells
-static members, version 6 answers GROUP_ID_NOT_FOUND where there was only the state Dead before (KIP-1043). Follows
+Version 3 adds authorized operations (KIP-430): all of them, since this broker has no ACLs. Version 4 adds static
+members; version 6 returns GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043). Follows
 ``KafkaApis.handleDescribeGroupsRequest``.
 """
 
@@ -12,12 +12,12 @@ from ...wire.describe_groups import DescribedGroup, DescribeGroupsRequest, Descr
 from ..call import Api, ApiCall
 
 OPERATIONS_FROM = 3
-#: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS, a bit each.
+#: Bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS.
 ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Ask the coordinator."""
+    """Describe the groups as the coordinator has committed them."""
     request: DescribeGroupsRequest = call.request
     groups = call.node.group_coordinator.describe(request.groups, call.version)
     if call.version >= OPERATIONS_FROM and request.include_authorized_operations:
@@ -28,7 +28,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: DescribeGroupsRequest, version: int, code: int) -> DescribeGroupsResponse:
-    """Refuse every group with one code."""
+    """Return the response with an error code for every group."""
     return DescribeGroupsResponse(groups=[DescribedGroup(group_id=name, error_code=code) for name in request.groups])
 
 

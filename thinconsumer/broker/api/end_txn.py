@@ -1,8 +1,7 @@
-"""EndTxn 0 to 5: commit or abort.
+"""EndTxn 0 to 5: commit or abort a transaction.
 
-The answer comes when the decision is logged; the markers follow. From version 2 on PRODUCER_FENCED is known, from
-version 5 on the answer has the id and epoch for the next transaction (KIP-890). Follows
-``KafkaApis.handleEndTxnRequest``.
+The response is sent when the decision is logged; the markers follow. Version 2 adds PRODUCER_FENCED, version 5 the
+producer id and epoch for the next transaction (KIP-890). Follows ``KafkaApis.handleEndTxnRequest``.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ FIRST_WITH_EPOCH = 5
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Let the coordinator answer when its log has it."""
+    """Respond when the coordinator has logged the decision."""
     request: EndTxnRequest = call.request
 
     def done(code: int, producer_id: int, producer_epoch: int) -> None:
@@ -38,7 +37,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: EndTxnRequest, version: int, code: int) -> EndTxnResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return EndTxnResponse(error_code=int(code))
 
 

@@ -1,9 +1,9 @@
-"""Fetch 4 to 18: record batches from the partitions that this node leads or follows.
+"""Fetch 4 to 18: record batches from the partitions that this broker leads or follows.
 
-Sessions are ``..sessions``, reading is ``..reading``, waiting is ``..waiting``: here they come together, and the answer
-is put into the request's version. Follows ``KafkaApis.handleFetchRequest`` and ``ReplicaManager.fetchMessages``. From
-version 7 on there are sessions, 11 finds nearer replicas, 12 tells of a diverging log, 13 names topics by id, 16 tells
-of newer leaders. A partition that this node has never heard of does not end a wait for the others, as in Kafka.
+Combines ``fetch_sessions``, ``reading`` and ``delayed_fetch``, and builds the response for the request's version.
+Follows ``KafkaApis.handleFetchRequest`` and ``ReplicaManager.fetchMessages``. Version 7 adds fetch sessions, 11 the
+preferred read replica, 12 diverging epochs, 13 topic ids, 16 the current leader (KIP-951). As in Kafka, a partition
+that is unknown to this broker does not end the wait of the others.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LEADER_CHANGED = (int(Code.NOT_LEADER_OR_FOLLOWER), int(Code.FENCED_LEADER_EPOC
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Answer, or wait until there is enough to answer with."""
+    """Respond, or wait until there is enough data."""
     node, request = call.node, call.request
     context = node.fetch_sessions.context(request, call.version, node.image)
     known: list[CachedPartition] = []
@@ -56,7 +56,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: FetchRequest, version: int, code: int) -> FetchResponse:
-    """Refuse it all; below version 13 in every partition too, as clients of the first versions look only there."""
+    """Return the error response; below version 13 with the code in every partition: early clients only look there."""
     topics = []
     if version < FIRST_WITH_IDS:
         topics = [
@@ -134,7 +134,7 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
     last: Any = None
     for one, row in to_send:
         name = one.key[0]
-        # Only neighbours share a topic: the order of partitions says who is read first next time.
+        # Only adjacent rows share a topic entry, because the order of partitions is the order of the next read.
         if name != last:
             topics.append(FetchableTopicResponse(topic=one.topic or "", topic_id=one.topic_id))
             last = name
@@ -147,7 +147,7 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
 def _add_current_leader(
     call: ApiCall, one: CachedPartition, row: PartitionData, leaders: dict[int, NodeEndpoint]
 ) -> None:
-    """Say who leads instead and where that is, so that the client need not ask (KIP-951)."""
+    """Add the current leader and its address, so that the client need not refresh its metadata (KIP-951)."""
     assert one.topic is not None
     leader, epoch = current_leader(call, TopicPartition(one.topic, one.partition))
     row.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
@@ -157,7 +157,7 @@ def _add_current_leader(
 
 
 def current_leader(call: ApiCall, tp: TopicPartition) -> tuple[int, int]:
-    """Return (leader, its epoch) as far as this node knows: its replica knows best, else the image."""
+    """Return (leader, leader epoch) as this broker knows them: from its replica, else from the metadata image."""
     partition = call.node.partitions.get(tp)
     if partition is not None:
         return partition.image.leader, partition.leader_epoch

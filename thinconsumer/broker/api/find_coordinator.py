@@ -1,8 +1,7 @@
-"""FindCoordinator 0 to 6: which node coordinates a group or a transactional id.
+"""FindCoordinator 0 to 6: the coordinator of a group or a transactional id.
 
-Version 0 knows groups only; from version 4 on many keys go in one request (KIP-699). Version 6 may ask for share
-groups, which there are none of here. Follows ``KafkaApis.handleFindCoordinatorRequest`` and
-``FindCoordinatorResponse``.
+Version 0 only has groups; version 4 adds several keys per request (KIP-699), version 6 share groups, which do not exist
+here. Follows ``KafkaApis.handleFindCoordinatorRequest`` and ``FindCoordinatorResponse``.
 """
 
 from __future__ import annotations
@@ -14,20 +13,20 @@ from ..call import Api, ApiCall
 from ..image import BrokerImage
 
 MANY_FROM = 4
-KINDS = (0, 1)  #: A group, a transactional id.
-SHARE = 2  #: The state of share groups.
+KINDS = (0, 1)  #: Group ids and transactional ids.
+SHARE = 2  #: Keys of share group state.
 SHARE_FROM = 6
 NO_BROKER = BrokerImage(-1, "", -1)
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Look up who leads the partition that each key belongs to."""
+    """Look up the leader of each key's partition."""
     request: FindCoordinatorRequest = call.request
     if request.key_type not in KINDS and not (request.key_type == SHARE and call.version >= SHARE_FROM):
         return refuse(request, call.version, int(Code.INVALID_REQUEST))
     if call.version < MANY_FROM:
         return _single(*_look_up(call, request.key))
-    if request.key_type == SHARE:  # which nobody coordinates here, and keys of groups are not well-formed there
+    if request.key_type == SHARE:  # group ids are not valid keys of share group state
         return FindCoordinatorResponse(
             coordinators=[_one_of_many(key, int(Code.INVALID_REQUEST), NO_BROKER) for key in request.coordinator_keys]
         )
@@ -37,12 +36,12 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: FindCoordinatorRequest, version: int, code: int) -> FindCoordinatorResponse:
-    """Refuse every key with one code."""
+    """Return the response with an error code for every key."""
     if version < MANY_FROM:
         return _single(code, NO_BROKER)
     refused = [_one_of_many(key, code, NO_BROKER) for key in request.coordinator_keys]
     for one in refused:
-        one.error_message = _message(code)  # words there are only for a refusal of the whole
+        one.error_message = _message(code)  # Kafka sends messages only if the whole request fails
     return FindCoordinatorResponse(coordinators=refused)
 
 
@@ -69,5 +68,5 @@ def _one_of_many(key: str, code: int, broker: BrokerImage) -> FindCoordinatorRes
 
 
 def _message(code: int) -> str:
-    """Kafka says NONE where all is well, and its own words where not, which are nobody's to compare."""
+    """Return "NONE" without an error, as Kafka does; its other messages are not reproduced."""
     return "NONE" if not code else Code(code).name

@@ -1,6 +1,6 @@
-"""Heartbeat 0 to 4: a member says that it is alive, and hears whether it has to rejoin.
+"""Heartbeat 0 to 4: keep a group member's session alive; the response tells whether to rejoin.
 
-Version 3 has static members (KIP-345). Follows ``KafkaApis.handleHeartbeatRequest``.
+Version 3 adds static members (KIP-345). Follows ``KafkaApis.handleHeartbeatRequest``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from ..call import Api, ApiCall
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Ask the coordinator."""
+    """Pass the heartbeat to the coordinator."""
     call.node.group_coordinator.heartbeat(call.request, lambda code: call.reply(HeartbeatResponse(error_code=code)))
     return None
 
 
 def refuse(request: HeartbeatRequest, version: int, code: int) -> HeartbeatResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return HeartbeatResponse(error_code=code)
 
 

@@ -1,8 +1,8 @@
-"""InitProducerId 0 to 5: the id and epoch that a producer stamps its batches with.
+"""InitProducerId 0 to 5: assign a producer id and epoch.
 
-With a transactional id its coordinator answers, without one any node. Version 3 names the id and epoch to go on from
-(KIP-360), from version 4 on clients know PRODUCER_FENCED. Version 6 is offered only with unstable versions enabled.
-Follows ``KafkaApis.handleInitProducerIdRequest``.
+With a transactional id its coordinator assigns them, without one any broker. Version 3 adds the id and epoch to
+continue from (KIP-360), version 4 PRODUCER_FENCED. Kafka enables version 6 only with unstable versions. Follows
+``KafkaApis.handleInitProducerIdRequest``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FIRST_WITH_FENCED = 4
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Let the coordinator answer when its log has it."""
+    """Respond when the coordinator has logged the assignment."""
     request: InitProducerIdRequest = call.request
     told = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
     if any(told) and not all(told):
@@ -39,7 +39,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: InitProducerIdRequest, version: int, code: int) -> InitProducerIdResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return InitProducerIdResponse(error_code=int(code), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 

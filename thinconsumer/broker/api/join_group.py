@@ -1,7 +1,7 @@
-"""JoinGroup 0 to 9: enter a group, or its next generation; parked until all members are in.
+"""JoinGroup 0 to 9: join a group, or its next generation; parked until all members have joined.
 
-Version 0 has no rebalance timeout. From version 4 on newcomers are turned away once, with an id (KIP-394); version 5
-has static members (KIP-345), version 7 the protocol type (KIP-559), version 9 ``skip_assignment`` (KIP-814). Follows
+Version 0 has no rebalance timeout. Version 4 rejects a new member once, with a member id (KIP-394); version 5 adds
+static members (KIP-345), version 7 the protocol type (KIP-559), version 9 ``skip_assignment`` (KIP-814). Follows
 ``KafkaApis.handleJoinGroupRequest`` and ``JoinGroupResponse``.
 """
 
@@ -12,12 +12,12 @@ from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
 from ..call import Api, ApiCall
 from ..group.joining import JoinGroupCall
 
-#: Before this version there is no null for the protocol's name; from then on empty means null.
+#: Before this version the protocol name cannot be null; from it on an empty name means null.
 NULL_PROTOCOL_FROM = 7
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Let the coordinator answer when the generation is there."""
+    """Respond when the join phase of the generation completes."""
 
     def reply(response: JoinGroupResponse) -> None:
         call.reply(_for_version(response, call.version))
@@ -27,7 +27,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: JoinGroupRequest, version: int, code: int) -> JoinGroupResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return _for_version(JoinGroupResponse(error_code=code), version)
 
 

@@ -1,7 +1,7 @@
-"""LeaveGroup 0 to 5: members go.
+"""LeaveGroup 0 to 5: remove members from a group.
 
-Up to version 2 one member, whose result is that of the whole; from version 3 on many, each with its own, static ones by
-instance id (KIP-345). Follows ``KafkaApis.handleLeaveGroupRequest`` and ``LeaveGroupResponse``.
+Up to version 2 one member, with its error as that of the response; from version 3 on several with an error each, static
+members by instance id (KIP-345). Follows ``KafkaApis.handleLeaveGroupRequest`` and ``LeaveGroupResponse``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MANY_FROM = 3
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Ask the coordinator."""
+    """Remove the members at the coordinator."""
     request: LeaveGroupRequest = call.request
     many = call.version >= MANY_FROM
     leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
@@ -29,7 +29,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: LeaveGroupRequest, version: int, code: int) -> LeaveGroupResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return LeaveGroupResponse(error_code=code)
 
 

@@ -1,4 +1,4 @@
-"""ListGroups 0 to 5: the groups that this node coordinates.
+"""ListGroups 0 to 5: the groups that this broker coordinates.
 
 Version 4 filters by state (KIP-518), version 5 by type (KIP-848). Follows ``KafkaApis.handleListGroupsRequest``.
 """
@@ -11,13 +11,13 @@ from ..call import Api, ApiCall
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Ask the coordinator."""
+    """List the groups of this coordinator."""
     code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
     return ListGroupsResponse(error_code=code, groups=groups)
 
 
 def refuse(request: ListGroupsRequest, version: int, code: int) -> ListGroupsResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return ListGroupsResponse(error_code=code)
 
 

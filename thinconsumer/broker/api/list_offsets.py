@@ -1,10 +1,9 @@
-"""ListOffsets 1 to 11: offsets by time, and both ends of a log.
+"""ListOffsets 1 to 11: offsets by timestamp, and both ends of a log.
 
 Follows ``ReplicaManager.fetchOffset``, ``Partition.fetchOffsetForTimestamp`` and ``UnifiedLog.fetchOffsetByTimestamp``.
-Isolation comes with version 2, leader epochs with 4, OFFSET_NOT_AVAILABLE with 5 (KIP-207), the highest timestamp with
-7 (KIP-734), the start on local disk with 8, the last tiered offset with 9, the first that waits for its upload with 11:
-nothing is tiered here. ``replica_id`` is -1 for consumers, who see what is committed; -2 asks any replica; all others
-are followers and see everything.
+Version 2 adds isolation, 4 leader epochs, 5 OFFSET_NOT_AVAILABLE (KIP-207), 7 the highest timestamp (KIP-734), 8 the
+local log start, 9 the last tiered offset, 11 the first offset not yet uploaded; this broker has no tiered storage.
+``replica_id`` is -1 for consumers, which see committed records only, -2 for any replica; followers see all records.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from ..call import Api, ApiCall
 from ..partition import PartitionReplica
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -2, -3, -4, -5, -6
-#: The first version that knows each; lower numbers mean nothing in any.
+#: The first version of each special timestamp.
 SINCE: Mapping[int, int] = {
     LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11,
 }  # fmt: skip
@@ -49,17 +48,17 @@ class _LookupFailed(Exception):
 
 
 def handle(call: ApiCall) -> Message:
-    """Look each partition up."""
+    """Look up every partition."""
     request: ListOffsetsRequest = call.request
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # as a broker of Java fails on it
+        return refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # Kafka fails with an exception
     times = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
     twice = {tp for tp in times if times.count(tp) > 1} if len(set(times)) < len(times) else set()
     return ListOffsetsResponse(topics=[_topic(call, topic, twice) for topic in _by_name(request)])
 
 
 def refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsResponse:
-    """Refuse every partition."""
+    """Return the response with an error code in every partition."""
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(name=topic.name, partitions=[_failed(one, code) for one in topic.partitions])
@@ -120,7 +119,8 @@ def _look_up(call: ApiCall, partition: PartitionReplica, timestamp: int) -> _Off
     if is_consumer:
         committed = request.isolation_level == READ_COMMITTED
         end = partition.last_stable_offset if committed else partition.high_watermark
-    # A new leader does not know yet how far its predecessor let consumers read: an end below that would lead them back.
+    # A new leader's high watermark may be behind its predecessor's; returning it would reset consumers to earlier
+    # offsets.
     is_behind = is_consumer and partition.is_leader and partition.epoch_start > partition.high_watermark
     if timestamp == LATEST and not is_behind:
         return _OffsetResult(end, epoch=partition.leader_epoch)

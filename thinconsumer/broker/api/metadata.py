@@ -1,10 +1,10 @@
-"""Metadata 0 to 13: brokers and topics as this node knows them, which may be less than the truth.
+"""Metadata 0 to 13: brokers and topics from this broker's metadata image, which may be outdated.
 
-Follows ``KafkaApis.handleTopicMetadataRequest`` and ``KRaftMetadataCache``. Version 0 asks for all topics by an empty
-list and hides replicas that are not alive; from 4 on clients may forbid creation, 5 tells of offline replicas, 7 of
-leader epochs, 10 of topic ids, by which 12 may ask. The controller's id is that of any broker that is alive: clients
-have no business with a KRaft controller (KIP-590). Automatic creation is only set going: the answer says unknown, the
-next one knows (KIP-487).
+Follows ``KafkaApis.handleTopicMetadataRequest`` and ``KRaftMetadataCache``. Version 0 requests all topics by an empty
+list and omits offline replicas; version 4 adds allow_auto_topic_creation, 5 offline replicas, 7 leader epochs, 10 topic
+ids, 12 requests by topic id. The controller id is that of any live broker, because clients cannot connect to a KRaft
+controller (KIP-590). Auto-creation runs in the background: the response says UNKNOWN_TOPIC_OR_PARTITION, and a later
+one has the topic (KIP-487).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from ..image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from ..naming import is_internal, topic_name_error
 
 FIRST_WITH_IDS = 12
-#: Bits of all operations on a topic, and on the cluster, which nobody is refused here.
+#: Bits of all operations on a topic, and on the cluster; this broker has no ACLs.
 TOPIC_OPERATIONS = 3576
 CLUSTER_OPERATIONS = 8096
 
 
 def handle(call: ApiCall) -> Message:
-    """Describe what was asked for."""
+    """Describe the requested topics."""
     request, version, node = call.request, call.version, call.node
     image = node.image
     code = _check(request, version)
@@ -58,7 +58,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: MetadataRequest, version: int, code: int) -> MetadataResponse:
-    """Refuse every topic; only version 13 has an error for the whole."""
+    """Return the response with an error code for every topic; version 13 also has a top-level one."""
     topics = [
         MetadataResponseTopic(
             error_code=code,
@@ -74,7 +74,7 @@ API = Api(MetadataRequest, 0, 13, handle, refuse)
 
 
 def any_broker(call: ApiCall) -> int:
-    """Return a broker that is alive, any: what clients are told instead of the controller's id; -1 without brokers."""
+    """Return the id of a random live broker, sent as controller id; -1 without live brokers."""
     alive = sorted(call.node.image.brokers)
     return alive[call.node.random.randrange(len(alive))] if alive else -1
 
@@ -84,7 +84,7 @@ def _check(request: MetadataRequest, version: int) -> int:
         if version < FIRST_WITH_IDS and (topic.name is None or topic.topic_id != ZERO_UUID):
             return int(Code.INVALID_REQUEST)
         if topic.name is None and topic.topic_id == ZERO_UUID:
-            return int(Code.UNKNOWN_SERVER_ERROR)  # what a broker of Java makes of a null name
+            return int(Code.UNKNOWN_SERVER_ERROR)  # Kafka fails with an exception on a null name
     return 0
 
 
@@ -92,7 +92,7 @@ def _names(request: MetadataRequest, version: int, image: ClusterImage) -> Itera
     if request.topics is None or (version == 0 and not request.topics):
         return list(image.topics)
     if any(topic.topic_id != ZERO_UUID for topic in request.topics):
-        # One id makes it a question by ids: names beside it are not heard.
+        # With at least one topic id, Kafka ignores entries by name.
         found = (image.names_by_id.get(topic.topic_id) for topic in request.topics)
         return list(dict.fromkeys(name for name in found if name is not None))
     return list(dict.fromkeys(topic.name for topic in request.topics if topic.name is not None))
@@ -126,7 +126,7 @@ def _create(call: ApiCall, name: str) -> None:
         else:
             cluster.controller.create_topic(name)
     except ControllerError:
-        pass  # the client goes on hearing that it is unknown; the reason is in the log of real brokers
+        pass  # the response stays UNKNOWN_TOPIC_OR_PARTITION; Kafka only logs the reason
 
 
 def _known(call: ApiCall, topic: TopicImage) -> MetadataResponseTopic:

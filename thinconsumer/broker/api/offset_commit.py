@@ -1,7 +1,7 @@
-"""OffsetCommit 2 to 10: write down how far a group has read.
+"""OffsetCommit 2 to 10: commit offsets of a group.
 
-Versions 2 to 4 can say how long offsets are to be kept. From version 9 on a group that does not exist is told apart
-from a wrong generation; version 10 names topics by id. Follows ``KafkaApis.handleOffsetCommitRequest``.
+Versions 2 to 4 have a retention time. Version 9 distinguishes a missing group from a wrong generation; version 10 uses
+topic ids. Follows ``KafkaApis.handleOffsetCommitRequest``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Sort out partitions that do not exist; let the coordinator commit the others."""
+    """Reject unknown partitions; pass the others to the coordinator."""
     request: OffsetCommitRequest = call.request
     by_id = call.version >= TOPIC_IDS_FROM
     refused: list[OffsetCommitResponseTopic] = []
@@ -46,7 +46,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommitResponse:
-    """Refuse every partition with one code."""
+    """Return the response with an error code for every partition."""
     return refuse_commit(request.topics, code)
 
 
@@ -56,7 +56,7 @@ API = Api(OffsetCommitRequest, 2, 10, handle, refuse)
 def _split_by_existence(
     image: ClusterImage, topic: OffsetCommitRequestTopic, by_id: bool
 ) -> tuple[OffsetCommitRequestTopic | None, int, OffsetCommitRequestTopic]:
-    """Return what exists of a topic, and why what remains is refused."""
+    """Return the existing partitions of a topic, and the error code with the partitions that are rejected."""
     found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
     if found is None:
         return None, int(Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION), topic
@@ -70,7 +70,7 @@ def _split_by_existence(
 def _merge(
     first: list[OffsetCommitResponseTopic], second: list[OffsetCommitResponseTopic], by_id: bool
 ) -> list[OffsetCommitResponseTopic]:
-    """Return one entry for each topic, as Kafka's builder of answers makes them."""
+    """Return one entry per topic, like Kafka's response builder."""
     topics: dict[str | bytes, OffsetCommitResponseTopic] = {}
     for topic in (*first, *second):
         key: str | bytes = topic.topic_id if by_id else topic.name

@@ -1,8 +1,8 @@
-"""OffsetFetch 1 to 10: tell a group's committed offsets.
+"""OffsetFetch 1 to 10: a group's committed offsets.
 
-From version 2 on null asks for all topics, and errors of the whole group have a field; from version 7 on clients can
-insist on offsets that no open transaction is about to change (KIP-447). From version 8 on for many groups (KIP-709),
-version 10 names topics by id. Follows ``KafkaApis.handleOffsetFetchRequest`` and ``OffsetFetchResponse``.
+From version 2 on null requests all topics, and group errors have a field; version 7 adds require_stable, which rejects
+partitions with pending transactional offsets (KIP-447); version 8 several groups (KIP-709), version 10 topic ids.
+Follows ``KafkaApis.handleOffsetFetchRequest`` and ``OffsetFetchResponse``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TOPIC_IDS_FROM = 10
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Ask the coordinator about each group."""
+    """Fetch the offsets of each group from the coordinator."""
     request: OffsetFetchRequest = call.request
     groups = _groups(request, call.version)
     answers: dict[int, OffsetFetchResponseGroup] = {}
@@ -48,7 +48,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: OffsetFetchRequest, version: int, code: int) -> OffsetFetchResponse:
-    """Refuse every group with one code."""
+    """Return the response with an error code for every group."""
     return _response([_group_error(group, version, code) for group in _groups(request, version)], version)
 
 
@@ -84,7 +84,7 @@ def _ask(call: ApiCall, group: OffsetFetchRequestGroup, reply: Callable[[OffsetF
 def _translated(
     image: ClusterImage, group: OffsetFetchRequestGroup
 ) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
-    """Return the request by names, and the answers for ids that nobody knows."""
+    """Return the request with topic names, and the error rows of unknown topic ids."""
     if group.topics is None:
         return group, []
     known: list[OffsetFetchRequestTopics] = []
@@ -99,7 +99,7 @@ def _translated(
 
 
 def _with_ids(image: ClusterImage, topics: list[OffsetFetchResponseTopics]) -> list[OffsetFetchResponseTopics]:
-    """Return the topics that have an id; others cannot be said in this version."""
+    """Return the topics with their ids; topics without an id cannot be sent in this version."""
     found = []
     for topic in topics:
         known = image.topics.get(topic.name)

@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch 2 to 4: where a leader's epoch ended, so that readers notice a truncated log (KIP-320).
+"""OffsetForLeaderEpoch 2 to 4: the end offset of a leader epoch, to detect log truncation (KIP-320).
 
-Follows ``ReplicaManager.lastOffsetForLeaderEpoch``. Version 3 lets clients ask, too; all are answered alike.
+Follows ``ReplicaManager.lastOffsetForLeaderEpoch``. From version 3 on consumers send it, too, with the same result.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..call import Api, ApiCall
 
 
 def handle(call: ApiCall) -> Message:
-    """Look each epoch up."""
+    """Look up the end offset of each leader epoch."""
     request: OffsetForLeaderEpochRequest = call.request
     topics: dict[str, OffsetForLeaderTopicResult] = {}
     for topic in request.topics:
-        # Of a topic that is named twice only the first question is heard.
+        # If a topic is named twice, Kafka uses the first entry only.
         if topic.topic not in topics:
             answers = [_partition(call, topic.topic, one) for one in topic.partitions]
             topics[topic.topic] = OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers)
@@ -30,7 +30,7 @@ def handle(call: ApiCall) -> Message:
 
 
 def refuse(request: OffsetForLeaderEpochRequest, version: int, code: int) -> OffsetForLeaderEpochResponse:
-    """Refuse every partition."""
+    """Return the response with an error code for every partition."""
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(

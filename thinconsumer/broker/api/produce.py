@@ -1,10 +1,10 @@
-"""Produce 0 to 13: append what producers send, one batch for each partition.
+"""Produce 0 to 13: append the batches of producers, one batch per partition.
 
-Owns the checks that need no log, transactions' permission to write, waiting for all partitions of a request, and the
-answer; the log validates batches, the partition waits for replicas. Follows ``KafkaApis.handleProduceRequest``,
+Owns the checks that need no log, the verification of transactions, the wait for all partitions of a request, and the
+response. The log validates batches; the partition waits for replicas. Follows ``KafkaApis.handleProduceRequest``,
 ``ProduceRequest.validateRecords`` and ``ReplicaManager.handleProduceAppend``. Versions 0 to 2 are listed for old
-librdkafka clients, but whoever uses them is cut off, as 4.x does. From version 12 on a transactional write adds its
-partition to the transaction by itself (KIP-890), older ones must have said so before; 13 names topics by id.
+librdkafka clients, but close the connection, as in 4.x. From version 12 on a transactional write adds its partition to
+the transaction (KIP-890); before, AddPartitionsToTxn must have done so. Version 13 uses topic ids.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIRST_ACCEPTED = 3
 FIRST_WITH_ZSTD = 7
 FIRST_WITH_LEADERS = 10
 FIRST_WITH_IDS = 13
-ADMIN_CLIENT_ID = "__admin_client"  #: May write to internal topics.
+ADMIN_CLIENT_ID = "__admin_client"  #: This client id may write to internal topics.
 
 LOG_OVERHEAD = 12
 UP_TO_MAGIC = 17
@@ -45,7 +45,7 @@ LENGTH_MIN = 14
 _HEADER = Struct(">qiibIhiqqqhi")
 _CODEC, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
 
-#: Errors with which Kafka does not say where the log starts.
+#: Errors for which Kafka omits the log start offset.
 _WITHOUT_LOG_START = frozenset(
     map(
         int,
@@ -62,7 +62,7 @@ _WITHOUT_LOG_START = frozenset(
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Append; answer when all partitions are done, or not at all with ``acks=0``."""
+    """Append; respond when all partitions are done, or not at all with ``acks=0``."""
     request: ProduceRequest = call.request
     if call.version < FIRST_ACCEPTED:
         call.close_connection()
@@ -79,7 +79,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: ProduceRequest, version: int, code: int) -> ProduceResponse:
-    """Refuse it all, in every partition."""
+    """Return the response with an error code in every partition."""
     topics = [
         TopicProduceResponse(
             name=topic.name,
@@ -95,7 +95,7 @@ API = Api(ProduceRequest, 0, 13, handle, refuse)
 
 
 class _Batch(NamedTuple):
-    """What has to be known of a batch before the log sees it."""
+    """The header fields that are needed before the log validates a batch."""
 
     data: memoryview
     codec: int
@@ -105,17 +105,17 @@ class _Batch(NamedTuple):
     base_sequence: int
 
 
-#: Only these refusals have words besides their code, as in Kafka.
-_BATCH_ERROR_MESSAGES = {int(Code.CORRUPT_MESSAGE): "The bytes begin with no batch."}
+#: As in Kafka, only these errors have a message.
+_BATCH_ERROR_MESSAGES = {int(Code.CORRUPT_MESSAGE): "The data does not begin with a valid batch."}
 _TRANSACTION_ERROR_MESSAGES = {
     int(Code.INVALID_TXN_STATE): "The partition was not added to the transaction.",
-    int(Code.NOT_ENOUGH_REPLICAS): "The transaction's coordinator could not be asked.",
+    int(Code.NOT_ENOUGH_REPLICAS): "The transaction coordinator could not be reached.",
 }
 _LENGTH_MAX = 2**31 - 1 - LOG_OVERHEAD
 
 
 class _InvalidBatch(Exception):
-    """Why a partition's data is not even looked at."""
+    """A partition's data is rejected before it is passed to the log."""
 
     def __init__(self, code: Code) -> None:
         super().__init__(code.name)
@@ -123,7 +123,7 @@ class _InvalidBatch(Exception):
 
 
 class _PartitionProduce:
-    """One partition of a request, and its answer."""
+    """One partition of a request, and its response."""
 
     __slots__ = ("batch", "index", "name", "response", "topic_id")
 
@@ -131,7 +131,7 @@ class _PartitionProduce:
         self.name = name
         self.topic_id = topic_id
         self.index = index
-        self.batch: _Batch | None = None  #: None once it has been refused.
+        self.batch: _Batch | None = None  #: None once it is rejected.
         self.response = PartitionProduceResponse(index=index, base_offset=-1)
 
     @property
@@ -145,7 +145,7 @@ class _PartitionProduce:
 
 
 class _ProduceRequest:
-    """One request on its way through the logs."""
+    """The progress of one request."""
 
     __slots__ = ("_call", "_entries", "_pending", "_request")
 
@@ -156,7 +156,7 @@ class _ProduceRequest:
         self._pending = 0
 
     def take(self) -> int:
-        """Look at what was sent; return an error code if the whole request is no good."""
+        """Parse all partitions; return an error code if the whole request is rejected."""
         call, image = self._call, self._call.node.image
         by_id = call.version >= FIRST_WITH_IDS
         is_transactional = False
@@ -186,12 +186,12 @@ class _ProduceRequest:
         return 0
 
     def start(self) -> None:
-        """Ask for permission where a transaction writes to a partition for the first time; then append."""
+        """Verify transactional writes that begin a transaction in their partition; then append."""
         call = self._call
         asking: list[_PartitionProduce] = []
         for entry, batch in self._transactional():
             partition = call.node.partitions.get(entry.tp)
-            # Whoever does not lead refuses it below, and nobody needs to be asked.
+            # A broker that does not lead the partition rejects it below, without verification.
             if partition is not None and partition.is_leader and _is_first(partition, batch):
                 asking.append(entry)
                 partition.log.start_verification(
@@ -250,7 +250,7 @@ class _ProduceRequest:
     def appended(
         self, entry: _PartitionProduce, partition: PartitionReplica, code: int, appended: AppendInfo | None
     ) -> None:
-        """One partition is done."""
+        """Record the result of one partition."""
         response = entry.response
         response.error_code = code
         if appended is not None:
@@ -258,7 +258,7 @@ class _ProduceRequest:
             response.log_append_time_ms = appended.log_append_time_ms
         if code not in _WITHOUT_LOG_START:
             response.log_start_offset = partition.log.start_offset
-        # What was sent need not be kept while the other partitions wait for their replicas.
+        # Release the data while other partitions wait for their replicas.
         entry.batch = None
         self._partition_done()
 
@@ -270,7 +270,7 @@ class _ProduceRequest:
         if self._request.acks:
             call.reply(self._answer())
         elif any(entry.response.error_code for entry in self._entries.values()):
-            # Nobody waits for an answer: this is how the producer learns that it has to look for another leader.
+            # With acks=0 a closed connection makes the producer refresh its metadata.
             call.close_connection()
         else:
             call.finish_without_reply()
@@ -289,7 +289,7 @@ class _ProduceRequest:
         return ProduceResponse(responses=list(topics.values()), node_endpoints=list(leaders.values()))
 
     def _add_current_leader(self, entry: _PartitionProduce, leaders: dict[int, NodeEndpoint]) -> None:
-        """Say who leads instead and where that is, so that the client need not ask (KIP-951)."""
+        """Add the current leader and its address, so that the client need not refresh its metadata (KIP-951)."""
         leader, epoch = current_leader(self._call, entry.tp)
         entry.response.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
         broker = self._call.node.image.brokers.get(leader)
@@ -298,7 +298,7 @@ class _ProduceRequest:
 
 
 class _AppendCallback:
-    """What a partition calls when it is through with a batch."""
+    """The callbacks of one partition's append."""
 
     __slots__ = ("_entry", "_partition", "_producing")
 
@@ -311,7 +311,7 @@ class _AppendCallback:
         self._producing.appended(self._entry, self._partition, code, appended)
 
     def on_refused(self, refusal: AppendRefused) -> None:
-        """The log says which records it would not take; only then are there words for the producer, as in Kafka."""
+        """Add the errors of single records; as in Kafka there is no message otherwise."""
         if refusal.record_errors:
             response = self._entry.response
             response.error_message = refusal.message
@@ -326,12 +326,12 @@ def _failed(index: int, code: int) -> PartitionProduceResponse:
 
 
 def _is_first(partition: PartitionReplica, batch: _Batch) -> bool:
-    """Return whether the log does not know yet of this transaction."""
+    """Return whether the batch begins a transaction in this partition."""
     return partition.log.would_begin_transaction(batch.producer_id, batch.producer_epoch)
 
 
 def _parse_single_batch(data: memoryview, version: int) -> _Batch:
-    """Return the one batch that is in there. Raises: _Bad."""
+    """Return the only batch in the data. Raises: _InvalidBatch."""
     size = _batch_size(data)
     if size == 0:
         raise _InvalidBatch(Code.INVALID_RECORD)
@@ -349,14 +349,14 @@ def _parse_single_batch(data: memoryview, version: int) -> _Batch:
 
 
 def _batch_size(data: memoryview) -> int:
-    """Return the size of the batch at the front, 0 where there is no whole one. Raises: _Bad."""
+    """Return the size of the first batch, 0 if it is incomplete. Raises: _InvalidBatch."""
     if len(data) < LOG_OVERHEAD:
         return 0
     length = int.from_bytes(data[8:12], "big", signed=True)
     if length < LENGTH_MIN:
         raise _InvalidBatch(Code.CORRUPT_MESSAGE)
     if length > _LENGTH_MAX:
-        raise _InvalidBatch(Code.UNKNOWN_SERVER_ERROR)  # in Java the batch's size overflows
+        raise _InvalidBatch(Code.UNKNOWN_SERVER_ERROR)  # the size overflows in Java
     if len(data) < UP_TO_MAGIC:
         return 0
     if data[16] > 2:

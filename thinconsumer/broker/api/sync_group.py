@@ -1,7 +1,7 @@
-"""SyncGroup 0 to 5: the leader brings the assignment, every member takes its part; parked until it is in the log.
+"""SyncGroup 0 to 5: the leader sends the assignment, each member gets its part; parked until it is in the log.
 
-Version 3 has static members (KIP-345). From version 5 on the protocol's type and name have to be there, and to be the
-group's (KIP-559). Follows ``KafkaApis.handleSyncGroupRequest``.
+Version 3 adds static members (KIP-345). From version 5 on protocol type and name are required and must be the group's
+(KIP-559). Follows ``KafkaApis.handleSyncGroupRequest``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PROTOCOL_NEEDED_FROM = 5
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Let the coordinator answer when the assignment is there."""
+    """Respond when the assignment is in the log."""
     request: SyncGroupRequest = call.request
     if call.version >= PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
         return refuse(request, call.version, int(Code.INCONSISTENT_GROUP_PROTOCOL))
@@ -24,7 +24,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: SyncGroupRequest, version: int, code: int) -> SyncGroupResponse:
-    """Refuse with one code."""
+    """Return the error response."""
     return SyncGroupResponse(error_code=code)
 
 

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit 0 to 5: offsets of a group that count once a transaction is committed.
+"""TxnOffsetCommit 0 to 5: commit offsets of a group within a transaction.
 
-Comes to the group's coordinator, which adds them to the transaction (5), or makes sure that they were added (0 to 4),
-and then writes them as part of it. From version 3 on a member says who it is (KIP-447). Follows
+Sent to the group coordinator, which adds its partition to the transaction (version 5) or verifies it (0 to 4), and then
+writes the offsets, pending until the transaction ends. Version 3 adds the member (KIP-447). Follows
 ``KafkaApis.handleTxnOffsetCommitRequest`` and ``GroupCoordinatorService.commitTransactionalOffsets``.
 """
 
@@ -22,12 +22,12 @@ from ..call import Api, ApiCall
 from ..transaction_verification import TransactionalProducer
 from ..txn.offsets import add_or_verify_offsets
 
-#: Clients before version 2 can crash when they are told that the coordinator is loading (KAFKA-7296).
+#: Clients below version 2 can crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
 FIRST_WITH_LOADING = 2
 
 
 def handle(call: ApiCall) -> Message | None:
-    """Sort out partitions that do not exist; let the group coordinator commit the others, if the transaction may."""
+    """Reject unknown partitions; pass the others to the group coordinator once the transaction is verified."""
     request: TxnOffsetCommitRequest = call.request
     existing, missing = _split_by_existence(call, request)
     answer = _refused(missing, Code.UNKNOWN_TOPIC_OR_PARTITION)
@@ -53,7 +53,7 @@ def handle(call: ApiCall) -> Message | None:
 
 
 def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffsetCommitResponse:
-    """Refuse every partition with one code."""
+    """Return the response with an error code for every partition."""
     return _refused(request.topics, code)
 
 
@@ -63,7 +63,7 @@ API = Api(TxnOffsetCommitRequest, 0, 5, handle, refuse)
 def _split_by_existence(
     call: ApiCall, request: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitRequestTopic]]:
-    """Return what exists and what does not, by topic."""
+    """Return the topics with existing partitions, and those with unknown ones."""
     existing: list[TxnOffsetCommitRequestTopic] = []
     missing: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
@@ -93,7 +93,7 @@ def _refused(topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetC
 
 
 def _merge(first: TxnOffsetCommitResponse, second: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-    """Add the second's partitions to the first's."""
+    """Add the second response's partitions to the first."""
     topics = {topic.name: topic for topic in first.topics}
     for topic in second.topics:
         if topic.name in topics:

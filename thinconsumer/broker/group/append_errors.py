@@ -1,7 +1,7 @@
-"""What clients are told when the log does not take what a coordinator writes.
+"""Error codes for clients when the coordinator's log rejects an append.
 
 Follows ``CoordinatorOperationExceptionHelper`` and ``GroupMetadataManager.appendGroupMetadataErrorToResponseError``,
-which agree.
+which have the same mapping.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ APPEND_ERRORS: Mapping[int, Code] = {
 
 
 def append_error(code: int) -> int:
-    """Return the code for the client; those not in the table go through as they are."""
+    """Return the code for the client; codes without a mapping are returned unchanged."""
     return int(APPEND_ERRORS.get(code, code))

@@ -1,6 +1,6 @@
-"""Committing and fetching offsets: who may, what is written, and what is told.
+"""OffsetCommit, TxnOffsetCommit and OffsetFetch of a group.
 
-Topics that do not exist have been sorted out before. Follows Kafka's ``OffsetMetadataManager`` and
+Partitions that do not exist have been rejected before. Follows Kafka's ``OffsetMetadataManager`` and
 ``ClassicGroup.validateOffsetCommit``.
 """
 
@@ -36,12 +36,12 @@ from .shard import GroupCoordinatorShard
 from .states import GroupState
 
 NO_OFFSET = -1
-#: From this version of OffsetCommit on, a commit for a group that does not exist says so.
+#: From this OffsetCommit version on a missing group has its own error code.
 GROUP_NOT_FOUND_FROM = 9
 
 
 class OffsetCommitter(NamedTuple):
-    """Who commits: a member in a generation, or, without any, somebody who assigns partitions itself."""
+    """The member and generation that commit, or neither for a consumer that assigns partitions itself."""
 
     generation: int
     member_id: str
@@ -49,27 +49,27 @@ class OffsetCommitter(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether it claims to be no member at all."""
+        """Whether it commits without group membership."""
         return self.generation < 0 and self.member_id == UNKNOWN_MEMBER_ID and self.instance_id is None
 
 
-def check_commit(group: ClassicGroup, who: OffsetCommitter, *, transactional: bool) -> int:
-    """Return why a commit is refused, 0 if it is not."""
+def check_commit(group: ClassicGroup, committer: OffsetCommitter, *, transactional: bool) -> int:
+    """Return the code that rejects a commit, 0 if it is allowed."""
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
-    if who.generation < 0 and group.state is GroupState.EMPTY:
+    if committer.generation < 0 and group.state is GroupState.EMPTY:
         return 0
-    if not who.is_simple:
-        code = group.check_member(who.member_id, who.instance_id)
+    if not committer.is_simple:
+        code = group.check_member(committer.member_id, committer.instance_id)
         if code:
             return code
-        if who.generation != group.generation:
+        if committer.generation != group.generation:
             return int(Code.ILLEGAL_GENERATION)
     elif not transactional:
-        # Members are reading: somebody beside them would throw them back.
+        # The group has members: a commit by a non-member would reset their offsets.
         return int(Code.UNKNOWN_MEMBER_ID)
     if not transactional and group.state is GroupState.COMPLETING_REBALANCE:
-        # It may have lost its partitions already, and does not know.
+        # The next assignment may give the member's partitions to another.
         return int(Code.REBALANCE_IN_PROGRESS)
     return 0
 
@@ -77,18 +77,18 @@ def check_commit(group: ClassicGroup, who: OffsetCommitter, *, transactional: bo
 def commit(
     shard: GroupCoordinatorShard, request: OffsetCommitRequest, version: int
 ) -> tuple[int, OffsetCommitResponse]:
-    """Write offsets, those that are allowed; return an error for all of them, or what is told once they are safe."""
-    who = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+    """Write the valid offsets; return (error code for all, response once they are committed)."""
+    committer = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
     group = shard.latest.groups.get(request.group_id)
     if group is None:
-        if who.generation >= 0:
+        if committer.generation >= 0:
             old = version < GROUP_NOT_FOUND_FROM
             return int(Code.ILLEGAL_GENERATION if old else Code.GROUP_ID_NOT_FOUND), OffsetCommitResponse()
         group = shard.create_group(request.group_id)
-    code = check_commit(group, who, transactional=False)
+    code = check_commit(group, committer, transactional=False)
     if code:
         return code, OffsetCommitResponse()
-    member = group.members.get(who.member_id)
+    member = group.members.get(committer.member_id)
     if member is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
         rebalance.reschedule_heartbeat(group, member)
     now_ms = shard.wall_ms()
@@ -121,14 +121,14 @@ def commit(
 def commit_transactional(
     shard: GroupCoordinatorShard, request: TxnOffsetCommitRequest
 ) -> tuple[int, TxnOffsetCommitResponse]:
-    """Write offsets that count once their transaction is committed; return as :func:`commit` does."""
-    who = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+    """Write offsets that stay pending until their transaction ends; return as :func:`commit` does."""
+    committer = OffsetCommitter(request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
     group = shard.latest.groups.get(request.group_id)
     if group is None:
-        if who.generation >= 0:
+        if committer.generation >= 0:
             return int(Code.ILLEGAL_GENERATION), TxnOffsetCommitResponse()
         group = shard.create_group(request.group_id)
-    code = check_commit(group, who, transactional=True)
+    code = check_commit(group, committer, transactional=True)
     if code:
         return code, TxnOffsetCommitResponse()
     now_ms = shard.wall_ms()
@@ -157,8 +157,8 @@ def commit_transactional(
 
 
 def check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
-    """Return why a note cannot be kept with an offset, 0 if it can; Kafka counts UTF-16 units."""
-    # Counting units takes an encoding; no string has more of them than twice its length.
+    """Return the code that rejects a commit's metadata string, 0 if it is short enough; Kafka counts UTF-16 units."""
+    # Counting UTF-16 units encodes the string; it never has more than two per character.
     limit = shard.config.offset_metadata_max_bytes
     if metadata is None or len(metadata) * 2 <= limit:
         return 0
@@ -169,7 +169,7 @@ def check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
 def fetch(
     view: ReplayedState, asked: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> list[OffsetFetchResponseTopics]:
-    """Return the offsets asked for, all of them if no topics are named; -1 where there is none."""
+    """Return the requested offsets, or all of the group without topics; -1 for partitions without an offset."""
     group_id = asked.group_id
     if asked.topics is not None:
         return [_fetched(view, group_id, topic, require_stable) for topic in asked.topics]
@@ -191,7 +191,7 @@ def _fetched(
             answer.error_code = int(Code.UNSTABLE_OFFSET_COMMIT)
             continue
         found = view.offsets.get(group_id, topic.name, index)
-        # One that was committed for an earlier topic of this name means nothing.
+        # An offset of a deleted topic of the same name is invalid.
         if found is not None and (ZERO_UUID in (found.topic_id, topic.topic_id) or found.topic_id == topic.topic_id):
             answer.committed_offset = found.offset
             answer.committed_leader_epoch = found.leader_epoch

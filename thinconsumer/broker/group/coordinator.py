@@ -1,7 +1,7 @@
-"""All group coordination of one node: which shard a group belongs to, and a method for each thing that clients ask.
+"""The group coordinator of one broker: maps groups to shards, with one method per group API.
 
-Answers go to ``reply`` callbacks, at once or when the log has what they tell of. Topics by their names: what is asked
-by topic id was translated before. Follows Kafka's ``GroupCoordinatorService``.
+Responses go to ``reply`` callbacks, immediately or once the log has committed their effect. Topics have names here:
+requests by topic id were translated before. Follows Kafka's ``GroupCoordinatorService``.
 """
 
 from __future__ import annotations
@@ -44,41 +44,41 @@ from .shard import GroupCoordinatorShard
 from .states import GroupState, ShardState
 
 OFFSETS_TOPIC = "__consumer_offsets"
-#: What ListGroups calls the kind of groups that there are here (KIP-848).
+#: The group type in ListGroups (KIP-848).
 CLASSIC = "classic"
 
 T = TypeVar("T")
 
 
 class GroupCoordinator:
-    """See the module. The node tells it which partitions of the offsets topic it leads."""
+    """Coordinates groups; the node reports which partitions of ``__consumer_offsets`` it leads."""
 
     def __init__(self, node: CoordinatorNode) -> None:
         self._node = node
         self._event_processor = EventProcessor()
         self._shards: dict[int, GroupCoordinatorShard] = {}
 
-    # -- what the node tells
+    # -- node events
 
     def elected(self, index: int, leader_epoch: int, partition: OffsetsPartition) -> None:
-        """This node leads a partition from now on; catch up with what is in it."""
+        """Load a partition that this broker now leads."""
         shard = self._shards.setdefault(index, GroupCoordinatorShard(self._node, index, self._event_processor))
         self._event_processor.run(lambda: shard.elected(leader_epoch, partition))
 
     def resigned(self, index: int) -> None:
-        """This node does not lead a partition any more."""
+        """Unload a partition that this broker no longer leads."""
         shard = self._shards.get(index)
         if shard is not None and shard.state is not ShardState.DOWN:
             self._event_processor.run(shard.resigned)
 
     def on_marker(self, index: int, producer_id: int, commit: bool) -> None:
-        """A transaction has ended in a partition led here; its marker is in the log."""
+        """Complete a transaction in a partition led here: its marker is in the log."""
         shard = self._shards.get(index)
         if shard is not None:
             shard.apply(end_transaction(producer_id, commit))
 
     def on_topics_deleted(self, names: Iterable[str]) -> None:
-        """Topics are gone, perhaps for others of the same name: so are their offsets."""
+        """Remove the offsets of deleted topics, even if new topics have their names."""
         known = self._node.image.topics
         topics = {name: known[name].topic_id if name in known else None for name in names}
 
@@ -91,10 +91,10 @@ class GroupCoordinator:
 
         self._event_processor.run(forget)
 
-    # -- the life of a member
+    # -- membership
 
     def join(self, wanted: JoinGroupCall) -> None:
-        """Join a group; parked until the next generation is there. Only what needs no group has been checked."""
+        """Join a group; parked until the join phase completes."""
         request = wanted.request
         config = self._node.config
         reply = self._deferred_reply(wanted.reply)
@@ -114,7 +114,7 @@ class GroupCoordinator:
         self._event_processor.run(_nothing)
 
     def sync(self, request: SyncGroupRequest, reply: Callable[[SyncGroupResponse], None]) -> None:
-        """Ask for an assignment; parked until the leader has made it, and the log has it."""
+        """Return the member's assignment; parked until the leader's assignment is in the log."""
         later = self._deferred_reply(reply)
 
         def operation(shard: GroupCoordinatorShard) -> None:
@@ -131,7 +131,7 @@ class GroupCoordinator:
         self._run(request.group_id, operation, done, needs_id=True)
 
     def heartbeat(self, request: HeartbeatRequest, reply: Callable[[int], None]) -> None:
-        """Keep a member's session; ``reply(code)``."""
+        """Reschedule a member's session timeout; ``reply(code)``."""
         later = self._deferred_reply(reply)
         found = [int(Code.UNKNOWN_MEMBER_ID)]
 
@@ -141,7 +141,7 @@ class GroupCoordinator:
                 found[0] = membership.heartbeat(group, request)
 
         def done(code: int) -> None:
-            # Nobody can say yet whether it is a member, and most are.
+            # Membership is unknown while loading; an error would make all members rejoin.
             later(0 if code == Code.COORDINATOR_LOAD_IN_PROGRESS else code or found[0])
 
         self._run(request.group_id, operation, done, needs_id=True)
@@ -149,7 +149,7 @@ class GroupCoordinator:
     def leave(
         self, group_id: str, leaving: Sequence[MemberIdentity], reply: Callable[[LeaveGroupResponse], None]
     ) -> None:
-        """Let members go."""
+        """Remove members from a group."""
         later = self._deferred_reply(reply)
         response = LeaveGroupResponse()
 
@@ -171,7 +171,7 @@ class GroupCoordinator:
     # -- offsets
 
     def commit(self, request: OffsetCommitRequest, version: int, reply: Callable[[OffsetCommitResponse], None]) -> None:
-        """Commit offsets of partitions that exist; topics have names and ids."""
+        """Commit offsets of existing partitions; topics have names and ids."""
         later = self._deferred_reply(reply)
         found: list[tuple[int, OffsetCommitResponse]] = []
 
@@ -185,7 +185,9 @@ class GroupCoordinator:
     def txn_commit(
         self, request: TxnOffsetCommitRequest, version: int, reply: Callable[[TxnOffsetCommitResponse], None]
     ) -> None:
-        """Commit offsets of partitions that exist, within a transaction that is known to be open and to include us."""
+        """Commit offsets of existing partitions in an ongoing transaction that includes this partition of the offsets
+        topic.
+        """
         later = self._deferred_reply(reply)
         found: list[tuple[int, TxnOffsetCommitResponse]] = []
 
@@ -207,7 +209,7 @@ class GroupCoordinator:
         require_stable: bool,
         reply: Callable[[int, list[OffsetFetchResponseTopics]], None],
     ) -> None:
-        """Tell committed offsets of one group; with ``require_stable`` what cannot change any more by what is open."""
+        """Return committed offsets of one group; with ``require_stable`` pending offsets are errors."""
         shard = self._shard(asked.group_id)
         if not require_stable:
             code = shard.unavailable_code()
@@ -217,7 +219,7 @@ class GroupCoordinator:
 
         def done(code: int) -> None:
             if code == Code.COORDINATOR_NOT_AVAILABLE:
-                code = int(Code.NOT_COORDINATOR)  # older clients do not know the former here
+                code = int(Code.NOT_COORDINATOR)  # older clients do not expect COORDINATOR_NOT_AVAILABLE here
             self._event_processor.defer(lambda: reply(code, [] if code else found[0]))
 
         self._run(
@@ -226,10 +228,10 @@ class GroupCoordinator:
             done,
         )
 
-    # -- for administrators
+    # -- administration
 
     def describe(self, group_ids: Sequence[str], version: int) -> list[DescribedGroup]:
-        """Tell who is in groups, as far as that cannot be lost any more."""
+        """Describe groups in their committed state."""
         return [self._describe(group_id, version) for group_id in group_ids]
 
     def _describe(self, group_id: str, version: int) -> DescribedGroup:
@@ -247,7 +249,7 @@ class GroupCoordinator:
         return dead
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> tuple[int, list[ListedGroup]]:
-        """Tell which groups there are here; empty filters let everything pass."""
+        """List the groups of this broker; empty filters match all."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.strip().lower() for kind in types}
         listed: list[ListedGroup] = []
@@ -274,7 +276,7 @@ class GroupCoordinator:
         return 0, listed
 
     def delete(self, group_ids: Sequence[str], reply: Callable[[list[DeletableGroupResult]], None]) -> None:
-        """Forget groups without members, and their offsets."""
+        """Delete empty groups with their offsets."""
         by_shard: dict[int, list[str]] = {}
         for group_id in dict.fromkeys(group_ids):
             by_shard.setdefault(self._index(group_id), []).append(group_id)
@@ -315,7 +317,7 @@ class GroupCoordinator:
 
     @property
     def shards(self) -> Mapping[int, GroupCoordinatorShard]:
-        """By partition of the offsets topic."""
+        """Shards by partition of the offsets topic."""
         return self._shards
 
     def _index(self, group_id: str) -> int:
@@ -335,7 +337,7 @@ class GroupCoordinator:
         *,
         needs_id: bool = False,
     ) -> None:
-        """Let the group's shard do something; ``done(code)`` with the code that clients are told."""
+        """Run an operation on the group's shard; ``done(code)`` gets the code for clients."""
 
         def turn() -> None:
             if needs_id and not group_id:
@@ -347,7 +349,9 @@ class GroupCoordinator:
         self._event_processor.run(turn)
 
     def _deferred_reply(self, reply: Callable[[T], None]) -> Callable[[T], None]:
-        """Return what answers when the turn is over; once, since a parked call may also wait for the log."""
+        """Return a reply callback that runs after the current operation, and only once, since a parked call may also
+        time out.
+        """
         replies = [reply]
 
         def once(answer: T) -> None:
@@ -359,7 +363,7 @@ class GroupCoordinator:
 
 
 def _nothing() -> None:
-    """Let what was put off happen."""
+    """Do nothing: an empty operation sends the deferred replies."""
 
 
 def _join(shard: GroupCoordinatorShard, wanted: JoinGroupCall) -> None:
@@ -415,7 +419,7 @@ def _check_delete(shard: GroupCoordinatorShard, group_id: str) -> int:
 
 
 def refuse_commit(topics: Sequence[OffsetCommitRequestTopic], code: int) -> OffsetCommitResponse:
-    """Return the answer that says the same of all partitions."""
+    """Return a response with one error code for all partitions."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(

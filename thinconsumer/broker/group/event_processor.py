@@ -1,7 +1,7 @@
-"""One thing after the other: answers leave when a coordinator is done with what it is doing, not in the middle of it.
+"""Serial execution of a coordinator's operations, with replies sent after the current operation.
 
-An answer can bring the next request of that client along at once, and that one would find a group half changed: Kafka
-has an event loop per partition, we have this.
+A reply can immediately cause the same client's next request, which would see a half-changed group if it was handled
+within the operation. Kafka has a ``CoordinatorEventProcessor`` thread per partition for this.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Callable
 
 
 class EventProcessor:
-    """Runs things to their end, and what they put off after them."""
+    """Runs operations to completion, then what they have deferred."""
 
     def __init__(self) -> None:
         self._busy = False
         self._later: deque[Callable[[], None]] = deque()
 
     def run(self, callback: Callable[[], None]) -> None:
-        """Do something now; unless it was asked for by something that is still going on, then what was put off too."""
+        """Run an operation now, and then everything deferred; a nested operation only runs, the outer one handles the
+        rest.
+        """
         if self._busy:
             callback()
             return
@@ -31,5 +33,5 @@ class EventProcessor:
             self._later.popleft()()
 
     def defer(self, callback: Callable[[], None]) -> None:
-        """Do something when what is going on is over."""
+        """Call back when the current operation is complete."""
         self._later.append(callback)

@@ -1,7 +1,7 @@
-"""One classic group: its members, its generation, and the rules about who may be in it.
+"""One classic group: its members, generation and elected protocol.
 
-Owns the bookkeeping only; what happens when is in ``rebalance`` and ``joining``. Time, ids and the log are its
-:class:`Services`, which a shard or a test provides. Follows Kafka's ``ClassicGroup``.
+Owns the membership data; ``rebalance`` and ``joining`` decide when it changes. Time, ids and the log come from
+:class:`GroupServices`, which a shard or a test provides. Follows Kafka's ``ClassicGroup``.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ UNKNOWN_MEMBER_ID = ""
 
 
 class GroupServices(Protocol):
-    """What a group asks of the shard that it lives in."""
+    """Services that a group requires of its shard."""
 
     @property
     def config(self) -> BrokerConfig:
-        """The cluster's settings."""
+        """The cluster's configuration."""
         ...
 
     def wall_ms(self) -> int:
-        """Return milliseconds since the epoch."""
+        """Return wall-clock milliseconds since the epoch."""
         ...
 
     def new_uuid(self) -> str:
-        """Return something to tell members apart by, for ever."""
+        """Return a unique id for a member."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while, unless the shard resigns."""
+        """Call back after ``seconds``, unless the shard resigns."""
         ...
 
     def write_group(
         self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Callable[[int], None] | None = None
     ) -> None:
-        """Write what is to survive of a group; ``done(code)`` once, when the log has it or refuses it."""
+        """Append the group's record; ``done(code)`` is called once, when it is committed or rejected."""
         ...
 
 
 class ClassicGroup:
-    """See the module."""
+    """A classic consumer group."""
 
     def __init__(
         self,
@@ -78,47 +78,46 @@ class ClassicGroup:
         self.state_timestamp_ms = state_timestamp_ms
         self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}  #: Member ids by instance id.
-        self.pending_joins: set[str] = set()  #: Ids given out with MEMBER_ID_REQUIRED, not used yet (KIP-394).
-        self.pending_syncs: set[str] = set()  #: Members of this generation that have not sent SyncGroup.
-        self.new_member_added = False  #: Since the delay of an initial rebalance began.
-        self.subscribed_topics: frozenset[str] | None = (
-            None  #: What members subscribe to; None where that is not known.
-        )
+        self.pending_joins: set[str] = set()  #: Member ids sent with MEMBER_ID_REQUIRED and not used yet (KIP-394).
+        self.pending_syncs: set[str] = set()  #: Members of this generation without a SyncGroup yet.
+        self.new_member_added = False  #: Whether a member joined during the current initial rebalance delay.
+        self.subscribed_topics: frozenset[str] | None = None  #: The members' subscribed topics; None if unknown.
         self._timers: dict[str, Timer] = {}
 
     def __repr__(self) -> str:
-        return f"<Group {self.group_id} {self.state.value} generation {self.generation}, {len(self.members)} members>"
+        state = f"{self.state.value} generation {self.generation}, {len(self.members)} members"
+        return f"<ClassicGroup {self.group_id} {state}>"
 
     # -- state
 
     def move(self, event: GroupEvent) -> None:
-        """Go to the state that follows. Raises: IllegalStateError."""
+        """Apply an event to the state. Raises: IllegalStateError."""
         after = next_state(GROUP_TRANSITIONS, self.state, event, self)
         self.previous_state, self.state = self.state, after
         self.state_timestamp_ms = self.services.wall_ms()
 
     @property
     def can_rebalance(self) -> bool:
-        """Whether a rebalance can begin: none is in its first half already."""
+        """Whether a rebalance can begin: none is in its join phase."""
         return GroupEvent.CHANGED in GROUP_TRANSITIONS[self.state]
 
     @property
     def is_consumer_group(self) -> bool:
-        """Whether members speak the consumer protocol inside this one."""
+        """Whether the protocol type is "consumer"."""
         return self.protocol_type == CONSUMER
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to rejoin."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     # -- members
 
     def add(self, member: ClassicGroupMember, join: JoinReply | None = None) -> None:
-        """Take a member in; the first one leads, and says what protocol type this is."""
+        """Add a member; the first one becomes leader and sets the protocol type."""
         if member.instance_id is not None:
             if member.instance_id in self.static_members:
-                raise IllegalStateError(f"{self} has a member {member.instance_id!r} already")
+                raise IllegalStateError(f"{self} already has a static member {member.instance_id!r}")
             self.static_members[member.instance_id] = member.member_id
         if not self.members:
             self.protocol_type = member.protocol_type
@@ -131,7 +130,7 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> ClassicGroupMember | None:
-        """Forget a member, or somebody who was to become one; another leads if it did."""
+        """Remove a member or a pending member id; another member becomes leader if it was."""
         member = self.members.pop(member_id, None)
         if member is not None and member.instance_id is not None:
             self.static_members.pop(member.instance_id, None)
@@ -142,7 +141,7 @@ class ClassicGroup:
         return member
 
     def replace_static(self, instance_id: str, old_id: str, new_id: str) -> ClassicGroupMember:
-        """Let a static member go on under a new member id; whoever still uses the old one is fenced."""
+        """Replace a static member by one with a new member id; the old member id is fenced."""
         old = self.members.pop(old_id)
         self.answer_join(old, JoinGroupResponse(member_id=old_id, error_code=int(Code.FENCED_INSTANCE_ID)))
         self.answer_sync(old, SyncGroupResponse(error_code=int(Code.FENCED_INSTANCE_ID)))
@@ -164,7 +163,7 @@ class ClassicGroup:
         return new
 
     def check_member(self, member_id: str, instance_id: str | None) -> int:
-        """Return why a request of a member is refused, 0 if it is not."""
+        """Return the code that rejects a member's request, 0 if the member is known."""
         if instance_id is not None:
             existing = self.static_members.get(instance_id)
             if existing is None:
@@ -175,16 +174,16 @@ class ClassicGroup:
 
     @property
     def awaiting_join(self) -> int:
-        """How many members have a JoinGroup parked."""
+        """The number of members with a parked JoinGroup."""
         return sum(member.join is not None for member in self.members.values())
 
     @property
     def has_all_joined(self) -> bool:
-        """Whether nobody is missing who is a member, or was told to come back as one."""
+        """Whether all members and pending member ids have joined."""
         return not self.pending_joins and all(member.join is not None for member in self.members.values())
 
     def elect_joined_leader(self) -> bool:
-        """Let somebody lead who has joined; return False if there is nobody."""
+        """Make a joined member the leader; return False if there is none."""
         leader = self.members.get(self.leader_id or UNKNOWN_MEMBER_ID)
         if leader is None or leader.join is not None:
             return leader is not None
@@ -197,7 +196,7 @@ class ClassicGroup:
     # -- protocols
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
-        """Return whether somebody with these protocols can be in this group."""
+        """Return whether a member with these protocols could join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         if self.protocol_type != protocol_type:
@@ -206,24 +205,24 @@ class ClassicGroup:
         return any(counts[name] == len(self.members) for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that most members prefer among those that all of them know."""
+        """Return the protocol with the most votes among those that all members support."""
         counts = self._protocol_counts()
         candidates = {name for name, count in counts.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
-        # A draw goes to whichever comes first in the hash map that Kafka counts the votes in.
+        # With equal votes Kafka elects the first one in its hash map.
         return max(hash_map_order(votes), key=votes.__getitem__)
 
     def _protocol_counts(self) -> Counter[str]:
         return Counter(name for member in self.members.values() for name in member.protocol_names)
 
     def update(self, member: ClassicGroupMember, protocols: Protocols, rebalance_ms: int, session_ms: int) -> None:
-        """Take what a member says of itself now."""
+        """Update a member's protocols and timeouts."""
         member.protocols = protocols
         member.rebalance_timeout_ms = rebalance_ms
         member.session_timeout_ms = session_ms
 
     def begin_generation(self) -> None:
-        """Joining is over: the next generation is whoever is in now."""
+        """Begin the next generation with the current members."""
         self.generation += 1
         self.protocol_name = self.select_protocol() if self.members else None
         self.compute_subscribed_topics()
@@ -231,7 +230,7 @@ class ClassicGroup:
         self.pending_syncs.clear()
 
     def compute_subscribed_topics(self) -> None:
-        """Find out what consumers subscribe to, for the expiry of offsets."""
+        """Parse the consumers' subscriptions, for the expiration of offsets."""
         self.subscribed_topics = None
         if not self.is_consumer_group:
             return
@@ -242,18 +241,18 @@ class ClassicGroup:
                 metadata = [member.metadata(self.protocol_name) for member in self.members.values()]
                 self.subscribed_topics = frozenset().union(*map(subscribed_topics, metadata))
             except KafkaProtocolError:
-                return  # none of a coordinator's business, but then offsets of a stable group never expire
+                return  # invalid metadata is accepted, but then offsets of a stable group never expire
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether members read a topic; where that is not known, consumers may read any."""
+        """Return whether members subscribe to a topic; with unknown subscriptions, consumers may read any."""
         return self.is_consumer_group if self.subscribed_topics is None else topic in self.subscribed_topics
 
-    # -- answers
+    # -- parked requests
 
     def park_join(self, member: ClassicGroupMember, reply: JoinReply | None) -> None:
-        """Let a member's JoinGroup wait.
+        """Park a member's JoinGroup.
 
-        One that was parked before, and that nobody can be waiting for any more, is told to try again; Kafka forgets it.
+        A JoinGroup that was parked before gets REBALANCE_IN_PROGRESS; Kafka never responds to it.
         """
         if reply is not None:
             self.answer_join(
@@ -262,26 +261,26 @@ class ClassicGroup:
         member.join = reply
 
     def park_sync(self, member: ClassicGroupMember, reply: SyncReply) -> None:
-        """Let a member's SyncGroup wait; one that was parked before is told to rejoin."""
+        """Park a member's SyncGroup; one that was parked before gets REBALANCE_IN_PROGRESS."""
         self.answer_sync(member, SyncGroupResponse(error_code=int(Code.REBALANCE_IN_PROGRESS)))
         member.sync = reply
 
     def answer_join(self, member: ClassicGroupMember, response: JoinGroupResponse) -> bool:
-        """Answer the parked JoinGroup, if there is one."""
+        """Reply to the parked JoinGroup; return whether there was one."""
         reply, member.join = member.join, None
         if reply is not None:
             reply(response)
         return reply is not None
 
     def answer_sync(self, member: ClassicGroupMember, response: SyncGroupResponse) -> bool:
-        """Answer the parked SyncGroup, if there is one."""
+        """Reply to the parked SyncGroup; return whether there was one."""
         reply, member.sync = member.sync, None
         if reply is not None:
             reply(response)
         return reply is not None
 
     def join_response(self, member_id: str, *, with_members: bool, skip_assignment: bool = False) -> JoinGroupResponse:
-        """Return what a member is told of the current generation."""
+        """Return the JoinGroup response of the current generation."""
         members = []
         if with_members and self.protocol_name is not None:
             members = [
@@ -305,7 +304,7 @@ class ClassicGroup:
     # -- timers
 
     def schedule(self, name: str, timeout_ms: float, callback: Callable[[], None]) -> None:
-        """Set a timer; the one of the same name is forgotten."""
+        """Set a named timer, replacing the previous one."""
         self.cancel(name)
 
         def fire() -> None:
@@ -315,17 +314,17 @@ class ClassicGroup:
         self._timers[name] = self.services.call_later(max(timeout_ms, 0) / 1000, fire)
 
     def cancel(self, name: str) -> None:
-        """Forget a timer, if there is one."""
+        """Cancel a named timer, if it is set."""
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
     def cancel_all(self) -> None:
-        """Forget all timers."""
+        """Cancel all timers."""
         for name in list(self._timers):
             self.cancel(name)
 
     @property
     def timers(self) -> Mapping[str, Timer]:
-        """What is still to happen, by name."""
+        """Pending timers by name."""
         return self._timers

@@ -1,7 +1,7 @@
-"""Java's string hash, which decides where a group lives, and the order in which Java walks a small hash map.
+"""Java's string hash, which maps a group to its partition, and the iteration order of a small Java HashMap.
 
-Both are visible to clients: the first in FindCoordinator, the second in which of two equally wanted protocols is
-elected. Follows ``String.hashCode``, ``HashMap`` and ``GroupCoordinatorService.partitionFor``.
+Clients can observe both: the first in FindCoordinator, the second in the elected protocol when two have equally many
+votes. Follows ``String.hashCode``, ``HashMap`` and ``GroupCoordinatorService.partitionFor``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LOAD_FACTOR = 0.75
 
 
 def java_hash(text: str) -> int:
-    """Return what Java's ``hashCode`` returns, over UTF-16 units."""
+    """Return Java's ``hashCode`` of a string, computed over UTF-16 code units."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(units), 2):
@@ -23,16 +23,16 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """Return the partition of an internal topic that keeps a group or a transactional id.
+    """Return the partition of an internal topic for a group id or a transactional id.
 
-    Kafka takes the absolute value, not the lower 31 bits, which give something else for half of all keys.
+    Kafka takes the absolute value; masking the sign bit would give another partition for half of all keys.
     """
     value = java_hash(key)
     return 0 if value == _INT_MIN else abs(value) % partitions
 
 
 def hash_map_order(keys: Iterable[str]) -> list[str]:
-    """Return the keys as a Java ``HashMap`` that they were put into one by one would list them."""
+    """Return the keys in the iteration order of a Java ``HashMap`` that they were inserted into one by one."""
     distinct = list(dict.fromkeys(keys))
     size = _TABLE_SIZE
     while len(distinct) > size * _LOAD_FACTOR:

@@ -1,6 +1,6 @@
-"""What the group coordinator asks of the replica that holds its log.
+"""The interface that the group coordinator requires of its replica of ``__consumer_offsets``.
 
-A protocol only: the real one is ``partition.Partition``, tests have a small one.
+A protocol only: ``partition.PartitionReplica`` implements it, and tests have a small implementation.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from ..interfaces import CoordinatorLog
 
 
 class OffsetsPartition(Protocol):
-    """The replica of a partition of ``__consumer_offsets`` that makes its node a coordinator."""
+    """The leader's replica of a partition of ``__consumer_offsets``."""
 
     @property
     def log(self) -> CoordinatorLog:
-        """What it holds."""
+        """The replica's log."""
         ...
 
     @property
     def high_watermark(self) -> int:
-        """What cannot be lost any more lies before this."""
+        """The high watermark."""
         ...
 
     def append_records(
@@ -34,13 +34,15 @@ class OffsetsPartition(Protocol):
         producer_epoch: int = -1,
         transactional: bool = False,
     ) -> int:
-        """Append with acks -1; ``done(code)`` exactly once, perhaps at once. Return the first offset, -1 if refused."""
+        """Append with acks -1; ``done(code)`` is called exactly once, perhaps immediately. Return the base offset, -1
+        if rejected.
+        """
         ...
 
     def add_listener(self, callback: Callable[[], None]) -> int:
-        """Call back whenever something changed, until :meth:`unwatch` of the number returned."""
+        """Call ``callback`` after every change, until :meth:`remove_listener` of the returned id."""
         ...
 
     def remove_listener(self, number: int) -> None:
-        """Stop calling back."""
+        """Remove a listener."""
         ...

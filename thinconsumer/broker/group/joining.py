@@ -1,8 +1,7 @@
-"""JoinGroup: who gets into a group, as whom, and whether that begins a rebalance.
+"""JoinGroup of a classic group: admission of members, and whether a rebalance begins.
 
-Follows ``classicGroupJoinToClassicGroup`` and what it calls in Kafka's ``GroupMetadataManager``: KIP-394 (newcomers
-are turned away once, with an id), KIP-345 (static members), KIP-814 (a static leader that returns keeps the
-assignment).
+Follows ``classicGroupJoinToClassicGroup`` and its helpers in Kafka's ``GroupMetadataManager``: KIP-394 (a new member is
+rejected once, with a member id), KIP-345 (static members), KIP-814 (a returning static leader keeps the assignment).
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from .group import UNKNOWN_MEMBER_ID, ClassicGroup
 from .member import ClassicGroupMember, JoinReply, Protocols, protocols_of
 from .states import GroupState
 
-#: From this version on newcomers without an id are given one first (KIP-394).
+#: From this version on a new member must first obtain a member id (KIP-394).
 KNOWN_MEMBER_ID_FROM = 4
-#: From this version on a static leader can be told to leave the assignment alone (KIP-814).
+#: From this version on a static leader can be told to keep the assignment (KIP-814).
 SKIP_ASSIGNMENT_FROM = 9
 
 
 class JoinGroupCall(NamedTuple):
-    """One JoinGroup, with what the group wants to know about it."""
+    """A JoinGroup request with its version, client and reply callback."""
 
     request: JoinGroupRequest
     version: int
@@ -34,21 +33,21 @@ class JoinGroupCall(NamedTuple):
 
     @property
     def protocols(self) -> Protocols:
-        """What the member is willing to use."""
+        """The member's protocols."""
         return protocols_of(self.request.protocols)
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long this member may take to rejoin; version 0 has no field for it."""
+        """The rebalance timeout; version 0 has none and uses the session timeout."""
         return self.request.rebalance_timeout_ms if self.version >= 1 else self.request.session_timeout_ms
 
     def refuse(self, code: Code, member_id: str) -> None:
-        """Answer with an error."""
+        """Reply with an error."""
         self.reply(JoinGroupResponse(member_id=member_id, error_code=int(code)))
 
 
 def join(group: ClassicGroup, call: JoinGroupCall) -> None:
-    """Work on a JoinGroup: answer it, or park it."""
+    """Handle a JoinGroup: reply, or park it."""
     member_id = call.request.member_id
     if not _has_room(group, member_id):
         group.remove(member_id)
@@ -62,7 +61,7 @@ def join(group: ClassicGroup, call: JoinGroupCall) -> None:
     elif member_id in group.pending_joins:
         if call.request.group_instance_id is None:
             _add(group, call, member_id)
-        else:  # no static member is ever given an id to come back with
+        else:  # static members never get MEMBER_ID_REQUIRED
             call.refuse(Code.UNKNOWN_SERVER_ERROR, UNKNOWN_MEMBER_ID)
     else:
         _rejoin(group, call)
@@ -74,7 +73,8 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
         return True
     member = group.members.get(member_id)
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Those who have rejoined count, not those who were in: so the last to rejoin a group that is too large are out.
+        # Rejoined members count, and not all members: in a group above group.max.size the last ones to rejoin are
+        # rejected.
         return (member is not None and member.join is not None) or group.awaiting_join < limit
     return member is not None or len(group.members) < limit
 
@@ -121,7 +121,7 @@ def _add(group: ClassicGroup, call: JoinGroupCall, member_id: str) -> None:
 
 
 def _rejoin(group: ClassicGroup, call: JoinGroupCall) -> None:
-    """Somebody who says to be a member already."""
+    """Handle a JoinGroup with the id of an existing member."""
     request = call.request
     member_id = request.member_id
     code = group.check_member(member_id, request.group_instance_id)
@@ -134,12 +134,12 @@ def _rejoin(group: ClassicGroup, call: JoinGroupCall) -> None:
     if group.state is GroupState.PREPARING_REBALANCE:
         _update(group, call, member, f"member {member_id} rejoins")
     elif group.state is GroupState.COMPLETING_REBALANCE and is_same:
-        # The answer to its JoinGroup may have been lost: the generation is the same.
+        # The response may have been lost: repeat it, as the generation is unchanged.
         call.reply(group.join_response(member_id, with_members=is_leader))
     elif group.state is GroupState.STABLE and is_same and not is_leader:
         call.reply(group.join_response(member_id, with_members=False))
     else:
-        # A leader that rejoins a stable group wants to assign anew: it has seen topics change.
+        # The leader of a stable group rejoins to assign anew, for example after a topic has changed.
         _update(group, call, member, f"member {member_id} rejoins, leader or with new metadata")
 
 
@@ -150,7 +150,7 @@ def _update(group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember
 
 
 def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, old_id: str, new_id: str) -> None:
-    """A static member is back after a restart, without its member id."""
+    """Replace a static member that restarted without its member id."""
     old_leader = group.leader_id
     member = group.replace_static(instance_id, old_id, new_id)
     rebalance.reschedule_heartbeat(group, member)
@@ -170,7 +170,7 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
 
         group.services.write_group(group, {m.member_id: m.assignment for m in group.members.values()}, written)
     elif group.state is GroupState.COMPLETING_REBALANCE:
-        # The leader may be assigning to the old member id: nobody would get what it gives to that one.
+        # The leader may be assigning partitions to the old member id; no member would get them.
         rebalance.prepare(group, f"static member {new_id} is back")
     else:
         rebalance.maybe_complete_join(group)
@@ -179,18 +179,18 @@ def _replace_static(group: ClassicGroup, call: JoinGroupCall, instance_id: str, 
 def _keep_generation(
     group: ClassicGroup, call: JoinGroupCall, member: ClassicGroupMember, old_leader: str | None
 ) -> None:
-    """Give a static member the generation that it left, with no rebalance."""
+    """Let a static member continue in the current generation without a rebalance."""
     if call.version >= SKIP_ASSIGNMENT_FROM:
         is_leader = member.member_id == group.leader_id
         response = group.join_response(member.member_id, with_members=is_leader, skip_assignment=is_leader)
     else:
-        # Told that somebody else leads, it asks for its assignment and does not make a new one.
+        # With another member as leader it requests its assignment and does not compute a new one.
         response = group.join_response(member.member_id, with_members=False)
         response.leader = old_leader or ""
     group.answer_join(member, response)
     if rebalance.session_timer(member.member_id) not in group.timers:
-        # It ended while the log was being written, which had no effect then. Kafka, whose sessions are longer than
-        # that can take, would never miss this member.
+        # The session expired during the append, without effect. Kafka's sessions last longer than an append; it would
+        # never remove this member.
         rebalance.reschedule_heartbeat(group, member)
 
 
@@ -203,9 +203,9 @@ def _revert(
     old_leader: str | None,
     code: int,
 ) -> None:
-    """The new member id could not be written: the old one stays."""
+    """Restore the old member id: the new one could not be written."""
     if group.members.get(member.member_id) is not member:
-        return  # it was replaced once more meanwhile, and told so
+        return  # replaced again in the meantime, with a response of its own
     group.update(member, *before)
     member.join = None
     assert member.instance_id is not None

@@ -1,9 +1,8 @@
-"""Catching up: turning what stands in the log back into changes of a view.
+"""Loading of a coordinator shard: replay of the records in its log.
 
-Members of a group come back as they were when their generation became stable, without anything that was parked or
-pending. What was not written is not known: a member that was joining when the coordinator before this one died is told
-UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, and joins anew. Follows Kafka's ``CoordinatorLoaderImpl`` and
-``GroupMetadataManager.replay``.
+Groups are loaded in the state of their last written generation, without pending or parked requests. A member that was
+joining when the previous coordinator failed gets UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION, and joins again. Follows
+Kafka's ``CoordinatorLoaderImpl`` and ``GroupMetadataManager.replay``.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ log = logging.getLogger(__name__)
 def changes(
     batches: Iterable[RecordBatch], services: GroupServices, group_of: Callable[[str], ClassicGroup]
 ) -> Iterator[tuple[Replay, int]]:
-    """Yield each record's change and offset. ``group_of`` returns a group by its id, or a new empty one.
+    """Yield the change and offset of each record. ``group_of`` returns a group by its id, or a new empty one.
 
-    A record that makes no sense is left out, and said so: one group would take all of its partition along.
+    Invalid records are logged and skipped; otherwise one group would make its whole partition unavailable.
     """
     for batch in batches:
         try:
@@ -47,14 +46,14 @@ def changes(
                 continue
             rows = batch.decode("", -1, check_crcs=False)
         except KafkaError as error:
-            log.warning("offsets topic: %r left out: %s", batch, error)
+            log.warning("__consumer_offsets: skipping invalid batch %r: %s", batch, error)
             continue
         producer_id = batch.producer_id if batch.is_transactional else NO_PRODUCER_ID
         for row in rows:
             try:
                 change = _change(row.key, row.value, producer_id, services, group_of)
             except (KafkaError, IllegalStateError) as error:
-                log.warning("offsets topic: record at offset %d left out: %s", row.offset, error)
+                log.warning("__consumer_offsets: skipping invalid record at offset %d: %s", row.offset, error)
                 continue
             if change is not None:
                 yield change, row.offset
@@ -81,7 +80,7 @@ def _change(
 
 
 def load_group(group_id: str, value: GroupMetadataValue, services: GroupServices) -> ClassicGroup:
-    """Return the group that a record tells of. Raises: IllegalStateError: Its members cannot be in one group."""
+    """Return the group of a record. Raises: IllegalStateError: Its members have no protocol in common."""
     group = ClassicGroup(
         group_id,
         services,

@@ -1,8 +1,8 @@
-"""Records of ``__consumer_offsets``: committed offsets, and groups as they were when they became stable.
+"""Records of ``__consumer_offsets``: committed offsets, and group generations.
 
-The first two bytes of a key say what the record is about, those of a value its version; a null value takes away what
-was said before. Written as 4.3 brokers write them, read in every version there has been. Follows
-``OffsetCommitKey.json``, ``OffsetCommitValue.json``, ``GroupMetadataKey.json`` and ``GroupMetadataValue.json``.
+A key begins with its type and a value with its version, two bytes each; a null value is a tombstone. Written as by 4.3
+brokers, read in every version. Follows ``OffsetCommitKey.json``, ``OffsetCommitValue.json``, ``GroupMetadataKey.json``
+and ``GroupMetadataValue.json``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ...wire import Message
 from ...wire.schema import Struct, array, binary, int32, int64, string, uuid
 
 _VERSION_SIZE = 2
-#: What a key is about. Type 0 is the oldest form of type 1; all others are about groups of other protocols.
+#: Key types. Type 0 is the oldest form of type 1; other types belong to other group protocols.
 LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA = 0, 1, 2
 
-#: What we write: 4 is what 4.3 writes for offsets, 1 for those of old clients that say how long to keep them.
+#: Written value versions: 4 as by 4.3, 1 for commits of old clients with a retention time.
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_EXPIRING = 1
 GROUP_VALUE_VERSION = 3
@@ -26,7 +26,7 @@ GROUP_VALUE_VERSION = 3
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitKey(Message):
-    """Whose offset, and of which partition."""
+    """Group and partition of an offset."""
 
     VERSIONS = (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT)
 
@@ -37,7 +37,7 @@ class OffsetCommitKey(Message):
 
 @dataclass(slots=True, kw_only=True)
 class OffsetCommitValue(Message):
-    """The offset, and when it was committed, in milliseconds; ``expire_timestamp`` only from old clients."""
+    """A committed offset with its commit time in milliseconds; ``expire_timestamp`` only from old clients."""
 
     VERSIONS = (0, 4)
     FLEXIBLE = 4
@@ -52,7 +52,7 @@ class OffsetCommitValue(Message):
 
 @dataclass(slots=True, kw_only=True)
 class GroupMetadataKey(Message):
-    """Which group."""
+    """A group id."""
 
     VERSIONS = (GROUP_METADATA, GROUP_METADATA)
 
@@ -61,7 +61,7 @@ class GroupMetadataKey(Message):
 
 @dataclass(slots=True, kw_only=True)
 class MemberMetadata(Struct):
-    """One member, with what it said of itself under the elected protocol, and what it was given."""
+    """A member with its metadata for the elected protocol, and its assignment."""
 
     member_id: str = string("0+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
@@ -97,7 +97,7 @@ def offset_key(group: str, topic: str, partition: int) -> bytes:
 
 
 def offset_value(value: OffsetCommitValue) -> bytes:
-    """Return the value in the version that can say it."""
+    """Return the value of one committed offset, in the version that has its fields."""
     expires = value.expire_timestamp != -1
     return _prefixed(value, OFFSET_VALUE_VERSION_EXPIRING if expires else OFFSET_VALUE_VERSION)
 
@@ -108,12 +108,12 @@ def group_key(group: str) -> bytes:
 
 
 def group_value(value: GroupMetadataValue) -> bytes:
-    """Return the value."""
+    """Return the value of a group."""
     return _prefixed(value, GROUP_VALUE_VERSION)
 
 
 def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
-    """Return what a record is about; None if it is about something that we do not keep.
+    """Return the parsed key; None for a type that is not used here.
 
     Raises:
         KafkaProtocolError: The bytes are no key.
@@ -126,12 +126,12 @@ def decode_key(key: bytes | None) -> OffsetCommitKey | GroupMetadataKey | None:
 
 
 def decode_offset_value(value: bytes) -> OffsetCommitValue:
-    """Read a committed offset. Raises: KafkaProtocolError."""
+    """Parse a committed offset. Raises: KafkaProtocolError."""
     return _decode(OffsetCommitValue, value)
 
 
 def decode_group_value(value: bytes) -> GroupMetadataValue:
-    """Read a group. Raises: KafkaProtocolError."""
+    """Parse a group. Raises: KafkaProtocolError."""
     return _decode(GroupMetadataValue, value)
 
 
@@ -143,7 +143,7 @@ def _decode(kind: type[M], data: bytes) -> M:
     version = _version(data)
     first, last = kind.VERSIONS
     if not first <= version <= last:
-        raise KafkaProtocolError(f"{kind.__name__} version {version}, where {first} to {last} are known")
+        raise KafkaProtocolError(f"unknown {kind.__name__} version {version}, supported are {first} to {last}")
     return kind.decode(data, version, _VERSION_SIZE)
 
 

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: what members of a group ask and tell once they have joined.
+"""SyncGroup, Heartbeat and LeaveGroup of a classic group.
 
 Follows ``classicGroupSync``, ``classicGroupHeartbeat`` and ``classicGroupLeave`` in Kafka's ``GroupMetadataManager``.
 """
@@ -18,7 +18,9 @@ from .states import GroupState
 
 
 def sync(group: ClassicGroup, request: SyncGroupRequest, reply: SyncReply) -> None:
-    """Give a member its assignment, or park its call until there is one; the leader brings all of them."""
+    """Reply with the member's assignment, or park the request until there is one; the leader's request has all
+    assignments.
+    """
     code = _check_sync(group, request)
     if code:
         reply(SyncGroupResponse(error_code=code))
@@ -54,7 +56,7 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
     return int(Code.REBALANCE_IN_PROGRESS) if group.state is GroupState.PREPARING_REBALANCE else 0
 
 
-#: What a member with the right generation is told in each state.
+#: The heartbeat response to a member of the current generation, by group state.
 _HEARTBEATS = {
     GroupState.EMPTY: Code.UNKNOWN_MEMBER_ID,
     GroupState.PREPARING_REBALANCE: Code.REBALANCE_IN_PROGRESS,
@@ -64,7 +66,7 @@ _HEARTBEATS = {
 
 
 def heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> int:
-    """Keep a member's session alive, and tell it whether it has to rejoin."""
+    """Reschedule the member's session timeout; return the code that tells it whether to rejoin."""
     if group.state is GroupState.DEAD:
         return int(Code.COORDINATOR_NOT_AVAILABLE)
     code = group.check_member(request.member_id, request.group_instance_id)
@@ -77,7 +79,7 @@ def heartbeat(group: ClassicGroup, request: HeartbeatRequest) -> int:
 
 
 def leave(group: ClassicGroup, leaving: Sequence[MemberIdentity]) -> list[MemberResponse] | None:
-    """Remove members, each with a result of its own; None when the group is dead."""
+    """Remove members; return a result for each, or None if the group is dead."""
     if group.state is GroupState.DEAD:
         return None
     responses = [
@@ -103,7 +105,7 @@ def _leave_one(group: ClassicGroup, identity: MemberIdentity) -> int:
         group.cancel(rebalance.session_timer(member_id))
         return 0
     if member_id == UNKNOWN_MEMBER_ID:
-        # An administrator names a static member by its instance id alone.
+        # Admin clients remove a static member by its instance id alone.
         found = group.static_members.get(identity.group_instance_id or "")
         if found is None:
             return int(Code.UNKNOWN_MEMBER_ID)

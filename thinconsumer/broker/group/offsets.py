@@ -1,7 +1,7 @@
-"""Committed offsets of many groups, and those that wait for the end of a transaction.
+"""Committed offsets by group, and pending offsets of ongoing transactions.
 
-A plain store: records go in, in the order of the log, offsets come out. A transaction's offsets count from its commit
-marker on; until then they make a partition *unstable*. Follows Kafka's ``OffsetMetadataManager`` (``replay``,
+Records are applied in log order. Offsets of a transaction count once its commit marker is applied; until then their
+partitions are *unstable* (KIP-447). Follows Kafka's ``OffsetMetadataManager`` (``replay``,
 ``replayEndTransactionMarker``) and ``OffsetAndMetadata``.
 """
 
@@ -17,7 +17,7 @@ NO_PRODUCER_ID = -1
 
 
 class CommittedOffset(NamedTuple):
-    """How far a group has read in one partition. Times are milliseconds since the epoch, -1 where there is none."""
+    """A committed offset of one partition. Times are milliseconds since the epoch, -1 for none."""
 
     offset: int
     leader_epoch: int = -1
@@ -25,11 +25,11 @@ class CommittedOffset(NamedTuple):
     commit_timestamp_ms: int = -1
     expire_timestamp_ms: int = -1
     topic_id: bytes = ZERO_UUID
-    record_offset: int = -1  #: Where it stands in the log: of two for the same partition the later counts.
+    record_offset: int = -1  #: Its record's offset: of two commits for the same partition the later one counts.
 
     @classmethod
     def from_value(cls, value: OffsetCommitValue, record_offset: int) -> CommittedOffset:
-        """Return what a record says."""
+        """Parse a record value."""
         return cls(
             value.offset,
             value.leader_epoch,
@@ -41,7 +41,7 @@ class CommittedOffset(NamedTuple):
         )
 
     def to_value(self) -> OffsetCommitValue:
-        """Return the record that says this."""
+        """Return the record value."""
         return OffsetCommitValue(
             offset=self.offset,
             leader_epoch=self.leader_epoch,
@@ -57,19 +57,20 @@ Place = tuple[str, int]
 
 
 class OffsetStore:
-    """See the module."""
+    """Committed and pending offsets of the groups of one shard."""
 
     def __init__(self) -> None:
         self._offsets: dict[str, dict[Place, CommittedOffset]] = {}
-        self._pending: dict[int, dict[tuple[str, Place], CommittedOffset]] = {}  #: By producer id.
-        self._unstable: dict[str, dict[Place, set[int]]] = {}  #: Producer ids with pending offsets.
+        self._pending: dict[int, dict[tuple[str, Place], CommittedOffset]] = {}  #: Pending offsets by producer id.
+        #: Producer ids with pending offsets, by group and partition.
+        self._unstable: dict[str, dict[Place, set[int]]] = {}
 
-    # -- what the log says
+    # -- replayed records
 
     def put(
         self, group: str, topic: str, partition: int, offset: CommittedOffset, producer_id: int = NO_PRODUCER_ID
     ) -> None:
-        """Take an offset, as part of a transaction if a producer id is given."""
+        """Commit an offset; with a producer id it stays pending until the end of the transaction."""
         place = topic, partition
         if producer_id == NO_PRODUCER_ID:
             self._offsets.setdefault(group, {})[place] = offset
@@ -78,7 +79,7 @@ class OffsetStore:
         self._unstable.setdefault(group, {}).setdefault(place, set()).add(producer_id)
 
     def remove(self, group: str, topic: str, partition: int) -> None:
-        """Forget an offset, and what open transactions have for the partition."""
+        """Remove an offset, and pending ones of the partition."""
         place = topic, partition
         self._drop(self._offsets, group, place)
         for producer_id in self._unstable.get(group, {}).get(place, ()):
@@ -86,45 +87,45 @@ class OffsetStore:
         self._drop(self._unstable, group, place)
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
-        """Take what a transaction has brought, or forget it."""
+        """Commit or discard a transaction's pending offsets."""
         for (group, place), offset in self._pending.pop(producer_id, {}).items():
             producers = self._unstable.get(group, {}).get(place, set())
             producers.discard(producer_id)
             if not producers:
                 self._drop(self._unstable, group, place)
             existing = self._offsets.get(group, {}).get(place)
-            # Somebody may have committed beside the transaction, later than it.
+            # A later non-transactional commit takes precedence.
             if commit and (existing is None or offset.record_offset > existing.record_offset):
                 self._offsets.setdefault(group, {})[place] = offset
 
-    # -- questions
+    # -- queries
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
-        """Return one offset."""
+        """Return a committed offset."""
         return self._offsets.get(group, {}).get((topic, partition))
 
     def of_group(self, group: str) -> dict[Place, CommittedOffset]:
-        """Return all offsets of a group; not to be changed."""
+        """Return all committed offsets of a group; read-only."""
         return self._offsets.get(group, {})
 
     def groups(self) -> list[str]:
-        """Return the groups that have any."""
+        """Return the groups with committed offsets."""
         return list(self._offsets)
 
     def is_unstable(self, group: str, topic: str, partition: int) -> bool:
-        """Return whether an open transaction may change a partition's offset."""
+        """Return whether an ongoing transaction has a pending offset of the partition."""
         return (topic, partition) in self._unstable.get(group, {})
 
     def has_open_transactions(self, group: str) -> bool:
-        """Return whether any transaction has offsets for the group."""
+        """Return whether any transaction has pending offsets of the group."""
         return group in self._unstable
 
     def places(self, group: str) -> list[Place]:
-        """Return the partitions that a group has offsets for, pending ones too."""
+        """Return the partitions with committed or pending offsets of a group."""
         return list(dict.fromkeys([*self._offsets.get(group, {}), *self._unstable.get(group, {})]))
 
     def pending(self) -> Iterator[tuple[str, Place, CommittedOffset]]:
-        """Yield what open transactions have."""
+        """Yield all pending offsets."""
         for offsets in self._pending.values():
             for (group, place), offset in offsets.items():
                 yield group, place, offset

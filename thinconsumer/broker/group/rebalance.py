@@ -1,7 +1,7 @@
-"""How a group gets from one generation to the next, and what happens when somebody takes too long.
+"""Rebalances of a classic group: the join and sync phases, and their timeouts.
 
-Functions on one :class:`~.group.Group`; requests come in through ``joining`` and ``membership``, time through the
-group's own timers. Follows the ``classicGroup*`` helpers of Kafka's ``GroupMetadataManager``.
+Functions on one :class:`~.group.ClassicGroup`; requests arrive through ``joining`` and ``membership``, timeouts through
+the group's timers. Follows the ``classicGroup*`` helpers of Kafka's ``GroupMetadataManager``.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from .states import GroupEvent, GroupState
 
 log = logging.getLogger(__name__)
 
-JOIN = "join"  #: Timer: when joining is over, whoever is missing.
-SYNC = "sync"  #: Timer: when members that do not ask for their assignment are removed.
-#: How long a newcomer's first JoinGroup may be parked: whether its client still lives cannot be seen meanwhile.
+JOIN = "join"  #: Timer: ends the join phase.
+SYNC = "sync"  #: Timer: removes members without a SyncGroup.
+#: Limit for the first JoinGroup of a new member: while it is parked, a disconnected client cannot be detected.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 def session_timer(member_id: str) -> str:
-    """Return the name of the timer that removes a member, or somebody who was to become one."""
+    """Return the name of the timer that removes a member or a pending member id."""
     return f"session:{member_id}"
 
 
-# -- the first half: everybody joins
+# -- the join phase
 
 
 def prepare_or_complete(group: ClassicGroup, reason: str) -> None:
-    """Begin a rebalance, or see whether the one that is under way can go on."""
+    """Begin a rebalance, or complete the join phase of the current one if all members have joined."""
     if group.can_rebalance:
         prepare(group, reason)
     else:
@@ -42,19 +42,19 @@ def prepare_or_complete(group: ClassicGroup, reason: str) -> None:
 
 
 def prepare(group: ClassicGroup, reason: str) -> None:
-    """Begin a rebalance: members learn of it from their heartbeats and have to rejoin in time."""
+    """Begin a rebalance: heartbeats tell members to rejoin within the rebalance timeout."""
     if group.state is GroupState.COMPLETING_REBALANCE:
         reset_assignment(group, int(Code.REBALANCE_IN_PROGRESS))
     group.pending_syncs.clear()
     group.cancel(SYNC)
     is_initial = group.state is GroupState.EMPTY
     if is_initial:
-        # More members of a group that has just begun are likely to come at once.
+        # In a new group more members are likely to join soon.
         delay = group.services.config.group_initial_rebalance_delay_ms
         remaining = max(group.rebalance_timeout_ms - delay, 0)
         group.schedule(JOIN, delay, lambda: _end_initial_delay(group, delay, remaining))
     group.move(GroupEvent.CHANGED)
-    log.info("%r prepares for a rebalance: %s", group, reason)
+    log.info("%r begins a rebalance: %s", group, reason)
     if is_initial:
         return
     if group.has_all_joined:
@@ -74,26 +74,26 @@ def _end_initial_delay(group: ClassicGroup, delay: int, remaining: int) -> None:
 
 
 def maybe_complete_join(group: ClassicGroup) -> None:
-    """Go on if everybody has joined; the delay of an initial rebalance is waited for in any case."""
+    """Complete the join phase if all members have joined; an initial rebalance always waits for its delay."""
     is_initial = group.previous_state is GroupState.EMPTY
     if group.state is GroupState.PREPARING_REBALANCE and not is_initial and group.has_all_joined:
         complete_join(group)
 
 
 def complete_join(group: ClassicGroup) -> None:
-    """Joining is over. Whoever did not rejoin is out, except static members, which may be restarting."""
+    """End the join phase and begin the next generation. Members without a JoinGroup are removed, except static ones."""
     group.cancel(JOIN)
     late = [member for member in group.members.values() if member.join is None and not member.is_static]
     for member in late:
         group.remove(member.member_id)
         group.cancel(session_timer(member.member_id))
     if not group.elect_joined_leader() and group.members:
-        # Only static members are left and none of them has come: their sessions will end, or one will come.
+        # Only static members remain and none has rejoined: wait for one to rejoin, or for their sessions to expire.
         group.schedule(JOIN, group.rebalance_timeout_ms, lambda: complete_join(group))
         return
     group.begin_generation()
     if group.state is GroupState.EMPTY:
-        # If this cannot be written, the generation before comes to life again elsewhere and times out there.
+        # If this append fails, the next coordinator loads the previous generation, and its sessions expire there.
         group.services.write_group(group, {})
         return
     for member in list(group.members.values()):
@@ -105,18 +105,18 @@ def complete_join(group: ClassicGroup) -> None:
     group.schedule(SYNC, group.rebalance_timeout_ms, lambda: _expire_syncs(group))
 
 
-# -- the second half: everybody gets an assignment
+# -- the sync phase
 
 
 def set_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-    """Give out what the leader decided."""
+    """Set the leader's assignment and reply to parked SyncGroups."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     _propagate(group, 0)
 
 
 def reset_assignment(group: ClassicGroup, code: int) -> None:
-    """Forget what was to be given out, and tell those who wait for it."""
+    """Clear all assignments and fail parked SyncGroups."""
     for member in group.members.values():
         member.assignment = b""
     _propagate(group, code)
@@ -128,20 +128,20 @@ def _propagate(group: ClassicGroup, code: int) -> None:
         if not code:
             response.protocol_type, response.protocol_name = group.protocol_type, group.protocol_name
         if group.answer_sync(member, response):
-            # Its session may have ended while the call was parked, which had no effect then: it begins anew.
+            # The session may have expired while the request was parked, without effect: restart it.
             reschedule_heartbeat(group, member)
 
 
 def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> None:
-    """Write the leader's assignment; members get it when the log has it."""
+    """Append the leader's assignment; members get it when it is committed."""
     generation = group.generation
 
     def written(code: int) -> None:
         if group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation:
-            return  # somebody came or went meanwhile, and everybody was told to rejoin
+            return  # a membership change has begun another rebalance
         if code:
             reset_assignment(group, append_error(code))
-            prepare_or_complete(group, f"the assignment could not be written: error {code}")
+            prepare_or_complete(group, f"the assignment could not be written (error {code})")
         else:
             set_assignment(group, assignments)
             group.move(GroupEvent.ASSIGNED)
@@ -151,15 +151,15 @@ def store_assignment(group: ClassicGroup, assignments: Mapping[str, bytes]) -> N
 
 
 def remove_pending_sync(group: ClassicGroup, member_id: str) -> None:
-    """Note that a member asked for its assignment."""
+    """Note that a member has sent SyncGroup."""
     group.pending_syncs.discard(member_id)
     if not group.pending_syncs:
         group.cancel(SYNC)
 
 
 def _expire_syncs(group: ClassicGroup) -> None:
-    # Whatever ends this generation, and the last member to sync, cancel the timer: somebody is missing.
-    missing = sorted(group.pending_syncs)  # a set's own order differs from run to run
+    # The end of the generation and the last SyncGroup cancel this timer, so members are missing.
+    missing = sorted(group.pending_syncs)  # deterministic order, unlike a set's
     for member_id in missing:
         group.remove(member_id)
         group.cancel(session_timer(member_id))
@@ -170,7 +170,7 @@ def _expire_syncs(group: ClassicGroup) -> None:
 
 
 def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeout_ms: int | None = None) -> None:
-    """Let a member's session begin anew."""
+    """Restart a member's session timeout."""
     member_id = member.member_id
     if timeout_ms is None:
         timeout_ms = member.session_timeout_ms
@@ -178,18 +178,18 @@ def reschedule_heartbeat(group: ClassicGroup, member: ClassicGroupMember, timeou
 
 
 def expire_heartbeat(group: ClassicGroup, member_id: str) -> None:
-    """A member was not heard of for too long."""
+    """Remove a member after its session timeout."""
     if member_id in group.pending_joins:
         group.remove(member_id)
         maybe_complete_join_after_removal(group)
         return
     member = group.members.get(member_id)
     if member is not None and not member.has_satisfied_heartbeat:
-        remove(group, member, f"member {member_id} was not heard of in its session timeout")
+        remove(group, member, f"member {member_id} has exceeded its session timeout")
 
 
 def remove(group: ClassicGroup, member: ClassicGroupMember, reason: str) -> None:
-    """Remove a member that did not say goodbye."""
+    """Remove a member after its session timeout, and rebalance."""
     remove_member(group, member)
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         prepare_or_complete(group, reason)
@@ -198,15 +198,15 @@ def remove(group: ClassicGroup, member: ClassicGroupMember, reason: str) -> None
 
 
 def maybe_complete_join_after_removal(group: ClassicGroup) -> None:
-    """Go on if those who are missing are so no more."""
+    """Complete the join phase if no other member is missing."""
     if group.state is GroupState.PREPARING_REBALANCE and group.has_all_joined:
         complete_join(group)
 
 
 def remove_member(group: ClassicGroup, member: ClassicGroupMember) -> None:
-    """Take a member out; if its client lives, it may come as a new one.
+    """Remove a member and fail its parked requests; its client may rejoin as a new member.
 
-    Kafka leaves a SyncGroup that is parked without an answer for ever.
+    Kafka never responds to a parked SyncGroup of a removed member.
     """
     unknown = int(Code.UNKNOWN_MEMBER_ID)
     group.answer_join(member, JoinGroupResponse(member_id=UNKNOWN_MEMBER_ID, error_code=unknown))

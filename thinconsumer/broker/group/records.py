@@ -1,8 +1,8 @@
-"""What coordinators write, together with what it changes in memory; and the memory that it changes.
+"""The coordinator's log records, each with the state change that replays it; and the state itself.
 
-An :class:`Entry` is one record for the log and the same as a change of a :class:`View`, so that the two cannot drift
-apart: what is written is what is remembered, and what is read back later is turned into the same changes. Follows
-Kafka's ``GroupCoordinatorRecordHelpers`` and the ``replay`` methods.
+A :class:`CoordinatorRecord` pairs a record with its change of a :class:`ReplayedState`, so that the log and memory
+cannot differ: an append applies the change that loading the record would apply. Follows Kafka's
+``GroupCoordinatorRecordHelpers`` and the ``replay`` methods.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from .offsets import NO_PRODUCER_ID, CommittedOffset, OffsetStore
 
 
 class ReplayedState:
-    """Groups and offsets as of some point of the log."""
+    """Groups and offsets as of some offset of the log."""
 
     def __init__(self) -> None:
         self.groups: dict[str, ClassicGroup] = {}
         self.offsets = OffsetStore()
 
 
-#: Takes the view, and where the record stands in the log.
+#: Applies a record to the state; the second argument is the record's offset.
 Replay = Callable[[ReplayedState, int], None]
 
 
 class CoordinatorRecord(NamedTuple):
-    """A record, and what it means."""
+    """A record, and the state change that replays it."""
 
     record: NewRecord
     change: Replay
 
 
 def replay_nothing(state: ReplayedState, offset: int) -> None:
-    """For groups, whose members live in memory: the record is for the coordinator after this one."""
+    """Change nothing: members live in memory, so their record only serves the next coordinator."""
 
 
 def put_group(group: ClassicGroup) -> Replay:
-    """Let a group exist."""
+    """Return the change that adds a group."""
 
     def change(state: ReplayedState, offset: int) -> None:
         state.groups[group.group_id] = group
@@ -50,7 +50,7 @@ def put_group(group: ClassicGroup) -> Replay:
 
 
 def remove_group(group_id: str) -> Replay:
-    """Let a group exist no more."""
+    """Return the change that removes a group."""
 
     def change(state: ReplayedState, offset: int) -> None:
         group = state.groups.pop(group_id, None)
@@ -63,7 +63,7 @@ def remove_group(group_id: str) -> Replay:
 def put_offset(
     group: ClassicGroup, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
 ) -> Replay:
-    """Commit an offset, perhaps in a transaction; a group that only has offsets comes into being by that."""
+    """Return the change that commits an offset, transactionally if a producer id is given; creates a missing group."""
 
     def change(state: ReplayedState, offset: int) -> None:
         state.groups.setdefault(group.group_id, group)
@@ -74,7 +74,7 @@ def put_offset(
 
 
 def remove_offset(group_id: str, topic: str, partition: int) -> Replay:
-    """Forget an offset."""
+    """Return the change that removes an offset."""
 
     def change(state: ReplayedState, offset: int) -> None:
         state.offsets.remove(group_id, topic, partition)
@@ -83,7 +83,7 @@ def remove_offset(group_id: str, topic: str, partition: int) -> Replay:
 
 
 def end_transaction(producer_id: int, commit: bool) -> Replay:
-    """Let a transaction's offsets count, or forget them."""
+    """Return the change that commits or discards a transaction's offsets."""
 
     def change(state: ReplayedState, offset: int) -> None:
         state.offsets.end_transaction(producer_id, commit)
@@ -94,7 +94,7 @@ def end_transaction(producer_id: int, commit: bool) -> Replay:
 def offset_record(
     group: ClassicGroup, topic: str, partition: int, committed: CommittedOffset, producer_id: int = NO_PRODUCER_ID
 ) -> CoordinatorRecord:
-    """Return what commits an offset."""
+    """Return the record of a committed offset."""
     return CoordinatorRecord(
         NewRecord(
             log_format.offset_value(committed.to_value()), log_format.offset_key(group.group_id, topic, partition)
@@ -104,19 +104,19 @@ def offset_record(
 
 
 def offset_tombstone(group_id: str, topic: str, partition: int) -> CoordinatorRecord:
-    """Return what forgets an offset."""
+    """Return the tombstone of a committed offset."""
     return CoordinatorRecord(
         NewRecord(None, log_format.offset_key(group_id, topic, partition)), remove_offset(group_id, topic, partition)
     )
 
 
 def group_tombstone(group_id: str) -> CoordinatorRecord:
-    """Return what forgets a group."""
+    """Return the tombstone of a group."""
     return CoordinatorRecord(NewRecord(None, log_format.group_key(group_id)), remove_group(group_id))
 
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """Return what says that there is a group, before it has had any generation."""
+    """Return the record of a new group, before its first generation."""
     value = GroupMetadataValue(protocol=None, leader=None, current_state_timestamp=_timestamp(group.state_timestamp_ms))
     return CoordinatorRecord(
         NewRecord(log_format.group_value(value), log_format.group_key(group.group_id)), replay_nothing
@@ -124,7 +124,7 @@ def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> CoordinatorRecord:
-    """Return what says who is in a group and what everybody was given."""
+    """Return the record of a group's generation: its members with their assignments."""
     name = group.protocol_name
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",

@@ -1,7 +1,7 @@
-"""Which offsets are too old to be kept, and which belong to topics that are gone.
+"""Expired offsets, and offsets of deleted topics.
 
-An offset's age counts from when its group became empty, or from its commit where a group has no members at all, or is
-stable and does not read the topic any more (KIP-211). Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and
+An offset expires by the time since its group became empty, or since its commit if the group has no protocol type, or is
+stable and no longer subscribes to the topic (KIP-211). Follows ``OffsetMetadataManager.cleanupExpiredOffsets`` and
 ``onTopicsDeleted``, ``ClassicGroup.offsetExpirationCondition`` and ``GroupCoordinatorShard.cleanupGroupMetadata``.
 """
 
@@ -16,7 +16,7 @@ from .states import GroupState
 
 
 def expired(state: ReplayedState, now_ms: int, retention_ms: int) -> list[CoordinatorRecord]:
-    """Return what forgets all offsets that are too old, and the groups that have none left."""
+    """Return the tombstones of all expired offsets, and of empty groups without any offset left."""
     entries: list[CoordinatorRecord] = []
     for group in state.groups.values():
         offsets = state.offsets.of_group(group.group_id)
@@ -48,7 +48,7 @@ def _is_expired(group: ClassicGroup, place: Place, offset: CommittedOffset, now_
 
 
 def of_deleted_topics(state: ReplayedState, topics: Mapping[str, bytes | None]) -> list[CoordinatorRecord]:
-    """Return what forgets the offsets of topics; ``topics`` says which id each name has now, if any."""
+    """Return the tombstones of the offsets of deleted topics; ``topics`` has the current id of each name, if any."""
     entries: dict[tuple[str, Place], CoordinatorRecord] = {}
     known = [
         (group, place, offset)

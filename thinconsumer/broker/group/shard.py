@@ -1,8 +1,8 @@
 """The coordinator of one partition of ``__consumer_offsets``: its groups and offsets, in memory and in the log.
 
-Owns being elected, catching up and resigning, appending, and who waits for what was appended. There are two views of
-the same groups: the *latest*, which requests that change something work on, and the *committed* one, which those that
-only ask are answered from, so that nobody sees what may be lost yet. Follows Kafka's ``CoordinatorRuntime``.
+Owns election, loading and resignation, appends, and the replies that wait for an append to be committed. It keeps two
+states of the same groups: requests that change something use the *latest* one; read-only requests use the *committed*
+one, so that clients never see a change that may be lost. Follows Kafka's ``CoordinatorRuntime``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .states import SHARD_TRANSITIONS, GroupEvent, GroupState, ShardEvent, Shard
 
 log = logging.getLogger(__name__)
 
-#: How long an answer waits for the log, as Kafka's ``offsets.commit.timeout.ms``.
+#: How long a reply waits for its append, as Kafka's ``offsets.commit.timeout.ms``.
 WRITE_TIMEOUT_S = 5.0
-#: How often offsets are looked at for being too old, as Kafka's ``offsets.retention.check.interval.ms``.
+#: Interval of offset expiration, as Kafka's ``offsets.retention.check.interval.ms``.
 RETENTION_CHECK_S = 600.0
 
 Done = Callable[[int], None]
 
 
 class _DeferredReply:
-    """Somebody who wants to know that something is in the log; told once."""
+    """A callback that waits for an append to be committed (Kafka's ``DeferredEvent``); called once."""
 
     __slots__ = ("_done", "timer")
 
@@ -45,7 +45,7 @@ class _DeferredReply:
         self.timer: Timer | None = None
 
     def finish(self, code: int) -> None:
-        """Tell, unless it was told that it takes too long."""
+        """Call back, unless the timeout has done so."""
         done, self._done = self._done, None
         if self.timer is not None:
             self.timer.cancel()
@@ -55,14 +55,14 @@ class _DeferredReply:
 
 @dataclass(slots=True, eq=False)
 class _PendingWrite:
-    """Something that is in the log, but not on all replicas in sync yet."""
+    """An append that the high watermark does not cover yet."""
 
     changes: list[tuple[Replay, int]]
     waiters: list[_DeferredReply] = field(default_factory=list)
 
 
 class GroupCoordinatorShard:
-    """See the module. As a group's ``Services`` it gives it time, ids and the log."""
+    """Coordinates the groups of one partition; provides time, ids and the log to them as their ``GroupServices``."""
 
     def __init__(self, node: CoordinatorNode, index: int, turns: EventProcessor) -> None:
         self.index = index
@@ -74,18 +74,19 @@ class GroupCoordinatorShard:
         self._event_processor = turns
         self._partition: OffsetsPartition | None = None
         self._pending_writes: list[_PendingWrite] = []
-        self._created: list[ClassicGroup] = []  #: Groups that nothing was written of yet.
+        self._created: list[ClassicGroup] = []  #: New groups without a record in the log.
         self._refusal_code = 0
         self._timers: dict[str, Timer] = {}
         self._watch: int | None = None
 
     def __repr__(self) -> str:
-        return f"<Shard {self.index} {self.state.value} epoch {self.epoch}, {len(self.latest.groups)} groups>"
+        state = f"{self.state.value} epoch {self.epoch}, {len(self.latest.groups)} groups"
+        return f"<GroupCoordinatorShard {self.index} {state}>"
 
-    # -- its life
+    # -- lifecycle
 
     def elected(self, epoch: int, partition: OffsetsPartition) -> None:
-        """This node leads the partition from now on: catch up."""
+        """Load the partition: this broker has become its leader."""
         self._transition(ShardEvent.ELECTED)
         self.epoch = epoch
         self._partition = partition
@@ -97,7 +98,7 @@ class GroupCoordinatorShard:
             self._load()
 
     def resigned(self) -> None:
-        """Another node leads: whoever waits here is sent there, and nothing of what was known is."""
+        """Unload everything and fail waiting requests with NOT_COORDINATOR: another broker leads the partition."""
         self._transition(ShardEvent.RESIGNED)
         for timer in self._timers.values():
             timer.cancel()
@@ -134,19 +135,19 @@ class GroupCoordinatorShard:
         self._transition(ShardEvent.CAUGHT_UP)
         if rest:
             self._complete_at_high_watermark(partition, end, _PendingWrite(rest))
-        log.info("%r has read its log up to %d", self, end)
+        log.info("%r has loaded its log up to offset %d", self, end)
         for group in list(self.latest.groups.values()):
             for member in list(group.members.values()):
                 rebalance.reschedule_heartbeat(group, member)
             if len(group.members) > self.config.group_max_size:
-                rebalance.prepare(group, "there are more members than allowed now")
+                rebalance.prepare(group, "the group exceeds group.max.size")
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
 
     def _group_of(self, group_id: str) -> ClassicGroup:
         return self.latest.groups.get(group_id) or self.new_group(group_id)
 
     def _complete_at_high_watermark(self, partition: OffsetsPartition, end: int, write: _PendingWrite) -> None:
-        """What the coordinator before this one left unconfirmed counts when all replicas in sync have it."""
+        """Apply what the previous coordinator left uncommitted once all ISR members have it."""
         self._pending_writes.append(write)
 
         def look() -> None:
@@ -163,15 +164,15 @@ class GroupCoordinatorShard:
         if entries:
             self.append(entries)
 
-    # -- services to groups
+    # -- GroupServices
 
     @property
     def config(self) -> BrokerConfig:
-        """The cluster's settings."""
+        """The cluster's configuration."""
         return self._node.config
 
     def wall_ms(self) -> int:
-        """Return milliseconds since the epoch."""
+        """Return wall-clock milliseconds since the epoch."""
         return self._node.schedule.wall_ms()
 
     def new_uuid(self) -> str:
@@ -183,42 +184,42 @@ class GroupCoordinatorShard:
         return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Call back after a while."""
+        """Call back after ``seconds``, as an operation of its own."""
         return self._node.call_later(seconds, lambda: self._event_processor.run(callback))
 
     def write_group(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done | None = None) -> None:
-        """Write who is in a group and what everybody was given."""
+        """Append the group's members with their assignments."""
         self.append([group_record(group, assignments)], done)
 
     # -- groups
 
     def new_group(self, group_id: str) -> ClassicGroup:
-        """Return a group that does not exist yet."""
+        """Return a new group that is not part of the state."""
         return ClassicGroup(group_id, self, state_timestamp_ms=self.wall_ms())
 
     def create_group(self, group_id: str) -> ClassicGroup:
-        """Let a group exist; it is seen by others, and outlives this coordinator, once something is written."""
+        """Add a new group; it becomes visible and persistent with its first record."""
         group = self.latest.groups[group_id] = self.new_group(group_id)
         self._created.append(group)
         return group
 
     def write_new_group(self, group: ClassicGroup) -> None:
-        """Write that a group exists, unless what was just done has written something already."""
+        """Append the record of a new group, unless the current operation has written one already."""
         if group in self._created:
             self.append([empty_group_record(group)])
 
-    # -- requests
+    # -- operations
 
     def unavailable_code(self) -> int:
-        """Return why requests are refused, 0 if they are not."""
+        """Return the error code of requests while the shard is not ready, else 0."""
         if self.state is ShardState.CATCHING_UP:
             return int(Code.COORDINATOR_LOAD_IN_PROGRESS)
         return 0 if self.state is ShardState.READY else int(Code.NOT_COORDINATOR)
 
     def run(self, operation: Callable[[], None], done: Done) -> None:
-        """Do something that may change groups; ``done(code)`` once that, and all before it, cannot be lost any more.
+        """Run an operation that may change groups; ``done(code)`` is called once all appends so far are committed.
 
-        So nobody is told of something that another coordinator would not know of.
+        Otherwise a client could see a change that is missing at the next coordinator.
         """
         code = self.unavailable_code()
         if code:
@@ -241,7 +242,7 @@ class GroupCoordinatorShard:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> None:
-        """Write, and remember what was written; ``done(code)`` once, when that is safe, refused, or takes too long."""
+        """Append records and apply their changes; ``done(code)`` is called once: committed, rejected, or timed out."""
         if self.state is not ShardState.READY or self._partition is None:
             self._refuse(int(Code.NOT_COORDINATOR), [], done)
             return
@@ -253,7 +254,7 @@ class GroupCoordinatorShard:
             if write in self._pending_writes:
                 self._event_processor.run(lambda: self._finish(write, code))
             else:
-                early.append(code)  # before we know the offsets
+                early.append(code)  # called before the base offset is known
 
         base = self._partition.append_records(
             [entry.record for entry in entries],
@@ -277,13 +278,13 @@ class GroupCoordinatorShard:
             self._wait(write, done)
 
     def apply(self, change: Replay) -> None:
-        """Take what somebody else has written into our partition, and what cannot be lost any more."""
+        """Apply a committed change that was not written by this shard (a transaction marker)."""
         if self.state is ShardState.READY:
             change(self.latest, -1)
             change(self.committed, -1)
 
     def _refuse(self, code: int, created: Sequence[ClassicGroup], done: Done | None) -> None:
-        """Nothing was written: groups that were to begin with this do not exist."""
+        """Handle a rejected append: remove the groups that it would have created."""
         self._refusal_code = code
         for group in created:
             if self.latest.groups.get(group.group_id) is group:
@@ -299,13 +300,13 @@ class GroupCoordinatorShard:
 
     def _finish(self, write: _PendingWrite, code: int) -> None:
         if write not in self._pending_writes:
-            return  # resigned meanwhile, or done with a later one
-        # Too few replicas in sync, but all of those that are have it: it stays, which is all that Kafka's coordinators
-        # look at. Any other code: we do not lead any more, and will hear of it.
+            return  # the shard has resigned, or a later append completed this one
+        # The ISR is below the minimum, but all its members have the batch, so it stays, as in Kafka's coordinator. Any
+        # other code means that this broker is no longer leader, and a delta will follow.
         if code == Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND:
             code = 0
-        # What is safe is so with all before it, also what we have read and not written, of which the replica tells
-        # later: taken after this one, an older offset would hide a newer one.
+        # Earlier appends are committed, too, including loaded records with a later listener call: applied after this
+        # one, an older offset would overwrite a newer one.
         last = self._pending_writes.index(write) + 1
         first = last - 1 if code else 0
         done = self._pending_writes[first:last]
@@ -319,7 +320,7 @@ class GroupCoordinatorShard:
 
 
 def _unload(group: ClassicGroup) -> None:
-    """Send those who wait for a group to its next coordinator."""
+    """Fail the group's parked requests, so that clients look for its next coordinator."""
     moved = int(Code.NOT_COORDINATOR)
     group.cancel_all()
     if group.state is not GroupState.DEAD:

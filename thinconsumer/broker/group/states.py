@@ -1,15 +1,15 @@
-"""Where a group stands, and where a coordinator stands: two small machines, each one table.
+"""The state machines of a classic group and of a coordinator shard, one transition table each.
 
 Follows Kafka's ``ClassicGroupState`` and ``CoordinatorRuntime.CoordinatorState``. Kafka's *Consumer Rewrite Design*
-drew coordinator and group as one machine; its states are ours as follows.
+describes coordinator and group as one state machine, whose states correspond as follows.
 
 ====================== ================================================================================
 original               here
 ====================== ================================================================================
-down                   shard *down*: another node leads the partition, or none
-catch up               shard *catching up*: the log is being read, COORDINATOR_LOAD_IN_PROGRESS
-ready                  shard *ready*, and the group *Empty*: no members yet, or no more
-prepare for rebalance  group *PreparingRebalance*: members are told to rejoin, JoinGroup is parked
+down                   shard *down*: another broker leads the partition, or none
+catch up               shard *catching up*: the log is being loaded, COORDINATOR_LOAD_IN_PROGRESS
+ready                  shard *ready*, and the group *Empty*: it has no members
+prepare for rebalance  group *PreparingRebalance*: heartbeats tell members to rejoin, JoinGroup is parked
 rebalancing            group *CompletingRebalance*: the leader assigns, SyncGroup is parked
 steady                 group *Stable*
 ====================== ================================================================================
@@ -25,38 +25,39 @@ from ...errors import IllegalStateError
 
 
 class GroupState(enum.Enum):
-    """Where one classic group stands, in Kafka's own words."""
+    """The state of a classic group, with Kafka's names."""
 
-    EMPTY = "Empty"  #: No members; there may be offsets. Also groups that never had members.
-    PREPARING_REBALANCE = "PreparingRebalance"  #: JoinGroup is parked until all members have joined, or time is over.
+    EMPTY = "Empty"  #: No members; it may have offsets. Also groups that only commit offsets.
+    #: JoinGroup is parked until all members have joined or the rebalance timeout expires.
+    PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"  #: SyncGroup is parked until the leader's assignment is in the log.
-    STABLE = "Stable"  #: Every member can have its assignment.
-    DEAD = "Dead"  #: Deleted, or kept by another coordinator now.
+    STABLE = "Stable"  #: Every member can fetch its assignment with SyncGroup.
+    DEAD = "Dead"  #: Deleted, or unloaded because another broker is the coordinator.
 
 
 class GroupEvent(enum.Enum):
-    """What moves a group on."""
+    """An event that changes a group's state."""
 
-    CHANGED = "a member came, went, or wants something else"
-    JOINED = "joining is over"
-    EMPTIED = "joining is over, and nobody is left"
-    ASSIGNED = "the assignment is in the log"
-    REMOVED = "deleted, or unloaded"
+    CHANGED = "membership or subscriptions changed"
+    JOINED = "join phase complete"
+    EMPTIED = "join phase complete without members"
+    ASSIGNED = "assignment written"
+    REMOVED = "deleted or unloaded"
 
 
 class ShardState(enum.Enum):
-    """Where the coordinator of one partition of ``__consumer_offsets`` stands on one node."""
+    """The state of the coordinator of one partition of ``__consumer_offsets`` on one broker."""
 
     DOWN = "down"  #: Not the leader: NOT_COORDINATOR.
-    CATCHING_UP = "catching up"  #: Elected, and reading the log: COORDINATOR_LOAD_IN_PROGRESS.
-    READY = "ready"  #: Answers.
+    CATCHING_UP = "catching up"  #: Elected and loading the log: COORDINATOR_LOAD_IN_PROGRESS.
+    READY = "ready"  #: Serves requests.
 
 
 class ShardEvent(enum.Enum):
-    """What moves a coordinator on."""
+    """An event that changes a shard's state."""
 
     ELECTED = "elected"
-    CAUGHT_UP = "log read"
+    CAUGHT_UP = "log loaded"
     RESIGNED = "resigned"
 
 
@@ -92,16 +93,16 @@ S = TypeVar("S", bound=enum.Enum)
 E = TypeVar("E", bound=enum.Enum)
 
 
-def next_state(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, who: object) -> S:
+def next_state(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, owner: object) -> S:
     """Return the state after ``event``.
 
     Raises:
-        IllegalStateError: There is no such move; a bug of ours, since requests are checked before.
+        IllegalStateError: The transition is invalid; a bug, since requests are checked before.
     """
     after = transitions[state].get(event)
     if after is None:
         wanted = {to.value for moves in transitions.values() for on, to in moves.items() if on is event}
         raise IllegalStateError(
-            f"{who}: no way from {state.value!r} to {' or '.join(sorted(wanted))!r} ({event.value})"
+            f"{owner}: invalid transition from {state.value!r} to {' or '.join(sorted(wanted))!r} ({event.value})"
         )
     return after

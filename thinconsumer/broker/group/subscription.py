@@ -1,7 +1,7 @@
-"""The topics in a consumer's metadata: all that a coordinator looks at in what members tell each other.
+"""Parsing of the topics in a consumer's subscription, the only part of member metadata that a coordinator uses.
 
-It wants to know whether a stable group still reads a topic before it lets the topic's offsets expire. Follows Kafka's
-``ConsumerProtocolSubscription``, whose first field has been the topics in every version.
+The coordinator keeps offsets of topics that a stable group subscribes to. Follows Kafka's
+``ConsumerProtocolSubscription``: its first field has been the topics in every version.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ _LENGTH = Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str]:
-    """Return the topics; what follows them in later versions is not looked at.
+    """Return the topics; later fields are ignored.
 
     Raises:
-        KafkaProtocolError: The bytes are no consumer's subscription.
+        KafkaProtocolError: The bytes are no consumer subscription.
     """
     size = len(metadata)
     if size < _HEAD.size:

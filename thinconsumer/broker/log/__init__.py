@@ -1,4 +1,4 @@
-"""One replica's log: batches, what producers and transactions have done in them, leader epochs, and how they go.
+"""One replica's log: batches, producer state, transactions, leader epochs, retention and compaction.
 
-Pure data: knows no roles, no followers and no clock; ``partition`` decides who may append and what is committed.
+Must not know roles, followers or clocks: ``partition`` decides about appends and the high watermark.
 """

@@ -1,7 +1,8 @@
-"""The batches of a log in order, and finding and reading them without looking at each.
+"""The batches of a log in offset order, with fast search and reads.
 
-Owns parallel lists, one entry a batch, so that a read is two bisections, a slice and a join. Positions are bytes since
-the list was made; they go on when batches at the front are dropped, and begin anew with :meth:`Batches.replace`.
+Owns parallel lists with one entry per batch, so that a read is two bisections, a slice and a join. Positions are byte
+positions since the list was created; they continue when batches at the front are dropped, and restart with
+:meth:`BatchList.replace`.
 """
 
 from __future__ import annotations
@@ -13,33 +14,33 @@ from .stored import StoredBatch
 
 
 class BatchList:
-    """Batches with ascending offsets, with holes between them where compaction was."""
+    """Batches with ascending offsets, with gaps after compaction."""
 
     __slots__ = ("_data", "_ends", "_highest", "_nexts", "items", "start_position")
 
     def __init__(self) -> None:
         self.items: list[StoredBatch] = []
-        self.start_position = 0  #: Of the first batch.
+        self.start_position = 0  #: Byte position of the first batch.
         self._data: list[bytes] = []
-        self._nexts: list[int] = []  #: The offsets after each batch.
-        self._ends: list[int] = []  #: The positions after each batch.
-        self._highest: list[int] = []  #: The highest timestamp up to and with each batch.
+        self._nexts: list[int] = []  #: Next offset after each batch.
+        self._ends: list[int] = []  #: Byte position after each batch.
+        self._highest: list[int] = []  #: Highest timestamp up to and including each batch.
 
     def __len__(self) -> int:
         return len(self.items)
 
     @property
     def size(self) -> int:
-        """Bytes of all batches."""
+        """Total bytes."""
         return self.end_position - self.start_position
 
     @property
     def end_position(self) -> int:
-        """The position after the last batch."""
+        """The byte position after the last batch."""
         return self._ends[-1] if self._ends else self.start_position
 
     def append(self, batch: StoredBatch) -> None:
-        """Add one whose offsets are above all others."""
+        """Append a batch; its offsets must be above all others."""
         highest = self._highest
         stamp = batch.max_timestamp
         highest.append(stamp if not highest or stamp > highest[-1] else highest[-1])
@@ -49,11 +50,11 @@ class BatchList:
         self.items.append(batch)
 
     def index_of(self, offset: int) -> int:
-        """Return the index of the batch that holds it, or else of the first one behind it."""
+        """Return the index of the batch that contains an offset, else of the next batch."""
         return bisect_right(self._nexts, offset)
 
     def from_offset(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield what :meth:`index_of` finds and all behind it, for as long as the list only grows at its end."""
+        """Yield the batch at :meth:`index_of` and all later ones; batches appended meanwhile are included."""
         index = self.index_of(offset)
         items = self.items
         while index < len(items):
@@ -61,9 +62,10 @@ class BatchList:
             index += 1
 
     def read(self, offset: int, end_offset: int, max_bytes: int, at_least_one: bool) -> bytes:
-        """Return the bytes of batches from the one that holds ``offset``, none of which ends above ``end_offset``.
+        """Return the bytes of batches from the one that contains ``offset``, up to the last one that ends by
+        ``end_offset``.
 
-        The last one is cut off at ``max_bytes``, but for the first, if ``at_least_one``.
+        The last batch is cut off at ``max_bytes``; the first one only if ``at_least_one`` is False.
         """
         first = bisect_right(self._nexts, offset)
         stop = bisect_right(self._nexts, end_offset)
@@ -85,23 +87,23 @@ class BatchList:
         return data[first] if len(chunks) == 1 and not excess else b"".join(chunks)
 
     def first_index_since(self, timestamp: int) -> int:
-        """Return an index before which no batch has a record that late."""
+        """Return an index before which no batch has this timestamp or a later one."""
         return bisect_left(self._highest, timestamp)
 
     def drop_front(self, count: int) -> None:
-        """Drop the oldest batches."""
+        """Drop the ``count`` oldest batches."""
         if count:
             self.start_position = self._ends[count - 1]
             for column in self._columns():
                 del column[:count]
 
     def drop_back(self, index: int) -> None:
-        """Drop the batch there and all behind it."""
+        """Drop the batch at an index and all later ones."""
         for column in self._columns():
             del column[index:]
 
     def replace(self, batches: Iterable[StoredBatch]) -> None:
-        """Hold these instead."""
+        """Replace all batches."""
         kept = list(batches)
         self.start_position = 0
         for column in self._columns():

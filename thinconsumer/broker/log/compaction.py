@@ -1,9 +1,9 @@
-"""What the log cleaner leaves of a compacted log.
+"""The log cleaner of compacted topics.
 
-Follows Kafka's ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo``. Of each key the last record
-stays. A batch keeps its first offset, its last offset and its sequence numbers, whatever is left in it; one with
-nothing left stays as a header alone if it is the last of its producer, or the last of all. Tombstones, and markers of
-transactions with nothing left, get a delete horizon the first time they are met, and go when it has passed (KIP-534).
+Follows Kafka's ``Cleaner``, ``CleanedTransactionMetadata`` and ``MemoryRecords.filterTo``. The last record of each key
+is retained. A batch keeps its base offset, last offset and sequence numbers whatever is removed from it; an empty batch
+stays as a header if it is the last of its producer, or the last of the log. Tombstones, and markers of transactions
+without records, get a delete horizon when they are first cleaned, and are removed after it (KIP-534).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def clean(
     delete_retention_ms: int,
     start: int = 0,
 ) -> list[StoredBatch]:
-    """Return what is left of all batches, when those below ``end`` are cleaned; the aborted ones are forgotten too.
+    """Return all batches with those below ``end`` cleaned; aborted transactions without records are forgotten, too.
 
-    ``start``: records before it do not count, though their batch may still be there.
+    ``start`` is the log start offset: records before it are ignored, though their batch may still exist.
     """
     below = [batch for batch in batches if batch.next_offset <= end]
     kept = list(_Cleaner(below, producers, now_ms, now_ms + delete_retention_ms, start).clean())
@@ -37,17 +37,19 @@ def clean(
 
 
 class _TransactionCleaning:
-    """Follows transactions through the batches of a log, and tells what is not needed of them any more."""
+    """Tracks transactions through the batches of a log, to find records and markers that can be discarded."""
 
     def __init__(self, transactions: LogTransactions) -> None:
-        self.needed: list[CompletedTransaction] = []  #: Aborted ones that still have batches.
+        self.needed: list[CompletedTransaction] = []  #: Aborted transactions that still have batches.
         self._coming = sorted(transactions.aborted, key=lambda one: one.first_offset, reverse=True)
         self._aborted: dict[int, CompletedTransaction] = {}
-        self._has_batches: set[int] = set()  #: Producers of aborted ones, once a batch was met.
+        self._has_batches: set[int] = set()  #: Producers of aborted transactions of which a batch was seen.
         self._committed: set[int] = set()
 
     def is_discardable(self, batch: StoredBatch) -> bool:
-        """Whether it is of an aborted transaction, or the marker of a transaction of which nothing is left."""
+        """Return whether the batch belongs to an aborted transaction, or is the marker of one without remaining
+        batches.
+        """
         while self._coming and self._coming[-1].first_offset <= batch.last_offset:
             ended = self._coming.pop()
             self._aborted.setdefault(ended.producer_id, ended)
@@ -82,7 +84,7 @@ class _TransactionCleaning:
 
 
 class _Cleaner:
-    """One round."""
+    """One run of the cleaner."""
 
     def __init__(
         self, batches: list[StoredBatch], producers: ProducerStateManager, now_ms: int, horizon_ms: int, start: int
@@ -91,7 +93,7 @@ class _Cleaner:
         self._producers = producers
         self._now_ms = now_ms
         self._horizon_ms = horizon_ms
-        self._last_of: dict[bytes, int] = {}  #: Keys, and the offsets of their last records.
+        self._last_of: dict[bytes, int] = {}  #: The offset of each key's last record.
         self._records: dict[int, list[NewRecord] | None] = {}
         transactions_seen = _TransactionCleaning(producers.transactions)
         for batch in batches:
@@ -102,7 +104,7 @@ class _Cleaner:
                         self._last_of[record.key] = batch.base_offset + record.offset
 
     def clean(self) -> Iterator[StoredBatch]:
-        """Yield what is left."""
+        """Yield the cleaned batches."""
         transactions = self._producers.transactions
         transactions_seen = _TransactionCleaning(transactions)
         end = self._batches[-1].next_offset if self._batches else 0
@@ -113,12 +115,12 @@ class _Cleaner:
                 yield left
             elif batch.next_offset == end or self._is_last_of_producer(batch):
                 yield _emptied(batch)
-        # Those that were ended later than what is cleaned stay as they are.
+        # Transactions that ended after the cleaned range are kept.
         needed = {id(one) for one in transactions_seen.needed}
         transactions.aborted = [one for one in transactions.aborted if one.marker_offset >= end or id(one) in needed]
 
     def _cleaned(self, batch: StoredBatch, is_discardable: bool) -> StoredBatch | None:
-        """Return the batch with the records that stay, None when none does."""
+        """Return the batch with its retained records, None without any."""
         horizon = batch.delete_horizon_ms
         if batch.is_control:
             if is_discardable and (not batch.record_count or (horizon is not None and horizon <= self._now_ms)):
@@ -143,7 +145,7 @@ class _Cleaner:
 
     def _is_retained(self, batch: StoredBatch, record: NewRecord) -> bool:
         if record.key is None:
-            return False  # from before the topic was compacted
+            return False  # written before the topic was compacted
         assert record.offset is not None
         if batch.base_offset + record.offset < self._last_of.get(record.key, -1):
             return False
@@ -151,7 +153,7 @@ class _Cleaner:
         return record.value is not None or horizon is None or self._now_ms < horizon
 
     def _is_last_of_producer(self, batch: StoredBatch) -> bool:
-        """Whether its header is what tells a producer's last sequence number, or its epoch."""
+        """Return whether the batch header is needed for a producer's last sequence number or epoch."""
         known = self._producers.by_id.get(batch.producer_id)
         if known is None:
             return False
@@ -160,7 +162,9 @@ class _Cleaner:
         return batch.is_control and batch.producer_epoch == known.epoch
 
     def _read(self, batch: StoredBatch) -> list[NewRecord] | None:
-        """Return its records, offsets counted from the batch's; None where they cannot be read, so that it stays."""
+        """Return the records with offsets relative to the batch; None if they cannot be decoded, so that the batch is
+        kept.
+        """
         if batch.base_offset not in self._records:
             self._records[batch.base_offset] = _records(batch)
         return self._records[batch.base_offset]
@@ -198,7 +202,7 @@ def _records(batch: StoredBatch) -> list[NewRecord] | None:
 
 
 def _emptied(batch: StoredBatch) -> StoredBatch:
-    """Return its header alone."""
+    """Return the batch's header without records."""
     if not batch.record_count and not batch.codec and batch.delete_horizon_ms is None:
         return batch
     data = build_batch(

@@ -1,6 +1,6 @@
-"""Which leader epoch began at which offset, and where each ended (KIP-101, KIP-279, KIP-320).
+"""Leader epochs of a log with their start offsets (KIP-101, KIP-279, KIP-320).
 
-Follows Kafka's ``LeaderEpochFileCache``. Epochs and offsets both ascend, strictly.
+Follows Kafka's ``LeaderEpochFileCache``. Both epochs and offsets are strictly ascending.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ UNKNOWN = (-1, -1)
 
 
 class LeaderEpochs:
-    """The epochs of one log, oldest first."""
+    """The leader epochs of one log, oldest first."""
 
     __slots__ = ("entries",)
 
@@ -18,11 +18,11 @@ class LeaderEpochs:
 
     @property
     def latest(self) -> int:
-        """The newest epoch, -1 when there is none."""
+        """The latest epoch, -1 without one."""
         return self.entries[-1][0] if self.entries else -1
 
     def assign(self, epoch: int, start: int) -> None:
-        """Learn that an epoch begins there. What contradicts that is forgotten: newer news is better news."""
+        """Set the start offset of an epoch; entries that contradict it are removed."""
         entries = self.entries
         if epoch < 0 or (entries and entries[-1][0] == epoch and entries[-1][1] <= start):
             return
@@ -31,9 +31,9 @@ class LeaderEpochs:
         entries.append((epoch, start))
 
     def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """Return the highest epoch not above this one, and where it ended; (-1, -1) when that cannot be known.
+        """Return the highest epoch up to this one and its end offset; (-1, -1) if unknown.
 
-        An epoch below all that are known ends where the first known one begins: all it had is deleted.
+        An epoch below all known ones ends where the first known one starts: its records have been deleted.
         """
         if epoch == -1 or not self.entries:
             return UNKNOWN
@@ -47,12 +47,12 @@ class LeaderEpochs:
         return UNKNOWN
 
     def truncate_to(self, end: int) -> None:
-        """Forget the epochs that begin at or after an offset."""
+        """Remove epochs that start at or after an offset."""
         while self.entries and self.entries[-1][1] >= end:
             self.entries.pop()
 
     def start_at(self, start: int) -> None:
-        """Forget the epochs that ended before an offset; the one it lies in begins there from now on."""
+        """Remove epochs that end before the new log start offset; the epoch of that offset starts there."""
         entries = self.entries
         before = 0
         while before < len(entries) and entries[before][1] <= start:

@@ -1,7 +1,7 @@
-"""One replica's log: appending, reading, going back, and what follows for epochs, producers and transactions.
+"""One replica's log: appends, reads and truncation, with the resulting epochs, producer state and transactions.
 
-Follows Kafka's ``UnifiedLog``. Owns no roles: whoever appends says in which leader epoch, and what is committed is
-told. Segments exist only where they can be seen, in what retention deletes.
+Follows Kafka's ``UnifiedLog``. Must not know roles: the caller passes the leader epoch and the high watermark. Segments
+exist only where clients can observe them, in retention.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from .validation import validate_batch, with_offsets
 
 __all__ = ["AppendInfo", "AppendRefused", "LoadedLog", "Log", "LogStore", "StoredBatch"]
 
-#: A store is rewritten when what lies before the log's start is more than the rest, and more than this.
+#: The store is rewritten when the deleted bytes exceed the remaining ones, and this.
 STALE_BYTES_MAX = 1 << 20
-#: A log is worth compacting when it has more than doubled since it was last, and has grown by more than this.
+#: A log needs compaction when it has more than doubled since the last one, and grown by more than this.
 GROWN_BYTES = 1 << 20
 
 
 class Log:
-    """See the module. Offsets are ints; ``start_offset`` is the first to be read, ``end_offset`` the next to be given.
+    """A log; ``start_offset`` is the log start offset, ``end_offset`` the log end offset.
 
-    ``high_watermark`` is what this replica was told last. The log keeps it for whoever comes after a restart, and
-    leaves it alone.
+    ``high_watermark`` is the replica's last known one. The log only keeps it, for the replica after a restart.
     """
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, store: LogStore | None = None) -> None:
@@ -47,8 +46,8 @@ class Log:
         self._epochs = LeaderEpochs()
         self._producers = ProducerStateManager()
         self._store: LogStore | None = None
-        self._size_compacted = 0  #: Its size when it was compacted last.
-        self._stored_from = 0  #: The position of the first byte that the store has.
+        self._size_compacted = 0  #: Size after the last compaction.
+        self._stored_from = 0  #: Position of the store's first byte.
         if store is not None:
             self._load(store.load())
             self._store = store
@@ -61,55 +60,55 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all its batches."""
+        """Total bytes of all batches."""
         return self._batches.size
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether there is much to win by compacting it (again)."""
+        """Whether the log has grown enough since the last compaction."""
         return self.size_bytes > 2 * self._size_compacted + GROWN_BYTES
 
     @property
     def latest_epoch(self) -> int:
-        """The epoch of what came last, -1 when nothing is known."""
+        """The latest leader epoch, -1 if unknown."""
         return self._epochs.latest
 
     @property
     def epochs(self) -> list[tuple[int, int]]:
-        """Leader epochs and their first offsets, ascending."""
+        """Leader epochs with their start offsets, ascending."""
         return self._epochs.entries
 
-    # -- appending
+    # -- appends
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader begins its epoch here."""
+        """Start a leader epoch at the log end offset."""
         self._epochs.assign(epoch, self.end_offset)
 
     def append(
         self, data: bytes | bytearray | memoryview, *, leader_epoch: int, now_ms: int, from_client: bool = True
     ) -> AppendInfo:
-        """Append one batch of format 2 as leader, after looking at it as brokers do (see :mod:`.checking`).
+        """Validate one magic 2 batch as leader (see :mod:`.validation`), and append it.
 
-        ``from_client`` False is for coordinators, which have no sequence numbers.
+        ``from_client`` is False for batches of coordinators, which have no sequence numbers.
 
         Raises:
-            Refused: Nothing was appended.
+            AppendRefused: The batch is rejected and nothing was appended.
         """
         validated = validate_batch(data, self.config, now_ms, from_client=from_client)
         if from_client and self.config.compression_type != "producer":
             validated = validated._replace(data=recompress(validated.data, self.config.compression_type))
-            if len(validated.data) > self.config.max_message_bytes:  # it may have grown
-                raise AppendRefused(Code.MESSAGE_TOO_LARGE, f"in the topic's codec it has {len(validated.data)} bytes")
+            if len(validated.data) > self.config.max_message_bytes:  # recompression may increase the size
+                raise AppendRefused(Code.MESSAGE_TOO_LARGE, f"the recompressed batch has {len(validated.data)} bytes")
         if len(validated.data) > self.config.segment_bytes:
             raise AppendRefused(
-                Code.RECORD_LIST_TOO_LARGE, f"it has {len(validated.data)} bytes, more than segment.bytes"
+                Code.RECORD_LIST_TOO_LARGE, f"the batch has {len(validated.data)} bytes, more than segment.bytes"
             )
         log_append_time = now_ms if self.config.log_append_time else None
         batch = StoredBatch.of(with_offsets(validated, self.end_offset, leader_epoch, log_append_time))
         if batch.producer_id >= 0:
             seen = self._producers.duplicate_of(batch) if from_client else None
             if seen is not None:
-                # Kafka tells the batch's own time, also where producers date their records.
+                # Kafka returns the batch's timestamp here even for CreateTime topics.
                 return AppendInfo(seen.base_offset, seen.next_offset, seen.timestamp, True)
             self._producers.check(batch, from_client)
         return self._append(batch, -1 if log_append_time is None else log_append_time)
@@ -125,10 +124,10 @@ class Log:
         now_ms: int,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Append the marker of a transaction's end, as leader.
+        """Append a transaction marker as leader.
 
         Raises:
-            Refused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED; nothing was appended.
+            AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED; nothing was appended.
         """
         self._producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         data = build_marker(
@@ -145,13 +144,15 @@ class Log:
         return self._append(StoredBatch.of(data), now_ms if self.config.log_append_time else -1)
 
     def append_stored(self, batch: StoredBatch) -> None:
-        """Append what the leader has, as follower, as it is.
+        """Append a batch of the leader's log, unchanged, as follower.
 
         Raises:
-            ValueError: Its offsets are here already.
+            ValueError: The log has these offsets already.
         """
         if batch.base_offset < self.end_offset and self._batches:
-            raise ValueError(f"a batch of offset {batch.base_offset} came when {self.end_offset} had to come: {self!r}")
+            raise ValueError(
+                f"a batch with base offset {batch.base_offset} where {self.end_offset} was expected: {self!r}"
+            )
         self._append(batch, -1)
 
     def _append(self, batch: StoredBatch, log_append_time: int) -> AppendInfo:
@@ -169,78 +170,80 @@ class Log:
         self._producers.note(batch)
         self.end_offset = batch.next_offset
 
-    # -- reading
+    # -- reads
 
     def batches_from(self, offset: int) -> Iterator[StoredBatch]:
-        """Yield the batch that holds an offset and those behind it; nothing but appends may happen meanwhile."""
+        """Yield the batch that contains an offset and all later ones; only appends are allowed during the iteration."""
         return self._batches.from_offset(offset)
 
     def read(self, offset: int, end_offset: int, max_bytes: int, *, at_least_one: bool = True) -> bytes:
-        """Return the bytes of batches, from the one that holds ``offset`` up to ``end_offset``.
+        """Return the bytes of batches from the one that contains ``offset`` up to ``end_offset``.
 
-        As brokers send slices of files, the last one may be cut off at ``max_bytes``; the first one only unless
-        ``at_least_one``.
+        Like a slice of Kafka's log file, the last batch may be cut off at ``max_bytes``; the first one only if
+        ``at_least_one`` is False.
         """
         return self._batches.read(offset, end_offset, max_bytes, at_least_one)
 
     def read_batches(self, start: int, end: int) -> Iterator[RecordBatch]:
-        """Yield the batches between two offsets, to be decoded; the first and the last may reach beyond."""
+        """Yield the batches between two offsets, to be decoded; the first and the last may extend beyond the range."""
         for stored in self._batches.from_offset(start):
             if stored.base_offset >= end:
                 return
             yield from split(memoryview(stored.data), self.tp)[0]
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the highest epoch up to this one, and where it ended (KIP-320); (-1, -1): unknown."""
+        """Return the highest epoch up to this one and its end offset (KIP-320); (-1, -1) if unknown."""
         return self._epochs.end_of(epoch, self.end_offset)
 
     def offset_for_timestamp(self, timestamp: int, end_offset: int) -> lookups.TimestampedOffset | None:
-        """Return the first record that is not older, below an offset, with its timestamp and leader epoch."""
+        """Return the first record below ``end_offset`` with at least this timestamp."""
         return lookups.by_timestamp(self._batches, timestamp, self.start_offset, end_offset)
 
     def offset_of_max_timestamp(self, end_offset: int) -> lookups.TimestampedOffset | None:
-        """Return the first record with the highest timestamp of all below an offset."""
+        """Return the first record with the highest timestamp below ``end_offset``."""
         return lookups.of_max_timestamp(self._batches, end_offset)
 
     # -- transactions
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return up to where read_committed reads: every transaction below is decided, by a committed marker."""
+        """Return the last stable offset: every transaction below it is completed by a committed marker."""
         unstable = self._producers.transactions.first_unstable(high_watermark)
         if unstable is None:
             return high_watermark
         return min(max(unstable, self.start_offset), high_watermark)
 
     def aborted(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return producer id and first offset of aborted transactions that may have batches between two offsets."""
+        """Return (producer id, first offset) of aborted transactions that may have batches between two offsets."""
         return self._producers.transactions.aborted_in(start, end)
 
     def open_transactions(self) -> Mapping[int, int]:
-        """Return a view of the first offset of each producer's open transaction."""
+        """Return a view of the first offset of each ongoing transaction, by producer id."""
         return MappingProxyType(self._producers.transactions.ongoing)
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a transactional batch would be the first of its transaction here, so that its coordinator has
-        to be asked; for an epoch that is over, too."""
+        """Return whether a batch is the first of its transaction here, so that the coordinator must verify it
+        (KIP-890).
+        """
         return self._producers.would_begin_transaction(producer_id, producer_epoch)
 
     def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
-        """Its coordinator is being asked about a batch; none with a higher sequence number may come before it.
+        """Record a verification of a batch: no batch with a higher sequence number is accepted before it.
 
-        ``is_strict``: nor any but the first, 0, where the producer is not known.
+        With ``is_strict`` an unknown producer must start with sequence number 0.
         """
         self._producers.start_verification(producer_id, epoch, sequence, is_strict=is_strict, now_ms=now_ms)
 
     def expire_producers(self, now_ms: int, after_ms: int) -> None:
-        """Forget producers that have not written for so long."""
+        """Expire producers without a batch for ``after_ms``."""
         self._producers.expire(now_ms, after_ms)
 
-    # -- losing
+    # -- truncation and deletion
 
     def truncate_to(self, offset: int) -> None:
-        """Give up everything from an offset on, and whatever followed from it.
+        """Remove all records from an offset on, with their epochs, producer state and transactions.
 
-        A batch across the offset goes as a whole, and the log then ends where it began, so that it can be copied anew.
+        A batch that spans the offset is removed as a whole; the log then ends at its base offset, so that the follower
+        fetches the batch again.
         """
         self._epochs.truncate_to(min(offset, self.end_offset))
         if offset >= self.end_offset:
@@ -258,7 +261,7 @@ class Log:
         self._producers.rebuild(self._batches.items)
 
     def start_at(self, offset: int) -> None:
-        """Give up everything, and go on at an offset: the leader has deleted what comes before."""
+        """Remove all records and continue at an offset: the leader has deleted everything before it."""
         self._batches.replace(())
         self._stored_from = 0
         self._epochs = LeaderEpochs()
@@ -269,7 +272,7 @@ class Log:
         self._move_start(offset)
 
     def delete_before(self, offset: int) -> None:
-        """Move the start up to an offset, not beyond the end; batches that lie before it as a whole go."""
+        """Advance the log start offset, at most to the log end offset; batches entirely before it are removed."""
         offset = min(offset, self.end_offset)
         if offset <= self.start_offset:
             return
@@ -280,14 +283,14 @@ class Log:
         self._shrink_store()
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> None:
-        """Delete whole segments that are older, or more, than the topic keeps."""
+        """Delete whole segments that exceed the topic's retention."""
         if self.config.delete:
             self.delete_before(
                 retention.retained_start_offset(self._batches.items, self.config, now_ms, high_watermark, self)
             )
 
     def compact(self, now_ms: int, high_watermark: int) -> None:
-        """Clean what is committed and decided, all of it, if the topic is compacted at all."""
+        """Run the log cleaner up to the last stable offset, if the topic is compacted."""
         end = self.last_stable_offset(high_watermark)
         if not self.config.compact or end <= self.start_offset:
             return
@@ -324,10 +327,10 @@ class Log:
             self._stored_from = self._batches.start_position
 
     def _rewrite_store(self, batches: Iterable[StoredBatch]) -> bool:
-        """Let the store keep these instead; return False if it cannot: it has what it had then, and so must we."""
+        """Replace the store's batches; return False if that fails: memory must then keep the old ones, too."""
         if self._store is not None:
             try:
                 self._store.rewrite(batch.data for batch in batches)
             except OSError:
-                return False  # no room; it will be tried again
+                return False  # the disk is full; a later run tries again
         return True

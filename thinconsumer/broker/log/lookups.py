@@ -1,6 +1,6 @@
-"""Finding records by their timestamps. Follows Kafka's ``FileRecords.searchForTimestamp`` and ``offsetOfMaxTimestamp``.
+"""Offset lookups by timestamp. Follows Kafka's ``FileRecords.searchForTimestamp`` and ``offsetOfMaxTimestamp``.
 
-A marker counts as a record, as it does in Kafka.
+A transaction marker counts as a record, as in Kafka.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .stored import StoredBatch
 
 
 class TimestampedOffset(NamedTuple):
-    """A record."""
+    """A record found by timestamp."""
 
     offset: int
     timestamp: int
@@ -23,7 +23,7 @@ class TimestampedOffset(NamedTuple):
 
 
 def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offset: int) -> TimestampedOffset | None:
-    """Return the first record between two offsets whose timestamp is that or later."""
+    """Return the first record between two offsets with at least this timestamp."""
     for index in range(batches.first_index_since(timestamp), len(batches)):
         batch = batches.items[index]
         if batch.base_offset >= end_offset:
@@ -36,7 +36,7 @@ def by_timestamp(batches: BatchList, timestamp: int, start_offset: int, end_offs
 
 
 def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset | None:
-    """Return the first record with the highest timestamp; of a batch that the broker dated, the last one."""
+    """Return the first record with the highest timestamp; the last record of a batch with LogAppendTime."""
     highest: StoredBatch | None = None
     for batch in batches.items:
         if batch.base_offset >= end_offset:
@@ -54,14 +54,14 @@ def of_max_timestamp(batches: BatchList, end_offset: int) -> TimestampedOffset |
 
 
 def _columns(batch: StoredBatch) -> tuple[Sequence[int], Sequence[int]]:
-    """Return offsets and timestamps of its records; none where they cannot be read."""
+    """Return offsets and timestamps of a batch's records; a single entry if they cannot be decoded."""
     if batch.is_control:
         return ((batch.base_offset,), (batch.max_timestamp,)) if batch.record_count else ((), ())
     try:
         found = split(memoryview(batch.data))[0][0].columns(check_crcs=False)
     except KafkaError:
-        # Records of a larger batch are not looked at when they come, and a codec may be missing here: then the batch
-        # itself is what is found, and the consumer sees the rest.
+        # Records of large batches are not validated on append, and a codec may be missing. The lookup then returns the
+        # batch itself.
         return (batch.base_offset,), (batch.max_timestamp,)
     assert found is not None
     return found.offsets, found.timestamps

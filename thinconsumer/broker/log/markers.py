@@ -1,4 +1,4 @@
-"""Control batches: what the marker of a transaction's end says. Follows Kafka's ``EndTransactionMarker``."""
+"""Transaction markers: the control batches that end a transaction. Follows Kafka's ``EndTransactionMarker``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE = Struct(">hi")
 
 
 class Marker(NamedTuple):
-    """A transaction's end."""
+    """The contents of a transaction marker."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -25,7 +25,7 @@ class Marker(NamedTuple):
 
 
 def control_record(batch: StoredBatch) -> NewRecord | None:
-    """Return the record of a control batch, None when compaction has taken it."""
+    """Return the record of a control batch, None if compaction has removed it."""
     if not batch.record_count:
         return None
     view = memoryview(batch.data)
@@ -35,7 +35,7 @@ def control_record(batch: StoredBatch) -> NewRecord | None:
 
 
 def marker_of(batch: StoredBatch) -> Marker | None:
-    """Return what a control batch says about its producer's transaction; None for one that says nothing."""
+    """Return the transaction marker in a control batch; None if it has none."""
     try:
         record = control_record(batch)
         if record is None or record.key is None or record.value is None:

@@ -1,7 +1,7 @@
-"""What each producer has done in one log: its epoch, its last five batches, its open transaction.
+"""Producer state of one log: each producer id's epoch, last five batches and ongoing transaction.
 
 Follows Kafka's ``ProducerAppendInfo``, ``ProducerStateEntry``, ``VerificationStateEntry`` and ``ProducerStateManager``.
-Leaders ask first whether a batch may be appended; followers, and logs that are read anew, only take note.
+Leaders check a batch before they append it; followers, and logs that are loaded, only update the state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BATCHES_KEPT = 5
 
 
 class BatchMetadata(NamedTuple):
-    """A batch as its producer may send it again."""
+    """A recent batch, kept to recognise a retry of it."""
 
     first_sequence: int
     last_sequence: int
@@ -29,39 +29,39 @@ class BatchMetadata(NamedTuple):
 
 
 class ProducerStateEntry:
-    """One producer id."""
+    """The state of one producer id."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp")
 
     def __init__(self) -> None:
         self.epoch = -1
-        self.coordinator_epoch = -1  #: Of the last marker.
-        self.timestamp = -1  #: Of its last batch, in milliseconds.
+        self.coordinator_epoch = -1  #: Coordinator epoch of the last transaction marker.
+        self.timestamp = -1  #: Timestamp of its last batch, in milliseconds.
         self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_KEPT)
 
     @property
     def last_sequence(self) -> int:
-        """Of its last batch in this epoch; -1 when there is none."""
+        """The last sequence number in this epoch; -1 without a batch."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def update_epoch(self, epoch: int) -> None:
-        """Sequence numbers begin anew in each epoch."""
+        """Set the epoch; a new epoch starts with sequence number 0."""
         if self.epoch != epoch:
             self.batches.clear()
             self.epoch = epoch
 
 
 class VerificationStateEntry(NamedTuple):
-    """A coordinator was asked whether a producer may begin a transaction here; until it does, this is remembered."""
+    """The coordinator was asked about this producer's transaction; kept until the transaction's first batch."""
 
     epoch: int
-    lowest_sequence: int  #: Of the batches that were asked for.
-    is_strict: bool  #: Whether the producer is of the kind that begins at 0 wherever nobody knows it (KIP-890).
-    started_ms: int  #: Milliseconds.
+    lowest_sequence: int  #: Lowest sequence number of the batches being verified.
+    is_strict: bool  #: Whether an unknown producer must start at 0 (clients with KIP-890).
+    started_ms: int  #: Start of the verification in milliseconds.
 
 
 class ProducerStateManager:
-    """All producers of a log that are not forgotten, and their transactions."""
+    """The state of all producers of a log that have not expired, and of their transactions."""
 
     __slots__ = ("by_id", "transactions", "verifications")
 
@@ -70,10 +70,10 @@ class ProducerStateManager:
         self.verifications: dict[int, VerificationStateEntry] = {}
         self.transactions = LogTransactions()
 
-    # -- may it be appended
+    # -- checks before an append
 
     def duplicate_of(self, batch: StoredBatch) -> BatchMetadata | None:
-        """Return the same batch if it is one of the last that its producer sent."""
+        """Return the batch that this one repeats, if it is among the last ones of its producer."""
         known = self.by_id.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
@@ -84,16 +84,16 @@ class ProducerStateManager:
         return None
 
     def check(self, batch: StoredBatch, from_client: bool) -> None:
-        """Refuse what cannot be what the producer writes next.
+        """Check that a batch continues its producer's epoch, sequence numbers and transaction.
 
         Raises:
-            Refused: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
+            AppendRefused: INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER or INVALID_TXN_STATE.
         """
         known = self.by_id.get(batch.producer_id)
         if known is None:
             if from_client:
                 self._check_first(batch, is_known=False)
-            return  # whatever else comes: its earlier batches may all have been deleted
+            return  # any sequence number is valid: its earlier batches may have been deleted
         if batch.producer_epoch < known.epoch:
             raise _old_epoch(batch.producer_id, batch.producer_epoch, known.epoch)
         if from_client:
@@ -101,11 +101,12 @@ class ProducerStateManager:
             _check_sequence(batch, known)
         if batch.producer_id in self.transactions.ongoing and not batch.is_transactional:
             raise AppendRefused(
-                Code.INVALID_TXN_STATE, f"producer {batch.producer_id} has a transaction open and wrote outside of it"
+                Code.INVALID_TXN_STATE,
+                f"producer {batch.producer_id} has an ongoing transaction and sent a non-transactional batch",
             )
 
     def _check_first(self, batch: StoredBatch, *, is_known: bool) -> None:
-        """Refuse a batch that has overtaken the one that its transaction was to begin with."""
+        """Reject a batch that arrives before the batch with the lowest sequence number under verification."""
         verification = self.verifications.get(batch.producer_id)
         if verification is None:
             return
@@ -113,11 +114,11 @@ class ProducerStateManager:
         if batch.base_sequence > limit:
             raise AppendRefused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {batch.producer_id} sent sequence number {batch.base_sequence}, and {limit} is missing",
+                f"producer {batch.producer_id} sent sequence number {batch.base_sequence} before {limit}",
             )
 
     def start_verification(self, producer_id: int, epoch: int, sequence: int, *, is_strict: bool, now_ms: int) -> None:
-        """A coordinator is being asked about the producer's batch with this sequence number."""
+        """Record that the coordinator is being asked about the producer's batch with this sequence number."""
         verification = self.verifications.get(producer_id)
         if verification is None:
             self.verifications[producer_id] = VerificationStateEntry(epoch, sequence, is_strict, now_ms)
@@ -125,20 +126,22 @@ class ProducerStateManager:
             self.verifications[producer_id] = verification._replace(epoch=epoch, lowest_sequence=sequence)
 
     def would_begin_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Return whether a batch is the first of its transaction; one that is open in another epoch is another."""
+        """Return whether a batch is the first of its transaction; an ongoing transaction of another epoch does not
+        count.
+        """
         known = self.by_id.get(producer_id)
         return known is None or producer_epoch != known.epoch or producer_id not in self.transactions.ongoing
 
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """Refuse what a coordinator must not write (any more).
+        """Check that a transaction marker is not outdated.
 
-        From transaction version 2 on (KIP-890) a transaction ends in an epoch of its own: one that is not above the
-        last is late, unless it is the last marker once more.
+        From transaction version 2 on (KIP-890) every marker has a new producer epoch: one that is not higher is
+        rejected, unless it repeats the last marker.
 
         Raises:
-            Refused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
+            AppendRefused: INVALID_PRODUCER_EPOCH or TRANSACTION_COORDINATOR_FENCED.
         """
         known = self.by_id.get(producer_id)
         if known is None:
@@ -155,10 +158,10 @@ class ProducerStateManager:
                 f"after one in epoch {known.coordinator_epoch}",
             )
 
-    # -- what was appended
+    # -- updates by appended batches
 
     def note(self, batch: StoredBatch) -> None:
-        """A batch is in the log now."""
+        """Update the state with an appended batch."""
         if batch.producer_id < 0:
             return
         if batch.is_transactional and self.verifications:
@@ -180,7 +183,7 @@ class ProducerStateManager:
     def _note_marker(self, batch: StoredBatch) -> None:
         marker = marker_of(batch)
         if marker is None:
-            return  # of KRaft's own, or emptied by compaction, when nothing of its transaction was left either
+            return  # a KRaft control record, or a marker that compaction has emptied
         known = self._entry(batch.producer_id)
         known.update_epoch(batch.producer_epoch)
         known.coordinator_epoch = marker.coordinator_epoch
@@ -194,14 +197,14 @@ class ProducerStateManager:
         return known
 
     def rebuild(self, batches: Iterable[StoredBatch]) -> None:
-        """Forget everything, then learn it again from these."""
+        """Rebuild the state from these batches."""
         self.by_id = {}
         self.transactions = LogTransactions()
         for batch in batches:
             self.note(batch)
 
     def expire(self, now_ms: int, after_ms: int) -> None:
-        """Forget those that have not written for so long and have no transaction open."""
+        """Remove producers without a batch for ``after_ms`` or an ongoing transaction, and old verifications."""
         ongoing = self.transactions.ongoing
         for producer_id, known in list(self.by_id.items()):
             if producer_id not in ongoing and now_ms - known.timestamp >= after_ms:
@@ -219,11 +222,11 @@ def _check_sequence(batch: StoredBatch, known: ProducerStateEntry) -> None:
         raise AppendRefused(
             Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
             f"producer {batch.producer_id} sent sequence number {batch.base_sequence} in epoch {batch.producer_epoch}, "
-            f"where {expected} had to come (epoch {known.epoch}, last sequence number {known.last_sequence})",
+            f"but {expected} was expected (epoch {known.epoch}, last sequence number {known.last_sequence})",
         )
 
 
 def _old_epoch(producer_id: int, epoch: int, last: int) -> AppendRefused:
     return AppendRefused(
-        Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id} wrote in epoch {epoch}, and epoch {last} was seen already"
+        Code.INVALID_PRODUCER_EPOCH, f"producer {producer_id} has epoch {last}; epoch {epoch} is fenced"
     )

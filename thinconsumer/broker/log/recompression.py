@@ -1,7 +1,7 @@
-"""Compressing batches anew, for topics that have a codec of their own.
+"""Recompression of batches for topics with their own ``compression.type``.
 
-Follows Kafka's ``BrokerCompressionType``: whatever codec a producer chose, the log has the topic's.
-The records themselves stay as they are; levels of compression are not kept to.
+Follows Kafka's ``BrokerCompressionType``: the log uses the topic's codec, whatever the producer used. Records stay
+unchanged; compression levels are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...records import compression
 from ...records.batch import CODEC_MASK, CRC_COVERS_FROM, HEADER_SIZE, LOG_OVERHEAD
 from ...records.compression import Codec
 
-#: What ``compression.type`` can be besides "producer", which leaves batches alone.
+#: Values of ``compression.type`` other than "producer", which keeps batches as they are.
 CODECS: Mapping[str, Codec] = {
     "uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD,
 }  # fmt: skip
@@ -26,7 +26,7 @@ _UINT32 = Struct(">I")
 
 
 def recompress(data: bytes, compression_type: str) -> bytes:
-    """Return a batch of format 2 in the topic's codec; as it is where it has that codec, or the package is missing."""
+    """Return a magic 2 batch in the topic's codec; unchanged if it has it already or the package is missing."""
     target = CODECS.get(compression_type)
     codec = data[_ATTRIBUTES_LOW_BYTE_AT] & CODEC_MASK
     if target is None or target == codec:

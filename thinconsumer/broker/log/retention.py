@@ -1,7 +1,7 @@
-"""Which segments of a log are to be deleted. Follows Kafka's ``UnifiedLog.deleteOldSegments``.
+"""Retention: how many of the oldest segments are deleted. Follows Kafka's ``UnifiedLog.deleteOldSegments``.
 
-A log has no segments here; they are imagined where a broker would have made them, as full of batches as
-``segment.bytes`` allows. (Brokers also begin one every ``segment.ms``, a week, which nothing here waits for.)
+This log has no segments; retention computes where a broker would have rolled them by ``segment.bytes``. Kafka also
+rolls a segment every ``segment.ms`` (a week), which is not reproduced.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from .stored import StoredBatch
 
 
 class LogBounds(Protocol):
-    """Where a log begins and ends."""
+    """A log's offset range."""
 
     @property
     def start_offset(self) -> int:
-        """The first offset."""
+        """The log start offset."""
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last."""
+        """The log end offset."""
 
 
 class Segment(NamedTuple):
-    """Batches that go together."""
+    """Consecutive batches that are deleted together."""
 
     size: int
     max_timestamp: int
-    next_offset: int  #: Where the segment behind it begins.
+    next_offset: int  #: Base offset of the next segment.
 
 
 def segments(batches: Sequence[StoredBatch], segment_bytes: int, end_offset: int) -> list[Segment]:
-    """Divide a log."""
+    """Divide a log into segments."""
     found: list[Segment] = []
     size, stamp = 0, -1
     for batch in batches:
@@ -51,7 +51,7 @@ def segments(batches: Sequence[StoredBatch], segment_bytes: int, end_offset: int
 def retained_start_offset(
     batches: Sequence[StoredBatch], config: TopicConfig, now_ms: int, high_watermark: int, log: LogBounds
 ) -> int:
-    """Return where the log is to begin: behind the last segment that is too much or too old, and committed."""
+    """Return the log start offset after deletion of committed segments that exceed retention.bytes or retention.ms."""
     oldest_first = segments(batches, config.segment_bytes, log.end_offset)
     start = log.start_offset
     excess = sum(segment.size for segment in oldest_first) - config.retention_bytes
@@ -60,13 +60,13 @@ def retained_start_offset(
         if segment.next_offset > high_watermark:
             break
         is_too_much = counts_bytes and excess >= segment.size
-        # Kafka takes the file's date for records that have none; here they stay.
+        # Kafka uses the file's modification time for records without a timestamp; here such segments are kept.
         is_too_old = 0 <= config.retention_ms < now_ms - segment.max_timestamp and segment.max_timestamp >= 0
         if not is_too_much and not is_too_old:
             break
         if is_too_much:
             excess -= segment.size
         else:
-            counts_bytes = False  # too old only: by size nothing behind it goes either
+            counts_bytes = False  # only expired by time, so no later segment exceeds the size limit
         start = segment.next_offset
     return start

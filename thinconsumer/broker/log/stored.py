@@ -1,6 +1,6 @@
-"""A batch as a log keeps it, what appending one came to, and who may keep the bytes beyond this process.
+"""A batch as a log stores it, the result of an append, and the interface of persistent storage.
 
-A :class:`StoredBatch` is immutable and never copied: followers hold the objects that their leader holds.
+A :class:`StoredBatch` is immutable and never copied: followers share the objects of their leader.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SEQUENCE_MAX = 2**31 - 1
 
 
 class AppendRefused(Exception):
-    """The log would not take a batch: Kafka's error code, why, and which of its records are to blame, if some are."""
+    """The log rejects a batch: Kafka's error code, the reason, and the errors of single records, if any."""
 
     def __init__(self, code: int, message: str = "", record_errors: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(code, message, record_errors)
@@ -28,16 +28,16 @@ class AppendRefused(Exception):
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch went."""
+    """The offsets of an appended batch."""
 
     base_offset: int
     next_offset: int
-    log_append_time_ms: int = -1  #: -1 unless the topic is dated by the broker.
-    duplicate: bool = False  #: It had been appended before, and nothing was appended now.
+    log_append_time_ms: int = -1  #: -1 unless the topic has LogAppendTime.
+    duplicate: bool = False  #: The batch is a duplicate: these are the offsets of the first append.
 
 
 class StoredBatch(NamedTuple):
-    """The header's fields that a log asks for, and all the bytes."""
+    """The header fields that a log uses, and all bytes of the batch."""
 
     base_offset: int
     next_offset: int
@@ -53,7 +53,7 @@ class StoredBatch(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> StoredBatch:
-        """Read the header of a batch whose bytes are known to be good."""
+        """Parse the header of a validated batch."""
         (
             base_offset, _, leader_epoch, _, _, attributes, last_offset_delta,
             base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count,
@@ -65,68 +65,68 @@ class StoredBatch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        """The number of what it is compressed with."""
+        """The compression codec's number."""
         return self.attributes & CODEC_MASK
 
     @property
     def is_control(self) -> bool:
-        """Whether it is a marker."""
+        """Whether this is a control batch."""
         return self.attributes & CONTROL != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it belongs to a transaction; markers do too."""
+        """Whether the batch is transactional; markers are, too."""
         return self.attributes & TRANSACTIONAL != 0
 
     @property
     def has_log_append_time(self) -> bool:
-        """Whether all its records have the time of the append."""
+        """Whether all records have the time of the append (LogAppendTime)."""
         return self.attributes & LOG_APPEND_TIME != 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """From when on its tombstones, or its marker, may go (KIP-534); None: not yet decided."""
+        """When its tombstones, or its marker, may be removed (KIP-534); None: not set yet."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     @property
     def last_offset(self) -> int:
-        """The offset of its last record, be that still there or not."""
+        """The offset of the last record, even if compaction has removed it."""
         return self.next_offset - 1
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of its last record, -1 when it has none; they go round after 2^31 - 1."""
+        """The sequence number of the last record, -1 without one; sequence numbers wrap after 2^31 - 1."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.next_offset - 1 - self.base_offset) & SEQUENCE_MAX
 
 
 class LoadedLog(NamedTuple):
-    """What a store has kept: whole batches back to back, and where the log began."""
+    """A stored log: its start offset, and its complete batches back to back."""
 
     start_offset: int = 0
     data: bytes = b""
 
 
 class LogStore(Protocol):
-    """Keeps one log's bytes beyond this process. Positions count from the first byte it has."""
+    """Persistent storage of one log. Positions count from its first byte."""
 
     def load(self) -> LoadedLog:
-        """Return what was kept; asked once, before anything else."""
+        """Return the stored log; called once, before any other method."""
         ...
 
     def append(self, data: bytes) -> None:
-        """Add a batch at the end. Raises: OSError; then it is as it was."""
+        """Append a batch. Raises: OSError; the store is then unchanged."""
         ...
 
     def truncate(self, size: int) -> None:
-        """Keep so many bytes from the front."""
+        """Keep the first ``size`` bytes."""
         ...
 
     def rewrite(self, batches: Iterable[bytes]) -> None:
-        """Keep these batches instead of all there was. Raises: OSError; then it is as it was."""
+        """Replace all batches. Raises: OSError; the store is then unchanged."""
         ...
 
     def start_at(self, offset: int) -> None:
-        """Remember where the log begins; bytes before that may stay."""
+        """Store the log start offset; bytes before it may remain."""
         ...

@@ -1,4 +1,4 @@
-"""Transactions in one log: which are open, how far read_committed may read, which were aborted.
+"""Transactions of one log: ongoing, completed and aborted ones, and the last stable offset.
 
 Follows the transactional half of Kafka's ``ProducerStateManager``, and its ``TransactionIndex``.
 """
@@ -10,30 +10,31 @@ from typing import NamedTuple
 
 
 class CompletedTransaction(NamedTuple):
-    """A transaction that has its marker."""
+    """A transaction with its marker in the log."""
 
     producer_id: int
     first_offset: int
     marker_offset: int
-    last_stable_offset: int  #: Up to where all transactions were decided when this one was.
+    last_stable_offset: int  #: The last stable offset after this transaction was completed.
 
 
 class LogTransactions:
-    """Open ones by producer; ended ones by their marker's offset, which is the order they are noted in."""
+    """Ongoing transactions by producer id; completed ones in the order of their markers' offsets."""
 
     __slots__ = ("aborted", "completed", "ongoing")
 
     def __init__(self) -> None:
-        self.ongoing: dict[int, int] = {}  #: First offsets by producer id, ascending: they are noted as they begin.
+        #: First offset by producer id, ascending, because transactions are added as they begin.
+        self.ongoing: dict[int, int] = {}
         self.completed: list[CompletedTransaction] = []
         self.aborted: list[CompletedTransaction] = []
 
     def begin(self, producer_id: int, first_offset: int) -> None:
-        """A producer has none open and writes its first batch of one."""
+        """Add a producer's transaction with its first batch."""
         self.ongoing[producer_id] = first_offset
 
     def end(self, producer_id: int, marker_offset: int, is_abort: bool) -> None:
-        """A marker was appended. One without a transaction changes nothing."""
+        """Complete the producer's transaction at its marker; does nothing if it has none."""
         first = self.ongoing.pop(producer_id, None)
         if first is None:
             return
@@ -44,7 +45,7 @@ class LogTransactions:
             self.aborted.append(ended)
 
     def first_unstable(self, high_watermark: int) -> int | None:
-        """Return the first offset of the oldest transaction that is open, or whose marker is not committed."""
+        """Return the first offset of the oldest transaction that is ongoing or has an uncommitted marker."""
         at = bisect_left(self.completed, high_watermark, key=_marker_offset)
         unstable = [one.first_offset for one in self.completed[at:]]
         if self.ongoing:
@@ -52,17 +53,19 @@ class LogTransactions:
         return min(unstable, default=None)
 
     def aborted_in(self, start: int, end: int) -> list[tuple[int, int]]:
-        """Return (producer id, first offset) of those that may have batches there, by the offsets of their markers."""
+        """Return (producer id, first offset) of aborted transactions that may have batches in a range, by marker
+        offset.
+        """
         found = []
         for one in self.aborted[bisect_left(self.aborted, start, key=_marker_offset) :]:
             if one.first_offset < end:
                 found.append((one.producer_id, one.first_offset))
             if one.last_stable_offset >= end:
-                break  # whatever ended later began there or later
+                break  # later ones began at or after ``end``
         return found
 
     def forget_before(self, start: int) -> None:
-        """Forget those whose markers are deleted."""
+        """Remove transactions with markers before the new log start offset."""
         for index in (self.completed, self.aborted):
             del index[: bisect_left(index, start, key=_marker_offset)]
 

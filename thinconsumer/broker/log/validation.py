@@ -1,14 +1,14 @@
-"""What a leader looks at before it appends bytes that came from a producer.
+"""Validation of batches from producers, before a leader appends them.
 
-Follows Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``, in their order. Kafka reads every record
-of every batch; here that is done for batches of few records, which is what tests send, and wherever a topic's settings
-ask about single records. Of larger batches only the records' lengths are followed, which finds bytes that are no
-records at all; what Kafka finds besides are fields that do not fill their record and single timestamps out of range,
-and it corrects a wrong ``maxTimestamp``.
+Follows Kafka's ``UnifiedLog.analyzeAndValidateRecords`` and ``LogValidator``, in their order. Kafka decodes every
+record of every batch; here only batches with few records are decoded, which is what tests send, and all batches of
+topics with configs about single records. For larger batches only the record lengths are followed, which detects bytes
+that are no records. Kafka additionally detects records longer than their fields and single timestamps out of range, and
+corrects a wrong ``maxTimestamp``.
 
-Stricter than Kafka: it keeps an uncompressed batch whose records are not numbered 0, 1, 2, ..., and numbers those of a
-compressed one anew. Here both are refused, for the decoder takes ascending offsets only, and no producer of today sends
-others on purpose.
+Stricter than Kafka: it accepts an uncompressed batch with offset deltas other than 0, 1, 2, ..., and renumbers those of
+a compressed one. Here both are rejected, because the decoder requires ascending offsets; no current producer sends
+them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from .stored import AppendRefused
 
 crc32c = _crc32c.crc32c
 
-#: Up to so many records are all read. Reading costs about half a microsecond each.
+#: Batches with up to this many records are decoded, at about half a microsecond per record.
 RECORDS_READ_MAX = 20
-#: Kafka names every bad record of a batch; a megabyte of empty ones would become many megabytes of complaints.
+#: Limit of reported records. Kafka reports all, which for a megabyte of empty records would be many megabytes.
 RECORD_ERRORS_MAX = 1_000
 UP_TO_MAGIC = 17
 _MAGIC = 2
-#: Lengths by the bytes that say them; one below zero is larger than any batch.
+#: Record lengths by their varint bytes; a negative one is larger than any batch.
 _ONE_BYTE, _TWO_BYTES = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _KNOWN_CODECS = frozenset(compression.Codec)
 _INT64 = Struct(">q")
@@ -53,11 +53,11 @@ _UINT32 = Struct(">I")
 
 
 class ValidatedBatch(NamedTuple):
-    """A batch that may be appended, but for what its producer did before."""
+    """A valid batch; the producer's sequence numbers and epoch are checked later."""
 
     data: bytes
-    max_timestamp: int  #: The records' own, where they were read; else the header's.
-    changes_timestamps: bool  #: Whether that, or who dated the batch, is not as its header says.
+    max_timestamp: int  #: The highest record timestamp if records were decoded, else the header's.
+    changes_timestamps: bool  #: Whether the header's timestamp or timestamp type must be corrected.
 
 
 class _Header(NamedTuple):
@@ -79,26 +79,24 @@ class _Header(NamedTuple):
 def validate_batch(
     data: bytes | bytearray | memoryview, config: TopicConfig, now_ms: int, *, from_client: bool = True
 ) -> ValidatedBatch:
-    """Look at the one batch in there.
+    """Validate the single batch in ``data``.
 
     Raises:
-        Refused: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR or
+        AppendRefused: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, UNKNOWN_SERVER_ERROR or
             UNSUPPORTED_COMPRESSION_TYPE.
     """
     view = memoryview(data)
     header = _header(view)
     if from_client and header.base_offset != 0:
-        raise AppendRefused(
-            Code.INVALID_RECORD, f"its base offset is {header.base_offset}, and producers have to send 0"
-        )
+        raise AppendRefused(Code.INVALID_RECORD, f"the base offset is {header.base_offset}; producers must send 0")
     if len(view) > config.max_message_bytes:
         raise AppendRefused(
-            Code.MESSAGE_TOO_LARGE, f"it has {len(view)} bytes, and max.message.bytes is {config.max_message_bytes}"
+            Code.MESSAGE_TOO_LARGE, f"the batch has {len(view)} bytes; max.message.bytes is {config.max_message_bytes}"
         )
     if crc32c(view[CRC_COVERS_FROM:]) != header.crc:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, "its checksum is wrong")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, "the checksum is wrong")
     if header.attributes & CODEC_MASK not in _KNOWN_CODECS:
-        raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"no codec has the number {header.attributes & CODEC_MASK}")
+        raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, f"unknown compression codec {header.attributes & CODEC_MASK}")
     if not from_client:
         return ValidatedBatch(bytes(view), header.max_timestamp, False)
     _validate_header(header)
@@ -108,7 +106,7 @@ def validate_batch(
 
 
 def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int, log_append_time: int | None) -> bytes:
-    """Return the batch as it is appended."""
+    """Return the batch with its base offset, leader epoch and timestamps set."""
     data = restamp(validated.data, base_offset, leader_epoch, log_append_time)
     if not validated.changes_timestamps:
         return data
@@ -121,18 +119,18 @@ def with_offsets(validated: ValidatedBatch, base_offset: int, leader_epoch: int,
 
 def _header(view: memoryview) -> _Header:
     if len(view) < UP_TO_MAGIC:
-        raise AppendRefused(Code.INVALID_RECORD, "there is no batch")
+        raise AppendRefused(Code.INVALID_RECORD, "the data contains no batch")
     length = int.from_bytes(view[8:12], "big", signed=True)
     magic = view[16]
     if length < LENGTH_MIN[0] or magic > _MAGIC:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, f"its length is {length}, its magic {magic}")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"invalid length {length} or magic {magic}")
     if magic != _MAGIC:
-        raise AppendRefused(Code.INVALID_RECORD, f"its magic is {magic}, and 2 is what producers send")
+        raise AppendRefused(Code.INVALID_RECORD, f"the magic is {magic}; producers must send 2")
     if length < LENGTH_MIN[_MAGIC]:
-        raise AppendRefused(Code.CORRUPT_MESSAGE, f"its length is {length}, too little for a header")
+        raise AppendRefused(Code.CORRUPT_MESSAGE, f"the length {length} is too small for a batch header")
     size = LOG_OVERHEAD + length
     if size > len(view):
-        raise AppendRefused(Code.INVALID_RECORD, f"{len(view)} bytes of its {size} are there")
+        raise AppendRefused(Code.INVALID_RECORD, f"the batch has {size} bytes, but only {len(view)} were sent")
     if size < len(view):
         raise AppendRefused(Code.INVALID_RECORD, f"{len(view) - size} bytes follow the batch")
     return _Header._make(HEADER.unpack_from(view))
@@ -142,10 +140,10 @@ def _validate_header(header: _Header) -> None:
     if not 0 < header.record_count == header.last_offset_delta + 1:
         raise AppendRefused(
             Code.INVALID_RECORD,
-            f"it has {header.record_count} records, and {header.last_offset_delta} for its last offset's distance",
+            f"the record count is {header.record_count}, but the last offset delta is {header.last_offset_delta}",
         )
     if header.attributes & CONTROL:
-        raise AppendRefused(Code.INVALID_RECORD, "it is a control batch, which clients may not write")
+        raise AppendRefused(Code.INVALID_RECORD, "clients may not write control batches")
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise AppendRefused(
             Code.INVALID_RECORD, f"producer {header.producer_id} sent sequence number {header.base_sequence}"
@@ -167,11 +165,11 @@ def _validate_records(view: memoryview, header: _Header, config: TopicConfig, no
     except compression.MissingCodecError as exc:
         if asks_for_each:
             raise AppendRefused(Code.UNSUPPORTED_COMPRESSION_TYPE, str(exc)) from None
-        return header.max_timestamp  # a broker keeps what it is sent: whoever reads it needs the codec
+        return header.max_timestamp  # a broker need not decode the batch; only consumers need the codec
     except Malformed as exc:
         raise AppendRefused(Code.INVALID_RECORD, str(exc)) from None
     except compression.CodecError as exc:
-        # Kafka has no better word for it either: to its validator this is an IOException.
+        # Kafka returns the same code: its validator gets an IOException.
         raise AppendRefused(Code.UNKNOWN_SERVER_ERROR, str(exc)) from None
     _validate_fields(keys, timestamps, config, now_ms, header.attributes & LOG_APPEND_TIME != 0)
     return max(timestamps)
@@ -184,10 +182,10 @@ def _body(view: memoryview, header: _Header) -> bytes:
 
 
 def _follow_lengths(data: bytes, count: int) -> None:
-    """Follow the lengths of records. Raises: Malformed."""
+    """Follow the lengths of all records. Raises: Malformed."""
     size = len(data)
     if count * columns.RECORD_SIZE_MIN > size:
-        raise Malformed(f"{count} records claimed in {size} bytes")
+        raise Malformed(f"{count} records cannot fit into {size} bytes")
     pos = 0
     try:
         for _ in range(count):
@@ -199,37 +197,35 @@ def _follow_lengths(data: bytes, count: int) -> None:
             else:
                 length, pos = varint(data, pos)
                 if length < 0:
-                    raise Malformed("a record of negative length")
+                    raise Malformed("a record has a negative length")
                 pos += length
     except IndexError:
-        raise Malformed(f"its {size} bytes end before its {count} records do") from None
+        raise Malformed(f"{count} records do not fit into {size} bytes") from None
     if pos != size:
-        raise Malformed(f"its {count} records have {pos} bytes, and there are {size}")
+        raise Malformed(f"{count} records have {pos} bytes, but {size} were sent")
 
 
 def _validate_fields(
     keys: Sequence[bytes | None], timestamps: Sequence[int], config: TopicConfig, now_ms: int, has_log_append_time: bool
 ) -> None:
-    """Refuse the batch for what single records lack. Raises: Refused."""
+    """Reject the batch if single records have invalid keys or timestamps. Raises: AppendRefused."""
     errors: dict[int, str] = {}
     code = Code.INVALID_RECORD
     for at, timestamp in enumerate(timestamps):
         if _is_out_of_range(timestamp, config, now_ms, has_log_append_time):
             code = Code.INVALID_TIMESTAMP
-            errors[at] = f"timestamp {timestamp} is not what the topic accepts at {now_ms}"
+            errors[at] = f"timestamp {timestamp} is out of the topic's range at {now_ms}"
     if config.compact and None in keys:
-        # Kafka looks at the key first, and at nothing else where it is missing.
+        # Kafka checks the key first, and reports only that for a record without one.
         errors |= {at: "a compacted topic needs a key" for at, key in enumerate(keys) if key is None}
         if not any(text.startswith("timestamp") for text in errors.values()):
             code = Code.INVALID_RECORD
     if errors:
-        raise AppendRefused(
-            code, f"{len(errors)} of its records are not valid", sorted(errors.items())[:RECORD_ERRORS_MAX]
-        )
+        raise AppendRefused(code, f"{len(errors)} records are invalid", sorted(errors.items())[:RECORD_ERRORS_MAX])
 
 
 def _is_out_of_range(timestamp: int, config: TopicConfig, now_ms: int, has_log_append_time: bool) -> bool:
-    """Whether a record's time is refused. Only brokers date whole batches: Kafka minds that where it would be kept."""
+    """Return whether a record's timestamp is rejected; producers may not send batches with LogAppendTime."""
     if config.log_append_time:
         return has_log_append_time
     if timestamp == -1:

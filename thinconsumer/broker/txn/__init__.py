@@ -1,5 +1,6 @@
-"""The transaction coordinator: which transactions there are, where they stand, and how they come to their end.
+"""The transaction coordinator: transactional ids, the states of their transactions, and transaction markers.
 
-Knows the node that it lives on by :class:`.host.Host` only. Follows KIP-98, KIP-360, KIP-890 and Kafka 4.3's
-``TransactionCoordinator``, ``TransactionStateManager``, ``TransactionMarkerChannelManager``, ``TransactionMetadata``.
+Must not know the broker beyond :class:`.interfaces.TransactionCoordinatorNode`. Follows KIP-98, KIP-360, KIP-890 and
+Kafka 4.3's ``TransactionCoordinator``, ``TransactionStateManager``, ``TransactionMarkerChannelManager`` and
+``TransactionMetadata``.
 """

@@ -1,8 +1,8 @@
-"""The transaction coordinator of one node: who asks is answered, and what nobody ends is ended.
+"""The transaction coordinator of one broker: handles requests, aborts timed-out transactions, expires transactional
+ids.
 
-Owns a shard for each partition of ``__transaction_state`` that the node leads. Answers go to callbacks, at once or when
-the log has taken what they say, exactly once each. Two clocks run while they are needed: one aborts transactions that
-take longer than their producer said they would, one forgets transactional ids that nobody uses.
+Owns a shard for each partition of ``__transaction_state`` that the broker leads. Responses go to callbacks, exactly
+once each: immediately, or once the log has their effect.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 TOPIC = "__transaction_state"
 
-#: ``done(code, producer_id, producer_epoch)``; both -1 where there is nothing to tell.
+#: ``done(code, producer_id, producer_epoch)``; id and epoch are -1 if there are none.
 ProducerDone = Callable[[int, int, int], None]
 #: ``done({partition: code})``.
 PartitionsDone = Callable[[Mapping[TopicPartition, int]], None]
 
 
 class TransactionCoordinator:
-    """See the module. It uses nothing of the node but what :class:`.host.Host` says."""
+    """Coordinates transactions; uses its node only as :class:`.interfaces.TransactionCoordinatorNode`."""
 
     def __init__(self, node: TransactionCoordinatorNode) -> None:
         self._node = node
@@ -50,7 +50,7 @@ class TransactionCoordinator:
     # -- leadership
 
     def elected(self, index: int, leader_epoch: int, partition: TransactionLogPartition) -> None:
-        """This node leads a partition of the topic: read it, then answer for its transactional ids."""
+        """Load a partition of the topic that this broker now leads."""
         self.resigned(index)
         shard = self._shards[index] = TransactionCoordinatorShard(self._node, index, leader_epoch, partition)
         delay = self._node.config.coordinator_load_s
@@ -60,7 +60,7 @@ class TransactionCoordinator:
             self._load(shard)
 
     def resigned(self, index: int) -> None:
-        """This node leads it no more. Whoever waits for its log is told so by the log."""
+        """Unload a partition that this broker no longer leads. Its log fails the pending appends."""
         shard = self._shards.pop(index, None)
         if shard is not None:
             shard.unload()
@@ -71,11 +71,11 @@ class TransactionCoordinator:
         shard.load()
         self._watch_all()
         if any(txn.state in PREPARED_STATES for txn in shard.transactions.values()):
-            # Not at once: this may be in the middle of the news that made it leader, which others wait for.
+            # Later, because the delta that made this broker leader is still being applied.
             self._node.call_later(0.0, lambda: self._complete_endings(shard))
 
     def _complete_endings(self, shard: TransactionCoordinatorShard) -> None:
-        """Complete what was decided and logged by those who led before."""
+        """Complete the transactions that an earlier coordinator has logged the end of."""
         for txn in list(shard.transactions.values()):
             if txn.state in PREPARED_STATES and txn.pending is None and not shard.is_stale:
                 self._complete(shard, txn, txn.prepare_complete(self._now_ms()))
@@ -102,9 +102,9 @@ class TransactionCoordinator:
     def init_producer_id(
         self, transactional_id: str | None, timeout_ms: int, expected: ProducerIdAndEpoch | None, done: ProducerDone
     ) -> None:
-        """Give a producer its id and epoch; with a transactional id, whoever had it before is shut out.
+        """Assign a producer id and epoch; with a transactional id, earlier producers are fenced.
 
-        ``expected`` is what a producer that goes on believes it is (KIP-360).
+        ``expected`` is the current id and epoch of a producer that continues (KIP-360).
         """
         if transactional_id is None:
             done(Code.NONE, self._node.new_producer_id(), 0)
@@ -125,7 +125,7 @@ class TransactionCoordinator:
         if isinstance(transition, Code):
             done(transition, *_NO_PRODUCER)
         elif transition.state is TransactionState.PREPARE_ABORT:
-            # It has to ask again once the transaction that was left behind is aborted; then its epoch is fresh.
+            # The producer retries until the previous transaction is aborted, and then gets a new epoch.
             self._end(shard, txn, transition, lambda code, _: done(code or Code.CONCURRENT_TRANSACTIONS, *_NO_PRODUCER))
         else:
             told = (transition.producer_id, transition.producer_epoch)
@@ -145,7 +145,7 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> None:
-        """Let partitions into the producer's transaction, which begins with the first ones."""
+        """Add partitions to the producer's transaction; the first ones begin it."""
         found = self._find_transaction(transactional_id)
         if isinstance(found, Code):
             done(found)
@@ -160,7 +160,7 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        """Return for each partition whether it is in the producer's transaction, or the code that says why not."""
+        """Return a code for each partition: 0 if it is in the producer's transaction."""
         found = self._find_transaction(transactional_id)
         if isinstance(found, Code):
             return dict.fromkeys(partitions, int(found))
@@ -176,7 +176,7 @@ class TransactionCoordinator:
         client_version: int = 0,
         verify_only: bool = False,
     ) -> None:
-        """Add or verify, after a look whether the partitions exist; one that does not keeps all of them out."""
+        """Add or verify partitions that exist; a single unknown partition rejects all of them."""
         wanted = list(partitions)
         missing = {tp for tp in wanted if self._node.image.partition(*tp) is None}
         if missing:
@@ -201,9 +201,9 @@ class TransactionCoordinator:
         *,
         add: bool = True,
     ) -> None:
-        """As :meth:`enlist`, for the node that leads the partitions; ``done`` gets only those that may not be written.
+        """Add or verify for the broker that leads the partitions; ``done`` gets only the codes of rejected partitions.
 
-        Called on the coordinator's node, where Kafka's brokers send AddPartitionsToTxn; see :mod:`.admission`.
+        Kafka's brokers send AddPartitionsToTxn for it; see :mod:`..transaction_verification`.
         """
         self.add_or_verify(
             transactional_id,
@@ -223,7 +223,7 @@ class TransactionCoordinator:
         *,
         client_version: int = 0,
     ) -> None:
-        """Decide a transaction's end; ``done`` is called once that is logged, while the markers are yet to be written.
+        """Commit or abort; ``done`` is called once this is logged, before the markers are written.
 
         With ``client_version`` 2 it gets the producer's id and epoch for the next transaction.
         """
@@ -235,7 +235,7 @@ class TransactionCoordinator:
         tells = client_version >= EPOCH_PER_TRANSACTION
         transition = on_end_txn(txn, producer, commit, self._now_ms(), client_version, self._node.new_producer_id)
         if isinstance(transition, Code):
-            # Asked again, since the answer was lost: it is told what it was told then.
+            # A retry after a lost response gets the same response.
             again = transition is Code.NONE and tells
             done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if again else _NO_PRODUCER))
             return
@@ -253,7 +253,7 @@ class TransactionCoordinator:
         transition: TransactionMetadata,
         logged: Callable[[int, TransactionMetadata | None], None],
     ) -> None:
-        """Log how a transaction ends, tell, then see to it. ``logged`` gets what it will be when it has ended."""
+        """Log the end of a transaction, report it, then complete it. ``logged`` gets the metadata after completion."""
 
         def written(code: int) -> None:
             if code:
@@ -278,10 +278,10 @@ class TransactionCoordinator:
     def _complete(self, shard: TransactionCoordinatorShard, txn: Transaction, finished: TransactionMetadata) -> None:
         TransactionCompletion(self._node, shard, txn, finished).start()
 
-    # -- clocks
+    # -- periodic tasks
 
     def _watch(self, has_ongoing: bool) -> None:
-        """Let the clocks run that are needed, now that there are transactional ids."""
+        """Start the periodic tasks that are needed."""
         config = self._node.config
         if has_ongoing and self._timeouts is None:
             interval_ms = config.transaction_abort_timed_out_transaction_cleanup_interval_ms
@@ -291,7 +291,7 @@ class TransactionCoordinator:
             self._expiry = self._node.call_later(interval_ms / 1000, self._expire)
 
     def _watch_all(self) -> None:
-        # With those that are on their way: when their move is made, nobody comes by here.
+        # Including pending states: completing them does not start the tasks.
         found = {state for _, txn in self._all() for state in (txn.state, txn.pending)}
         if found:
             self._watch(TransactionState.ONGOING in found)
@@ -309,7 +309,7 @@ class TransactionCoordinator:
             metadata = txn.metadata
             is_late = metadata.state is TransactionState.ONGOING and metadata.started_ms + metadata.timeout_ms < now_ms
             if is_late and txn.pending is None:
-                log.info("%r: %r has run out of time", shard, txn)
+                log.info("%r: aborting %r: its transaction timeout has expired", shard, txn)
                 transition = prepare_abort_unrequested(txn, now_ms, self._node.new_producer_id)
                 self._end(shard, txn, transition, lambda *_: None)
         self._watch_all()

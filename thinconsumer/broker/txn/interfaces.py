@@ -1,6 +1,8 @@
-"""What the transaction coordinator asks, beyond what all coordinators do, of its node and of the replica of its log.
+"""The interfaces that the transaction coordinator requires of its broker node and of its replica of
+``__transaction_state``.
 
-Protocols only: the real ones are ``node.Node`` and ``partition.Partition``, tests have small ones.
+Protocols only: ``node.BrokerNode`` and ``partition.PartitionReplica`` implement them, and tests have small
+implementations.
 """
 
 from __future__ import annotations
@@ -14,43 +16,43 @@ from ..interfaces import CoordinatorLog, CoordinatorNode
 
 
 class TransactionLogPartition(Protocol):
-    """The replica of a partition of ``__transaction_state`` that makes its node a coordinator."""
+    """The leader's replica of a partition of ``__transaction_state``."""
 
     @property
     def tp(self) -> TopicPartition:
-        """Its name and number."""
+        """The topic-partition."""
         ...
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads; once it does not, nothing of what it held counts here."""
+        """Whether the replica leads; otherwise its shard is stale."""
         ...
 
     @property
     def leader_epoch(self) -> int:
-        """In which epoch."""
+        """The leader epoch."""
         ...
 
     @property
     def log(self) -> CoordinatorLog:
-        """What it holds."""
+        """The replica's log."""
         ...
 
     def append_records(self, records: Sequence[NewRecord], done: Callable[[int], None]) -> int:
-        """Append with acks -1; ``done(code)`` exactly once, perhaps at once."""
+        """Append with acks -1; ``done(code)`` is called exactly once, perhaps immediately."""
         ...
 
 
 class TransactionCoordinatorNode(CoordinatorNode, Protocol):
-    """The node."""
+    """The broker node, as the transaction coordinator uses it."""
 
     @property
     def is_running(self) -> bool:
-        """False while it is down or paused."""
+        """False while the broker is down or paused."""
         ...
 
     def new_producer_id(self) -> int:
-        """Return an id that no producer has had."""
+        """Return a producer id that was never assigned before."""
         ...
 
     def write_transaction_marker(
@@ -64,5 +66,5 @@ class TransactionCoordinatorNode(CoordinatorNode, Protocol):
         *,
         transaction_version: int = 0,
     ) -> None:
-        """Append the end of a transaction on whichever node leads the partition; ``done(code)`` is called once."""
+        """Append a transaction marker on the partition's leader; ``done(code)`` is called once."""
         ...

@@ -1,9 +1,8 @@
-"""Records of ``__transaction_state``: a transaction by its transactional id, in Kafka's own format.
+"""Records of ``__transaction_state``: the metadata of each transactional id, in Kafka's format.
 
-Each record tells all that is known of a transaction; a later one replaces it, a null value takes it away. Keys and
-values begin with their version in two bytes. Version 1 of the value is flexible, and its new fields are tagged, so that
-older brokers can skip them (KIP-915). Follows ``TransactionLogKey.json``, ``TransactionLogValue.json`` and
-``TransactionLog``.
+A later record replaces an earlier one; a null value is a tombstone. Keys and values begin with their version in two
+bytes. Version 1 of the value is flexible, and its new fields are tagged, so that older brokers can skip them (KIP-915).
+Follows ``TransactionLogKey.json``, ``TransactionLogValue.json`` and ``TransactionLog``.
 """
 
 from __future__ import annotations
@@ -19,14 +18,14 @@ from .states import TransactionState
 from .transaction import TransactionMetadata
 
 KEY_VERSION = 0
-#: What a cluster with transaction.version 1 or 2 writes.
+#: Written by clusters with transaction.version 1 or 2.
 VALUE_VERSION = 1
 _SIZE = 2
 
 
 @dataclass(slots=True, kw_only=True)
 class TransactionLogKey(Message):
-    """Which transaction."""
+    """A transactional id."""
 
     VERSIONS = (0, 0)
 
@@ -43,7 +42,7 @@ class PartitionsSchema(Struct):
 
 @dataclass(slots=True, kw_only=True)
 class TransactionLogValue(Message):
-    """Where it stands."""
+    """The metadata of a transaction."""
 
     VERSIONS = (0, 1)
     FLEXIBLE = 1
@@ -62,12 +61,12 @@ class TransactionLogValue(Message):
 
 
 def encode_key(transactional_id: str) -> bytes:
-    """Return the key of all records of one transactional id."""
+    """Return the key of a transactional id."""
     return KEY_VERSION.to_bytes(_SIZE, "big") + TransactionLogKey(transactional_id=transactional_id).encode(KEY_VERSION)
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
-    """Return the value that says all of this; the last epoch has no place in it, as in Kafka."""
+    """Return the value; as in Kafka, the last producer epoch is not included."""
     partitions = None if metadata.state is TransactionState.EMPTY else _by_topic(metadata.partitions)
     value = TransactionLogValue(
         producer_id=metadata.producer_id,
@@ -85,10 +84,10 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def decode_key(key: bytes | memoryview | None) -> str | None:
-    """Return the transactional id, or None for a key of a version that is not known.
+    """Return the transactional id, or None for an unknown key version.
 
     Raises:
-        KafkaProtocolError: The bytes are no such key.
+        KafkaProtocolError: The bytes are no key.
     """
     data = bytes(key or b"")
     if _version(data) != KEY_VERSION:
@@ -97,10 +96,10 @@ def decode_key(key: bytes | memoryview | None) -> str | None:
 
 
 def decode_value(value: bytes | memoryview) -> TransactionMetadata | None:
-    """Return what a record says, or None for a value of a version that is not known.
+    """Return the parsed value, or None for an unknown value version.
 
     Raises:
-        KafkaProtocolError: The bytes are no such value.
+        KafkaProtocolError: The bytes are no value.
     """
     data = bytes(value)
     version = _version(data)

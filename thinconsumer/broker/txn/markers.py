@@ -1,8 +1,8 @@
-"""From the decision to the end: a marker into every partition of the transaction, then the log is told.
+"""Completion of a transaction: a marker in each of its partitions, then the completed state in the log.
 
-Markers are tried again, ever more slowly, while a partition has no leader or its leader cannot be reached; a partition
-that no longer exists needs none. When the coordinator moves meanwhile, whoever comes next finds the decision in the log
-and does it all again, with a higher coordinator epoch. Follows Kafka's ``TransactionMarkerChannelManager`` and
+Markers are retried with increasing backoff while a partition has no leader or its leader is unreachable; a deleted
+partition needs none. If the coordinator moves, the next one finds the logged end and writes all markers again, with a
+higher coordinator epoch. Follows Kafka's ``TransactionMarkerChannelManager`` and
 ``TransactionMarkerRequestCompletionHandler``.
 """
 
@@ -22,12 +22,12 @@ from .transaction import Transaction, TransactionMetadata
 
 log = logging.getLogger(__name__)
 
-#: Kafka's sender asks again as soon as it can; this is about as often, without spinning while a leader is away.
+#: Kafka's sender retries immediately; this is nearly as fast, without spinning while a leader is down.
 BACKOFF = Backoff(initial=0.02, maximum=1.0)
 
-#: The partition needs no marker any more, or will never take one.
+#: The partition needs no marker, or can never take one.
 _DONE = frozenset({Code.NONE, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION})
-#: Another coordinator, or a later transaction, has been there: this one is none of ours any more.
+#: Another coordinator, or a later transaction, has taken over: stop.
 _FENCED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 _RETRIABLE = frozenset(
     {
@@ -42,7 +42,7 @@ _RETRIABLE = frozenset(
 
 
 class TransactionCompletion:
-    """One transaction whose end is decided and logged. ``facts`` is what it will be once all is done."""
+    """Completes one transaction after its end is logged. ``metadata`` is its completed state."""
 
     def __init__(
         self,
@@ -56,12 +56,12 @@ class TransactionCompletion:
         self._txn = txn
         self._metadata = metadata
         self._unmarked: set[TopicPartition] = set(txn.metadata.partitions)
-        self._failed: set[TopicPartition] = set()  #: Those of them that wait to be tried again.
+        self._failed: set[TopicPartition] = set()  #: Partitions that wait for a retry.
         self._attempts = 0
-        self._is_over = False  #: Nothing is left to do here: the log was told, or this was taken out of our hands.
+        self._is_over = False  #: Whether all markers are written, or another coordinator has taken over.
 
     def start(self) -> None:
-        """Write the markers, then the end."""
+        """Write the markers, then the completed state."""
         self._write(sorted(self._unmarked))
 
     def _write(self, partitions: Iterable[TopicPartition]) -> None:
@@ -69,7 +69,7 @@ class TransactionCompletion:
         commit = decided.state is TransactionState.PREPARE_COMMIT
         for tp in partitions:
             if self._node.image.partition(*tp) is None:
-                self._unmarked.discard(tp)  # deleted meanwhile
+                self._unmarked.discard(tp)  # the topic was deleted
                 continue
             self._node.write_transaction_marker(
                 tp,
@@ -84,19 +84,21 @@ class TransactionCompletion:
 
     def _written(self, tp: TopicPartition, code: int) -> None:
         if not self._node.is_running:
-            # Paused: the answer waits with everything else. Killed: it reaches nobody.
+            # Paused: handle the response after the pause. Killed: call_later drops it.
             self._node.call_later(0.0, partial(self._written, tp, code))
         elif self._is_over:
             return
         elif code in _FENCED:
-            log.info("%r: %r was ended by somebody else: code %d for %s", self._shard, self._txn, code, tp)
+            log.info("%r: another coordinator has completed %r: code %d for %s", self._shard, self._txn, code, tp)
             self._is_over = True
         elif code in _DONE:
             self._unmarked.discard(tp)
             self._finish_if_marked()
         else:
             if code not in _RETRIABLE:
-                log.error("%r: unexpected code %d for the marker of %r in %s", self._shard, code, self._txn, tp)
+                log.error(
+                    "%r: unexpected code %d for the marker of %r in %s; retrying", self._shard, code, self._txn, tp
+                )
             self._failed.add(tp)
             if len(self._failed) == 1:
                 self._later(self._write_again)
@@ -117,7 +119,7 @@ class TransactionCompletion:
         if code is Code.COORDINATOR_NOT_AVAILABLE:
             self._later(self._finish)
         elif code not in (Code.NONE, Code.NOT_COORDINATOR):
-            log.error("%r: cannot log the end of %r: %s", self._shard, self._txn, code.name)
+            log.error("%r: cannot log the completion of %r: %s", self._shard, self._txn, code.name)
 
     def _later(self, what: Callable[[], None]) -> None:
         def go_on() -> None:

@@ -1,8 +1,8 @@
-"""Offsets in transactions: which partition has a group's offsets, and whether a transaction may write to it.
+"""Verification of TxnOffsetCommit on the group coordinator's broker.
 
-For the node that coordinates the group, where TxnOffsetCommit arrives. What a leader of records does for Produce, it
-does for that partition: it adds it to the transaction for clients that speak KIP-890, and makes sure that it is in it
-for others. Follows Kafka's ``CoordinatorPartitionWriter.maybeStartTransactionVerification``.
+Like the leader of a partition for Produce, it adds the group's partition of ``__consumer_offsets`` to the transaction
+for clients with KIP-890, and verifies that it was added for others. Follows Kafka's
+``CoordinatorPartitionWriter.maybeStartTransactionVerification``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ..node import BrokerNode
 
 OFFSETS_TOPIC = "__consumer_offsets"
-FIRST_WITH_ABORTABLE = 4  #: Versions of TxnOffsetCommit.
+FIRST_WITH_ABORTABLE = 4  #: First TxnOffsetCommit version that knows TRANSACTION_ABORTABLE.
 FIRST_TO_ADD_PARTITIONS = 5
 
-#: What group coordinators answer, for what a partition's leader or a transaction's coordinator says. Old clients do not
-#: expect a NETWORK_EXCEPTION, and with a load in progress they ask again here.
+#: Error codes of TxnOffsetCommit for errors of the partition leader or the transaction coordinator. Old clients do not
+#: expect NETWORK_EXCEPTION, but retry COORDINATOR_LOAD_IN_PROGRESS.
 _FOR_CLIENTS: Mapping[int, Code] = {
     **APPEND_ERRORS,
     Code.NETWORK_EXCEPTION: Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -33,7 +33,7 @@ _FOR_CLIENTS: Mapping[int, Code] = {
 
 
 def partition_of_group(node: BrokerNode, group_id: str) -> TopicPartition:
-    """Return the partition of ``__consumer_offsets`` that has a group, or will have it when the topic is created."""
+    """Return the partition of ``__consumer_offsets`` of a group, even if the topic does not exist yet."""
     topic = node.image.topics.get(OFFSETS_TOPIC)
     count = node.config.offsets_topic_num_partitions if topic is None else len(topic.partitions)
     return TopicPartition(OFFSETS_TOPIC, partition_for(group_id, count))
@@ -42,7 +42,7 @@ def partition_of_group(node: BrokerNode, group_id: str) -> TopicPartition:
 def add_or_verify_offsets(
     node: BrokerNode, producer: TransactionalProducer, group_id: str, version: int, done: Callable[[int], None]
 ) -> None:
-    """Ask whether the transaction may commit offsets of the group; ``done`` gets the code to answer with, once.
+    """Ask whether the transaction may commit offsets of the group; ``done`` gets the response code, once.
 
     ``version`` is that of TxnOffsetCommit.
     """

@@ -1,7 +1,7 @@
-"""The transactions of one partition of ``__transaction_state``: read from its log, and written to it.
+"""The transactions of one partition of ``__transaction_state``: loaded from its log, and written to it.
 
-A node has one for each such partition that it leads, in each epoch that it leads in: whatever is still under way for an
-earlier one finds it :attr:`~Shard.is_gone`, and comes to nothing. Follows Kafka's ``TransactionStateManager``.
+A node has one shard per partition and leader epoch. Callbacks of an earlier epoch find their shard
+:attr:`~TransactionCoordinatorShard.is_stale`, and have no effect. Follows Kafka's ``TransactionStateManager``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .transaction import Transaction, TransactionMetadata
 
 log = logging.getLogger(__name__)
 
-#: How many transactional ids one batch of tombstones forgets; it has to fit in a message.
+#: Tombstones per batch; the batch must fit into max.message.bytes.
 TOMBSTONES_MAX = 100
 
-#: What clients are told when the log does not take a record; any other code goes through.
+#: Error codes for clients when the log rejects a record; other codes are returned unchanged.
 _ANSWERS: Mapping[int, Code] = {
     **APPEND_ERRORS,
     Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Code.COORDINATOR_NOT_AVAILABLE,
@@ -33,7 +33,7 @@ _ANSWERS: Mapping[int, Code] = {
 
 
 class TransactionCoordinatorShard:
-    """See the module. ``epoch`` is the leader's, and stands in the markers that this shard has written."""
+    """Coordinates the transactions of one partition. ``epoch`` is the leader epoch, written in transaction markers."""
 
     def __init__(
         self, node: TransactionCoordinatorNode, index: int, epoch: int, partition: TransactionLogPartition
@@ -41,33 +41,34 @@ class TransactionCoordinatorShard:
         self.index = index
         self.epoch = epoch
         self.transactions: dict[str, Transaction] = {}
-        self.is_ready = False  #: The log has been read.
+        self.is_ready = False  #: Whether the log has been loaded.
         self._is_unloaded = False
         self._node = node
         self._partition = partition
 
     def __repr__(self) -> str:
-        state = "gone" if self.is_stale else "ready" if self.is_ready else "catching up"
-        return f"<Shard {self.index} epoch {self.epoch} {state}, {len(self.transactions)} transactional ids>"
+        state = "stale" if self.is_stale else "ready" if self.is_ready else "loading"
+        ids = len(self.transactions)
+        return f"<TransactionCoordinatorShard {self.index} epoch {self.epoch} {state}, {ids} transactional ids>"
 
     @property
     def is_stale(self) -> bool:
-        """Whether this is over: resigned, elected anew, or its node was killed."""
+        """Whether the shard is unloaded, its leader epoch is over, or its broker was killed."""
         return self._is_unloaded or not self._partition.is_leader or self._partition.leader_epoch != self.epoch
 
     def unload(self) -> None:
-        """Let it be over."""
+        """Mark the shard as unloaded."""
         self._is_unloaded = True
 
     def load(self) -> None:
-        """Catch up: read the whole log. A later record on a transactional id replaces the earlier ones."""
+        """Load the log. A later record of a transactional id replaces earlier ones."""
         replica = self._partition
         for batch in replica.log.read_batches(replica.log.start_offset, replica.log.end_offset):
             for record in batch.decode(*replica.tp, check_crcs=False):
                 try:
                     self._learn(record.key, record.value)
                 except KafkaError as error:
-                    log.warning("%r: record at offset %d left out: %s", self, record.offset, error)
+                    log.warning("%r: skipping invalid record at offset %d: %s", self, record.offset, error)
         self.is_ready = True
 
     def _learn(self, key: bytes | None, value: bytes | None) -> None:
@@ -79,7 +80,7 @@ class TransactionCoordinatorShard:
         elif (metadata := decode_value(value)) is not None:
             self.transactions[transactional_id] = Transaction(transactional_id, metadata)
 
-    # -- writing
+    # -- appends
 
     def append(
         self,
@@ -89,10 +90,11 @@ class TransactionCoordinatorShard:
         *,
         keep_pending: bool = False,
     ) -> None:
-        """Log a move that was prepared, then make it; ``done`` gets the code for clients, exactly once.
+        """Append a prepared transition, then complete it; ``done`` gets the code for clients, exactly once.
 
-        A move that was not logged is given up, unless its writer will try again: ``keep_pending``, which is heeded for
-        COORDINATOR_NOT_AVAILABLE. One that takes longer than a transaction may is counted as failed, as in Kafka.
+        A transition that could not be appended is cancelled, unless ``keep_pending`` is set and the code is
+        COORDINATOR_NOT_AVAILABLE: the caller then retries. As in Kafka, an append that takes longer than the
+        transaction timeout has failed.
         """
         timer: Timer | None = None
         settled = False
@@ -123,10 +125,10 @@ class TransactionCoordinatorShard:
             txn.cancel_transition()
         return answer
 
-    # -- forgetting
+    # -- expiration
 
     def expire(self, updated_before_ms: int) -> None:
-        """Forget transactional ids that nobody has used since then, and that are between transactions."""
+        """Remove transactional ids without an ongoing transaction that were last used before a time."""
         old = (
             txn
             for txn in list(self.transactions.values())

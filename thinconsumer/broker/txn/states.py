@@ -1,6 +1,6 @@
-"""Where a transaction stands: one table, in Kafka's own words.
+"""The state machine of a transaction, one transition table with Kafka's names.
 
-A move is first prepared, then made once the log has it; while it is prepared, everybody else is told
+A transition is first prepared, and takes effect once it is in the log; while it is prepared, other requests get
 CONCURRENT_TRANSACTIONS. Follows Kafka's ``TransactionState``.
 """
 
@@ -13,32 +13,33 @@ from ...errors import IllegalStateError
 
 
 class TransactionState(enum.Enum):
-    """Where the transaction of one transactional id stands."""
+    """The state of a transactional id's transaction."""
 
-    EMPTY = "Empty"  #: A producer has its id and epoch; nothing was added yet.
+    EMPTY = "Empty"  #: The producer has its id and epoch; no partition was added yet.
     ONGOING = "Ongoing"  #: Partitions were added, and may be written to.
     PREPARE_COMMIT = "PrepareCommit"  #: The commit is decided and logged; markers are being written.
     PREPARE_ABORT = "PrepareAbort"  #: The abort is decided and logged; markers are being written.
     COMPLETE_COMMIT = "CompleteCommit"  #: Every partition has its commit marker.
     COMPLETE_ABORT = "CompleteAbort"  #: Every partition has its abort marker.
-    DEAD = "Dead"  #: Not used for so long that the transactional id is being forgotten. Never more than prepared.
-    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  #: The producer is being fenced, then aborted. Never more than prepared.
+    DEAD = "Dead"  #: The unused transactional id is being removed. Only ever a pending state.
+    #: The producer is being fenced before an abort. Only ever a pending state.
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
 
     @property
     def status(self) -> int:
-        """The number that stands for it in the log."""
+        """Its number in the log."""
         return _STATUSES.index(self)
 
     @classmethod
     def of_status(cls, status: int) -> TransactionState:
-        """Return the state of a number in the log; raises ValueError for one that means nothing."""
+        """Return the state of a number in the log; raises ValueError for an unknown one."""
         if not 0 <= status < len(_STATUSES):
             raise ValueError(f"transaction status {status} is unknown")
         return _STATUSES[status]
 
 
 class TransactionEvent(enum.Enum):
-    """What moves a transaction on."""
+    """An event that changes a transaction's state."""
 
     INITIALISED = "producer initialised"
     ADDED = "partitions added"
@@ -53,8 +54,8 @@ _S = TransactionState
 _E = TransactionEvent
 _STATUSES = tuple(_S)
 
-#: What may happen between transactions. An abort of nothing makes sense since KIP-890: a producer that does not know
-#: whether its transaction ever reached the coordinator aborts it to be sure.
+#: Transitions between transactions. Aborting without a transaction is valid since KIP-890: a producer that does not
+#: know whether its transaction reached the coordinator aborts it.
 _IDLE_TRANSITIONS: Mapping[TransactionEvent, TransactionState] = {
     _E.INITIALISED: _S.EMPTY,
     _E.ADDED: _S.ONGOING,
@@ -78,19 +79,19 @@ TRANSITIONS: Mapping[TransactionState, Mapping[TransactionEvent, TransactionStat
     _S.PREPARE_EPOCH_FENCE: {_E.ABORTED: _S.PREPARE_ABORT},
 }
 
-#: Between transactions.
+#: No transaction is ongoing or completing.
 IDLE_STATES = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
-#: The end is decided and the markers are not all written.
+#: The end is logged, and markers are being written.
 PREPARED_STATES = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
 
 
-def next_state(state: TransactionState, event: TransactionEvent, who: object) -> TransactionState:
+def next_state(state: TransactionState, event: TransactionEvent, owner: object) -> TransactionState:
     """Return the state after ``event``.
 
     Raises:
-        IllegalStateError: That makes no sense in this state; a bug of ours, since requests are checked before.
+        IllegalStateError: The transition is invalid; a bug, since requests are checked before.
     """
     after = TRANSITIONS[state].get(event)
     if after is None:
-        raise IllegalStateError(f"{who}: {event.value!r} makes no sense while {state.value!r}")
+        raise IllegalStateError(f"{owner}: {event.value!r} is invalid in state {state.value!r}")
     return after

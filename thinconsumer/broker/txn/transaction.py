@@ -1,8 +1,8 @@
-"""One transactional id: what is known of it, and the moves it can prepare and then make.
+"""One transactional id: its metadata, and the transitions that it can prepare and complete.
 
-A move is prepared as a whole new set of :class:`Facts`; they are logged, and only once the log has them do they count
-(:meth:`Transaction.complete`). Meanwhile :attr:`Transaction.pending` says where it is going. Knows no log and nobody
-who waits. Follows Kafka's ``TransactionMetadata`` and ``TxnTransitMetadata`` in version 4.3.
+A transition is prepared as a new :class:`TransactionMetadata`, which takes effect once it is in the log
+(:meth:`Transaction.complete`). Until then :attr:`Transaction.pending` is its target state. Must not know logs or
+requests. Follows Kafka 4.3's ``TransactionMetadata`` and ``TxnTransitMetadata``.
 """
 
 from __future__ import annotations
@@ -18,34 +18,36 @@ from .states import TransactionEvent, TransactionState, next_state
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 EPOCH_MAX = 32_767
-#: What a client has to speak for each of its transactions to get an epoch of its own (KIP-890).
+#: The transaction.version with a new producer epoch for each transaction (KIP-890).
 EPOCH_PER_TRANSACTION = 2
 
 
 def is_exhausted(epoch: int) -> bool:
-    """Return whether no epoch is left to be given out; the very last is kept, to fence with."""
+    """Return whether no producer epoch is left to assign; the last one is reserved for fencing."""
     return epoch >= EPOCH_MAX - 1
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionMetadata:
-    """All that is known of a transactional id at a time. Times are milliseconds since the epoch, -1 for none."""
+    """The state of a transactional id, as it is logged. Times are milliseconds since the epoch, -1 for none."""
 
     producer_id: int
     producer_epoch: int
     timeout_ms: int
     updated_ms: int
     state: TransactionState = TransactionState.EMPTY
-    previous_producer_id: int = NO_PRODUCER_ID  #: The producer id before the last move.
-    next_producer_id: int = NO_PRODUCER_ID  #: The one to go on with after this transaction: the epochs are used up.
-    last_producer_epoch: int = NO_PRODUCER_EPOCH  #: The epoch that may be retried with; it is not logged.
+    previous_producer_id: int = NO_PRODUCER_ID  #: The producer id before the last transition.
+    #: The producer id after this transaction, when the epochs of the current one are exhausted.
+    next_producer_id: int = NO_PRODUCER_ID
+    #: The previous epoch, accepted in a retried InitProducerId; not logged.
+    last_producer_epoch: int = NO_PRODUCER_EPOCH
     partitions: frozenset[TopicPartition] = frozenset()
     started_ms: int = -1
-    client_version: int = 0  #: Kafka's transaction.version, as the client spoke it: 0 or 2.
+    client_version: int = 0  #: The client's transaction.version: 0 or 2.
 
 
 class Transaction:
-    """A transactional id on its coordinator. ``pending`` is the state that is being logged, if any."""
+    """A transactional id on its coordinator. ``pending`` is the target state of the transition being logged, if any."""
 
     def __init__(self, transactional_id: str, metadata: TransactionMetadata) -> None:
         self.transactional_id = transactional_id
@@ -59,27 +61,27 @@ class Transaction:
 
     @property
     def state(self) -> TransactionState:
-        """Where it stands by the log."""
+        """The state according to the log."""
         return self.metadata.state
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no epoch left to be given out."""
+        """Whether the producer id has no epoch left to assign."""
         return is_exhausted(self.metadata.producer_epoch)
 
-    # -- preparing a move
+    # -- preparing a transition
 
     def prepare_init(self, timeout_ms: int, expected_epoch: int | None, now_ms: int) -> TransactionMetadata | None:
-        """Give the producer its next epoch; None when ``expected_epoch`` is that of a fenced one (KIP-360)."""
+        """Assign the producer's next epoch; None if ``expected_epoch`` is fenced (KIP-360)."""
         metadata = self.metadata
         if self.is_exhausted:
-            raise IllegalStateError(f"{self}: no epoch is left for producer id {metadata.producer_id}")
+            raise IllegalStateError(f"{self}: the epochs of producer id {metadata.producer_id} are exhausted")
         epoch, last = metadata.producer_epoch + 1, NO_PRODUCER_EPOCH
         if expected_epoch is not None:
             if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected_epoch == metadata.producer_epoch:
                 last = metadata.producer_epoch
             elif expected_epoch == metadata.last_producer_epoch:
-                # Its answer was lost. Nobody else has come since, or the last epoch would have been forgotten.
+                # A retry after a lost response; any later producer would have cleared the last epoch.
                 epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
             else:
                 return None
@@ -88,7 +90,7 @@ class Transaction:
     def prepare_producer_id_rotation(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, keep_last_epoch: bool
     ) -> TransactionMetadata:
-        """Give the producer another id, since this one's epochs are used up."""
+        """Assign a new producer id, because the epochs of the current one are exhausted."""
         last = self.metadata.producer_epoch if keep_last_epoch else NO_PRODUCER_EPOCH
         return self._emptied(timeout_ms, now_ms, producer_id=producer_id, producer_epoch=0, last_producer_epoch=last)
 
@@ -99,7 +101,7 @@ class Transaction:
         )  # fmt: skip
 
     def add(self, partitions: Iterable[TopicPartition], now_ms: int, client_version: int) -> TransactionMetadata:
-        """Let partitions in; the first ones begin the transaction."""
+        """Add partitions; the first ones begin the transaction."""
         metadata = self.metadata
         return self._prepare(
             TransactionEvent.ADDED,
@@ -112,11 +114,11 @@ class Transaction:
     def end(
         self, commit: bool, client_version: int, next_producer_id: int, now_ms: int, *, nothing_added: bool = False
     ) -> TransactionMetadata:
-        """Decide the end; with KIP-890 the producer's epoch goes up, so that what comes late cannot get in."""
+        """Commit or abort; with KIP-890 the producer epoch is incremented, so that late writes are fenced."""
         metadata = self.metadata
         epoch, last = metadata.producer_epoch, metadata.last_producer_epoch
         if client_version >= EPOCH_PER_TRANSACTION:
-            # Whoever somehow has the very last epoch can still come to an end, and goes on with another id.
+            # A producer with the last epoch can still end its transaction, and continues with another producer id.
             epoch, last = min(epoch + 1, EPOCH_MAX), epoch
         return self._prepare(
             TransactionEvent.COMMITTED if commit else TransactionEvent.ABORTED,
@@ -129,7 +131,7 @@ class Transaction:
         )
 
     def prepare_complete(self, now_ms: int) -> TransactionMetadata:
-        """Be done, once every partition has its marker; here a producer gets its next id, if one was set aside."""
+        """Complete the transaction once all markers are written; switches to the next producer id, if one is set."""
         metadata = self.metadata
         producer_id, epoch = metadata.producer_id, metadata.producer_epoch
         if metadata.client_version >= EPOCH_PER_TRANSACTION and metadata.next_producer_id != NO_PRODUCER_ID:
@@ -144,36 +146,36 @@ class Transaction:
         )
 
     def prepare_fence(self) -> None:
-        """Shut the producer out, to abort what it left behind; the abort, which has to follow, raises the epoch."""
+        """Fence the producer before its transaction is aborted; the abort that must follow increments the epoch."""
         if self.pending is not None:
-            raise IllegalStateError(f"{self} cannot be fenced while another move is prepared")
+            raise IllegalStateError(f"{self} cannot be fenced while another transition is pending")
         self.pending = next_state(self.metadata.state, TransactionEvent.FENCED, self)
 
     def expire(self) -> TransactionMetadata:
-        """Be forgotten."""
+        """Remove the transactional id."""
         return self._prepare(TransactionEvent.EXPIRED, partitions=frozenset())
 
     def _prepare(self, event: TransactionEvent, **changes: Any) -> TransactionMetadata:
         metadata = self.metadata
         fenced = self.pending is TransactionState.PREPARE_EPOCH_FENCE
         if self.pending is not None and not fenced:
-            raise IllegalStateError(f"{self}: {event.value!r} cannot be prepared while another move is")
+            raise IllegalStateError(f"{self}: {event.value!r} cannot be prepared while another transition is pending")
         self.pending = next_state(TransactionState.PREPARE_EPOCH_FENCE if fenced else metadata.state, event, self)
         return replace(metadata, state=self.pending, previous_producer_id=metadata.producer_id, **changes)
 
-    # -- and then
+    # -- completing it
 
     def complete(self, metadata: TransactionMetadata) -> None:
-        """Make the move that was prepared: the log has it.
+        """Complete the prepared transition: it is in the log.
 
         Raises:
-            IllegalStateError: It is not the one that was prepared.
+            IllegalStateError: It is not the prepared one.
         """
         if self.pending is not metadata.state or metadata.previous_producer_id != self.metadata.producer_id:
-            raise IllegalStateError(f"{self} cannot become {metadata}")
+            raise IllegalStateError(f"{self} cannot complete a transition to {metadata}")
         self.metadata = metadata
         self.pending = None
 
     def cancel_transition(self) -> None:
-        """Forget the move that was prepared: the log would not have it."""
+        """Discard the prepared transition: it could not be logged."""
         self.pending = None

@@ -1,8 +1,9 @@
-"""What a request does to a transaction: the move that it prepares, or the code that answers it without one.
+"""The transition that a request causes in a transaction, or the error code without one.
 
-Pure; the order of the checks is Kafka's, and clients depend on it. There are two ways to end a transaction. For
-clients from before KIP-890 the epoch stays. Since then it goes up with every end: an old epoch is that of somebody who
-asks again, and the present one is that of the next transaction. Follows Kafka 4.3's ``TransactionCoordinator``.
+Pure functions; clients depend on the order of the checks, which is Kafka's. There are two ways to end a transaction:
+before KIP-890 the producer epoch stays the same; since then each end increments it, so that a request with the previous
+epoch is a retry and one with the current epoch belongs to the next transaction. Follows Kafka 4.3's
+``TransactionCoordinator``.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .transaction import (
     is_exhausted,
 )
 
-#: The move to log, or the code to answer with at once.
+#: The transition to log, or the code to respond with immediately.
 Decision = TransactionMetadata | Code
 NewProducerId = Callable[[], int]
 
@@ -32,7 +33,7 @@ _S = TransactionState
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Who a client says it is."""
+    """The producer id and epoch of a request."""
 
     id: int
     epoch: int
@@ -41,7 +42,7 @@ class ProducerIdAndEpoch(NamedTuple):
 def on_init_producer_id(
     txn: Transaction, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int, new_producer_id: NewProducerId
 ) -> Decision:
-    """InitProducerId. What is ongoing is aborted first: then the move is one to PrepareAbort."""
+    """Handle InitProducerId. An ongoing transaction is aborted first: the transition is then one to PrepareAbort."""
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     if expected is not None and not _is_known(txn, expected):
@@ -51,19 +52,19 @@ def on_init_producer_id(
     if txn.state is _S.ONGOING:
         return prepare_abort_unrequested(txn, now_ms, new_producer_id)
     if txn.state not in IDLE_STATES:
-        raise IllegalStateError(f"{txn} is in a state that it should never come to")
+        raise IllegalStateError(f"{txn} is in an unexpected state")
     if txn.is_exhausted and (expected is None or expected.epoch == txn.metadata.producer_epoch):
         return txn.prepare_producer_id_rotation(
             new_producer_id(), timeout_ms, now_ms, keep_last_epoch=expected is not None
         )
     if txn.is_exhausted:
-        # Kafka trips over its own check here; what it answers is the code for exceptions nobody expected.
+        # Kafka fails an internal check here, and responds with the code of unexpected exceptions.
         return Code.UNKNOWN_SERVER_ERROR
     return txn.prepare_init(timeout_ms, None if expected is None else expected.epoch, now_ms) or Code.PRODUCER_FENCED
 
 
 def _is_known(txn: Transaction, expected: ProducerIdAndEpoch) -> bool:
-    """Whether it can be the last producer that was let in: by its id, or by the one before if that was used up."""
+    """Whether it can be the last admitted producer: by its id, or by the previous id if that is exhausted."""
     metadata = txn.metadata
     return (
         metadata.producer_epoch == NO_PRODUCER_EPOCH
@@ -79,8 +80,8 @@ def on_add_partitions(
     now_ms: int,
     client_version: int,
 ) -> Decision:
-    """AddPartitionsToTxn and AddOffsetsToTxn."""
-    # First of all: the producer may already have the id that a move now being logged brings.
+    """Handle AddPartitionsToTxn and AddOffsetsToTxn."""
+    # Checked first: the producer may already have the id and epoch of the transition being logged.
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     if (refusal := _refuse(txn, producer)) is not None:
@@ -94,7 +95,7 @@ def on_add_partitions(
 def on_verify_partitions(
     txn: Transaction, producer: ProducerIdAndEpoch, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, Code]:
-    """AddPartitionsToTxn that only asks whether partitions are in the transaction."""
+    """Handle AddPartitionsToTxn with ``verify_only``."""
     refusal = _refuse(txn, producer)
     inside = txn.metadata.partitions
     return {
@@ -112,10 +113,10 @@ def _refuse(txn: Transaction, producer: ProducerIdAndEpoch) -> Code | None:
 
 
 def prepare_abort_unrequested(txn: Transaction, now_ms: int, new_producer_id: NewProducerId) -> TransactionMetadata:
-    """Abort what is ongoing without being asked to by its producer, who is shut out by a higher epoch.
+    """Prepare an abort that the producer did not request; a higher epoch fences it.
 
-    Always as since KIP-890, which is how a 4.x broker does it whatever the client speaks. When no epoch is left, it
-    is here that the next producer id is set aside.
+    Like a 4.x broker it uses the KIP-890 way for all clients. If the epochs are exhausted, the next producer id is
+    assigned here.
     """
     next_producer_id = new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID
     txn.prepare_fence()
@@ -130,7 +131,7 @@ def on_end_txn(
     client_version: int,
     new_producer_id: NewProducerId,
 ) -> Decision:
-    """EndTxn."""
+    """Handle EndTxn."""
     if client_version < EPOCH_PER_TRANSACTION:
         return _end_v1(txn, producer, commit, now_ms)
     return _end_v2(txn, producer, commit, now_ms, new_producer_id)
@@ -148,7 +149,7 @@ def _end_v1(txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms
     return txn.end(commit, 0, NO_PRODUCER_ID, now_ms)
 
 
-#: How an end is answered that is already decided, by whether a commit was asked for. Everything else is invalid.
+#: Response to EndTxn when the end is already logged, by whether it is a commit. Other states are invalid.
 _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
     True: {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_COMMIT: Code.NONE},
     False: {_S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS, _S.COMPLETE_ABORT: Code.NONE},
@@ -158,7 +159,7 @@ _V1: Mapping[bool, Mapping[TransactionState, Code]] = {
 def _end_v2(
     txn: Transaction, producer: ProducerIdAndEpoch, commit: bool, now_ms: int, new_producer_id: NewProducerId
 ) -> Decision:
-    # Here too first of all, for the same reason.
+    # Checked first, as in :func:`on_add_partitions`.
     if txn.pending is not None:
         return Code.CONCURRENT_TRANSACTIONS
     metadata = txn.metadata
@@ -184,8 +185,8 @@ _INVALID_AT_REST: Mapping[TransactionState, Code] = dict.fromkeys(IDLE_STATES, C
 _COMMITTING = {_S.PREPARE_COMMIT: Code.CONCURRENT_TRANSACTIONS, _S.PREPARE_ABORT: Code.INVALID_TXN_STATE}
 _ABORTING = {_S.PREPARE_COMMIT: Code.INVALID_TXN_STATE, _S.PREPARE_ABORT: Code.CONCURRENT_TRANSACTIONS}
 
-#: The same since KIP-890, by whether a commit was asked for and whether it was asked for again. What has no code here
-#: is granted: the end of what is ongoing, and the abort of nothing.
+#: The same since KIP-890, by (is commit, is retry). Without a code the request is valid: the end of an ongoing
+#: transaction, or an abort without one.
 _V2: Mapping[tuple[bool, bool], Mapping[TransactionState, Code]] = {
     (True, False): {**_INVALID_AT_REST, **_COMMITTING},
     (True, True): {**_INVALID_AT_REST, **_COMMITTING, _S.COMPLETE_COMMIT: Code.NONE},
