@@ -9,14 +9,13 @@ import pytest
 from thinconsumer.admin import Admin
 from thinconsumer.client import ClientOptions, to_seconds
 from thinconsumer.errors import IllegalArgumentError
-from thinconsumer.testing import ScriptedCluster
-from thinconsumer.wire.metadata import MetadataRequest
+from thinconsumer.testing import MemoryCluster
 
 
 @pytest.fixture
 def made():
     """Return a cluster and an admin, the plainest client there is."""
-    cluster = ScriptedCluster((1,), {"t": 1})
+    cluster = MemoryCluster(1, {"t": 1})
     options = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
     return cluster, Admin(options, driver=cluster.driver())
 
@@ -47,17 +46,16 @@ def test_an_interrupted_step_is_mended_by_the_next_call(made):
     """Ctrl-C comes while an answer is taken: the connections are given up, and the next call works."""
     cluster, admin = made
     assert set(admin.list_topics()) == {"t"}
-    usual = cluster.brokers[1].handlers[MetadataRequest]
     hits = []
 
-    def interrupt(request, version, connection):
-        hits.append(request)
+    def interrupt(call):
+        hits.append(call)
         raise KeyboardInterrupt
 
-    cluster.brokers[1].handlers[MetadataRequest] = interrupt
+    rule = cluster.on("Metadata", interrupt)
     with pytest.raises(KeyboardInterrupt):
         admin.list_topics()
-    cluster.brokers[1].handlers[MetadataRequest] = usual
+    cluster.rules.remove(rule)
     dials = len(cluster.network.dials)
     assert set(admin.list_topics()) == {"t"}
     assert len(hits) == 1
