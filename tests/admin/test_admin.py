@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer import TopicPartition
+from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import CreatedTopic, GroupDescription, GroupListing, GroupMember, NewTopic
 from thinconsumer.admin.operations import DESCRIBE_TOPICS
+from thinconsumer.broker import Disconnect, EntryError, Silence
 from thinconsumer.errors import (
     BrokerResponseError,
     IllegalArgumentError,
@@ -15,7 +16,6 @@ from thinconsumer.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
-from thinconsumer.testing import Disconnect, Silence
 from thinconsumer.types import OffsetAndMetadata
 from thinconsumer.wire.create_topics import CreateTopicsRequest
 from thinconsumer.wire.delete_topics import DeleteTopicsRequest
@@ -26,17 +26,17 @@ from thinconsumer.wire.metadata import MetadataRequest
 
 def test_topics_are_created_each_with_its_own_answer(world):
     w = world(topics={"old": 1})
-    w.orders.controller = 2
+    w.elect_controller(2)
     answers = w.admin.create_topics({"new": 3, "old": 1, "left": NewTopic()})
     assert list(answers) == ["new", "old", "left"]
-    topic = w.cluster.topics.by_name["new"]
-    assert answers["new"] == CreatedTopic(topic.topic_id, 3, 1)
+    topic = w.cluster.controller.image.topics["new"]
+    assert answers["new"] == CreatedTopic(topic.topic_id, 3, 3)
     assert len(topic.partitions) == 3
     assert isinstance(answers["old"], BrokerResponseError)
     assert answers["old"].code == Code.TOPIC_ALREADY_EXISTS
-    assert "is there" in str(answers["old"])
+    assert "already exists" in str(answers["old"])
     assert answers["left"].partitions == 1
-    assert [got.connection.broker.node_id for got in w.requests(CreateTopicsRequest)] == [2]
+    assert [got.node_id for got in w.requests(CreateTopicsRequest)] == [2]
 
 
 def test_everything_about_a_new_topic_is_said(world):
@@ -54,7 +54,7 @@ def test_everything_about_a_new_topic_is_said(world):
 def test_a_topic_can_be_tried_out(world):
     w = world()
     assert w.admin.create_topics({"t": 2}, validate_only=True)["t"].partitions == 2
-    assert w.cluster.topics.by_name == {}
+    assert w.topic_names() == []
 
 
 def test_topics_are_deleted(world):
@@ -62,15 +62,14 @@ def test_topics_are_deleted(world):
     answers = w.admin.delete_topics(["a", "nowhere"])
     assert answers["a"] is None
     assert isinstance(answers["nowhere"], UnknownTopicOrPartitionError)
-    assert list(w.cluster.topics.by_name) == ["b"]
+    assert w.topic_names() == ["b"]
     assert len(w.requests(DeleteTopicsRequest)) == 1
 
 
 @pytest.mark.parametrize("version", [1, 3, 5, 6])
 def test_topics_are_deleted_by_brokers_old_and_new(world, version):
     w = world(topics={"a": 1})
-    for broker in w.cluster.brokers.values():
-        broker.versions[20] = (1, version)
+    w.cluster.set_versions("DeleteTopics", (1, version))
     assert w.admin.delete_topics(["a"]) == {"a": None}
 
 
@@ -86,10 +85,10 @@ def test_records_are_deleted_where_each_partition_is_led(world):
     w = world(topics={"t": 3})
     for number in range(3):
         for _ in range(4):
-            w.cluster.topics.append_values(TopicPartition("t", number), [b"v"])
+            w.cluster.produce("t", [b"v"], number)
     answers = w.admin.delete_records({TopicPartition("t", 0): 2, ("t", 1): -1, TopicPartition("t", 2): 0})
     assert answers == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 4, TopicPartition("t", 2): 0}
-    assert w.cluster.partition("t", 0).start_offset == 2
+    assert w.cluster.leader(TopicPartition("t", 0)).log.start_offset == 2
 
 
 def test_records_of_a_partition_that_does_not_exist_cannot_be_deleted(world):
@@ -104,12 +103,12 @@ def test_records_of_a_partition_that_does_not_exist_cannot_be_deleted(world):
 
 def test_topics_are_listed_and_described(world):
     w = world(topics={"a": 2, "b": 1})
-    w.cluster.partition("a", 1).elect(-1)
+    w.cluster.remove_leader(("a", 1))
     listed = w.admin.list_topics()
     assert set(listed) == {"a", "b"}
     described = w.admin.describe_topics(["a", "nowhere"])
     assert described["a"] == listed["a"]
-    assert described["a"].topic_id == w.cluster.topics.by_name["a"].topic_id
+    assert described["a"].topic_id == w.cluster.controller.image.topics["a"].topic_id
     assert described["a"].partitions[0].leader == 1
     assert described["a"].partitions[1].leader == -1
     assert described["a"].partitions[0].replicas == (1, 2, 3)
@@ -124,24 +123,28 @@ def test_asking_about_a_topic_does_not_create_it(world):
 
 def test_groups_of_all_brokers_are_listed(world):
     w = world()
-    w.orders.groups = {"g1": 1, "g2": 2, "g3": 3, "g4": 3}
+    w.add_group("g1")
+    w.add_group("g2", 2)
+    w.add_group("g3", 3)
+    w.add_group("g4", 3)
     found = w.admin.list_groups()
     assert sorted(found.groups) == ["g1", "g2", "g3", "g4"]
-    assert found.groups["g1"] == GroupListing("g1", "consumer", "Empty", "classic")
+    assert found.groups["g1"] == GroupListing("g1", "", "Empty", "classic")
     assert found.errors == {}
 
 
 def test_groups_are_listed_by_state_and_type(world):
-    w = world(node_ids=(1,))
+    w = world(nodes=1)
     w.admin.list_groups(states=["Empty"], types=["classic"])
     (request,) = [got.message for got in w.requests(ListGroupsRequest)]
     assert (request.states_filter, request.types_filter) == (["Empty"], ["classic"])
 
 
 def test_a_broker_too_old_for_a_filter_says_so_and_does_not_list_everything(world):
-    w = world(node_ids=(1, 2))
-    w.orders.groups = {"g1": 1, "g2": 2}
-    w.cluster.brokers[2].versions[16] = (0, 3)
+    w = world(nodes=2)
+    w.add_group("g1")
+    w.add_group("g2", 2)
+    w.cluster.set_versions("ListGroups", (0, 3), node=2)
     found = w.admin.list_groups(states=["Empty"])
     assert list(found.groups) == ["g1"]
     assert isinstance(found.errors[2], UnsupportedVersionError)
@@ -149,7 +152,8 @@ def test_a_broker_too_old_for_a_filter_says_so_and_does_not_list_everything(worl
 
 def test_groups_of_the_brokers_that_answer_are_listed(world):
     w = world()
-    w.orders.groups = {"g1": 1, "g2": 2}
+    w.add_group("g1")
+    w.add_group("g2", 2)
     w.admin.list_topics()
     w.network.pause("kafka2", 9092)
     found = w.admin.list_groups(timeout_ms=3000)
@@ -159,23 +163,34 @@ def test_groups_of_the_brokers_that_answer_are_listed(world):
 
 
 def test_groups_are_described_by_their_coordinators(world):
-    w = world()
-    w.orders.groups = {"g1": 1, "g2": 2, "g3": 2}
+    w = world(topics={"t": 1})
+    w.add_group("g1")
+    w.add_group("g2", 2)
+    w.cluster.move_coordinator("g3", 2)
+    options = {"group_id": "g3", "client_id": "c", "partition_assignment_strategy": ["range"]}
+    consumer = Consumer(bootstrap_servers=w.cluster.bootstrap_servers, driver=w.cluster.driver(), **options)
+    consumer.subscribe(["t"])
+    consumer.poll(3000)
     answers = w.admin.describe_groups(["g1", "g2", "g3", "nowhere"])
-    member = GroupMember("m", None, "c", "/h", b"x", b"y")
-    for group in ("g1", "g2", "g3"):
-        assert answers[group] == GroupDescription(group, "Stable", "consumer", "range", (member,))
+    for group in ("g1", "g2"):
+        assert answers[group] == GroupDescription(group, "Empty", "", "", ())
+    (member,) = answers["g3"].members
+    assert answers["g3"] == GroupDescription("g3", "Stable", "consumer", "range", (member,))
+    assert member == GroupMember(member.member_id, None, "c", "/127.0.0.1", member.metadata, member.assignment)
+    assert b"t" in member.metadata and b"t" in member.assignment
     assert answers["nowhere"].code == Code.GROUP_ID_NOT_FOUND
-    assert "no such group" in str(answers["nowhere"])
+    assert "nowhere not found" in str(answers["nowhere"])
+    consumer.close()
 
 
 @pytest.mark.parametrize(("find", "fetch"), [((0, 6), (1, 10)), ((0, 3), (1, 7)), ((0, 0), (1, 2)), ((4, 4), (8, 8))])
 def test_offsets_of_groups_are_listed_by_brokers_old_and_new(world, find, fetch):
     w = world()
-    for broker in w.cluster.brokers.values():
-        broker.versions[10], broker.versions[9] = find, fetch
-    w.orders.groups = {"g1": 1, "g2": 2}
-    w.orders.offsets = {"g1": {("a", 0): (5, "note"), ("a", 1): (-1, ""), ("b", 0): (6, None), ("b", 1): (-2, "")}}
+    w.cluster.set_versions("FindCoordinator", find)
+    w.cluster.set_versions("OffsetFetch", fetch)
+    w.add_group("g1", offsets={("a", 0): (5, "note"), ("b", 0): (6, None), ("b", 1): (7, "")})
+    w.cluster.on("OffsetFetch", EntryError(Code.UNSTABLE_OFFSET_COMMIT, {"name": "b", "partition_index": 1}))
+    w.cluster.move_coordinator("g2", 2)
     answers = w.admin.list_group_offsets(["g1", "g2"])
     epoch = 7 if fetch[1] >= 5 else -1
     unstable = answers["g1"].pop(TopicPartition("b", 1))
@@ -191,11 +206,12 @@ def test_offsets_of_groups_are_listed_by_brokers_old_and_new(world, find, fetch)
 
 def test_groups_are_deleted(world):
     w = world()
-    w.orders.groups = {"g1": 1, "g2": 2}
+    w.add_group("g1")
+    w.add_group("g2", 2)
     answers = w.admin.delete_groups(["g1", "nowhere"])
     assert answers["g1"] is None
     assert answers["nowhere"].code == Code.GROUP_ID_NOT_FOUND
-    assert w.orders.groups == {"g2": 2}
+    assert list(w.admin.list_groups().groups) == ["g2"]
 
 
 def test_asking_about_nothing_asks_nobody(world):
@@ -212,7 +228,8 @@ def test_one_name_where_several_are_wanted_is_not_taken_for_letters(world):
 
 def test_a_call_returns_in_time_with_what_it_has(world):
     w = world()
-    w.orders.groups = {"g1": 1, "g2": 2}
+    w.add_group("g1")
+    w.add_group("g2", 2)
     w.admin.list_topics()
     w.network.pause("kafka2", 9092)
     before = w.clock.now()
@@ -223,7 +240,7 @@ def test_a_call_returns_in_time_with_what_it_has(world):
 
 
 def test_nobody_there_is_said_with_each_servers_cause(world):
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     for name in ("kafka1", "kafka2"):
         w.network.kill(name, 9092)
     with pytest.raises(KafkaTimeoutError, match=r"no broker reachable: kafka1:9092: .*refused.*kafka2:9092: .*refused"):
@@ -235,11 +252,11 @@ def test_nobody_there_is_said_with_each_servers_cause(world):
 
 
 def test_the_admin_goes_on_after_an_outage(world):
-    w = world(node_ids=(1,))
+    w = world(nodes=1)
     w.network.kill("kafka1", 9092)
     with pytest.raises(KafkaTimeoutError):
         w.admin.list_topics(timeout_ms=1000)
-    w.network.listen("kafka1", 9092, w.cluster.brokers[1])
+    w.cluster.listen(1)
     assert w.admin.list_topics() == {}
 
 
@@ -275,12 +292,7 @@ def test_a_closed_admin_says_so(world):
 
 def test_an_effect_that_shows_as_the_next_attempts_error_says_so(world):
     w = world()
-
-    def done_and_gone(request, version, connection):
-        w.orders.create_topics(request, version, connection)
-        return Disconnect(reset=True)
-
-    w.first(CreateTopicsRequest, done_and_gone)
+    w.cluster.on("CreateTopics", Disconnect(after=True, reset=True), times=1)
     (error,) = w.admin.create_topics({"t": 1}).values()
     assert error.code == Code.TOPIC_ALREADY_EXISTS
     assert "an earlier attempt, whose answer was lost, may have been carried out" in str(error)
@@ -288,7 +300,7 @@ def test_an_effect_that_shows_as_the_next_attempts_error_says_so(world):
 
 def test_a_silent_controller_is_asked_again_after_request_timeout_ms(world):
     w = world(request_timeout_ms=2000)
-    w.first(CreateTopicsRequest, Silence())
+    w.cluster.on("CreateTopics", Silence(), times=1)
     before = w.clock.now()
     assert isinstance(w.admin.create_topics({"t": 1})["t"], CreatedTopic)
     assert 2.0 < w.clock.now() - before < 2.5

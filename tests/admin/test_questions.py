@@ -7,6 +7,7 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.admin import NewTopic
 from thinconsumer.admin.operations import DELETE_TOPICS
+from thinconsumer.broker import Delay, Disconnect, Edit, EntryError, Raw, Reply, Silence
 from thinconsumer.errors import (
     BrokerResponseError,
     GroupAuthorizationFailedError,
@@ -15,12 +16,11 @@ from thinconsumer.errors import (
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
-from thinconsumer.testing import Delay, Disconnect, Raw, Silence
 from thinconsumer.wire.create_partitions import CreatePartitionsRequest
-from thinconsumer.wire.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from thinconsumer.wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from thinconsumer.wire.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from thinconsumer.wire.delete_groups import DeleteGroupsRequest
 from thinconsumer.wire.delete_records import DeleteRecordsRequest
-from thinconsumer.wire.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from thinconsumer.wire.delete_topics import DeleteTopicsRequest
 from thinconsumer.wire.describe_groups import DescribeGroupsRequest
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
@@ -30,23 +30,19 @@ from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 
 T0 = TopicPartition("t", 0)
 
-#: Name: the API whose answer is spoilt, the call, and what finds the error codes in an answer.
+#: Name: the API whose answer is spoilt, and the call.
 CALLS = {
-    "create_topics": (
-        CreateTopicsRequest, lambda a: a.create_topics({"new": NewTopic(1)})["new"], lambda r: r.topics,
-    ),
-    "delete_topics": (DeleteTopicsRequest, lambda a: a.delete_topics(["t"])["t"], lambda r: r.responses),
-    "create_partitions": (CreatePartitionsRequest, lambda a: a.create_partitions({"t": 9})["t"], lambda r: r.results),
-    "delete_records": (
-        DeleteRecordsRequest, lambda a: a.delete_records({T0: 0})[T0], lambda r: r.topics[0].partitions,
-    ),
-    "describe_groups": (DescribeGroupsRequest, lambda a: a.describe_groups(["g"])["g"], lambda r: r.groups),
-    "delete_groups": (DeleteGroupsRequest, lambda a: a.delete_groups(["g"])["g"], lambda r: r.results),
-    "list_group_offsets": (OffsetFetchRequest, lambda a: a.list_group_offsets(["g"])["g"], lambda r: r.groups),
-    "list_groups": (ListGroupsRequest, lambda a: a.list_groups().errors.get(1), lambda r: [r]),
-    "describe_topics": (MetadataRequest, lambda a: a.describe_topics(["t"])["t"], lambda r: r.topics),
-    "find_coordinator": (FindCoordinatorRequest, lambda a: a.delete_groups(["g"])["g"], lambda r: r.coordinators),
-}  # fmt: skip
+    "create_topics": (CreateTopicsRequest, lambda a: a.create_topics({"new": NewTopic(1)})["new"]),
+    "delete_topics": (DeleteTopicsRequest, lambda a: a.delete_topics(["t"])["t"]),
+    "create_partitions": (CreatePartitionsRequest, lambda a: a.create_partitions({"t": 9})["t"]),
+    "delete_records": (DeleteRecordsRequest, lambda a: a.delete_records({T0: 0})[T0]),
+    "describe_groups": (DescribeGroupsRequest, lambda a: a.describe_groups(["g"])["g"]),
+    "delete_groups": (DeleteGroupsRequest, lambda a: a.delete_groups(["g"])["g"]),
+    "list_group_offsets": (OffsetFetchRequest, lambda a: a.list_group_offsets(["g"])["g"]),
+    "list_groups": (ListGroupsRequest, lambda a: a.list_groups().errors.get(1)),
+    "describe_topics": (MetadataRequest, lambda a: a.describe_topics(["t"])["t"]),
+    "find_coordinator": (FindCoordinatorRequest, lambda a: a.delete_groups(["g"])["g"]),
+}
 
 #: What is an answer to one call although another would ask again.
 FINAL = {
@@ -57,29 +53,15 @@ FINAL = {
 }
 
 
-def spoil(w, api, places, code, times=1):
-    """Let the first ``times`` answers of an API carry an error code, nothing having been done."""
-    left = [times]
-    for broker in w.cluster.brokers.values():
-        usual = broker.handlers[api]
-
-        def handle(request, version, connection, usual=usual):
-            if not left[0] or (api is MetadataRequest and not request.topics):
-                return usual(request, version, connection)
-            left[0] -= 1
-            answer = usual(request, version, connection)
-            for place in places(answer):
-                place.error_code = int(code)
-                if code == Code.LEADER_NOT_AVAILABLE and api is MetadataRequest:
-                    place.partitions = []
-            return answer
-
-        broker.handlers[api] = handle
+def spoil(w, api, code, times=1):
+    """Let the brokers refuse the next ``times`` requests of an API with an error code."""
+    about_topics = (lambda call: bool(call.request.topics)) if api is MetadataRequest else None
+    w.cluster.on(api, Reply(code), times=times, where=about_topics)
 
 
 def known_world(world, **options):
-    w = world(node_ids=(1,), topics={"t": 1}, **options)
-    w.orders.groups = {"g": 1}
+    w = world(nodes=1, topics={"t": 1}, **options)
+    w.add_group("g")
     return w
 
 
@@ -87,15 +69,9 @@ def known_world(world, **options):
 @pytest.mark.parametrize("name", CALLS)
 def test_every_error_code_at_every_call_is_waited_out_or_is_the_answer(world, name, code):
     """Once spoilt and then good: a passing error is never seen, a final one is the value, and typed."""
-    api, call, places = CALLS[name]
+    api, call = CALLS[name]
     w = known_world(world)
-    if name in ("create_topics", "delete_topics", "delete_groups"):
-        # Spoilt answers here come after the deed; then the second attempt would find it done.
-        for broker in w.cluster.brokers.values():
-            broker.handlers[CreateTopicsRequest] = lambda r, v, c: _created(r)
-            broker.handlers[DeleteTopicsRequest] = lambda r, v, c: _deleted(r)
-            broker.handlers[DeleteGroupsRequest] = lambda r, v, c: _gone(r)
-    spoil(w, api, places, code)
+    spoil(w, api, code)
     before = w.clock.now()
     found = call(w.admin)
     final = code in FINAL.get(name, ()) or not BY_CODE[code].retriable
@@ -108,33 +84,21 @@ def test_every_error_code_at_every_call_is_waited_out_or_is_the_answer(world, na
         assert w.clock.now() - before < 1.0
 
 
-def _created(request):
-    return CreateTopicsResponse(topics=[CreatableTopicResult(name=topic.name) for topic in request.topics])
-
-
-def _deleted(request):
-    return DeleteTopicsResponse(responses=[DeletableTopicResult(name=topic.name) for topic in request.topics])
-
-
-def _gone(request):
-    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=group) for group in request.groups_names])
-
-
 @pytest.mark.parametrize("reply", [Disconnect(), Disconnect(reset=True), Raw(b"\0\0\0\4bad!")], ids=repr)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_lost_answer_at_every_call_is_asked_for_again(world, name, reply):
-    api, call, _ = CALLS[name]
+    api, call = CALLS[name]
     w = known_world(world)
-    w.first(api, reply)
+    w.cluster.on(api, reply, times=1)
     found = call(w.admin)
     assert not isinstance(found, KafkaError)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_silence_at_every_call_ends_in_time_with_a_typed_error(world, name):
-    api, call, _ = CALLS[name]
+    api, call = CALLS[name]
     w = known_world(world, default_api_timeout_ms=3000, request_timeout_ms=1000)
-    w.before(api, lambda *_: Silence())
+    w.cluster.on(api, Silence())
     before = w.clock.now()
     assert isinstance(call(w.admin), KafkaTimeoutError)
     assert w.clock.now() - before == pytest.approx(3.0, abs=0.01)
@@ -143,10 +107,10 @@ def test_silence_at_every_call_ends_in_time_with_a_typed_error(world, name):
 @pytest.mark.parametrize("name", CALLS)
 def test_an_error_that_never_passes_is_asked_about_ever_more_slowly(world, name):
     """And the timeout says which one it was."""
-    api, call, places = CALLS[name]
+    api, call = CALLS[name]
     code = Code.THROTTLING_QUOTA_EXCEEDED
     w = known_world(world, default_api_timeout_ms=20_000)
-    spoil(w, api, places, code, times=10_000)
+    spoil(w, api, code, times=10_000)
     found = call(w.admin)
     assert isinstance(found, KafkaTimeoutError)
     assert "THROTTLING_QUOTA_EXCEEDED" in str(found)
@@ -157,9 +121,9 @@ def test_an_error_that_never_passes_is_asked_about_ever_more_slowly(world, name)
 @pytest.mark.parametrize("backoff", [0, 100])
 def test_no_call_is_a_busy_loop_whatever_the_backoff(world, name, backoff):
     """A broker that answers each question at once with a passing error must not set our pace."""
-    api, call, places = CALLS[name]
+    api, call = CALLS[name]
     w = known_world(world, default_api_timeout_ms=1000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
-    spoil(w, api, places, Code.THROTTLING_QUOTA_EXCEEDED, times=100_000)
+    spoil(w, api, Code.THROTTLING_QUOTA_EXCEEDED, times=100_000)
     call(w.admin)
     assert len(w.requests(api)) <= 126
     assert len(w.requests(MetadataRequest)) <= 127
@@ -167,16 +131,16 @@ def test_no_call_is_a_busy_loop_whatever_the_backoff(world, name, backoff):
 
 def test_orders_follow_the_controller(world):
     w = world(topics={"t": 1})
-    w.orders.controller = 1
+    w.elect_controller(1)
     w.admin.create_topics({"a": 1})
-    w.orders.controller = 3
+    w.elect_controller(3)
     assert not isinstance(w.admin.create_topics({"b": 1})["b"], KafkaError)
-    assert [got.connection.broker.node_id for got in w.requests(CreateTopicsRequest)] == [1, 1, 3]
+    assert [got.node_id for got in w.requests(CreateTopicsRequest)] == [1, 1, 3]
 
 
 def test_a_cluster_without_a_controller_is_waited_for_without_haste(world):
     w = world()
-    w.orders.controller = -1
+    w.elect_controller(-1)
     found = w.admin.create_topics({"a": 1}, timeout_ms=5000)["a"]
     assert isinstance(found, KafkaTimeoutError)
     assert "no controller is known" in str(found)
@@ -185,17 +149,17 @@ def test_a_cluster_without_a_controller_is_waited_for_without_haste(world):
 
 def test_groups_follow_their_coordinator(world):
     w = world()
-    w.orders.groups = {"g": 2}
+    w.add_group("g", 2)
     w.admin.describe_groups(["g"])
-    w.orders.groups = {"g": 3}
+    w.add_group("g", 3)
     assert w.admin.describe_groups(["g"])["g"].group_id == "g"
-    assert [got.connection.broker.node_id for got in w.requests(DescribeGroupsRequest)] == [2, 2, 3]
+    assert [got.node_id for got in w.requests(DescribeGroupsRequest)] == [2, 2, 3]
     assert len(w.requests(FindCoordinatorRequest)) == 2
 
 
 def test_a_coordinator_is_looked_up_once(world):
     w = world()
-    w.orders.groups = {"g": 2}
+    w.add_group("g", 2)
     for _ in range(3):
         w.admin.describe_groups(["g"])
     assert len(w.requests(FindCoordinatorRequest)) == 1
@@ -203,18 +167,22 @@ def test_a_coordinator_is_looked_up_once(world):
 
 def test_a_coordinator_that_died_is_looked_up_again(world):
     w = world()
-    w.orders.groups = {"g": 2}
+    w.add_group("g", 2)
     w.admin.describe_groups(["g"])
-    w.cluster.kill(2)
-    w.orders.groups = {"g": 3}
+    w.cluster.kill(2, noticed_after_s=0)
+    w.add_group("g", 3)
     assert w.admin.describe_groups(["g"])["g"].group_id == "g"
 
 
 def test_a_coordinator_that_metadata_does_not_name_yet_is_waited_for(world):
-    w = world(node_ids=(1, 2))
-    w.orders.groups = {"g": 2}
-    two = w.cluster.alive.pop(2)
-    w.network.call_at(w.clock.now() + 1.5, lambda: w.cluster.alive.update({2: two}))
+    w = world(nodes=2)
+    w.add_group("g", 2)
+
+    def hide(call, response):
+        response.brokers = [broker for broker in response.brokers if broker.node_id == 1]
+
+    rule = w.cluster.on("Metadata", Edit(hide))
+    w.network.call_at(w.clock.now() + 1.5, lambda: w.cluster.rules.remove(rule))
     assert w.admin.describe_groups(["g"])["g"].group_id == "g"
     assert len(w.requests(MetadataRequest)) < 20
 
@@ -222,25 +190,24 @@ def test_a_coordinator_that_metadata_does_not_name_yet_is_waited_for(world):
 def test_records_follow_the_leader(world):
     w = world(topics={"t": 1})
     w.admin.delete_records({T0: 0})
-    w.cluster.partition("t").elect(2)
+    w.cluster.move_leader(T0, 2)
     assert w.admin.delete_records({T0: 0}) == {T0: 0}
-    asked = [got.connection.broker.node_id for got in w.requests(DeleteRecordsRequest)]
+    asked = [got.node_id for got in w.requests(DeleteRecordsRequest)]
     assert asked[-1] == 2
     assert len(asked) <= 4
 
 
 def test_a_partition_without_a_leader_gets_one(world):
     w = world(topics={"t": 1})
-    log = w.cluster.partition("t")
-    log.elect(-1)
-    w.network.call_at(w.clock.now() + 2, lambda: log.elect(3))
+    w.cluster.remove_leader(T0)
+    w.network.call_at(w.clock.now() + 2, lambda: w.cluster.move_leader(T0, 3))
     assert w.admin.delete_records({T0: 0}) == {T0: 0}
     assert len(w.requests(MetadataRequest)) < 20
 
 
 def test_a_topic_that_may_not_be_seen_is_an_answer(world):
     w = world(topics={"t": 1, "u": 1})
-    w.cluster.topics.by_name["t"].error_code = int(Code.TOPIC_AUTHORIZATION_FAILED)
+    w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
     answers = w.admin.delete_records({T0: 0, TopicPartition("u", 0): 0})
     assert isinstance(answers[T0], TopicAuthorizationFailedError)
     assert answers[T0].topics == ("t",)
@@ -249,11 +216,11 @@ def test_a_topic_that_may_not_be_seen_is_an_answer(world):
 
 def test_errors_say_which_topic_and_which_group(world):
     w = known_world(world)
-    api, call, places = CALLS["delete_topics"]
-    spoil(w, api, places, Code.TOPIC_AUTHORIZATION_FAILED)
+    api, call = CALLS["delete_topics"]
+    spoil(w, api, Code.TOPIC_AUTHORIZATION_FAILED)
     assert call(w.admin).topics == ("t",)
-    api, call, places = CALLS["describe_groups"]
-    spoil(w, api, places, Code.GROUP_AUTHORIZATION_FAILED)
+    api, call = CALLS["describe_groups"]
+    spoil(w, api, Code.GROUP_AUTHORIZATION_FAILED)
     found = call(w.admin)
     assert isinstance(found, GroupAuthorizationFailedError)
     assert found.group_id == "g"
@@ -261,16 +228,9 @@ def test_errors_say_which_topic_and_which_group(world):
 
 def test_a_broker_that_leaves_the_cluster_is_not_waited_for(world):
     w = world()
-    w.orders.groups = {"g1": 1}
+    w.add_group("g1")
     w.admin.list_topics()
-
-    def dies(request, version, connection):
-        if connection.broker.node_id != 3:
-            return None
-        w.cluster.kill(3)
-        return Disconnect()
-
-    w.before(ListGroupsRequest, dies)
+    w.cluster.on("ListGroups", lambda call: w.cluster.kill(3, noticed_after_s=0) or Disconnect(), node=3)
     before = w.clock.now()
     found = w.admin.list_groups()
     assert list(found.groups) == ["g1"]
@@ -279,30 +239,22 @@ def test_a_broker_that_leaves_the_cluster_is_not_waited_for(world):
 
 
 def test_what_a_broker_leaves_out_is_asked_again(world):
-    w = world(node_ids=(1,))
-    w.first(CreateTopicsRequest, CreateTopicsResponse())
+    w = world(nodes=1)
+    w.cluster.on("CreateTopics", Reply(CreateTopicsResponse()), times=1)
     assert not isinstance(w.admin.create_topics({"a": 1})["a"], KafkaError)
     assert len(w.requests(CreateTopicsRequest)) == 2
 
 
 def test_an_answer_about_something_else_is_no_answer(world):
     w = known_world(world)
-    spoilt = CALLS["delete_topics"][2]
-
-    def other(request, version, connection):
-        answer = w.orders.table()[DeleteTopicsRequest](request, version, connection)
-        for place in spoilt(answer):
-            place.name = "other"
-        return answer
-
-    w.first(DeleteTopicsRequest, other)
+    w.cluster.on("DeleteTopics", Edit(lambda call, response: setattr(response.responses[0], "name", "other")), times=1)
     found = w.admin.delete_topics(["t"])["t"]
     assert found.code == Code.UNKNOWN_TOPIC_OR_PARTITION  # the second attempt finds what the first has done
 
 
 def test_an_answer_that_comes_too_late_changes_nothing(world):
-    w = world(node_ids=(1,), topics={"t": 1})
-    w.first(DeleteTopicsRequest, lambda r, v, c: Delay(3, lambda: w.orders.delete_topics(r, v, c)))
+    w = world(nodes=1, topics={"t": 1})
+    w.cluster.on("DeleteTopics", Delay(3), times=1)
     call = w.admin.begin(DELETE_TOPICS, {"t": None}, timeout_ms=1000)
     w.admin.poll(2000)
     assert isinstance(call.result()["t"], KafkaTimeoutError)
@@ -311,12 +263,12 @@ def test_an_answer_that_comes_too_late_changes_nothing(world):
 
 
 def test_an_interrupted_call_is_forgotten_and_the_next_one_works(world):
-    w = world(node_ids=(1,), topics={"t": 1})
+    w = world(nodes=1, topics={"t": 1})
 
-    def interrupt(request, version, connection):
+    def interrupt(call):
         raise KeyboardInterrupt
 
-    w.first(DeleteTopicsRequest, interrupt)
+    w.cluster.on("DeleteTopics", interrupt, times=1)
     with pytest.raises(KeyboardInterrupt):
         w.admin.delete_topics(["t"])
     assert w.admin.list_topics().keys() == {"t"}
