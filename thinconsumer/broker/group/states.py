@@ -28,8 +28,7 @@ class GroupState(enum.Enum):
     """The state of a classic group, with Kafka's names."""
 
     EMPTY = "Empty"  #: No members; it may have offsets. Also groups that only commit offsets.
-    #: JoinGroup is parked until all members have joined or the rebalance timeout expires.
-    PREPARING_REBALANCE = "PreparingRebalance"
+    PREPARING_REBALANCE = "PreparingRebalance"  #: JoinGroup is parked until all members have joined or timed out.
     COMPLETING_REBALANCE = "CompletingRebalance"  #: SyncGroup is parked until the leader's assignment is in the log.
     STABLE = "Stable"  #: Every member can fetch its assignment with SyncGroup.
     DEAD = "Dead"  #: Deleted, or unloaded because another broker is the coordinator.

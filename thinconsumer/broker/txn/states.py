@@ -22,8 +22,7 @@ class TransactionState(enum.Enum):
     COMPLETE_COMMIT = "CompleteCommit"  #: Every partition has its commit marker.
     COMPLETE_ABORT = "CompleteAbort"  #: Every partition has its abort marker.
     DEAD = "Dead"  #: The unused transactional id is being removed. Only ever a pending state.
-    #: The producer is being fenced before an abort. Only ever a pending state.
-    PREPARE_EPOCH_FENCE = "PrepareEpochFence"
+    PREPARE_EPOCH_FENCE = "PrepareEpochFence"  #: The producer is fenced before an abort. Only ever a pending state.
 
     @property
     def status(self) -> int:
