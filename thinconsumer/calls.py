@@ -1,10 +1,12 @@
 """An answer that is not there yet: what a blocking method waits for while ``poll``'s machinery works on it.
 
-Owns one small class. It knows nothing of time or I/O: whoever waits steps the engine until :attr:`Call.done`.
+Owns one small class, and :func:`run_all`. It knows nothing of time or I/O: whoever waits steps the engine until
+:attr:`Call.done`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from .errors import KafkaError
@@ -48,3 +50,15 @@ class Call(Generic[T]):
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]
+
+
+def run_all(calls: Iterable[Callable[[], object]]) -> None:
+    """Make every one of these calls; raise the first exception of any kind when all are made."""
+    raised: BaseException | None = None
+    for call in calls:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - raised below
+            raised = raised or error
+    if raised is not None:
+        raise raised

@@ -307,3 +307,27 @@ def test_a_leader_that_closes_between_join_and_sync_still_plans(sim, member, sty
     found.close()
     assert sim.now() - began < 1
     assert member(style).committed(TP) == 1
+
+
+def test_deserializers_and_connections_are_closed_when_a_listener_raises_in_close(sim, member):
+    closed = []
+
+    class Deserializer:
+        def deserialize(self, topic, data):
+            return data
+
+        def close(self):
+            closed.append(self)
+            raise LookupError("the deserializer")
+
+    found = member(key_deserializer=Deserializer(), value_deserializer=Deserializer())
+    settle(found)
+
+    def fail():
+        raise ZeroDivisionError("the listener")
+
+    found.listener.does["revoked"] = fail
+    with pytest.raises(ZeroDivisionError, match="the listener"):
+        found.close()
+    assert len(closed) == 2
+    assert not found._shell.engine.network.any_open()

@@ -134,7 +134,7 @@ def test_calls_without_offsets_wait_for_those_before_them_only(queue):
     for pending in expired:
         queue.give_up(pending, LATE)
     while queue.finished:
-        queue.finished.popleft().tell()
+        queue.tell_first()
     assert heard == list(range(3000))
     assert len(queue) == 1
 
@@ -217,7 +217,7 @@ def test_interrupt_at_any_line_loses_no_call_and_tells_none_twice():
                 queue.written(tp, entry)
         assert queue.idle
         while queue.finished:
-            queue.finished.popleft().tell()
+            queue.tell_first()
         assert [number for number, _ in sorted(heard)] in ([0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5])
         assert all(pending.call.done for pending in calls)
         if not struck:

@@ -133,7 +133,7 @@ def test_callbacks_are_queued_once_each_in_order(world):
     world.answer(world.one())
     assert heard == []
     while world.commits.finished:
-        world.commits.finished.popleft().tell()
+        world.commits.tell_first()
     assert heard == [(n, {A: OffsetAndMetadata(n)}, None) for n in range(3)]
 
 

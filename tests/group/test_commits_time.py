@@ -115,7 +115,7 @@ def test_answer_after_the_deadline_still_counts_for_others(world):
     world.answer(world.one())
     long.result()
     while world.commits.finished:
-        world.commits.finished.popleft().tell()
+        world.commits.tell_first()
     assert len(heard) == 1
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..assignors import GroupMetadata
 from ..errors import IllegalStateError
+from ..group.commit_queue import log_failure
 from ..types import OffsetAndMetadata, TopicPartition
 from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
 
@@ -107,8 +108,9 @@ class GroupCalls:
         or ``close``. What is still waiting when the consumer closes is committed then.
         """
         refuse_async(callback, "the callback")
+        told: Any = callback or self._shell.config.default_offset_commit_callback or log_failure
         with self._shell.change():
-            self._shell.membership.commit_async(self._to_commit(offsets), callback)
+            self._shell.membership.commit_async(self._to_commit(offsets), told)
 
     def committed(
         self,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..assignors import PartitionAssignor
 from ..assignors.registry import create
+from ..calls import run_all
 from ..config import ConsumerConfig
 from ..errors import IllegalStateError, KafkaError
 from ..group.classic.states import MemberState
@@ -105,8 +106,6 @@ class Membership:
     def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any) -> None:
         """Have offsets committed by later calls, and the callback called by one of them."""
         shell, group = self._shell, self.group
-        if callback is None:
-            callback = shell.config.default_offset_commit_callback
         deadline = shell.driver.now() + shell.default_timeout(None)
         group.commit(offsets, deadline, callback)
 
@@ -114,9 +113,8 @@ class Membership:
         """Call the callbacks of commits that are through, in their order."""
         shell, finished = self._shell, self.group.commits.finished
         while finished and not shell.in_callback:
-            done = finished.popleft()
             with shell.callback():
-                done.tell()
+                self.group.commits.tell_first()
 
     # -- ends
 
@@ -144,7 +142,13 @@ class Membership:
         now = shell.driver.now()
         while not group.commits.idle and now < deadline:
             now = self._step(now, deadline)
-        self.tell_committed()
+        self.end_commits()
+
+    def end_commits(self) -> None:
+        """Fail the commits that are still waiting, and call every callback that is due, whatever the others raise."""
+        group = self.group
+        group.commits.give_up_all(self._shell.driver.now())
+        run_all(self.tell_committed for _ in list(group.commits.finished))
 
     def _step(self, now: float, deadline: float) -> float:
         """Step while all is given up. A leader plans even then: until the sync no commit is taken, and others wait."""
@@ -174,6 +178,7 @@ class Membership:
         try:
             self.give_up_all(deadline, commit=commit)
         finally:
+            self.end_commits()
             group.leave("the consumer is closing", shell.driver.now(), leave_group=leave_group)
             now = shell.driver.now()
             while not group.member.has_left and now < deadline:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
 
-from ..calls import Call
+from ..calls import Call, run_all
 from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..engine import Engine
@@ -340,18 +340,23 @@ class Shell:
         """End everything; returns within ``timeout_ms``, and soon anyway. Without ``commit`` nothing is by itself."""
         self.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
+        deserializers = (self.config.key_deserializer, self.config.value_deserializer)
+        ends: list[Callable[[], object]] = [self._mark_closed, *(found.close for found in deserializers if found)]
         with self._guard:
             try:
                 self.driver.check_process()
-                self._part(self.driver.now() + seconds, commit=commit, leave_group=leave_group)
             except ConcurrentAccessError:
                 pass  # a forked child: the connections are the parent's to end
-            finally:
-                self.closed = True
-                self.driver.close()
-            for deserializer in (self.config.key_deserializer, self.config.value_deserializer):
-                if deserializer is not None:
-                    deserializer.close()
+            else:
+                if self.engine.group is not None:
+                    ends.insert(0, self.membership.end_commits)
+                deadline = self.driver.now() + seconds
+                ends.insert(0, lambda: self._part(deadline, commit=commit, leave_group=leave_group))
+            run_all(ends)
+
+    def _mark_closed(self) -> None:
+        self.closed = True
+        self.driver.close()
 
     def _part(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
         poll_result = self.poll_result

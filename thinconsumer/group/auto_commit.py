@@ -16,6 +16,7 @@ from ..errors import KafkaError, RebalanceInProgressError
 from ..partitions import Partition, Partitions
 from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
+from .commit_queue import Callback, log_failure
 from .commits import Commits
 
 log = logging.getLogger(__name__)
@@ -68,16 +69,18 @@ class AutoCommit:
 
     def commit_now(self, partitions: Iterable[Partition], deadline: float, now: float) -> Call[None] | None:
         """Commit the positions of these before they are given up; None if there is nothing to commit."""
-        return self._commit(partitions, deadline, everything=False)
+        return self._commit(partitions, deadline, everything=False, callback=log_failure)
 
     def wake_at(self, now: float) -> float:
         """Return when the next ``poll`` has something to do here. Not once that has passed: only polling helps then."""
         due = self._next_at
         return due if due is not None and due > now and self._call is None and len(self._partitions) else NEVER
 
-    def _commit(self, partitions: Iterable[Partition], deadline: float, everything: bool) -> Call[None] | None:
+    def _commit(
+        self, partitions: Iterable[Partition], deadline: float, everything: bool, callback: Callback | None = None
+    ) -> Call[None] | None:
         offsets = self.positions(partitions, everything=everything) if self._commits.may_commit else {}
-        return self._commits.add(offsets, deadline, what="auto-commit") if offsets else None
+        return self._commits.add(offsets, deadline, callback, what="auto-commit") if offsets else None
 
     def positions(
         self, partitions: Iterable[Partition], *, everything: bool

@@ -10,6 +10,7 @@ keeps winning when its own call has timed out while an earlier one waits on, sin
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
@@ -22,6 +23,8 @@ from ..types import OffsetAndMetadata, TopicPartition
 from .commit_errors import Failure
 from .identity import Identity
 
+log = logging.getLogger(__name__)
+
 Callback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
 #: From all that failed in a call, and what the call was, to the error it raises.
 Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
@@ -29,8 +32,19 @@ Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
 #: A request holds no more than this, as the coordinator writes it: all of a request's offsets go into one batch of
 #: records, and brokers refuse one larger than a megabyte (message.max.bytes) altogether.
 BYTES_MAX = 512 * 1024
+#: Offsets that a log line names before it only counts.
+LISTED_MAX = 100
 #: Of one offset, besides topic, group and metadata.
 ROW_BYTES = 80
+
+
+def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
+    """Warn of offsets that were not committed: the callback of commits that the user waits for in no other way."""
+    if error is not None:
+        failed = getattr(error, "partitions", None) or offsets
+        listed = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
+        more = f" and {len(listed) - LISTED_MAX} more" if len(listed) > LISTED_MAX else ""
+        log.warning("offsets not committed: %s%s: %s", ", ".join(listed[:LISTED_MAX]), more, error)
 
 
 class Finished(NamedTuple):
@@ -40,10 +54,6 @@ class Finished(NamedTuple):
     callback: Callback
     offsets: Mapping[TopicPartition, OffsetAndMetadata]
     error: KafkaError | None
-
-    def tell(self) -> None:
-        """Call the callback."""
-        self.callback(dict(self.offsets), self.error)
 
 
 class Pending:
@@ -129,6 +139,10 @@ class CommitQueue:
             self._empty.append(pending)
             self._settle_empty()
         return pending
+
+    def unsettled(self) -> list[Pending]:
+        """Return the calls that are not settled, in their order."""
+        return list(self._calls.values())
 
     def due_at(self) -> float:
         """Return when :meth:`expired` has something to say, or nearly so."""
@@ -255,6 +269,17 @@ class CommitQueue:
         heapify(self._deadlines)
         self._empty = deque(pending for pending in self._calls.values() if not pending.offsets)
         self._settle_empty()
+
+    def tell_first(self) -> None:
+        """Call the first callback that is due.
+
+        Ctrl-C is raised after calls only, and none is between removing the callback and calling it: a callback that
+        was removed has been called.
+        """
+        _, callback, offsets, error = self.finished[0]
+        given = dict(offsets)
+        del self.finished[0]
+        callback(given, error)
 
     # -- inside
 

@@ -88,7 +88,8 @@ class Commits:
         self._judged: Identity | None = None  #: Who we were when all that waits was last found good to be sent.
         self._stale_error: KafkaError | None = None
         self._now = 0.0
-        self.finished = self._queue.finished  #: Calls whose callbacks are due; run them outside of steps.
+        self.finished = self._queue.finished  #: Calls whose callbacks are due, ...
+        self.tell_first = self._queue.tell_first  #: ... and what calls the first one; outside of steps.
         #: Told of every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Told of every answer: seconds since it was asked for, and when.
@@ -138,6 +139,14 @@ class Commits:
     def mark(self) -> Call[None]:
         """Return what settles when everything added so far has; what is added later does not hold it up."""
         return self.add({}, NEVER)
+
+    def give_up_all(self, now: float) -> None:
+        """Fail every call that is not settled: the consumer waits no longer."""
+        if self._queue.idle:
+            return
+        self.restart(now)  # an interrupt may have left a step half done
+        for pending in self._queue.unsettled():
+            self._queue.give_up(pending, self._timeout(pending, now))
 
     # -- the manager
 

@@ -1,0 +1,156 @@
+"""Each callback of ``commit_async`` is called exactly once, whatever ends its commit; lost commits are logged."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import thinconsumer
+from thinconsumer import Consumer, KafkaError, TopicPartition
+from thinconsumer.testing import Simulation
+
+TPS = [TopicPartition("t", number) for number in range(2)]
+HERE = str(Path(thinconsumer.__file__).parent)
+FOREIGN = (f"{HERE}/testing", f"{HERE}/broker")
+
+
+class Ended(Exception):
+    """Raised by a callback."""
+
+
+@contextlib.contextmanager
+def interrupted(at):
+    """Raise KeyboardInterrupt at the entry of a function of the package, the ``at``-th that is entered; never for 0."""
+    entered, before = 0, sys.gettrace()
+
+    def trace(frame, event, arg):
+        nonlocal entered
+        name = frame.f_code.co_filename
+        if (
+            name.startswith(HERE)
+            and not name.startswith(FOREIGN)
+            and frame.f_code.co_name not in ("__del__", "<genexpr>")
+        ):
+            entered += 1
+            if entered == at:
+                raise KeyboardInterrupt
+
+    if at:
+        sys.settrace(trace)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+
+
+class Commits:
+    """A consumer, and what becomes of its commits."""
+
+    def __init__(self):
+        self.sim = Simulation(seed=1, brokers=1, topics={"t": 2})
+        options = {"group_id": "g", "session_timeout_ms": 6000, "default_api_timeout_ms": 8000}
+        options["enable_auto_commit"] = False
+        self.consumer = Consumer("t", driver=self.sim.driver(), bootstrap_servers=self.sim.bootstrap_servers, **options)
+        while not self.consumer.assignment():
+            self.consumer.poll(100)
+        self.is_up = True
+        self.called = {}  #: How often, by number of the call.
+        self.certain = set()  #: The calls that returned.
+
+    def commit(self, *, raises=False):
+        number = len(self.called)
+        self.called[number] = 0
+
+        def callback(offsets, error):
+            self.called[number] += 1
+            if raises:
+                raise Ended
+
+        self.consumer.commit_async({TPS[number % 2]: number}, callback)
+        self.certain.add(number)
+
+    def act(self, what):
+        """Do one thing; errors of the consumer are as good as answers."""
+        with contextlib.suppress(KafkaError, Ended):
+            if what in ("commit", "commit and raise"):
+                self.commit(raises=what != "commit")
+            elif what in ("poll", "unsubscribe", "drive"):
+                getattr(self.consumer, what)(*([200] if what == "poll" else []))
+            elif what == "subscribe":
+                self.consumer.subscribe(["t"])
+            elif what == "be away":
+                self.sim.run_for(7)
+            elif what == "kill" and self.is_up:
+                self.sim.kill(1)
+                self.is_up = False
+            elif what == "start" and not self.is_up:
+                self.sim.start(1)
+                self.is_up = True
+
+
+ACTS = [
+    "commit",
+    "commit",
+    "commit and raise",
+    "poll",
+    "drive",
+    "unsubscribe",
+    "subscribe",
+    "be away",
+    "kill",
+    "start",
+]
+
+
+@settings(max_examples=100)
+@given(
+    acts=st.lists(st.tuples(st.sampled_from(ACTS), st.sampled_from([0, 0, 0, 5, 20, 60, 200])), max_size=12),
+    timeout_ms=st.sampled_from([0, 100, 7000]),
+    at=st.one_of(st.just(0), st.integers(1, 400)),
+)
+def test_each_callback_is_called_exactly_once(acts, timeout_ms, at):
+    """After success, failure, lost membership, unsubscribe(), close() that runs out of time, and Ctrl-C anywhere."""
+    commits = Commits()
+    for what, interrupt in acts:
+        with interrupted(interrupt):
+            commits.act(what)
+    with interrupted(at), contextlib.suppress(Ended, KafkaError):
+        commits.consumer.close(timeout_ms=timeout_ms)
+    if not commits.consumer._shell.closed:  # Ctrl-C came before close() had begun
+        with contextlib.suppress(Ended, KafkaError):
+            commits.consumer.close(timeout_ms=timeout_ms)
+    assert all(commits.called[number] == 1 for number in commits.certain), (commits.called, commits.certain)
+    assert all(count <= 1 for count in commits.called.values())
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_closing_without_a_coordinator_warns_of_the_offsets_that_were_not_committed(how, lines):
+    sim = Simulation(seed=1, brokers=1, topics={"t": 2})
+    sim.produce("t", 0, [b"a", b"b", b"c"])
+    options = {"group_id": "g", "auto_offset_reset": "earliest", "bootstrap_servers": sim.bootstrap_servers}
+    consumer = Consumer("t", driver=sim.driver(), **options)
+    while not consumer.poll(1000):
+        pass
+    consumer.commit_async({TPS[1]: 7})
+    getattr(sim, how)(1)
+    consumer.close(timeout_ms=3000)
+    warnings = [line for line in lines(30) if line.startswith("offsets not committed")]
+    assert any("t-0 at 3" in line for line in warnings)
+    assert any("t-1 at 7" in line for line in warnings)
+
+
+def test_a_callback_that_raises_while_closing_keeps_none_from_being_called_and_closes():
+    commits = Commits()
+    for raises in (True, False, True):
+        commits.commit(raises=raises)
+    with pytest.raises(Ended):
+        commits.consumer.close()
+    assert commits.called == {0: 1, 1: 1, 2: 1}
+    assert "closed" in repr(commits.consumer)
