@@ -17,7 +17,7 @@ HEAD = """\
 
 <!-- Made by docs/generate_metrics.py from the table in the code. Do not edit. -->
 
-`Consumer.metrics()` returns a dict of groups, each a dict of figures, under the names that Kafka's own consumer uses:
+`Consumer.metrics()` returns a dict of groups, each a dict of values, under the names that Kafka's own consumer uses:
 
 ```python
 from thinconsumer import Consumer
@@ -28,20 +28,20 @@ def print_lag(consumer: Consumer) -> None:
 ```
 
 It does no I/O. Averages, maxima, minima and rates are over the last 30 to 60 seconds; totals are since the consumer was
-made. What had nothing to be made of is NaN.
+created. A metric without a sample is NaN.
 """
 
 TOPICS = """
 ## By topic
 
-Each topic that is being read has a group of its own, named `consumer-fetch-manager-metrics.topic-` and its name.
+Each topic that is read has a group of its own, named `consumer-fetch-manager-metrics.topic-` and its name.
 """
 
 
 def table(metrics: list[Metric]) -> str:
     """Return the rows of one group."""
     rows = [f"| `{metric.name}` | {metric.stat.value} | {metric.text} |" for metric in metrics]
-    return "\n".join(["", "| name | figure | of |", "|---|---|---|", *rows, ""])
+    return "\n".join(["", "| name | value | of |", "|---|---|---|", *rows, ""])
 
 
 def page() -> str:

@@ -1,4 +1,4 @@
-"""Metrics: the arithmetic of windows, each figure from what was noted, and Kafka's own names."""
+"""Metrics: the windows of sensors, each metric from recorded events, and Kafka's names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thinconsumer.metrics import (
     COORDINATOR,
     FETCH,
     METRICS,
-    SAMPLE,
+    SAMPLE_S,
     TOPIC_METRICS,
     ConsumerMetrics,
     Sensor,
@@ -29,7 +29,6 @@ NOW = 1000.0
 
 
 def nan(value: float) -> bool:
-    """Whether there is nothing to tell."""
     return math.isnan(value)
 
 
@@ -45,8 +44,7 @@ def metrics() -> ConsumerMetrics:
     st.lists(st.tuples(st.floats(0.0, 50.0), st.integers(-100, 100)), max_size=50),
     st.floats(0.0, 100.0),
 )
-def test_window_holds_what_is_recent_and_nothing_old(steps, rest):
-    """All of the last 30 s is in it, nothing older than 60 s, and figures are those of what is in it."""
+def test_window_holds_all_values_of_the_last_30_s_and_none_older_than_60_s(steps, rest):
     sensor = Sensor()
     now, seen = NOW, []
     for pause, value in steps:
@@ -55,14 +53,14 @@ def test_window_holds_what_is_recent_and_nothing_old(steps, rest):
         seen.append((now, value))
     now += rest
     window = sensor.window(now)
-    recent = [value for at, value in seen if now - at < SAMPLE]
-    possible = [value for at, value in seen if now - at <= 2 * SAMPLE]
-    assert len(recent) <= window.times <= len(possible)
-    held = [value for _, value in seen][len(seen) - window.times :]
+    recent = [value for at, value in seen if now - at < SAMPLE_S]
+    possible = [value for at, value in seen if now - at <= 2 * SAMPLE_S]
+    assert len(recent) <= window.events <= len(possible)
+    held = [value for _, value in seen][len(seen) - window.events :]
     assert window.sum == sum(held)
     if held:
-        assert (window.highest, window.lowest) == (max(held), min(held))
-    assert SAMPLE <= window.seconds <= 2 * SAMPLE + 1e-6
+        assert (window.max, window.min) == (max(held), min(held))
+    assert SAMPLE_S <= window.seconds <= 2 * SAMPLE_S + 1e-6
     assert (sensor.count, sensor.sum) == (len(seen), sum(value for _, value in seen))
 
 
@@ -80,8 +78,8 @@ def test_window_holds_what_is_recent_and_nothing_old(steps, rest):
         (Stat.AGE, 10.0),
     ],
 )
-def test_each_figure_of_a_sensor(stat, expected):
-    """Rates of one that has just begun are over a whole sample: three in ten seconds are not thousands per hour."""
+def test_each_statistic_of_a_sensor(stat, expected):
+    """A rate covers at least one whole sample, so that three events in the first ten seconds are no 1080 per hour."""
     sensor = Sensor()
     for value in (2.0, 4.0, 6.0):
         sensor.record(value, NOW)
@@ -89,8 +87,8 @@ def test_each_figure_of_a_sensor(stat, expected):
 
 
 @pytest.mark.parametrize("stat", [stat for stat in Stat if stat is not Stat.GAUGE])
-def test_what_never_happened_is_nan_and_its_rates_and_totals_are_zero(stat):
-    """A maximum of minus infinity, as some clients have it, breaks dashboards."""
+def test_without_events_rates_and_totals_are_zero_and_all_else_is_nan(stat):
+    """Some clients return a maximum of minus infinity, which breaks dashboards."""
     value = stat.of(Sensor(), NOW)
     if stat in (Stat.AVG, Stat.MAX, Stat.MIN, Stat.AGE):
         assert nan(value)
@@ -98,8 +96,7 @@ def test_what_never_happened_is_nan_and_its_rates_and_totals_are_zero(stat):
         assert value == 0.0
 
 
-def test_old_figures_go_but_totals_stay():
-    """After a minute of silence there is no average any more."""
+def test_values_older_than_a_minute_expire_but_totals_stay():
     sensor = Sensor()
     sensor.record(5.0, NOW)
     assert Stat.MAX.of(sensor, NOW + 59) == 5.0
@@ -109,104 +106,104 @@ def test_old_figures_go_but_totals_stay():
     assert Stat.AGE.of(sensor, NOW + 61) == 61.0
 
 
-# -- figures
+# -- metrics of recorded events
 
 
-def test_fetching(metrics):
-    """Per answer, and per record handed out."""
-    metrics.fetched(0.2, 1000, 10, 0, NOW)
-    metrics.fetched(0.4, 3000, 20, 50, NOW)
-    metrics.consumed("t", 5, 500, NOW)
-    metrics.consumed("u", 1, 100, NOW)
-    metrics.positioned(7, 100, NOW)
-    metrics.positioned(3, 50, NOW)
-    metrics.positioned(None, None, NOW)
-    figures = metrics.figures(NOW, {})
-    told = figures[FETCH]
-    assert (told["fetch-latency-avg"], told["fetch-latency-max"]) == (pytest.approx(300), 400)
-    assert (told["fetch-size-avg"], told["fetch-size-max"]) == (2000, 3000)
-    assert (told["fetch-total"], told["fetch-throttle-time-max"], told["records-per-request-avg"]) == (2, 50, 15)
-    assert (told["records-consumed-total"], told["bytes-consumed-total"]) == (6, 600)
-    assert (told["records-lag-max"], told["records-lead-min"]) == (7, 50)
-    assert figures[f"{FETCH}.topic-t"]["records-consumed-total"] == 5
-    assert figures[f"{FETCH}.topic-u"]["bytes-consumed-rate"] == pytest.approx(100 / 30)
+def test_fetch_metrics(metrics):
+    metrics.record_fetch(0.2, 1000, 10, 0, NOW)
+    metrics.record_fetch(0.4, 3000, 20, 50, NOW)
+    metrics.record_consumed("t", 5, 500, NOW)
+    metrics.record_consumed("u", 1, 100, NOW)
+    metrics.record_position(7, 100, NOW)
+    metrics.record_position(3, 50, NOW)
+    metrics.record_position(None, None, NOW)
+    values = metrics.values(NOW, {})
+    row = values[FETCH]
+    assert (row["fetch-latency-avg"], row["fetch-latency-max"]) == (pytest.approx(300), 400)
+    assert (row["fetch-size-avg"], row["fetch-size-max"]) == (2000, 3000)
+    assert (row["fetch-total"], row["fetch-throttle-time-max"], row["records-per-request-avg"]) == (2, 50, 15)
+    assert (row["records-consumed-total"], row["bytes-consumed-total"]) == (6, 600)
+    assert (row["records-lag-max"], row["records-lead-min"]) == (7, 50)
+    assert values[f"{FETCH}.topic-t"]["records-consumed-total"] == 5
+    assert values[f"{FETCH}.topic-u"]["bytes-consumed-rate"] == pytest.approx(100 / 30)
 
 
-def test_topics_that_are_not_read_any_more_are_forgotten(metrics):
-    """A pattern's come and go."""
+def test_metrics_of_topics_no_longer_subscribed_are_dropped(metrics):
     for topic in ("t", "u"):
-        metrics.consumed(topic, 1, 1, NOW)
+        metrics.record_consumed(topic, 1, 1, NOW)
     metrics.keep_topics(["u", "v"])
-    assert [group for group in metrics.figures(NOW, {}) if "topic-" in group] == [f"{FETCH}.topic-u"]
+    assert [group for group in metrics.values(NOW, {}) if "topic-" in group] == [f"{FETCH}.topic-u"]
 
 
-def test_the_group_with_what_others_count(metrics):
-    """The member counts by itself; several between two looks are noted with the latest duration."""
-    metrics.commit_answered(0.01, NOW)
-    metrics.counted("heartbeat_sent", 2, 0.0, NOW)
-    metrics.counted("heartbeat_sent", 2, 0.0, NOW + 5)
-    metrics.counted("heartbeat", 1, 0.003, NOW)
-    metrics.counted("join", 1, 0.5, NOW)
-    metrics.counted("rebalance", 1, 2.0, NOW)
-    metrics.counted("rebalance", 3, 1.0, NOW + 1)
-    metrics.counted("failed_rebalance", 0, 0.0, NOW)
-    metrics.called_back("revoked", 0.25, NOW)
-    told = metrics.figures(NOW + 6, {"assigned-partitions": 4})[COORDINATOR]
-    assert (told["commit-total"], told["commit-latency-max"]) == (1, 10)
-    assert (told["heartbeat-total"], told["last-heartbeat-seconds-ago"]) == (2, 6)
-    assert told["heartbeat-response-time-max"] == pytest.approx(3)
-    assert (told["join-total"], told["join-time-max"], told["sync-total"]) == (1, 500, 0)
-    assert (told["rebalance-total"], told["rebalance-latency-total"], told["rebalance-latency-max"]) == (3, 4000, 2000)
-    assert told["last-rebalance-seconds-ago"] == 5
-    assert told["failed-rebalance-total"] == 0
-    assert told["partition-revoked-latency-max"] == 250
-    assert nan(told["partition-lost-latency-max"])
-    assert told["assigned-partitions"] == 4
+def test_group_metrics_from_counts(metrics):
+    """Events between two calls of update_count are recorded with the duration of the last one."""
+    metrics.record_commit(0.01, NOW)
+    metrics.update_count("heartbeat_sent", 2, 0.0, NOW)
+    metrics.update_count("heartbeat_sent", 2, 0.0, NOW + 5)
+    metrics.update_count("heartbeat", 1, 0.003, NOW)
+    metrics.update_count("join", 1, 0.5, NOW)
+    metrics.update_count("rebalance", 1, 2.0, NOW)
+    metrics.update_count("rebalance", 3, 1.0, NOW + 1)
+    metrics.update_count("failed_rebalance", 0, 0.0, NOW)
+    metrics.record_callback("revoked", 0.25, NOW)
+    row = metrics.values(NOW + 6, {"assigned-partitions": 4})[COORDINATOR]
+    assert (row["commit-total"], row["commit-latency-max"]) == (1, 10)
+    assert (row["heartbeat-total"], row["last-heartbeat-seconds-ago"]) == (2, 6)
+    assert row["heartbeat-response-time-max"] == pytest.approx(3)
+    assert (row["join-total"], row["join-time-max"], row["sync-total"]) == (1, 500, 0)
+    assert (row["rebalance-total"], row["rebalance-latency-total"], row["rebalance-latency-max"]) == (
+        3,
+        4000,
+        2000,
+    )
+    assert row["last-rebalance-seconds-ago"] == 5
+    assert row["failed-rebalance-total"] == 0
+    assert row["partition-revoked-latency-max"] == 250
+    assert nan(row["partition-lost-latency-max"])
+    assert row["assigned-partitions"] == 4
 
 
-def test_polls_and_how_much_of_the_time_they_take(metrics):
-    """A consumer that is always inside poll has nothing to do; one that never is cannot keep up."""
-    assert nan(metrics.figures(NOW, {})[CONSUMER]["poll-idle-ratio-avg"])
-    metrics.poll_begins(NOW)
-    metrics.poll_ends(NOW + 1)
-    metrics.poll_begins(NOW + 4)
-    told = metrics.figures(NOW + 5, {})[CONSUMER]
-    assert told["poll-idle-ratio-avg"] == 0.25
-    assert (told["time-between-poll-avg"], told["time-between-poll-max"]) == (4000, 4000)
-    assert told["last-poll-seconds-ago"] == 1
-    metrics.poll_begins(NOW + 4)  # a second one at the same moment, the first never ended
-    metrics.waited("commit_sync", 0.5, NOW)
-    assert metrics.figures(NOW + 5, {})[CONSUMER]["commit-sync-time-ns-total"] == 5e8
+def test_poll_metrics(metrics):
+    assert nan(metrics.values(NOW, {})[CONSUMER]["poll-idle-ratio-avg"])
+    metrics.record_poll_start(NOW)
+    metrics.record_poll_end(NOW + 1)
+    metrics.record_poll_start(NOW + 4)
+    row = metrics.values(NOW + 5, {})[CONSUMER]
+    assert row["poll-idle-ratio-avg"] == 0.25
+    assert (row["time-between-poll-avg"], row["time-between-poll-max"]) == (4000, 4000)
+    assert row["last-poll-seconds-ago"] == 1
+    metrics.record_poll_start(NOW + 4)  # a second poll at the same time, although the first has not ended
+    metrics.record_call_time("commit_sync", 0.5, NOW)
+    assert metrics.values(NOW + 5, {})[CONSUMER]["commit-sync-time-ns-total"] == 5e8
 
 
-def test_connections(metrics):
-    """Bytes and numbers of requests and responses."""
-    metrics.connected(NOW)
-    metrics.sent(100, NOW)
-    metrics.sent(300, NOW)
-    metrics.received(5000, 0.01, NOW)
-    metrics.disconnected(NOW)
-    told = metrics.figures(NOW, {"connection-count": 2})[CONSUMER]
-    assert (told["connection-creation-total"], told["connection-close-total"], told["connection-count"]) == (1, 1, 2)
-    assert (told["request-total"], told["outgoing-byte-total"], told["request-size-avg"]) == (2, 400, 200)
-    assert (told["response-total"], told["incoming-byte-total"]) == (1, 5000)
-    assert told["request-latency-max"] == pytest.approx(10)
+def test_connection_metrics(metrics):
+    metrics.update_count("connection_opened", 1, 0.0, NOW)
+    metrics.record_request(100, NOW)
+    metrics.record_request(300, NOW)
+    metrics.record_response(5000, 0.01, NOW)
+    metrics.update_count("connection_closed", 1, 0.0, NOW)
+    row = metrics.values(NOW, {"connection-count": 2})[CONSUMER]
+    assert (row["connection-creation-total"], row["connection-close-total"], row["connection-count"]) == (1, 1, 2)
+    assert (row["request-total"], row["outgoing-byte-total"], row["request-size-avg"]) == (2, 400, 200)
+    assert (row["response-total"], row["incoming-byte-total"]) == (1, 5000)
+    assert row["request-latency-max"] == pytest.approx(10)
 
 
 # -- names
 
 
-def test_every_name_is_there_once_and_always(metrics):
-    """Also before anything has happened, so that dashboards can be built."""
+def test_every_metric_is_present_once_even_before_any_event(metrics):
+    """Dashboards can be built before the consumer has run."""
     names = [(metric.group, metric.name) for metric in METRICS]
     assert len(names) == len(set(names))
-    figures = metrics.figures(NOW, {})
-    assert [(group, name) for group, told in figures.items() for name in told] == sorted(names, key=names.index)
+    values = metrics.values(NOW, {})
+    assert [(group, name) for group, row in values.items() for name in row] == sorted(names, key=names.index)
     assert {metric.name for metric in TOPIC_METRICS} <= {metric.name for metric in METRICS}
 
 
-def test_kafka_python_has_no_name_in_these_groups_that_is_missing_here():
-    """Whoever changes over keeps the dashboards."""
+def test_every_metric_of_kafka_python_in_these_groups_exists():
+    """Dashboards made for kafka-python keep working."""
     peer = PeerMetrics()
     try:
         FetchManagerMetrics(peer, "consumer")
@@ -219,7 +216,7 @@ def test_kafka_python_has_no_name_in_these_groups_that_is_missing_here():
     assert len(theirs) > 15
 
 
-def test_the_page_is_what_the_table_says():
+def test_docs_metrics_md_is_up_to_date():
     """``python docs/generate_metrics.py`` was run after the last change of the table."""
     path = Path(__file__).parents[1] / "docs" / "generate_metrics.py"
     spec = importlib.util.spec_from_file_location("generate_metrics", path)

@@ -79,7 +79,7 @@ class Engine:
             self.group = Group(config, assignors, self.partitions, self.metadata, random)
         if self.group is not None:
             self._handlers.update(self.group.handlers())
-            self.group.commits.on_answer = self.metrics.commit_answered
+            self.group.commits.on_answer = self.metrics.record_commit
         self._now = 0.0
         self._wanted: tuple[object, ...] = ()
         self._generation = (-1, -1)
@@ -115,10 +115,10 @@ class Engine:
         if answer.response is None:
             return
         seconds = now - answer.sent_at
-        self.metrics.sent(answer.sent_size, now)
-        self.metrics.received(answer.size, seconds, now)
+        self.metrics.record_request(answer.sent_size, now)
+        self.metrics.record_response(answer.size, seconds, now)
         if answer.request.asker == planner.ASKER:
-            self.metrics.fetched(seconds, answer.size, records, answer.response.throttle_time_ms, now)
+            self.metrics.record_fetch(seconds, answer.size, records, answer.response.throttle_time_ms, now)
 
     def wake_at(self) -> float:
         """Return when to step the driver and this again even if nothing arrives."""

@@ -1,12 +1,12 @@
-"""What a consumer measures of itself, under Kafka's own names.
+"""The consumer's metrics, under Kafka's own names: sensors, and the table of the metrics computed from them.
 
-Owns the arithmetic of sensors and the table of what is told of them; ``docs/metrics.md`` is made from that table. It
-knows no other room: who sees something happen calls one method here. Time is an argument, in monotonic seconds; what is
-told is in milliseconds where Kafka's name has that unit.
+``docs/metrics.md`` is generated from the table. Other modules report events through the methods of
+:class:`ConsumerMetrics`. Time is an argument, in monotonic seconds; metric values are in milliseconds where Kafka's
+metric is.
 
-Averages, maxima and rates are over the last 30 to 60 seconds: two samples of 30 s each, of which the older one is
-dropped as a whole, as in Kafka's ``SampledStat`` with its default settings. NaN stands for what had nothing to be made
-of. Follows Java's ``FetchMetricsRegistry``, ``AbstractCoordinator`` and ``KafkaConsumerMetrics``.
+Averages, maxima and rates cover the last 30 to 60 seconds: two samples of 30 s each, of which the older one is dropped
+as a whole, as in Kafka's ``SampledStat`` with default settings. A metric without a sample is NaN. Follows Java's
+``FetchMetricsRegistry``, ``AbstractCoordinator`` and ``KafkaConsumerMetrics``.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-#: Seconds in one of the two samples: ``metrics.sample.window.ms``.
-SAMPLE = 30.0
+#: The length of one of the two samples, in seconds (Kafka's ``metrics.sample.window.ms``).
+SAMPLE_S = 30.0
 NAN = math.nan
 
 FETCH = "consumer-fetch-manager-metrics"
 COORDINATOR = "consumer-coordinator-metrics"
 CONSUMER = "consumer-metrics"
 
-#: What ``Consumer.metrics()`` returns: values by name, by group.
-Figures = dict[str, dict[str, float]]
+#: The result of ``Consumer.metrics()``: values by metric name, by group.
+MetricValues = dict[str, dict[str, float]]
 
 
 class Window(NamedTuple):
-    """What a sensor has seen lately."""
+    """The recorded values of the last two samples; ``max`` is -inf and ``min`` inf if there are none."""
 
     seconds: float
-    times: int
+    events: int
     sum: float
-    highest: float
-    lowest: float
+    max: float
+    min: float
 
 
 class Sensor:
-    """Something that happens again and again, with a value each time."""
+    """Records the values of one kind of event."""
 
-    __slots__ = ("_before", "_count", "_highest", "_lowest", "_since", "_sum", "count", "last_at", "sum")
+    __slots__ = ("_count", "_max", "_min", "_previous", "_since", "_sum", "count", "last_at", "sum")
 
     def __init__(self) -> None:
-        self.count = 0  #: Ever.
-        self.sum = 0.0  #: Ever.
-        self.last_at: float | None = None  #: When it happened last.
-        self._since = -math.inf  #: When the sample of now began.
+        self.count = 0  #: Events since the start.
+        self.sum = 0.0  #: Sum of all values since the start.
+        self.last_at: float | None = None  #: The time of the last event.
+        self._since = -math.inf  #: The start of the current sample.
         self._count = 0
         self._sum = 0.0
-        self._highest = -math.inf
-        self._lowest = math.inf
-        #: The sample before: since, count, sum, highest, lowest.
-        self._before: tuple[float, int, float, float, float] | None = None
+        self._max = -math.inf
+        self._min = math.inf
+        #: The previous sample: since, count, sum, max, min.
+        self._previous: tuple[float, int, float, float, float] | None = None
 
     def record(self, value: float, now: float, times: int = 1) -> None:
-        """Note that it happened, ``times`` times with this value."""
-        if now - self._since >= SAMPLE:
+        """Record ``times`` events with this value."""
+        if now - self._since >= SAMPLE_S:
             self._roll(now)
         added = value * times
         self.count += times
@@ -65,45 +65,43 @@ class Sensor:
         self.last_at = now
         self._count += times
         self._sum += added
-        if value > self._highest:
-            self._highest = value
-        if value < self._lowest:
-            self._lowest = value
+        if value > self._max:
+            self._max = value
+        if value < self._min:
+            self._min = value
 
     def window(self, now: float) -> Window:
-        """Return the figures of the last two samples."""
-        if now - self._since >= SAMPLE:
+        """Return the values of the last two samples."""
+        if now - self._since >= SAMPLE_S:
             self._roll(now)
-        since, count, total, highest, lowest = self._before or (self._since, 0, 0.0, -math.inf, math.inf)
-        # Of a consumer that has just begun, a rate over its first moments would be wildly high.
-        seconds = max(now - since, SAMPLE)
-        return Window(
-            seconds, count + self._count, total + self._sum, max(highest, self._highest), min(lowest, self._lowest)
-        )
+        since, count, total, highest, lowest = self._previous or (self._since, 0, 0.0, -math.inf, math.inf)
+        # Shortly after the start, a rate over the elapsed time alone would be far too high.
+        seconds = max(now - since, SAMPLE_S)
+        return Window(seconds, count + self._count, total + self._sum, max(highest, self._max), min(lowest, self._min))
 
     def _roll(self, now: float) -> None:
-        recent = now - self._since < 2 * SAMPLE and self._since > -math.inf
-        self._before = (self._since, self._count, self._sum, self._highest, self._lowest) if recent else None
-        self._since = self._since + SAMPLE if recent else now
-        self._count, self._sum, self._highest, self._lowest = 0, 0.0, -math.inf, math.inf
+        recent = now - self._since < 2 * SAMPLE_S and self._since > -math.inf
+        self._previous = (self._since, self._count, self._sum, self._max, self._min) if recent else None
+        self._since = self._since + SAMPLE_S if recent else now
+        self._count, self._sum, self._max, self._min = 0, 0.0, -math.inf, math.inf
 
 
 class Stat(enum.Enum):
-    """What is told of a sensor."""
+    """How a metric is computed from a sensor."""
 
     AVG = "average"
-    MAX = "highest"
-    MIN = "lowest"
-    RATE = "how often, per second"
-    RATE_PER_HOUR = "how often, per hour"
-    SUM_RATE = "sum, per second"
-    TOTAL = "how often, ever"
-    SUM_TOTAL = "sum, ever"
-    AGE = "seconds since the last time"
-    GAUGE = "at this moment"
+    MAX = "maximum"
+    MIN = "minimum"
+    RATE = "events per second"
+    RATE_PER_HOUR = "events per hour"
+    SUM_RATE = "sum per second"
+    TOTAL = "events since the start"
+    SUM_TOTAL = "sum since the start"
+    AGE = "seconds since the last event"
+    GAUGE = "current value"
 
     def of(self, sensor: Sensor, now: float) -> float:
-        """Return the figure."""
+        """Return the metric's value."""
         if self is Stat.TOTAL:
             return float(sensor.count)
         if self is Stat.SUM_TOTAL:
@@ -112,24 +110,24 @@ class Stat(enum.Enum):
             return NAN if sensor.last_at is None else max(0.0, now - sensor.last_at)
         window = sensor.window(now)
         if self is Stat.RATE:
-            return window.times / window.seconds
+            return window.events / window.seconds
         if self is Stat.RATE_PER_HOUR:
-            return 3600 * window.times / window.seconds
+            return 3600 * window.events / window.seconds
         if self is Stat.SUM_RATE:
             return window.sum / window.seconds
-        if window.times == 0:
+        if window.events == 0:
             return NAN
         if self is Stat.AVG:
-            return window.sum / window.times
-        return window.highest if self is Stat.MAX else window.lowest
+            return window.sum / window.events
+        return window.max if self is Stat.MAX else window.min
 
 
 class Metric(NamedTuple):
-    """One figure: Kafka's group and name, what it is made of, and what it means."""
+    """One metric: Kafka's group and name, its sensor and statistic, and a description of the measured event."""
 
     group: str
     name: str
-    sensor: str  #: Attribute of :class:`ConsumerMetrics`; empty for gauges.
+    sensor: str  #: The name of the sensor; empty for gauges.
     stat: Stat
     text: str
 
@@ -153,75 +151,80 @@ def _amount(group: str, sensor: str, base: str, text: str) -> list[Metric]:
     ]
 
 
-#: Of each topic there are these too, under ``consumer-fetch-manager-metrics.topic-NAME``.
+#: Also computed for each topic, in the group ``consumer-fetch-manager-metrics.topic-NAME``.
 TOPIC_METRICS: tuple[Metric, ...] = (
-    *_amount(FETCH, "bytes", "bytes-consumed", "bytes of records handed out, as they were stored"),
-    *_amount(FETCH, "records", "records-consumed", "records handed out"),
+    *_amount(FETCH, "bytes", "bytes-consumed", "bytes of returned records, as stored by the broker"),
+    *_amount(FETCH, "records", "records-consumed", "returned records"),
 )
 
 METRICS: tuple[Metric, ...] = (
-    *_amount(FETCH, "bytes", "bytes-consumed", "bytes of records handed out, as they were stored"),
-    *_amount(FETCH, "records", "records-consumed", "records handed out"),
-    *_time(FETCH, "fetch_size", "fetch-size", "bytes of one answer to Fetch"),
-    Metric(FETCH, "records-per-request-avg", "records_per_request", Stat.AVG, "records in one answer to Fetch"),
-    *_time(FETCH, "fetch_latency", "fetch-latency", "ms from asking to the answer, long polling included"),
-    *_meter(FETCH, "fetch_latency", "fetch", "answers to Fetch"),
-    *_time(FETCH, "fetch_throttle", "fetch-throttle-time", "ms that brokers had this consumer wait for a quota's sake"),
-    Metric(FETCH, "records-lag-max", "lag", Stat.MAX, "records between a position and its partition's end"),
-    Metric(FETCH, "records-lead-min", "lead", Stat.MIN, "records between a partition's start and the position"),
-    *_time(COORDINATOR, "commit", "commit-latency", "ms from asking for a commit to its answer"),
-    *_meter(COORDINATOR, "commit", "commit", "answers to OffsetCommit"),
-    *_time(COORDINATOR, "heartbeat", "heartbeat-response-time", "ms until a heartbeat is answered", Stat.MAX),
+    *TOPIC_METRICS,
+    *_time(FETCH, "fetch_size", "fetch-size", "bytes of one Fetch response"),
+    Metric(FETCH, "records-per-request-avg", "records_per_request", Stat.AVG, "records in one Fetch response"),
+    *_time(FETCH, "fetch_latency", "fetch-latency", "ms from Fetch request to response, long polling included"),
+    *_meter(FETCH, "fetch_latency", "fetch", "Fetch responses"),
+    *_time(FETCH, "fetch_throttle", "fetch-throttle-time", "ms of throttling by a broker's quota"),
+    Metric(FETCH, "records-lag-max", "lag", Stat.MAX, "records from a position to its partition's end"),
+    Metric(FETCH, "records-lead-min", "lead", Stat.MIN, "records from a partition's start to the position"),
+    *_time(COORDINATOR, "commit", "commit-latency", "ms from OffsetCommit request to response"),
+    *_meter(COORDINATOR, "commit", "commit", "OffsetCommit responses"),
+    *_time(COORDINATOR, "heartbeat", "heartbeat-response-time", "ms from heartbeat to response", Stat.MAX),
     *_meter(COORDINATOR, "heartbeat_sent", "heartbeat", "heartbeats sent"),
-    Metric(COORDINATOR, "last-heartbeat-seconds-ago", "heartbeat_sent", Stat.AGE, "since a heartbeat was sent"),
-    *_time(COORDINATOR, "join", "join-time", "ms until a JoinGroup is answered: the others join meanwhile"),
-    *_meter(COORDINATOR, "join", "join", "JoinGroups answered well"),
-    *_time(COORDINATOR, "sync", "sync-time", "ms until a SyncGroup is answered: the leader plans meanwhile"),
-    *_meter(COORDINATOR, "sync", "sync", "SyncGroups answered well"),
+    Metric(COORDINATOR, "last-heartbeat-seconds-ago", "heartbeat_sent", Stat.AGE, "heartbeats sent"),
+    *_time(COORDINATOR, "join", "join-time", "ms from JoinGroup to response, which comes when all members have joined"),
+    *_meter(COORDINATOR, "join", "join", "successful JoinGroup responses"),
+    *_time(COORDINATOR, "sync", "sync-time", "ms from SyncGroup to response, which comes when the leader has assigned"),
+    *_meter(COORDINATOR, "sync", "sync", "successful SyncGroup responses"),
     *_time(
         COORDINATOR,
         "rebalance",
         "rebalance-latency",
-        "ms from the beginning of a rebalance to the end of its callbacks, failed attempts included",
+        "ms from a rebalance's start to the end of its callbacks, failed attempts included",
         Stat.AVG,
         Stat.MAX,
         Stat.SUM_TOTAL,
     ),
-    Metric(COORDINATOR, "rebalance-total", "rebalance", Stat.TOTAL, "rebalances that came to an end"),
-    Metric(COORDINATOR, "rebalance-rate-per-hour", "rebalance", Stat.RATE_PER_HOUR, "rebalances that came to an end"),
-    Metric(COORDINATOR, "last-rebalance-seconds-ago", "rebalance", Stat.AGE, "since a rebalance came to an end"),
-    Metric(COORDINATOR, "failed-rebalance-total", "failed_rebalance", Stat.TOTAL, "attempts that brought no share"),
+    Metric(COORDINATOR, "rebalance-total", "rebalance", Stat.TOTAL, "completed rebalances"),
+    Metric(COORDINATOR, "rebalance-rate-per-hour", "rebalance", Stat.RATE_PER_HOUR, "completed rebalances"),
+    Metric(COORDINATOR, "last-rebalance-seconds-ago", "rebalance", Stat.AGE, "completed rebalances"),
+    Metric(
+        COORDINATOR,
+        "failed-rebalance-total",
+        "failed_rebalance",
+        Stat.TOTAL,
+        "rebalance attempts that failed",
+    ),
     Metric(
         COORDINATOR,
         "failed-rebalance-rate-per-hour",
         "failed_rebalance",
         Stat.RATE_PER_HOUR,
-        "attempts that brought no share",
+        "rebalance attempts that failed",
     ),
     *_time(COORDINATOR, "revoked", "partition-revoked-latency", "ms spent in on_partitions_revoked"),
     *_time(COORDINATOR, "assigned", "partition-assigned-latency", "ms spent in on_partitions_assigned"),
     *_time(COORDINATOR, "lost", "partition-lost-latency", "ms spent in on_partitions_lost"),
     Metric(COORDINATOR, "assigned-partitions", "", Stat.GAUGE, "partitions assigned"),
-    *_time(CONSUMER, "poll_gap", "time-between-poll", "ms from one poll's beginning to the next one's"),
-    Metric(CONSUMER, "last-poll-seconds-ago", "poll", Stat.AGE, "since a poll began"),
-    Metric(CONSUMER, "poll-idle-ratio-avg", "poll_idle", Stat.AVG, "share of time spent inside poll, from 0 to 1"),
+    *_time(CONSUMER, "poll_gap", "time-between-poll", "ms from one poll's start to the next one's"),
+    Metric(CONSUMER, "last-poll-seconds-ago", "poll", Stat.AGE, "starts of polls"),
+    Metric(CONSUMER, "poll-idle-ratio-avg", "poll_idle", Stat.AVG, "fraction of time spent inside poll"),
     Metric(CONSUMER, "commit-sync-time-ns-total", "commit_sync", Stat.SUM_TOTAL, "ns spent in commit()"),
     Metric(CONSUMER, "committed-time-ns-total", "committed", Stat.SUM_TOTAL, "ns spent in committed()"),
-    Metric(CONSUMER, "connection-count", "", Stat.GAUGE, "connections open"),
-    *_meter(CONSUMER, "connection_opened", "connection-creation", "connections made"),
-    *_meter(CONSUMER, "connection_closed", "connection-close", "connections that ended"),
+    Metric(CONSUMER, "connection-count", "", Stat.GAUGE, "open connections"),
+    *_meter(CONSUMER, "connection_opened", "connection-creation", "connections opened"),
+    *_meter(CONSUMER, "connection_closed", "connection-close", "connections closed"),
     *_meter(CONSUMER, "request", "request", "requests sent"),
     *_amount(CONSUMER, "request", "outgoing-byte", "bytes of requests"),
     *_time(CONSUMER, "request", "request-size", "bytes of one request"),
     *_meter(CONSUMER, "response", "response", "responses received"),
     *_amount(CONSUMER, "response", "incoming-byte", "bytes of responses"),
-    *_time(CONSUMER, "request_latency", "request-latency", "ms from asking to the answer, of all requests"),
+    *_time(CONSUMER, "request_latency", "request-latency", "ms from request to response, of all requests"),
 )
 _SENSORS = tuple(dict.fromkeys(metric.sensor for metric in METRICS if metric.sensor))
 
 
 class ConsumerMetrics:
-    """The sensors of one consumer. Each method is called by who sees the thing happen; all are cheap."""
+    """The sensors of one consumer, fed by the ``record_...`` methods."""
 
     def __init__(self) -> None:
         self._sensors = {name: Sensor() for name in _SENSORS}
@@ -232,15 +235,15 @@ class ConsumerMetrics:
 
     # -- fetching
 
-    def fetched(self, seconds: float, size: int, records: int, throttle_ms: int, now: float) -> None:
-        """Note an answer to Fetch: how long it took, its bytes, the records in it."""
+    def record_fetch(self, seconds: float, size: int, records: int, throttle_ms: int, now: float) -> None:
+        """Record a Fetch response: its latency, bytes, number of records and throttle time."""
         self._record("fetch_latency", seconds * 1000, now)
         self._record("fetch_size", size, now)
         self._record("records_per_request", records, now)
         self._record("fetch_throttle", throttle_ms, now)
 
-    def consumed(self, topic: str, records: int, size: int, now: float) -> None:
-        """Note that records of a topic were handed out."""
+    def record_consumed(self, topic: str, records: int, size: int, now: float) -> None:
+        """Record that ``poll`` returns records of a topic; ``size`` in bytes as stored by the broker."""
         sensors = self._topics.get(topic)
         if sensors is None:
             sensors = self._topics[topic] = {"bytes": Sensor(), "records": Sensor()}
@@ -248,42 +251,42 @@ class ConsumerMetrics:
             sensors[name].record(value, now)
             self._record(name, value, now)
 
-    def positioned(self, lag: int | None, lead: int | None, now: float) -> None:
-        """Note how far a partition's position is from its end and from its start, where that is known."""
+    def record_position(self, lag: int | None, lead: int | None, now: float) -> None:
+        """Record the distance of a position from its partition's end and start; None if unknown."""
         if lag is not None:
             self._record("lag", lag, now)
         if lead is not None:
             self._record("lead", lead, now)
 
     def keep_topics(self, topics: Iterable[str]) -> None:
-        """Forget all other topics; else a pattern's would pile up as they come and go."""
+        """Drop the sensors of all other topics, which would accumulate with a pattern subscription."""
         wanted = set(topics)
         self._topics = {topic: sensors for topic, sensors in self._topics.items() if topic in wanted}
 
-    # -- the group
+    # -- group membership
 
-    def commit_answered(self, seconds: float, now: float) -> None:
-        """Note an answer to OffsetCommit; fits ``Commits.on_answer``."""
+    def record_commit(self, seconds: float, now: float) -> None:
+        """Record an OffsetCommit response and its latency."""
         self._record("commit", seconds * 1000, now)
 
-    def counted(self, name: str, count: int, last_seconds: float, now: float) -> None:
-        """Note what somebody else counts: ``count`` is how often it has happened ever, ``last_seconds`` how long last.
+    def update_count(self, name: str, count: int, last_seconds: float, now: float) -> None:
+        """Record the events since the last call, given their total ``count`` and the duration of the last one.
 
-        ``name`` is "heartbeat", "heartbeat_sent", "join", "sync", "rebalance" or "failed_rebalance".
+        ``name`` is a sensor, for example "heartbeat", "join" or "connection_opened".
         """
         new = count - self._counts.get(name, 0)
         self._counts[name] = count
         if new > 0:
             self._sensors[name].record(last_seconds * 1000, now, new)
 
-    def called_back(self, name: str, seconds: float, now: float) -> None:
-        """Note how long a listener took: ``name`` is "revoked", "assigned" or "lost"."""
+    def record_callback(self, name: str, seconds: float, now: float) -> None:
+        """Record the duration of a listener's callback; ``name`` is "revoked", "assigned" or "lost"."""
         self._record(name, seconds * 1000, now)
 
     # -- calls
 
-    def poll_begins(self, now: float) -> None:
-        """Note that the user polls."""
+    def record_poll_start(self, now: float) -> None:
+        """Record that ``poll`` is called."""
         self._record("poll", 0.0, now)
         began, ended = self._poll_began, self._poll_ended
         if began is not None:
@@ -292,48 +295,40 @@ class ConsumerMetrics:
                 self._record("poll_idle", max(0.0, ended - began) / (now - began), now)
         self._poll_began, self._poll_ended = now, None
 
-    def poll_ends(self, now: float) -> None:
-        """Note that the poll is over, by whatever way."""
+    def record_poll_end(self, now: float) -> None:
+        """Record that ``poll`` returns or raises."""
         self._poll_ended = now
 
-    def waited(self, name: str, seconds: float, now: float) -> None:
-        """Note how long a call took: ``name`` is "commit_sync" or "committed"."""
+    def record_call_time(self, name: str, seconds: float, now: float) -> None:
+        """Record the duration of a call; ``name`` is "commit_sync" or "committed"."""
         self._record(name, seconds * 1e9, now)
 
     # -- connections
 
-    def connected(self, now: float) -> None:
-        """Note that a connection was made."""
-        self._record("connection_opened", 1, now)
-
-    def disconnected(self, now: float) -> None:
-        """Note that a connection ended."""
-        self._record("connection_closed", 1, now)
-
-    def sent(self, size: int, now: float) -> None:
-        """Note a request that was written."""
+    def record_request(self, size: int, now: float) -> None:
+        """Record a request of ``size`` bytes."""
         self._record("request", size, now)
 
-    def received(self, size: int, seconds: float, now: float) -> None:
-        """Note a response, and how long it took."""
+    def record_response(self, size: int, seconds: float, now: float) -> None:
+        """Record a response of ``size`` bytes and its latency."""
         self._record("response", size, now)
         self._record("request_latency", seconds * 1000, now)
 
-    # -- what is told
+    # -- results
 
-    def figures(self, now: float, gauges: Mapping[str, float]) -> Figures:
-        """Return every figure, by group and name; ``gauges`` are those that only their owners know, by name."""
-        figures: Figures = {}
+    def values(self, now: float, gauges: Mapping[str, float]) -> MetricValues:
+        """Return all metrics by group and name; ``gauges`` are the current values of the gauges, by name."""
+        values: MetricValues = {}
         for metric in METRICS:
             value = gauges.get(metric.name, NAN)
             if metric.sensor:
                 value = metric.stat.of(self._sensors[metric.sensor], now)
-            figures.setdefault(metric.group, {})[metric.name] = value
+            values.setdefault(metric.group, {})[metric.name] = value
         for topic, sensors in self._topics.items():
-            told = figures[f"{FETCH}.topic-{topic}"] = {}
-            for metric in TOPIC_METRICS:
-                told[metric.name] = metric.stat.of(sensors[metric.sensor], now)
-        return figures
+            values[f"{FETCH}.topic-{topic}"] = {
+                metric.name: metric.stat.of(sensors[metric.sensor], now) for metric in TOPIC_METRICS
+            }
+        return values
 
     def _record(self, name: str, value: float, now: float) -> None:
         self._sensors[name].record(value, now)

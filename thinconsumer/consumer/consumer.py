@@ -11,7 +11,7 @@ from ..calls import Call
 from ..config import ConsumerConfig
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
-from ..metrics import Figures
+from ..metrics import MetricValues
 from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .arguments import is_whole, topic_name, topic_partition, topic_partitions
@@ -332,7 +332,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         with self._shell.stay():
             return self._shell.watch.report(self._shell.engine, self._shell.driver.now())
 
-    def metrics(self, raw: bool = False) -> Figures:
+    def metrics(self, raw: bool = False) -> MetricValues:
         """Return what this consumer measures, by group and name, under Kafka's own names (docs/metrics.md). No I/O.
 
         ``raw`` is kafka-python's; its objects do not exist here.

@@ -128,7 +128,7 @@ class GroupCalls:
             began, group = self._shell.driver.now(), self._shell.membership.group
             found = self._shell.wait(group.ask_committed(tps), timeout_ms)
             now = self._shell.driver.now()
-            self._shell.engine.metrics.waited("committed", now - began, now)
+            self._shell.engine.metrics.record_call_time("committed", now - began, now)
         answers = {tp: _as_asked(found.get(tp), metadata) for tp in tps}
         return answers[tps[0]] if one else answers
 

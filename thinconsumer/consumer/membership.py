@@ -82,7 +82,7 @@ class Membership:
             with shell.callback():
                 progress = self.group.work(now, every=every)
             if kind is not None:
-                shell.engine.metrics.called_back(kind, shell.driver.now() - began, began)
+                shell.engine.metrics.record_callback(kind, shell.driver.now() - began, began)
             if not progress:
                 return now
             now = shell.turn(shell.driver.now())
@@ -100,7 +100,7 @@ class Membership:
             shell.wait(call, timeout_ms)
         finally:
             done = shell.driver.now()
-            shell.engine.metrics.waited("commit_sync", done - now, done)
+            shell.engine.metrics.record_call_time("commit_sync", done - now, done)
             self.tell_committed()
 
     def commit_async(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any) -> None:

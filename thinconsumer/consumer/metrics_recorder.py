@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..group.classic.states import MemberState
-from ..metrics import Figures
+from ..metrics import MetricValues
 
 if TYPE_CHECKING:
     from ..engine import Engine
@@ -36,14 +36,14 @@ def handed_out(engine: Engine, poll_result: PollResult, now: float) -> None:
         done = move.fetched.batches[move.begin[0] : move.chunk]
         sizes[topic] += sum(batch.size for batch in done if batch is not None)
         end, start = partition.high_watermark, partition.log_start_offset
-        engine.metrics.positioned(
+        engine.metrics.record_position(
             None if end is None else max(0, end - move.offset), None if start is None else move.offset - start, now
         )
     for topic, count in counts.items():
-        engine.metrics.consumed(topic, count, sizes[topic], now)
+        engine.metrics.record_consumed(topic, count, sizes[topic], now)
 
 
-def figures(engine: Engine, now: float) -> Figures:
+def figures(engine: Engine, now: float) -> MetricValues:
     """Return every figure as of now."""
     metrics = engine.metrics
     read_off(engine, now)
@@ -52,15 +52,15 @@ def figures(engine: Engine, now: float) -> Figures:
         "assigned-partitions": float(len(engine.partitions)),
         "connection-count": float(engine.network.connections()[1]),
     }
-    return metrics.figures(now, gauges)
+    return metrics.values(now, gauges)
 
 
 def read_off(engine: Engine, now: float) -> None:
     """Read off what links and the group count: more than once per sample, or its maxima would be missed."""
     metrics = engine.metrics
     opened, ready = engine.network.connections()
-    metrics.counted("connection_opened", opened, 0.0, now)
-    metrics.counted("connection_closed", opened - ready, 0.0, now)
+    metrics.update_count("connection_opened", opened, 0.0, now)
+    metrics.update_count("connection_closed", opened - ready, 0.0, now)
     if engine.group is None:
         return
     stats = engine.group.member.stats
@@ -71,6 +71,6 @@ def read_off(engine: Engine, now: float) -> None:
         "rebalance": stats.rebalances,
     }
     for name, timing in timings.items():
-        metrics.counted(name, timing.count, timing.last, now)
-    metrics.counted("heartbeat_sent", stats.heartbeats, 0.0, now)
-    metrics.counted("failed_rebalance", stats.failed, 0.0, now)
+        metrics.update_count(name, timing.count, timing.last, now)
+    metrics.update_count("heartbeat_sent", stats.heartbeats, 0.0, now)
+    metrics.update_count("failed_rebalance", stats.failed, 0.0, now)

@@ -207,14 +207,14 @@ class Shell:
         if not self.partitions and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = self.driver.now()
-        self.engine.metrics.poll_begins(began)
+        self.engine.metrics.record_poll_start(began)
         self.engine.planner.batches = columns
         try:
             gather = _columns(limit, ends) if columns else _records(limit, ends)
             poll_result = self._poll(began, began + seconds, gather, ends)
         finally:
             now = self.driver.now()
-            self.engine.metrics.poll_ends(now)
+            self.engine.metrics.record_poll_end(now)
             if group is not None:
                 group.poll_ends()
         handed_out(self.engine, poll_result, now)
