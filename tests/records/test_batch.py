@@ -175,7 +175,7 @@ def test_unchecked_flipped_bits_give_typed_errors_only(data):
 
 
 def test_corrupt_batch_says_where_and_what_next(only):
-    with pytest.raises(CorruptRecordError, match="orders-3, offsets 100 to 104: its checksum.*seek to 105") as caught:
+    with pytest.raises(CorruptRecordError, match="orders-3, offsets 100 to 104: the checksum.*seek to 105") as caught:
         only(PLAIN[:-1] + b"\x77").decode(*TP)
     error = pickle.loads(pickle.dumps(caught.value))
     assert (error.partition, error.offset, error.next_offset) == (TP, 100, 105)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from thinconsumer.records.batch import HEADER_SIZE
 from thinconsumer.records.builder import NewRecord, build_batch, encode_record
-from thinconsumer.records.fast_decoder import ColumnsBuilder, run
+from thinconsumer.records.fast_decoder import ColumnsBuilder, read_run
 
 NOW = 1_700_000_000_000
 SHAPES = {
@@ -75,7 +75,7 @@ def test_a_run_reads_no_more_than_it_was_asked_for(only, some, name):
     for count in (1, 10, 64, 65, 150):
         found, pos = ColumnsBuilder(), 0
         while len(found.values) < count:
-            pos = run(data, pos, count, found)
+            pos = read_run(data, pos, count, found)
         assert len(found.values) == len(found.deltas) == len(found.keys) == count
         assert found.offsets == list(range(count))
 
@@ -83,7 +83,7 @@ def test_a_run_reads_no_more_than_it_was_asked_for(only, some, name):
 @pytest.mark.parametrize("data", [b"", b"\0", b"\x80", b"\xff" * 50, bytes(50), b"\x02" * 50])
 def test_nonsense_is_left_to_the_careful_reader(data):
     found = ColumnsBuilder()
-    assert run(data, 0, 7, found) == 0
+    assert read_run(data, 0, 7, found) == 0
     assert found.values == []
 
 

@@ -87,4 +87,4 @@ def test_irregular_headers_are_not_learnt_for_ever():
         name = f"n{n:02}"
         block = block_of((name, b"v"))
         assert reader.read(block, 0, len(block)) == ((name, b"v"),)
-    assert reader._tries == 0
+    assert reader._layouts_left == 0

@@ -9,9 +9,9 @@ from kafka.record.util import decode_varint, encode_varint
 
 from thinconsumer.records.varints import (
     LENGTH_TABLES,
-    NOT_HERE,
+    NO_VARINT,
     NUMBER_TABLES,
-    WIDTHS_MAX,
+    WIDTH_LIMITS,
     Malformed,
     raw_offsets,
     varint,
@@ -65,14 +65,14 @@ def test_tables_know_every_varint_of_their_width_and_nothing_else(width):
     for raw, number in enumerate(NUMBER_TABLES[width]):
         data = raw.to_bytes(width, "little")
         last = data[-1] < 128 and all(byte > 127 for byte in data[:-1])
-        assert number == (varint(data, 0)[0] if last else NOT_HERE)
-        assert LENGTH_TABLES[width][raw] == (number if number >= 0 else NOT_HERE)
+        assert number == (varint(data, 0)[0] if last else NO_VARINT)
+        assert LENGTH_TABLES[width][raw] == (number if number >= 0 else NO_VARINT)
 
 
 def test_raw_offsets_are_what_offsets_look_like():
     raw = raw_offsets()
-    assert len(raw) == WIDTHS_MAX[1]
+    assert len(raw) == WIDTH_LIMITS[1]
     for number in (0, 1, 63, 64, 65, 127, 128, 8191):
         data = encoded(number)
         assert raw[number] == int.from_bytes(data, "little")
-        assert len(data) == (1 if number < WIDTHS_MAX[0] else 2)
+        assert len(data) == (1 if number < WIDTH_LIMITS[0] else 2)

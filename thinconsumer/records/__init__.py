@@ -1,10 +1,11 @@
-"""Record batches: finding them in a Fetch response, decoding them to rows, and encoding them.
+"""Record batches: splitting a partition's bytes into batches, decoding them to records, and encoding.
 
-Owns the three message formats, their checksums and codecs. Knows no broker, no position and no consumer: the bytes of a
-partition go in, rows and typed errors with partition and offset come out.
+Covers the three message formats, checksums and compression codecs. Input is the bytes of one partition in a Fetch
+response; output is records, or errors with partition and offset. Brokers and positions are the caller's concern.
 
-``batch`` walks headers and decodes; ``columns`` and ``legacy`` know the two record layouts; ``aborted`` tells which
-batches read_committed leaves out; ``compression`` the codecs; ``builder`` the way back.
+``batch`` reads headers and decodes one batch; ``columns`` (with ``fast_decoder``) reads the records of format 2,
+``legacy`` those of formats 0 and 1; ``aborted`` selects the batches that read_committed skips; ``compression`` holds
+the codecs; ``builder`` encodes.
 """
 
 from __future__ import annotations

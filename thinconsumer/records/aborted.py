@@ -1,7 +1,7 @@
-"""Which batches ``isolation_level="read_committed"`` leaves out.
+"""The batches that ``isolation_level="read_committed"`` skips.
 
-After Kafka's ``CompletedFetch``: a Fetch response lists the aborted transactions that overlap it; a producer's batches
-are skipped from its transaction's first offset up to its abort marker.
+As in Kafka's ``CompletedFetch``: a Fetch response lists the aborted transactions that overlap it, and the producer's
+batches are skipped from the first offset of its transaction up to the abort marker.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ __all__ = ["AbortedTransactions"]
 
 
 class AbortedTransactions:
-    """Fed the batches of one partition of one Fetch response in offset order, tells for each whether it was aborted."""
+    """Tells which batches of one partition in one Fetch response are aborted. Pass it all batches in offset order."""
 
     __slots__ = ("_open", "_partition", "_pending", "_topic")
 
     def __init__(self, aborted: Iterable[tuple[int, int]], topic: str = "", partition: int = -1) -> None:
-        """``aborted``: pairs of producer id and first offset, in any order; topic and partition for errors only."""
-        # Brokers list them as their index has them, by the abort marker's offset. Taken in that order, a transaction
-        # that began early and was aborted late would be delivered.
+        """``aborted``: pairs of producer id and first offset, in any order. Topic and partition are for errors only."""
+        # Brokers list them by the offset of the abort marker. Processed in that order, records of a transaction that
+        # began early and was aborted late would be delivered.
         self._pending = sorted(((first, producer) for producer, first in aborted), reverse=True)
         self._open: set[int] = set()
         self._topic = topic
         self._partition = partition
 
     def skip(self, batch: RecordBatch, check_crcs: bool = True) -> bool:
-        """Whether ``batch`` is aborted data. False for control batches, which yield nothing anyway.
+        """Return whether ``batch`` holds aborted records. False for control batches, which have no records.
 
         Raises: CorruptRecordError, UnsupportedCodecError, when an abort marker cannot be read.
         """
@@ -36,7 +36,7 @@ class AbortedTransactions:
             return False
         pending = self._pending
         while pending and pending[-1][0] < batch.next_offset:
-            # Added before it is taken off: interrupted in between, it is added again, never forgotten.
+            # Add, then pop: an interrupt (Ctrl-C) in between repeats the add instead of losing the transaction.
             self._open.add(pending[-1][1])
             pending.pop()
         if batch.producer_id not in self._open:

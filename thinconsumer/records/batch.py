@@ -1,8 +1,8 @@
-"""Finding the batches in a partition's bytes, checking them, and turning one at a time into rows.
+"""Split a partition's bytes into batches, check their checksums, and decode one batch at a time.
 
-Follows Kafka's ``ByteBufferLogInputStream`` (walking), ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``
-(headers). Walking reads headers only, so that the next fetch can leave before anything is decompressed. Knows nothing
-of positions: whoever walks skips batches whose ``next_offset`` is not above its own.
+Follows Kafka's ``ByteBufferLogInputStream`` (splitting), ``DefaultRecordBatch`` and ``AbstractLegacyRecordBatch``
+(headers). Splitting reads headers only, so that the next Fetch request can be sent before anything is decompressed. A
+response may begin with batches before the fetch offset: the caller skips those whose ``next_offset`` is not above it.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["HEADER_SIZE", "ControlType", "RecordBatch", "info", "split"]
 
 crc32c = _crc32c.crc32c
 
-#: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp, producer id and
-#: epoch, base sequence, record count.
+#: Format 2: base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max timestamp,
+#: producer id and epoch, base sequence, record count.
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_SIZE = HEADER.size
-#: offset, length, CRC, magic, attributes of formats 0 and 1, which have length and magic in the same places.
+#: Formats 0 and 1: offset, length, CRC, magic, attributes. Length and magic are at the same positions as in format 2.
 LEGACY_HEADER = Struct(">qiIbb")
 OFFSET_AND_LENGTH = Struct(">qi")
 TIMESTAMP = Struct(">q")
 LOG_OVERHEAD = 12
 CRC_COVERS_FROM = 21
 LEGACY_CRC_COVERS_FROM = 16
-#: The smallest length each format can have. Where the magic says nothing yet, the smallest of all.
+#: The minimum value of the length field by magic.
 LENGTH_MIN = {0: 14, 1: 22, 2: HEADER_SIZE - LOG_OVERHEAD}
-#: An offset above this would overflow in ``base_offset + last_offset_delta + 1``.
+#: Above this, ``base_offset + last_offset_delta + 1`` could exceed 64 bits.
 OFFSET_MAX = 2**63 - 2**32
-NOWHERE = TopicPartition("", -1)
+UNKNOWN_PARTITION = TopicPartition("", -1)
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
@@ -46,7 +46,7 @@ CONTROL = 0x20
 
 
 class ControlType(enum.IntEnum):
-    """What a control batch says; others (KRaft's) are for brokers only."""
+    """The type of a control record. UNKNOWN stands for the other types, which only brokers use (KRaft)."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -54,10 +54,10 @@ class ControlType(enum.IntEnum):
 
 
 class RecordBatch:
-    """One batch's header, and its bytes, still to be checked, decompressed and decoded.
+    """A batch's decoded header and its bytes, not yet checked, decompressed or decoded.
 
-    In formats 0 and 1 every message is a batch; a compressed one says only its last offset, so that ``base_offset`` is
-    the last record's there, and its ``count`` is 1.
+    In formats 0 and 1 every message is a batch with a ``count`` of 1. The header of a compressed message has only the
+    offset of the last message inside it, so that is its ``base_offset``.
     """
 
     __slots__ = (
@@ -78,21 +78,21 @@ class RecordBatch:
         "view",
     )
 
-    base_offset: int  #: The first offset it ever held; after compaction its first record may come later.
-    next_offset: int  #: The position after it, whether or not it yields records.
-    size: int  #: Bytes, header included.
+    base_offset: int  #: The offset of the first record when written; compaction may have removed that record.
+    next_offset: int  #: The position after the batch, even if it has no records.
+    size: int  #: Size in bytes, with the header.
     leader_epoch: int  #: -1 when unknown.
     magic: int  #: Message format: 0, 1 or 2.
     crc: int
     attributes: int
-    base_timestamp: int  #: What records' timestamps are relative to; may be a delete horizon (KIP-534).
+    base_timestamp: int  #: Base of the records' timestamp deltas; may be the delete horizon (KIP-534).
     max_timestamp: int
     producer_id: int  #: -1: neither idempotent nor transactional.
     producer_epoch: int
-    count: int  #: Records, as the header claims.
-    view: memoryview  #: All of it; pins the response's frame.
-    source: memoryview  #: What it was found in, together with its neighbours, ...
-    at: int  #: ... and where in there it begins.
+    count: int  #: Number of records according to the header.
+    view: memoryview  #: The batch's bytes; keeps the memory of the whole response alive.
+    source: memoryview  #: The partition's bytes in the response, which contain this batch.
+    at: int  #: The batch's position in ``source``.
 
     def __init__(
         self, view: memoryview, base_offset: int, next_offset: int, leader_epoch: int, magic: int, crc: int,
@@ -117,22 +117,22 @@ class RecordBatch:
 
     @property
     def codec(self) -> int:
-        """A :class:`~.compression.Codec`, or a number nobody knows yet."""
+        """The :class:`~.compression.Codec` of the records, or the number of an unknown codec."""
         return self.attributes & CODEC_MASK
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds a transaction's end instead of records."""
+        """Whether the batch holds a control record, such as a transaction's commit or abort marker."""
         return self.magic == 2 and self.attributes & CONTROL != 0
 
     @property
     def is_transactional(self) -> bool:
-        """Whether its records count only once the transaction is committed."""
+        """Whether the records belong to a transaction."""
         return self.magic == 2 and self.attributes & TRANSACTIONAL != 0
 
     @property
     def timestamp_type(self) -> int:
-        """0: CreateTime, 1: LogAppendTime, -1: format 0 has none."""
+        """0: CreateTime, 1: LogAppendTime, -1: none (format 0)."""
         if self.magic == 0:
             return -1
         return 1 if self.attributes & LOG_APPEND_TIME else 0
@@ -153,9 +153,9 @@ class RecordBatch:
         start: int = 0,
         decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX,
     ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """All its records at once, those below offset ``start`` left out; none for a control batch.
+        """Return all records from offset ``start`` on; none for a control batch.
 
-        Raises: CorruptRecordError, UnsupportedCodecError; nothing else, whatever the bytes are.
+        Raises: CorruptRecordError, UnsupportedCodecError; nothing else, even for hostile bytes.
         """
         found = self.columns(topic, partition, check_crcs, decompressed_bytes_max=decompressed_bytes_max)
         if found is None:
@@ -170,7 +170,7 @@ class RecordBatch:
         *,
         decompressed_bytes_max: int = compression.DECOMPRESSED_BYTES_MAX,
     ) -> Columns | None:
-        """Its records as columns; None for a control batch, whose marker :meth:`control_type` tells.
+        """Return the records as columns; None for a control batch (see :meth:`control_type`).
 
         Raises: as :meth:`decode`.
         """
@@ -181,7 +181,7 @@ class RecordBatch:
         return self._decode(topic, partition, check_crcs, decompressed_bytes_max)
 
     def check_crc(self, topic: str = "", partition: int = -1) -> None:
-        """Compare the bytes with their checksum.
+        """Verify the checksum.
 
         Raises: CorruptRecordError.
         """
@@ -190,10 +190,10 @@ class RecordBatch:
         else:
             computed = zlib.crc32(self.view[LEGACY_CRC_COVERS_FROM:])
         if computed != self.crc:
-            raise self._corrupt(topic, partition, f"its checksum is {computed:#010x}, its header says {self.crc:#010x}")
+            raise self._corrupt(topic, partition, f"the checksum is {computed:#010x}, the header has {self.crc:#010x}")
 
     def control_type(self, topic: str = "", partition: int = -1, check_crcs: bool = True) -> ControlType | None:
-        """What a control batch says, None for any other batch or an empty one.
+        """Return the type of a control batch; None for other batches and for an empty one.
 
         Raises: as :meth:`decode`.
         """
@@ -206,7 +206,7 @@ class RecordBatch:
             return None
         key = keys[0]
         if key is None or len(key) < 4 or key[0] & 0x80:
-            raise self._corrupt(topic, partition, f"its control record has the key {key!r}")
+            raise self._corrupt(topic, partition, f"the control record has the malformed key {key!r}")
         kind = int.from_bytes(key[2:4], "big", signed=True)
         return ControlType(kind) if kind in (0, 1) else ControlType.UNKNOWN
 
@@ -231,7 +231,7 @@ class RecordBatch:
     def _corrupt(self, topic: str, partition: int, what: str) -> CorruptRecordError:
         return CorruptRecordError(
             f"corrupt batch in {topic}-{partition}, offsets {self.base_offset} to {self.next_offset - 1}: {what}; "
-            f"seek to {self.next_offset} to go on behind it",
+            f"seek to {self.next_offset} to continue after it",
             TopicPartition(topic, partition),
             self.base_offset,
             self.next_offset,
@@ -239,16 +239,16 @@ class RecordBatch:
 
 
 def split(
-    view: memoryview, partition: TopicPartition = NOWHERE, low: int = 0, high: int = OFFSET_MAX
+    view: memoryview, partition: TopicPartition = UNKNOWN_PARTITION, low: int = 0, high: int = OFFSET_MAX
 ) -> tuple[list[RecordBatch], CorruptRecordError | None]:
-    """The batches in a partition's bytes of a Fetch response, by their headers alone, and what stopped the walk.
+    """Split a partition's bytes in a Fetch response into batches, reading headers only.
 
-    The second value is None, or an error to raise once the batches before it have been used up: a header that cannot
-    be. Its ``offset`` is where the broken batch must begin; ``low`` and ``high`` (where the fetch began, where the log
-    ends) bound what a broken header is believed about that, or skipping it would jump to wherever it says.
+    Returns the batches and either None or the error for a corrupt header, to be raised after the batches before it are
+    consumed. The error's ``offset`` and ``next_offset`` lie between ``low`` (the fetch offset) and ``high`` (the log
+    end); otherwise skipping a corrupt header could move the position to any offset that the header claims.
 
-    Bytes at the end that are not a whole batch are no error: brokers cut the last one off; when nothing at all comes
-    out of a non-empty answer, that is the caller's to notice.
+    An incomplete batch at the end is no error, because brokers truncate the last one. If a non-empty response contains
+    no complete batch, the caller has to notice.
     """
     batches: list[RecordBatch] = []
     end = len(view)
@@ -271,22 +271,25 @@ def split(
             pos = stop
         if end - pos < LOG_OVERHEAD:
             return batches, None
-        other, problem = _not_plain(view, pos)
+        other, problem = _legacy_or_incomplete(view, pos)
         if problem:
-            first = batches[-1].next_offset if batches else low
-            return batches, _bad_header(view, pos, max(first, low), high, partition, problem)
+            expected = batches[-1].next_offset if batches else low
+            return batches, _corrupt_header(view, pos, max(expected, low), high, partition, problem)
         if other is None:
             return batches, None
         batches.append(other)
         pos += other.size
 
 
-def _not_plain(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
-    """What is not a whole batch of format 2: one of an old format, a cut-off end (None), or nonsense (and what)."""
+def _legacy_or_incomplete(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
+    """Return what is at ``pos`` if it is no complete batch of format 2.
+
+    A batch of an old format, None for an incomplete batch, or None and the problem for a corrupt header.
+    """
     left = len(view) - pos
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     size = LOG_OVERHEAD + length
-    if offset == -1 and size > left:  # an old broker fills up a down-converted answer like this
+    if offset == -1 and size > left:  # old brokers pad a down-converted response like this
         return None, ""
     if length < LENGTH_MIN[0]:
         return None, f"a length of {length} bytes"
@@ -294,7 +297,7 @@ def _not_plain(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
         return None, ""
     magic = view[pos + 16]
     if magic not in LENGTH_MIN:
-        return None, f"magic {magic}, where 0, 1 and 2 are known"
+        return None, f"magic {magic}, not 0, 1 or 2"
     if length < LENGTH_MIN[magic]:
         return None, f"a length of {length} bytes, too few for magic {magic}"
     if size > left:
@@ -310,17 +313,17 @@ def _not_plain(view: memoryview, pos: int) -> tuple[RecordBatch | None, str]:
     return batch, ""
 
 
-def _bad_header(
+def _corrupt_header(
     view: memoryview, pos: int, low: int, high: int, partition: TopicPartition, problem: str
 ) -> CorruptRecordError:
-    """The error for a header that cannot be; the offset after it is the next header's, where that can be told."""
+    """Return the error for a corrupt header; ``next_offset`` is the next batch's offset if its header looks valid."""
     offset, length = OFFSET_AND_LENGTH.unpack_from(view, pos)
     if not low <= offset < high:
         offset = low
     next_offset = offset + 1
     after = pos + LOG_OVERHEAD + length
     if length > 0 and after + LEGACY_HEADER.size <= len(view):
-        # Believed only if a header seems to stand there: this one's length may be what is broken.
+        # The corrupt field may be the length itself, so what follows must look like a header.
         following, length = OFFSET_AND_LENGTH.unpack_from(view, after)
         magic = view[after + 16]
         if offset < following < high and length >= LENGTH_MIN.get(magic, 2**31):
@@ -335,6 +338,6 @@ def _bad_header(
 
 
 def info() -> dict[str, str]:
-    """Which implementations checksums and codecs run on, for support questions and ``Consumer.health()``."""
+    """Return the implementations of checksums and codecs, for ``Consumer.health()``."""
     native = "native, in hardware" if _crc32c.hardware_based else "native, in software"
     return {"crc32c": f"{native} (crc32c {_crc32c.__version__})", **compression.available()}

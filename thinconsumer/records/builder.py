@@ -1,7 +1,7 @@
 """Encoding batches of format 2 and message sets of formats 0 and 1.
 
-For the embedded broker, the internal producer and tests; a consumer never writes. Follows ``DefaultRecord``,
-``DefaultRecordBatch`` and ``EndTransactionMarker``. Arguments are trusted: this is not where hostile input comes in.
+Used by the embedded broker, the internal producer and tests; arguments are not validated. Follows Kafka's
+``DefaultRecord``, ``DefaultRecordBatch`` and ``EndTransactionMarker``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _INT64 = Struct(">q")
 
 
 class NewRecord(NamedTuple):
-    """A record to write. ``offset`` counts from the batch's base offset; None: the one after the record before."""
+    """A record to write. ``offset`` is relative to the batch's base offset; None means the previous one plus 1."""
 
     value: bytes | None
     key: bytes | None = None
@@ -64,8 +64,8 @@ def _varint(value: int) -> bytes:
     return bytes(out)
 
 
-#: Varints that come in every record: sizes, and distances from the batch's first record. Looking them up, and joining
-#: pieces at the end, makes encoding three times as fast as writing byte by byte.
+#: The varints of 0 to 4095, which cover most sizes and deltas. Looking them up, and joining pieces at the end, makes
+#: encoding three times as fast as writing byte by byte.
 _VARINTS = tuple(
     [bytes((n << 1,)) for n in range(64)] + [bytes((n << 1 & 0x7F | 0x80, n >> 6)) for n in range(64, 4096)]
 )
@@ -86,14 +86,14 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[bytes, int]:
-    """Records of format 2 one after the other, and the offset delta of the last one; -1 without any."""
+    """Return the encoded records of format 2 and the last one's offset delta; -1 if there are no records."""
     known, varints = _KNOWN, _VARINTS
     pieces: list[bytes] = []
     delta = -1
     for value, key, headers, timestamp, offset in records:
         delta = delta + 1 if offset is None else offset
         ago = timestamp - base_timestamp
-        # The first byte is the attributes, which are unused.
+        # The first byte is the record's attributes, which are unused.
         head = b"\x00" + (varints[ago] if 0 <= ago < known else _varint(ago))
         head += varints[delta] if delta < known else _varint(delta)
         head += _NULL if key is None else _varint(len(key)) + key
@@ -110,7 +110,7 @@ def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[
 
 
 def encode_record(record: NewRecord, offset_delta: int, timestamp_delta: int) -> bytes:
-    """One record of format 2, its length first."""
+    """Encode one record of format 2, with its length."""
     return _encode_records([record._replace(offset=offset_delta, timestamp=timestamp_delta)], 0)[0]
 
 
@@ -131,11 +131,10 @@ def build_batch(
     last_offset_delta: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytes:
-    """A batch of format 2.
+    """Encode a batch of format 2.
 
-    ``last_offset_delta`` above the last record's, or records with ``offset`` holes, is what compaction leaves; so is
-    ``delete_horizon`` (KIP-534), which takes the base timestamp's place. ``log_append_time`` and timestamps are
-    milliseconds since the epoch.
+    Compacted batches have gaps between the records' ``offset`` values, a ``last_offset_delta`` above the last record's,
+    or a ``delete_horizon`` (KIP-534), which replaces the base timestamp. Times are in milliseconds since the epoch.
     """
     base_timestamp = records[0].timestamp if records else -1
     if delete_horizon is not None:
@@ -175,7 +174,7 @@ def build_marker(
     timestamp: int = -1,
     coordinator_epoch: int = 0,
 ) -> bytes:
-    """The control batch that ends a transaction."""
+    """Encode the control batch that commits or aborts a transaction."""
     record = NewRecord(_MARKER_VALUE.pack(0, coordinator_epoch), _MARKER_KEY.pack(0, kind), timestamp=timestamp)
     return build_batch(
         [record],
@@ -189,9 +188,9 @@ def build_marker(
 
 
 def restamp(batch: bytes, base_offset: int, leader_epoch: int, log_append_time: int | None = None) -> bytes:
-    """A produced batch of format 2 as the leader appends it.
+    """Return a produced batch of format 2 with the offset, leader epoch and timestamp that the leader assigns.
 
-    Offset and epoch are outside the checksum; only ``log_append_time`` costs computing it anew.
+    The checksum does not cover offset and epoch, so only ``log_append_time`` requires a new checksum.
     """
     out = bytearray(batch)
     length = HEADER.unpack_from(out)[1]
@@ -212,9 +211,9 @@ def build_legacy(
     log_append_time: int | None = None,
     inner_magic: int | None = None,
 ) -> bytes:
-    """A message set of format 0 or 1; compressed: inside one message, with relative offsets in format 1.
+    """Encode a message set of format 0 or 1. With a codec it is one wrapper message, with relative offsets in format 1.
 
-    Headers have no place in it. ``log_append_time`` is for format 1.
+    These formats have no headers. ``log_append_time`` is for format 1 only.
     """
     stamped = LOG_APPEND_TIME if log_append_time is not None else 0
     inner = bytearray()

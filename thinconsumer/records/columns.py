@@ -1,7 +1,7 @@
-"""The records of a batch of format 2, as columns.
+"""Decode the records of a batch of format 2 to columns.
 
-Follows Kafka's ``DefaultRecord`` and ``DefaultRecordBatch``: what Java refuses is refused, what it tolerates (varints
-longer than they need be, any negative length for null) is tolerated.
+Follows Kafka's ``DefaultRecord`` and ``DefaultRecordBatch``: rejects the same input as Java, and accepts overlong
+varints and any negative length for null.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from .fast_decoder import ColumnsBuilder, run
+from .fast_decoder import ColumnsBuilder, read_run
 from .headers import Header, read_headers
-from .varints import NOT_HERE, Malformed, varint, varlong
+from .varints import NO_VARINT, Malformed, varint, varlong
 
 if TYPE_CHECKING:
     from .batch import RecordBatch
 
 __all__ = ["Columns", "Header", "Malformed"]
 
-#: Length, attributes, timestamp, offset, key, value, headers: a byte each at least.
+#: At least one byte each for length, attributes, timestamp, offset, key, value and headers.
 RECORD_SIZE_MIN = 7
 LOG_APPEND_TIME = 0x08
-#: A run shorter than this did not pay; after a few of those, a batch is read record by record.
+#: Runs of fewer records cost more than they save; after several of them the rest is read record by record.
 RUN_MIN = 8
 
 
 class Columns(NamedTuple):
-    """The records of one batch, field by field, all of the same length."""
+    """The records of one batch, one sequence per field."""
 
     offsets: Sequence[int]  #: Strictly ascending.
     timestamps: Sequence[int]
@@ -37,12 +37,12 @@ class Columns(NamedTuple):
 
 
 def wrap64(value: int) -> int:
-    """``value`` as Java's long arithmetic leaves it."""
+    """Return ``value`` wrapped to 64 bits, as in Java's long arithmetic."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def decode(batch: RecordBatch, data: bytes) -> Columns:
-    """The records in ``data``, the decompressed body of ``batch``.
+    """Decode ``data``, the decompressed body of ``batch``.
 
     Raises: Malformed.
     """
@@ -52,55 +52,55 @@ def decode(batch: RecordBatch, data: bytes) -> Columns:
     try:
         return _decode(batch, data, count)
     except IndexError:
-        raise Malformed(f"its {len(data)} bytes end inside a record") from None
+        raise Malformed(f"the {len(data)} bytes end inside a record") from None
 
 
 def _decode(batch: RecordBatch, data: bytes, count: int) -> Columns:
-    found = ColumnsBuilder()
-    pos = _read_fast(data, count, found)
-    in_a_row = found.offsets == list(range(count))
-    if NOT_HERE in found.deltas or (not in_a_row and NOT_HERE in found.offsets):
-        # A run believed bytes that only looked alike: what it read as a timestamp or an offset was of another width.
-        found = ColumnsBuilder()
-        pos = _read(data, 0, count, found)
-        in_a_row = False
+    builder = ColumnsBuilder()
+    pos = _read_fast(data, count, builder)
+    consecutive = builder.offsets == list(range(count))
+    if NO_VARINT in builder.deltas or (not consecutive and NO_VARINT in builder.offsets):
+        # The fast decoder assumed a wrong width for a timestamp or an offset: decode again, byte by byte.
+        builder = ColumnsBuilder()
+        pos = _read(data, 0, count, builder)
+        consecutive = False
     if pos != len(data):
-        raise Malformed(f"{len(data) - pos} bytes after its {count} records")
+        raise Malformed(f"{len(data) - pos} bytes after the {count} records")
     headers: list[tuple[Header, ...]] = [()] * count
-    for place, some in found.headers.items():
-        headers[place] = some
+    for index, record_headers in builder.headers.items():
+        headers[index] = record_headers
     base = batch.base_offset
-    offsets = range(base, base + count) if in_a_row else [base + delta for delta in found.offsets]
-    _check_offsets(batch, offsets, in_a_row)
-    return Columns(offsets, _timestamps(batch, found.deltas), found.keys, found.values, headers)
+    offsets = range(base, base + count) if consecutive else [base + delta for delta in builder.offsets]
+    _check_offsets(batch, offsets, consecutive)
+    return Columns(offsets, _timestamps(batch, builder.deltas), builder.keys, builder.values, headers)
 
 
-def _read_fast(data: bytes, count: int, found: ColumnsBuilder) -> int:
-    """All records: in runs while that pays, else one by one. Where they end."""
+def _read_fast(data: bytes, count: int, builder: ColumnsBuilder) -> int:
+    """Read all records, in runs while that is faster, otherwise one by one; return the position after them."""
     pos = 0
-    tries = 4 + count // 64
-    while (done := len(found.values)) < count:
-        if tries:
-            pos = run(data, pos, count, found)
-            got = len(found.values) - done
+    short_runs_left = 4 + count // 64
+    while (done := len(builder.values)) < count:
+        if short_runs_left:
+            pos = read_run(data, pos, count, builder)
+            got = len(builder.values) - done
             if got < RUN_MIN:
-                tries -= 1
+                short_runs_left -= 1
             if got:
                 continue
-        pos = _read(data, pos, done + 1 if tries else count, found)
+        pos = _read(data, pos, done + 1 if short_runs_left else count, builder)
     return pos
 
 
-def _read(data: bytes, pos: int, count: int, found: ColumnsBuilder) -> int:
-    """Records one by one and byte by byte, up to ``count`` in all. Where they end.
+def _read(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
+    """Read records one by one until there are ``count``; return the position after them.
 
     Raises: Malformed, IndexError.
     """
     size = len(data)
     put_offset, put_delta, put_key, put_value = (
-        found.offsets.append, found.deltas.append, found.keys.append, found.values.append,
+        builder.offsets.append, builder.deltas.append, builder.keys.append, builder.values.append,
     )  # fmt: skip
-    for place in range(len(found.values), count):
+    for index in range(len(builder.values), count):
         length, pos = varint(data, pos)
         end = pos + length
         delta, pos = varlong(data, pos + 1)
@@ -116,9 +116,9 @@ def _read(data: bytes, pos: int, count: int, found: ColumnsBuilder) -> int:
             value = data[pos : pos + length]
             pos += length
         if end > size or pos >= end:
-            raise Malformed(f"a record whose fields end at byte {pos} and itself at {end} of {size}")
+            raise Malformed(f"a record ends at byte {end} of {size}, but its fields end at {pos}")
         if pos + 1 != end or data[pos]:
-            found.headers[place] = read_headers(data[pos:end])
+            builder.headers[index] = read_headers(data[pos:end])
         put_delta(delta)
         put_offset(offset)
         put_key(key)
@@ -139,12 +139,12 @@ def _timestamps(batch: RecordBatch, deltas: list[int]) -> Sequence[int]:
     return stamps
 
 
-def _check_offsets(batch: RecordBatch, offsets: Sequence[int], in_a_row: bool) -> None:
-    """Refuse records outside their batch or out of order: they would be delivered twice, or move a position back."""
-    if not in_a_row:
+def _check_offsets(batch: RecordBatch, offsets: Sequence[int], consecutive: bool) -> None:
+    """Reject records that are out of order or outside the batch's offsets: they could be delivered twice."""
+    if not consecutive:
         for before, after in pairwise(offsets):
             if after <= before:
-                raise Malformed(f"a record at offset {after} behind one at {before}")
+                raise Malformed(f"a record at offset {after} follows one at offset {before}")
     first, end = batch.base_offset, batch.next_offset
     if offsets and (offsets[0] < first or offsets[-1] >= end):
         raise Malformed(f"records at offsets {offsets[0]} to {offsets[-1]} in a batch of {first} to {end - 1}")

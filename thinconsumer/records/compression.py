@@ -1,11 +1,11 @@
-"""Codecs: names and ids, which package serves each, and bounded compression and decompression.
+"""Compression codecs: ids, the package used for each, compression, and decompression with a size limit.
 
-Knows nothing of batches, partitions or offsets: :mod:`.batch` adds those to the errors raised here. Formats follow
-Kafka's ``common/compress``: gzip members, snappy raw (librdkafka) or in xerial's framing (Java and the others), lz4
-frames (KIP-57; with the wrong header checksum of Kafka 0.8 and 0.9 in message format 0), zstd frames (KIP-110).
+Errors raised here name no partition; :mod:`.batch` adds it. Formats follow Kafka's ``common/compress``: gzip members,
+snappy raw (librdkafka) or in xerial framing (Java and other clients), lz4 frames (KIP-57; in message format 0 with the
+wrong header checksum of Kafka 0.8 and 0.9), zstd frames (KIP-110).
 
-What a frame says about its size is not believed. Everything stops at ``limit`` bytes, and where the format itself
-bounds what n bytes can become (lz4 255 times, snappy 64), nothing is allocated for a claim beyond that.
+The size claimed by a frame is not trusted. Decompression stops at ``limit`` bytes, and no memory is allocated for a
+claim beyond the format's maximum ratio (lz4 255, snappy 64).
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ __all__ = [
     "decompress",
 ]
 
-#: One batch may become this large. Brokers bound only the compressed size (``max.message.bytes``, 1 MB by default),
-#: and Java's consumer nothing, because it inflates piece by piece; we inflate a batch at once. librdkafka refuses zstd
-#: that grows over ``receive.message.max.bytes``, 100 MB by default. Producers bound the *uncompressed* size of a batch
-#: and of a record (``max.request.size``, 1 MB by default), so honest data stays far below.
+#: The maximum decompressed size of a batch. Brokers limit only the compressed size (``max.message.bytes``, 1 MB by
+#: default). Java's consumer has no limit, because it decompresses piece by piece; this decoder decompresses a batch at
+#: once. librdkafka rejects zstd data above ``receive.message.max.bytes``, 100 MB by default. Producers limit the
+#: *uncompressed* size of batches and records (``max.request.size``, 1 MB by default), so valid data stays far below.
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = 16
 XERIAL_BLOCK = 32 * 1024
-#: zstd frames seldom say how large they are: room enough for a 64 kB batch at the first attempt.
+#: zstd frames rarely declare their size. The first buffer is large enough for a batch of 64 kB.
 ZSTD_FIRST_TRY = 128 * 1024
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 
 
 class Codec(enum.IntEnum):
-    """The low three bits of a batch's attributes."""
+    """Compression codecs, as in the low three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -57,11 +57,11 @@ class Codec(enum.IntEnum):
 
 
 class CodecError(KafkaError):
-    """Compressed bytes are broken, or become more than is allowed."""
+    """The compressed data are corrupt, or exceed the size limit when decompressed."""
 
 
 class MissingCodecError(CodecError):
-    """``codec`` needs a package that is not installed; ``extra`` is what to give to pip. Or nobody knows the codec."""
+    """``codec`` is unknown, or needs a package that is not installed: ``pip install`` with ``extra``."""
 
     def __init__(self, message: str, codec: str, extra: str) -> None:
         super().__init__(message)
@@ -69,10 +69,10 @@ class MissingCodecError(CodecError):
         self.extra = extra
 
 
-class _Functions(NamedTuple):
+class _CodecFunctions(NamedTuple):
     decompress: Callable[[memoryview, int], bytes]
     compress: Callable[[bytes, int | None], bytes]
-    errors: tuple[type[Exception], ...]  #: What the package raises for broken input.
+    errors: tuple[type[Exception], ...]  #: The package's exceptions for corrupt input.
     package: str
 
 
@@ -81,7 +81,7 @@ def _too_large(limit: int) -> CodecError:
 
 
 def _inflate(make: Callable[[], Any], data: memoryview, limit: int, ended: str) -> bytes:
-    """Run a ``decompress(data, max_length)`` object of the standard library's kind over one or more frames."""
+    """Decompress one or more frames with decompressor objects as in the standard library."""
     parts: list[bytes] = []
     room = limit
     rest: Any = data
@@ -99,7 +99,7 @@ def _inflate(make: Callable[[], Any], data: memoryview, limit: int, ended: str) 
             return part if len(parts) == 1 else b"".join(parts)
 
 
-def _load_gzip() -> _Functions:
+def _load_gzip() -> _CodecFunctions:
     def decompress(data: memoryview, limit: int) -> bytes:
         return _inflate(lambda: zlib.decompressobj(31), data, limit, "gzip stream is cut off")
 
@@ -107,10 +107,10 @@ def _load_gzip() -> _Functions:
         stream = zlib.compressobj(6 if level is None else level, zlib.DEFLATED, 31)
         return stream.compress(data) + stream.flush()
 
-    return _Functions(decompress, compress, (zlib.error,), "zlib")
+    return _CodecFunctions(decompress, compress, (zlib.error,), "zlib")
 
 
-def _load_snappy() -> _Functions:
+def _load_snappy() -> _CodecFunctions:
     cramjam = import_module("cramjam")
     raw_length, raw = cramjam.snappy.decompress_raw_len, cramjam.snappy.decompress_raw
 
@@ -118,7 +118,7 @@ def _load_snappy() -> _Functions:
         length = raw_length(data)
         if length > room:
             raise _too_large(limit)
-        if length > 64 * len(data):  # a copy of 64 bytes takes two at least: do not allocate for a lie
+        if length > 64 * len(data):  # impossible: a copy element of 2 bytes yields 64 at most
             raise CodecError(f"snappy block of {len(data)} bytes claims to hold {length}")
         return bytes(raw(data))
 
@@ -128,18 +128,18 @@ def _load_snappy() -> _Functions:
         return b"".join(_xerial_blocks(data, block, limit))
 
     def compress(data: bytes, level: int | None) -> bytes:
-        """Xerial framing, as Java: what every client can read."""
+        """Compress in xerial framing, as Java does: the form that every client can read."""
         out = [XERIAL_MAGIC, struct.pack(">ii", 1, 1)]
         for start in range(0, len(data), XERIAL_BLOCK):
             packed = bytes(cramjam.snappy.compress_raw(data[start : start + XERIAL_BLOCK]))
             out += (_INT32.pack(len(packed)), packed)
         return b"".join(out)
 
-    return _Functions(decompress, compress, (cramjam.DecompressionError, cramjam.CompressionError), "cramjam")
+    return _CodecFunctions(decompress, compress, (cramjam.DecompressionError, cramjam.CompressionError), "cramjam")
 
 
 def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], bytes], limit: int) -> list[bytes]:
-    """The blocks of a xerial stream. Its version is not looked at: Redpanda writes it little-endian."""
+    """Return the blocks of a xerial stream. Its version is ignored: Redpanda writes it little-endian."""
     parts: list[bytes] = []
     room, pos, end = limit, XERIAL_HEADER, len(data)
     while pos < end:
@@ -160,13 +160,13 @@ def _xerial_blocks(data: memoryview, block: Callable[[memoryview, int, int], byt
     return parts
 
 
-def _load_lz4() -> _Functions:
+def _load_lz4() -> _CodecFunctions:
     frame = import_module("lz4.frame")
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        # A new one each time: used again, it fails the frame after one that lied about its size (and is no faster).
+        # A reused decompressor would fail on the frame after one with a wrong content size.
         stream = frame.LZ4FrameDecompressor()
-        # Without a bound the package would allocate what the frame claims: so no more than lz4 can make of these bytes.
+        # Without max_length the package would allocate the size that the frame claims; 255 is lz4's maximum ratio.
         plain: bytes = stream.decompress(data, max_length=min(limit + 1, 255 * len(data) + 1))
         if len(plain) > limit:
             raise _too_large(limit)
@@ -175,21 +175,21 @@ def _load_lz4() -> _Functions:
         return plain
 
     def compress(data: bytes, level: int | None) -> bytes:
-        # Independent blocks: Java refuses dependent ones.
+        # Independent blocks: Java rejects dependent ones.
         packed: bytes = frame.compress(data, compression_level=level or 0, block_linked=False, store_size=False)
         return packed
 
-    return _Functions(decompress, compress, (RuntimeError, ValueError), "lz4")
+    return _CodecFunctions(decompress, compress, (RuntimeError, ValueError), "lz4")
 
 
-def _load_zstd() -> _Functions:
+def _load_zstd() -> _CodecFunctions:
     try:
         return _load_stdlib_zstd()
     except ImportError:
         return _load_zstandard()
 
 
-def _load_stdlib_zstd() -> _Functions:
+def _load_stdlib_zstd() -> _CodecFunctions:
     zstd: Any = import_module("compression.zstd")
 
     def decompress(data: memoryview, limit: int) -> bytes:
@@ -199,21 +199,21 @@ def _load_stdlib_zstd() -> _Functions:
         packed: bytes = zstd.compress(data, 3 if level is None else level)
         return packed
 
-    return _Functions(decompress, compress, (zstd.ZstdError, EOFError), "compression.zstd")
+    return _CodecFunctions(decompress, compress, (zstd.ZstdError, EOFError), "compression.zstd")
 
 
-def _load_zstandard() -> _Functions:
+def _load_zstandard() -> _CodecFunctions:
     zstd: Any = import_module("zstandard")
     inflater = zstd.ZstdDecompressor()
 
     def decompress(data: memoryview, limit: int) -> bytes:
-        claim = zstd.frame_content_size(data)  # -1: not said, which is how Java, librdkafka and the broker write
+        claim = zstd.frame_content_size(data)  # -1: not declared, as written by Java, librdkafka and brokers
         if claim > limit:
             raise _too_large(limit)
         try:
             guess = min(limit, max(ZSTD_FIRST_TRY, 32 * len(data)))
             plain: bytes = inflater.decompress(data, max_output_size=guess, allow_extra_data=False)
-        except zstd.ZstdError:  # does not fit, several frames, or broken
+        except zstd.ZstdError:  # larger than the buffer, several frames, or corrupt
             return _unpack_zstd_stepwise(inflater, data, limit)
         return plain
 
@@ -221,11 +221,11 @@ def _load_zstandard() -> _Functions:
         packed: bytes = zstd.ZstdCompressor(level=3 if level is None else level).compress(data)
         return packed
 
-    return _Functions(decompress, compress, (zstd.ZstdError,), "zstandard")
+    return _CodecFunctions(decompress, compress, (zstd.ZstdError,), "zstandard")
 
 
 def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
-    """Any number of frames of any size: little goes in at a time, since four bytes can become a block of 128 kB."""
+    """Decompress frames of any number and size, in small steps, because 4 bytes can expand to a block of 128 kB."""
     parts: list[bytes] = []
     room, pos = limit, 0
     stream = inflater.decompressobj()
@@ -243,38 +243,38 @@ def _unpack_zstd_stepwise(inflater: Any, data: memoryview, limit: int) -> bytes:
     return b"".join(parts)
 
 
-class _Row(NamedTuple):
-    load: Callable[[], _Functions]
-    extra: str  #: What ``pip install`` wants when the package is missing.
+class _CodecEntry(NamedTuple):
+    load: Callable[[], _CodecFunctions]
+    extra: str  #: What to ``pip install`` if the package is missing.
 
 
-_CODECS: dict[int, _Row] = {
-    Codec.GZIP: _Row(_load_gzip, ""),
-    Codec.SNAPPY: _Row(_load_snappy, "thinconsumer[snappy]"),
-    Codec.LZ4: _Row(_load_lz4, "lz4"),
-    Codec.ZSTD: _Row(_load_zstd, "zstandard"),
+_CODECS: dict[int, _CodecEntry] = {
+    Codec.GZIP: _CodecEntry(_load_gzip, ""),
+    Codec.SNAPPY: _CodecEntry(_load_snappy, "thinconsumer[snappy]"),
+    Codec.LZ4: _CodecEntry(_load_lz4, "lz4"),
+    Codec.ZSTD: _CodecEntry(_load_zstd, "zstandard"),
 }
 
 
 @cache
-def _functions(codec: int) -> _Functions:
-    row = _CODECS.get(codec)
-    if row is None:
+def _functions(codec: int) -> _CodecFunctions:
+    entry = _CODECS.get(codec)
+    if entry is None:
         raise MissingCodecError(
-            f"compression codec {codec} is not known to this version", f"codec {codec}", "thinconsumer"
+            f"compression codec {codec} is not supported by this version", f"codec {codec}", "thinconsumer"
         )
     try:
-        functions = row.load()
+        functions = entry.load()
         return functions._replace(errors=(*functions.errors, MemoryError, OverflowError))
-    except ImportError as exc:  # not cached: the package may be installed while we run, as in a notebook
+    except ImportError as exc:  # not cached: the package may be installed while the program runs, as in a notebook
         name = Codec(codec).name.lower()
         raise MissingCodecError(
-            f"{name} needs a package that is not installed ({exc}): pip install '{row.extra}'", name, row.extra
+            f"{name} needs a package that is not installed ({exc}): pip install '{entry.extra}'", name, entry.extra
         ) from exc
 
 
 def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX, *, magic: int = 2) -> bytes:
-    """What ``data`` holds, at most ``limit`` bytes; ``magic`` is the message format it stands in.
+    """Decompress ``data`` to at most ``limit`` bytes; ``magic`` is the message format.
 
     Raises: CodecError, and nothing else.
     """
@@ -288,7 +288,7 @@ def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
 
 
 def compress(codec: int, data: bytes, *, magic: int = 2, level: int | None = None) -> bytes:
-    """``data`` as clients of message format ``magic`` expect it; snappy in xerial framing.
+    """Compress ``data`` as clients of message format ``magic`` expect it; snappy in xerial framing.
 
     Raises: CodecError, and nothing else.
     """
@@ -301,10 +301,10 @@ def compress(codec: int, data: bytes, *, magic: int = 2, level: int | None = Non
 
 
 def _patch_lz4_checksum(frame: bytes, *, broken: bool) -> bytes:
-    """Set the header checksum of an lz4 frame to the right one, or to the wrong one of Kafka 0.8 and 0.9.
+    """Set the header checksum of an lz4 frame to the correct one or, with ``broken``, to that of Kafka 0.8 and 0.9.
 
-    Those computed it over the magic number too, and message format 0 keeps their frames for ever; readers of that
-    format must accept either (KIP-57).
+    Those versions included the magic number in the checksum. Message format 0 keeps this error, and readers of that
+    format must accept both (KIP-57).
     """
     if len(frame) < 7:
         return frame
@@ -314,7 +314,7 @@ def _patch_lz4_checksum(frame: bytes, *, broken: bool) -> bytes:
 
 
 def available() -> dict[str, str]:
-    """Codec names and the package that serves each, or ``"missing: pip install ..."``."""
+    """Return the package used by each codec, or ``"missing: pip install ..."``, by name."""
     found = {"none": "built in"}
     for codec in _CODECS:
         try:

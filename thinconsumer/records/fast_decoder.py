@@ -1,14 +1,14 @@
-"""The fast way through a batch of format 2, for as long as its records look alike.
+"""Decode runs of similar records of format 2, several times faster than byte by byte.
 
-A record's fields stand behind one another, each as long as it says, so that a reader has to take byte after byte; in
-Python that costs 600 to 1400 ns a record. But neighbours are alike: varints are as wide as the record before had them.
-So one ``struct`` call reads all small fields at places where they *should* be, and what was read must then prove that
-they were: the field lengths must add up to the record's own, and every varint be as wide as assumed. Records of one
-size, which performance tests like, are not even walked: each byte of their heads is a column, ``data[at::stride]``,
-which is compared at C speed.
+The fields of a record have variable sizes, so decoding them one after the other takes 600 to 1400 ns a record in
+Python. But in most batches the varints of successive records have the same widths. This decoder assumes the widths of
+the first record, reads all small fields of a record by one ``struct`` call, and then verifies the assumption: the field
+lengths must add up to the record's length, and every varint must have the assumed width. Records that all have the same
+size (common in benchmarks) are not even read one by one: each header byte is a column ``data[at::stride]``, compared at
+C speed.
 
-Nothing here decides that a batch is broken. Where the proof fails, the run ends, and :mod:`.columns` reads on byte by
-byte from there.
+This module never rejects a batch. When the verification fails, the run ends, and :mod:`.columns` continues from there
+byte by byte.
 """
 
 from __future__ import annotations
@@ -19,48 +19,48 @@ from struct import error as StructError
 from typing import Any
 
 from .headers import Header, HeaderReader
-from .varints import LENGTH_TABLES, NOT_HERE, NUMBER_TABLES, WIDTHS_MAX, Malformed, raw_offsets, varint
+from .varints import LENGTH_TABLES, NO_VARINT, NUMBER_TABLES, WIDTH_LIMITS, Malformed, raw_offsets, varint
 
-__all__ = ["ColumnsBuilder", "run"]
+__all__ = ["ColumnsBuilder", "read_run"]
 
 _LENGTH_1, _LENGTH_2 = LENGTH_TABLES[1], LENGTH_TABLES[2]
 _FORMAT = {1: "B", 2: "H"}
 _OFFSETS = raw_offsets()
 _OFFSETS_LOW = bytes(raw & 0xFF for raw in _OFFSETS)
 _OFFSETS_HIGH = bytes(raw >> 8 for raw in _OFFSETS)
-#: A timestamp that takes more bytes reads as more than this.
+#: By width: the largest raw value of a timestamp varint; bytes of a wider varint read as more.
 _STAMP_MAX = {1: 0x7F, 2: 0x7FFF}
-#: The part of a length that the first byte of its two holds, and the second.
-_FIRST = [(byte - 128) // 2 if byte > 127 and not byte & 1 else NOT_HERE for byte in range(256)]
-_SECOND = [byte * 64 if byte < 128 else NOT_HERE for byte in range(256)]
+#: The parts of a two-byte length that are in its first and in its second byte.
+_FIRST_PART = [(byte - 128) // 2 if byte > 127 and not byte & 1 else NO_VARINT for byte in range(256)]
+_SECOND_PART = [byte * 64 if byte < 128 else NO_VARINT for byte in range(256)]
 _ASCII = bytes(range(128))
 _NOT_ASCII = bytes(range(128, 256))
-#: Records of one size are taken this many at a time, so that the cached structs stay small.
+#: Records of one size are unpacked this many at a time, which keeps the cached structs small.
 CHUNK = 64
-#: Fewer alike records than this are not worth looking at as columns.
-ALIKE_MIN = 6
+#: Fewer records of one size than this are faster one by one.
+SAME_SIZE_MIN = 6
 
 
 class ColumnsBuilder:
-    """Columns in the making."""
+    """The columns decoded so far."""
 
     __slots__ = ("deltas", "header_reader", "headers", "keys", "offsets", "values")
 
     def __init__(self) -> None:
-        self.offsets: list[int] = []  #: Relative to the batch's.
-        self.deltas: list[int] = []  #: Timestamps, relative to the batch's.
+        self.offsets: list[int] = []  #: Offset deltas.
+        self.deltas: list[int] = []  #: Timestamp deltas.
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
-        self.headers: dict[int, tuple[Header, ...]] = {}  #: By the record's place; most have none.
+        self.headers: dict[int, tuple[Header, ...]] = {}  #: By index of the record; most records have none.
         self.header_reader = HeaderReader()
 
 
-def run(data: bytes, pos: int, count: int, found: ColumnsBuilder) -> int:
-    """Read up to ``count`` records in all into ``found``, from ``pos`` on; where the first unread one begins.
+def read_run(data: bytes, pos: int, count: int, builder: ColumnsBuilder) -> int:
+    """Read records from ``pos`` on until ``builder`` has ``count`` or one differs; return the first unread position.
 
-    ``found`` must not be trusted before offsets and deltas have been looked at: they may hold :data:`NOT_HERE`.
+    The caller must check offsets and deltas for :data:`NO_VARINT`, which marks a varint of another width.
     """
-    done = len(found.values)
+    done = len(builder.values)
     try:
         long = data[pos] > 127
         width = 1 if data[pos + 2 + long] < 128 else 2
@@ -69,9 +69,11 @@ def run(data: bytes, pos: int, count: int, found: ColumnsBuilder) -> int:
         key = data[offset_at + offset_width]
         length = _LENGTH_2[data[pos] | data[pos + 1] << 8] if long else _LENGTH_1[data[pos]]
         stride = 1 + long + length
-        if data[pos : pos + 2] == data[pos + stride : pos + stride + 2]:  # is the next one as long?
-            pos = _alike(data, pos, stride, count, found, 1 + long, width, offset_width)
-            if len(found.values) > done:
+        if (
+            data[pos : pos + 2] == data[pos + stride : pos + stride + 2]
+        ):  # does the next record begin with the same length?
+            pos = _same_size(data, pos, stride, count, builder, 1 + long, width, offset_width)
+            if len(builder.values) > done:
                 return pos
     except (IndexError, Malformed):
         return pos
@@ -79,38 +81,38 @@ def run(data: bytes, pos: int, count: int, found: ColumnsBuilder) -> int:
         data[offset_at] if offset_width == 1 else data[offset_at] | data[offset_at + 1] << 8
     ]
     if keyless:
-        return _keyless(data, pos, count, found, 1 + long, width, offset_width)
-    return _keyed(data, pos, count, found, 1 + long, width, offset_width)
+        return _keyless(data, pos, count, builder, 1 + long, width, offset_width)
+    return _keyed(data, pos, count, builder, 1 + long, width, offset_width)
 
 
-def _refuse(data: bytes, pos: int) -> tuple[Any, ...]:
+def _reject(data: bytes, pos: int) -> tuple[Any, ...]:
     raise Malformed("no such layout")
 
 
 @cache
 def _keyless_layout(length_width: int, width: int, offset_width: int) -> tuple[Any, ...]:
-    """How to read length, timestamp, offset, key length and value length of a record that is like this.
+    """Return how to read length, timestamp, offset, key length and value length of a record with these widths.
 
-    A record below 64 bytes has a one-byte length, so that its value's is one byte too; else two are likely.
+    The value's length is assumed to be as wide as the record's: certain for one byte, likely for two.
     """
     head = Struct(f"<{_FORMAT[length_width]}x{_FORMAT[width]}{_FORMAT[offset_width]}B{_FORMAT[length_width]}")
     return head.unpack_from, head.size, length_width, LENGTH_TABLES[length_width]
 
 
 def _keyless(
-    data: bytes, pos: int, count: int, found: ColumnsBuilder, length_width: int, width: int, offset_width: int
+    data: bytes, pos: int, count: int, builder: ColumnsBuilder, length_width: int, width: int, offset_width: int
 ) -> int:
-    """Records without a key, at the offsets that are next."""
+    """Read records without a key and with consecutive offsets."""
     other = _keyless_layout(3 - length_width, width, offset_width)
     unpack, value_at, length_width, lengths = here = _keyless_layout(length_width, width, offset_width)
-    stamps, size, done = NUMBER_TABLES[width], len(data), len(found.values)
+    stamps, size, done = NUMBER_TABLES[width], len(data), len(builder.values)
     stamp_max = _STAMP_MAX[width]
-    put_value, put_delta = found.values.append, found.deltas.append
+    put_value, put_delta = builder.values.append, builder.deltas.append
     try:
-        for expected in _OFFSETS[done : min(count, WIDTHS_MAX[offset_width - 1])]:
+        for expected in _OFFSETS[done : min(count, WIDTH_LIMITS[offset_width - 1])]:
             length, stamp, offset, key, value_length = unpack(data, pos)
             end = pos + length_width + lengths[length]
-            if end > size:  # most likely the length is of the other width
+            if end > size:  # most likely the record's length has the other width
                 here, other = other, here
                 unpack, value_at, length_width, lengths = here
                 length, stamp, offset, key, value_length = unpack(data, pos)
@@ -122,24 +124,24 @@ def _keyless(
             if stop + 1 == end and not data[stop]:
                 put_delta(stamps[stamp])
                 put_value(data[start:stop])
-            elif stamps[stamp] == NOT_HERE:
+            elif stamps[stamp] == NO_VARINT:
                 break
             else:
-                value = _tail(data, start, stop, end, length_width, found)
+                value = _tail(data, start, stop, end, length_width, builder)
                 put_delta(stamps[stamp])
                 put_value(value)
             pos = end
     except (IndexError, StructError, Malformed):
-        pass  # left to the careful reader
-    found.offsets += range(done, len(found.values))
-    found.keys += [None] * (len(found.values) - done)
+        pass  # the caller continues byte by byte
+    builder.offsets += range(done, len(builder.values))
+    builder.keys += [None] * (len(builder.values) - done)
     return pos
 
 
 @cache
 def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[list[Any], list[int]]:
-    """By the byte that holds the key's length: how to read a record, and where its value begins."""
-    readers: list[Any] = [_refuse] * 256
+    """Return, by the byte of the key's length, how to read a record and where its value begins."""
+    readers: list[Any] = [_reject] * 256
     starts = [0] * 256
     for raw in (1, *range(0, 128, 2)):
         head = Struct(f"<{_FORMAT[length_width]}x{_FORMAT[width]}{_FORMAT[offset_width]}x{raw // 2}sBB")
@@ -148,20 +150,20 @@ def _keyed_layout(length_width: int, width: int, offset_width: int) -> tuple[lis
 
 
 def _keyed(
-    data: bytes, pos: int, count: int, found: ColumnsBuilder, length_width: int, width: int, offset_width: int
+    data: bytes, pos: int, count: int, builder: ColumnsBuilder, length_width: int, width: int, offset_width: int
 ) -> int:
-    """Records with keys below 64 bytes, or without, at any offsets."""
+    """Read records with keys of less than 64 bytes or null keys, and any offsets."""
     readers_1, starts_1 = _keyed_layout(1, width, offset_width)
     readers_2, starts_2 = _keyed_layout(2, width, offset_width)
     key_at = 2 + width + offset_width
     stamps, offsets, size = NUMBER_TABLES[width], NUMBER_TABLES[offset_width], len(data)
     put_value, put_delta, put_key, put_offset = (
-        found.values.append, found.deltas.append, found.keys.append, found.offsets.append,
+        builder.values.append, builder.deltas.append, builder.keys.append, builder.offsets.append,
     )  # fmt: skip
     stamp_max = _STAMP_MAX[width]
-    first, second, one, two = _FIRST, _SECOND, _LENGTH_1, _LENGTH_2
+    first, second, one, two = _FIRST_PART, _SECOND_PART, _LENGTH_1, _LENGTH_2
     try:
-        for _ in range(count - len(found.values)):
+        for _ in range(count - len(builder.values)):
             if data[pos] > 127:
                 key_length = data[pos + key_at + 1]
                 length, stamp, offset, key, low, high = readers_2[key_length](data, pos)
@@ -181,55 +183,56 @@ def _keyed(
                 stop = start + one[low]
             if stop + 1 == end and not data[stop]:
                 value: bytes | None = data[start:stop]
-            elif stamps[stamp] == NOT_HERE or offsets[offset] == NOT_HERE:
+            elif stamps[stamp] == NO_VARINT or offsets[offset] == NO_VARINT:
                 break
             else:
-                value = _tail(data, start, stop, end, 2 if low > 127 else 1, found)
+                value = _tail(data, start, stop, end, 2 if low > 127 else 1, builder)
             put_delta(stamps[stamp])
             put_offset(offsets[offset])
             put_key(None if key_length == 1 else key)
             put_value(value)
             pos = end
     except (IndexError, StructError, Malformed):
-        pass  # left to the careful reader
+        pass  # the caller continues byte by byte
     return pos
 
 
-def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, found: ColumnsBuilder) -> bytes | None:
-    """The value of a record that is not plain, because its length is not as wide as assumed, or it is null, or headers
-    follow, which go into ``found``."""
+def _tail(data: bytes, start: int, stop: int, end: int, length_width: int, builder: ColumnsBuilder) -> bytes | None:
+    """Return the value of a record that has headers, a null value, or a value length of another width than assumed.
+
+    Adds the headers to ``builder``.
+    """
     if start <= stop < end:
         value: bytes | None = data[start:stop]
     else:
         length, start = varint(data, start - length_width)
         stop = start if length < 0 else start + length
         if stop >= end:
-            raise Malformed("a value beyond its record")
+            raise Malformed("a value ends after its record")
         value = None if length < 0 else data[start:stop]
     if stop + 1 != end or data[stop]:
-        found.headers[len(found.values)] = found.header_reader.read(data, stop, end)
+        builder.headers[len(builder.values)] = builder.header_reader.read(data, stop, end)
     return value
 
 
 @lru_cache(maxsize=128)
 def _values_of(head: int, key: int, between: int, value: int, times: int) -> Struct:
-    """Reads keys and values, or values alone, of so many records in a row, which all have these sizes."""
+    """Return the struct that reads the values (and keys, unless ``key`` is 0) of ``times`` records of these sizes."""
     keys = f"{head}x{key}s{between}x" if key else f"{head + between}x"
     return Struct(f"{keys}{value}sx" * times)
 
 
-def _alike(
+def _same_size(
     data: bytes,
     pos: int,
     stride: int,
     count: int,
-    found: ColumnsBuilder,
+    builder: ColumnsBuilder,
     length_width: int,
     width: int,
     offset_width: int,
 ) -> int:
-    """Records that all take ``stride`` bytes like the one at ``pos``, with the same sizes of key and value, and no
-    headers, at the offsets that are next."""
+    """Read records of ``stride`` bytes with equal sizes of key and value, no headers and consecutive offsets."""
     stamp_at = length_width + 1
     offset_at = stamp_at + width
     key_at = offset_at + offset_width
@@ -243,23 +246,23 @@ def _alike(
     value = _LENGTH_1[low] if low < 128 else _LENGTH_2[low | data[pos + value_at - 1] << 8]
     if value_at + value + 1 != stride or data[pos + stride - 1]:
         return pos
-    done = len(found.values)
-    times = min(count, WIDTHS_MAX[offset_width - 1]) - done
+    done = len(builder.values)
+    times = min(count, WIDTH_LIMITS[offset_width - 1]) - done
     times = min(times, (len(data) - pos) // stride)
     for at in (*range(length_width), key_at, *range(value_length_at, value_at), stride - 1):
-        if times < ALIKE_MIN:
+        if times < SAME_SIZE_MIN:
             return pos
         column = data[pos + at : pos + stride * times : stride]
         first = column[:1]
         if column.count(first) != times:
             times -= len(column.lstrip(first))
     end = pos + stride * times
-    deltas = _stamps(
+    deltas = _timestamp_deltas(
         data[pos + stamp_at : end : stride], data[pos + stamp_at + 1 : end : stride] if width == 2 else b""
     )
     times = min(times, len(deltas))
     expected = slice(done, done + times)
-    if times < ALIKE_MIN or data[pos + offset_at : end : stride][:times] != _OFFSETS_LOW[expected]:
+    if times < SAME_SIZE_MIN or data[pos + offset_at : end : stride][:times] != _OFFSETS_LOW[expected]:
         return pos
     if offset_width == 2 and data[pos + offset_at + 1 : end : stride][:times] != _OFFSETS_HIGH[expected]:
         return pos
@@ -267,15 +270,15 @@ def _alike(
     for first_one in range(0, times, CHUNK):
         reader = _values_of(key_at + 1, key, value_at - value_length_at, value, min(CHUNK, times - first_one))
         fields += reader.unpack_from(data, pos + first_one * stride)
-    found.values += fields[1::2] if key else fields
-    found.keys += fields[::2] if key else [None if raw_key == 1 else b""] * times
-    found.offsets += range(done, done + times)
-    found.deltas += deltas if len(deltas) == times else deltas[:times]
+    builder.values += fields[1::2] if key else fields
+    builder.keys += fields[::2] if key else [None if raw_key == 1 else b""] * times
+    builder.offsets += range(done, done + times)
+    builder.deltas += deltas if len(deltas) == times else deltas[:times]
     return pos + stride * times
 
 
-def _stamps(low: bytes, high: bytes) -> list[int]:
-    """The timestamps in these columns of varints of one byte or two, as far as they are that wide."""
+def _timestamp_deltas(low: bytes, high: bytes) -> list[int]:
+    """Return the timestamp deltas in these columns of first and second bytes, up to the first of another width."""
     table = NUMBER_TABLES[2 if high else 1]
     if not high:
         times = len(low)

@@ -1,7 +1,8 @@
-"""The headers of records of format 2 (KIP-82).
+"""Decode the headers of records of format 2 (KIP-82).
 
-Traced and typed topics carry the same headers on every record, values of the same size included. So the headers before
-are tried first: the same bytes, else the same layout, which one ``struct`` call takes apart.
+Records of one topic often have the same headers, or the same names with values of the same sizes (trace ids, types). So
+:class:`HeaderReader` compares with the previous headers first: the same bytes need no decoding, and the same layout
+needs one ``struct`` call.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Callable
 from struct import Struct
 
-from .varints import LENGTH_TABLES, NOT_HERE, Malformed, varint
+from .varints import LENGTH_TABLES, NO_VARINT, Malformed, varint
 
 __all__ = ["Header", "HeaderReader", "name_of", "read_headers"]
 
@@ -23,8 +24,8 @@ NAMES_MAX = 1024
 
 
 def name_of(raw: bytes) -> str:
-    """A header's name, which is mostly one of a few. Not UTF-8 shows U+FFFD, as in Java: brokers do not check."""
-    # An encoded surrogate is one U+FFFD in Java and one per byte in Python.
+    """Return a header's key as text. Brokers do not check that it is UTF-8; other bytes become U+FFFD, as in Java."""
+    # An encoded surrogate becomes one U+FFFD in Java, but one per byte in Python.
     name = _SURROGATE.sub(b"\xff", raw).decode("utf-8", "replace")
     if len(_names) < NAMES_MAX and len(raw) < 64:
         _names[raw] = name
@@ -32,7 +33,7 @@ def name_of(raw: bytes) -> str:
 
 
 def read_headers(block: bytes) -> tuple[Header, ...]:
-    """The headers in ``block``, which is the end of a record from the number of headers on.
+    """Decode ``block``, the bytes of a record from its number of headers on.
 
     Raises: Malformed, IndexError.
     """
@@ -44,7 +45,7 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
     while pos < end:
         length = _LENGTH_1[block[pos]]
         start = pos + 1
-        if length == NOT_HERE:
+        if length == NO_VARINT:
             length, start = _name_length(block, pos)
         pos = start + length
         raw = block[start:pos]
@@ -53,7 +54,7 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
             name = name_of(raw)
         length = _LENGTH_1[block[pos]]
         start = pos + 1
-        if length == NOT_HERE:
+        if length == NO_VARINT:
             length, start = varint(block, pos)
             if length < 0:
                 found.append((name, None))
@@ -62,24 +63,24 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
         pos = start + length
         found.append((name, block[start:pos]))
     if pos != end or 2 * len(found) != number:
-        raise Malformed(f"{number // 2} headers claimed, {len(found)} found, which end {pos - end} bytes off")
+        raise Malformed(f"{number // 2} headers claimed, {len(found)} found, ending {pos - end} bytes after the record")
     return tuple(found)
 
 
 def _name_length(block: bytes, pos: int) -> tuple[int, int]:
     length, start = varint(block, pos)
     if length < 0:
-        raise Malformed("a header without a name")
+        raise Malformed("a header without a key")
     return length, start
 
 
-#: What reads headers that differ in their values' bytes only (alternately what is the same in all, and a value); what
-#: is the same; their names; which values are null. A plain tuple, because taking that apart is quickest.
+#: How to decode headers that differ in the bytes of their values only: an unpacker of alternately a constant part and a
+#: value, the constant parts, the names, and the indexes of null values. A plain tuple, because it unpacks fastest.
 Layout = tuple[Callable[[bytes, int], tuple[bytes, ...]], tuple[bytes, ...], tuple[str, ...], tuple[int, ...]]
 
 
 def _layout(block: bytes) -> Layout:
-    """The layout of a block that :func:`read_headers` has read."""
+    """Return the layout of a block that :func:`read_headers` accepts."""
     number, pos = varint(block, 0)
     form, before = "", 0
     names: list[str] = []
@@ -99,21 +100,21 @@ def _layout(block: bytes) -> Layout:
 
 
 class HeaderReader:
-    """Reads the headers of the records of one batch, one record after the other."""
+    """Decodes the headers of one batch's records, one record after the other."""
 
-    __slots__ = ("_block", "_headers", "_layouts", "_tries")
+    __slots__ = ("_block", "_headers", "_layouts", "_layouts_left")
 
-    #: So many layouts are looked at per batch before its headers are taken for irregular.
-    TRIES = 6
+    #: The number of layouts remembered per batch; more mean that layouts rarely repeat.
+    LAYOUTS_MAX = 6
 
     def __init__(self) -> None:
         self._block = b""
         self._headers: tuple[Header, ...] = ()
         self._layouts: dict[int, Layout] = {}
-        self._tries = self.TRIES
+        self._layouts_left = self.LAYOUTS_MAX
 
     def read(self, data: bytes, start: int, end: int) -> tuple[Header, ...]:
-        """The headers in ``data[start:end]``.
+        """Decode the headers in ``data[start:end]``.
 
         Raises: Malformed, IndexError.
         """
@@ -122,7 +123,7 @@ class HeaderReader:
             unpack, same, names, nulls = layout
             parts = unpack(data, start)
             if parts[::2] == same:
-                if len(names) == 1 and not nulls:  # zip() costs as much as all the rest
+                if len(names) == 1 and not nulls:  # zip() takes as long as all the rest
                     return ((names[0], parts[1]),)
                 if len(names) == 2 and not nulls:
                     return ((names[0], parts[1]), (names[1], parts[3]))
@@ -135,7 +136,7 @@ class HeaderReader:
             size = len(self._block)
             self._headers = read_headers(block)
             self._block = block
-            if size == len(block) and self._tries:
-                self._tries -= 1
+            if size == len(block) and self._layouts_left:
+                self._layouts_left -= 1
                 self._layouts[size] = _layout(block)
         return self._headers

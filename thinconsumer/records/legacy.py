@@ -1,7 +1,7 @@
-"""The messages of formats 0 and 1, plain or inside a compressed one, as columns.
+"""Decode messages of formats 0 and 1 to columns, uncompressed ones and those inside a compressed wrapper message.
 
 Follows Kafka's ``AbstractLegacyRecordBatch``: inner offsets are absolute in format 0 and relative in format 1, where
-the wrapper's offset is its last message's; a wrapper with log-append time overrides the inner timestamps.
+the wrapper has the last message's offset; a wrapper with log-append time overrides the inner timestamps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["decode"]
 
 ENTRY = Struct(">qi")
-#: CRC, magic, attributes, after which format 1 has a timestamp, and both have key and value.
+#: CRC, magic and attributes, followed by the timestamp (format 1 only), key and value.
 MESSAGE = Struct(">Ibb")
 TIMESTAMP = Struct(">q")
 LENGTH = Struct(">i")
@@ -30,17 +30,17 @@ MESSAGE_SIZE_MIN = 14
 
 
 def decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
-    """The message, or the messages inside it, which may become ``limit`` bytes.
+    """Decode the message, or the messages inside it, which may decompress to ``limit`` bytes.
 
     Raises: Malformed, CodecError.
     """
     try:
         found = _decode(batch, check_crcs, limit)
     except StructError:
-        raise Malformed("it ends inside a message") from None
+        raise Malformed("the bytes end inside a message") from None
     offsets = found.offsets
     if any(after <= before for before, after in pairwise(offsets)) or offsets[0] < 0:
-        raise Malformed("the offsets inside it do not ascend")
+        raise Malformed("the inner offsets do not ascend")
     if offsets[-1] >= batch.next_offset and batch.base_offset:
         raise Malformed(f"a message at offset {offsets[-1]} in a wrapper that ends at {batch.next_offset - 1}")
     return found
@@ -54,15 +54,15 @@ def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
     if value is None:
         raise Malformed("a compressed message without a value")
     if codec == compression.Codec.ZSTD:
-        raise Malformed(f"zstd in message format {batch.magic}, which never had it")
+        raise Malformed(f"zstd in message format {batch.magic}, which does not support it")
     data = compression.decompress(codec, memoryview(value), limit, magic=batch.magic)
     found = _messages(memoryview(data), check_crcs)
     offsets = found.offsets
-    # In a produce request a wrapper may say 0, whatever is inside; a log's wrappers have been given their offset.
+    # In a Produce request a wrapper may have offset 0 whatever its inner offsets; the broker assigns it when appending.
     if batch.magic == 1 and batch.base_offset:
         shift = batch.base_offset - offsets[-1]
         if shift < 0:
-            raise Malformed(f"its last message has the relative offset {offsets[-1]}, above its own")
+            raise Malformed(f"the last message has the relative offset {offsets[-1]}, above the wrapper's")
         offsets = [offset + shift for offset in offsets]
     timestamps = found.timestamps
     if batch.magic == 1 and batch.attributes & LOG_APPEND_TIME:
@@ -71,7 +71,7 @@ def _decode(batch: RecordBatch, check_crcs: bool, limit: int) -> Columns:
 
 
 def _fields(message: memoryview, magic: int) -> tuple[int, bytes | None, bytes | None]:
-    """Timestamp, key and value of one message, which ends with its value."""
+    """Return timestamp, key and value of one message."""
     timestamp, pos = -1, MESSAGE.size
     if magic == 1:
         (timestamp,) = TIMESTAMP.unpack_from(message, pos)
@@ -94,7 +94,7 @@ def _nullable(message: memoryview, pos: int) -> tuple[bytes | None, int]:
 
 
 def _messages(data: memoryview, check_crcs: bool) -> Columns:
-    """The messages inside a wrapper."""
+    """Decode the messages inside a wrapper."""
     offsets: list[int] = []
     timestamps: list[int] = []
     keys: list[bytes | None] = []
@@ -104,23 +104,23 @@ def _messages(data: memoryview, check_crcs: bool) -> Columns:
         offset, length = ENTRY.unpack_from(data, pos)
         pos += ENTRY.size
         if length < MESSAGE_SIZE_MIN:
-            raise Malformed(f"a message of {length} bytes inside")
-        if length > end - pos:  # the format allows the last one to be cut off
+            raise Malformed(f"an inner message of {length} bytes")
+        if length > end - pos:  # the last message may be truncated
             break
         message = data[pos : pos + length]
         pos += length
         crc, magic, attributes = MESSAGE.unpack_from(message)
         if magic not in (0, 1):
-            raise Malformed(f"a message of magic {magic} inside")
+            raise Malformed(f"an inner message of magic {magic}")
         if attributes & CODEC_MASK:
             raise Malformed("a compressed message inside a compressed one")
         if check_crcs and zlib.crc32(message[4:]) != crc:
-            raise Malformed(f"a wrong checksum in message {len(offsets)} inside")
+            raise Malformed(f"a wrong checksum in inner message {len(offsets)}")
         timestamp, key, value = _fields(message, magic)
         offsets.append(offset)
         timestamps.append(timestamp)
         keys.append(key)
         values.append(value)
     if not offsets:
-        raise Malformed("a compressed message with nothing inside")
+        raise Malformed("a compressed message without inner messages")
     return Columns(offsets, timestamps, keys, values, [()] * len(offsets))

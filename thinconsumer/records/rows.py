@@ -1,4 +1,4 @@
-"""From columns to ``ConsumerRecord`` rows, and rows through deserializers."""
+"""Build ``ConsumerRecord`` objects from columns, and apply deserializers to them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ K = TypeVar("K")
 V = TypeVar("V")
 Raw = ConsumerRecord["bytes | None", "bytes | None"]
 
-#: A row to a record, past the call by field: the fastest way to an instance of a tuple's subclass.
+#: Makes a record of a tuple of its fields; the fastest way to instantiate a tuple subclass.
 _record: Callable[[tuple[object, ...]], Raw] = type.__call__.__get__(ConsumerRecord)
 
 
 def build(
     topic: str, partition: int, leader_epoch: int, timestamp_type: int, columns: Columns, start: int = 0
 ) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-    """One row per record at or after offset ``start``."""
+    """Return the records from offset ``start`` on."""
     offsets, timestamps, keys, values, headers = columns
     rows = list(
         map(
@@ -45,10 +45,10 @@ def deserialize(
     key_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], K] | None,
     value_fn: Callable[[str, tuple[tuple[str, bytes | None], ...], bytes], V] | None,
 ) -> tuple[list[ConsumerRecord[K | None, V | None]], DeserializationError | None]:
-    """Put keys and values through ``fn(topic, headers, data)``; None leaves that side as bytes, and null stays null.
+    """Apply ``fn(topic, headers, data)`` to keys and values; without a function they stay bytes. Null stays null.
 
-    Stops at the first record whose deserializer raises. The records before it come back with the error to raise once
-    they have been used up.
+    Stops at the first record whose deserializer raises. Returns the records before it, and the error to raise after
+    they are consumed.
     """
     out: list[ConsumerRecord[K | None, V | None]] = []
     for record in records:
@@ -61,7 +61,7 @@ def deserialize(
             field = "value"
             if value_fn is not None and record.value is not None:
                 value = value_fn(record.topic, record.headers, record.value)
-        except Exception as exc:  # noqa: BLE001  # user code: whatever it raises is theirs to see, with the record
+        except Exception as exc:  # noqa: BLE001  # user code may raise anything; the error reports it with the record
             return out, _failed(record, field, exc)
         out.append(record.with_key_value(key, value))  # type: ignore[arg-type]
     return out, None
@@ -70,7 +70,7 @@ def deserialize(
 def _failed(record: ConsumerRecord[bytes | None, bytes | None], field: str, exc: Exception) -> DeserializationError:
     error = DeserializationError(
         f"the {field} deserializer failed for {record.topic}-{record.partition} at offset {record.offset}: "
-        f"{type(exc).__name__}: {exc}; skip(error) or seek to {record.offset + 1} to go on behind it",
+        f"{type(exc).__name__}: {exc}; skip(error) or seek to {record.offset + 1} to continue after it",
         TopicPartition(record.topic, record.partition),
         record.offset,
         record.offset + 1,

@@ -1,43 +1,43 @@
-"""Zigzag varints: one at a time, and as tables for reading them many at a time.
+"""Zigzag varints: functions that read one, and lookup tables for reading many at once.
 
-Kafka's ``ByteUtils``: up to 5 bytes for 32 bits, up to 10 for 64; longer than need be is allowed.
+Follows Kafka's ``ByteUtils``: up to 5 bytes for 32 bits, up to 10 for 64; overlong encodings are accepted.
 """
 
 from __future__ import annotations
 
 __all__ = [
     "LENGTH_TABLES",
-    "NOT_HERE",
+    "NO_VARINT",
     "NUMBER_TABLES",
-    "WIDTHS_MAX",
+    "WIDTH_LIMITS",
     "Malformed",
     "raw_offsets",
     "varint",
     "varlong",
 ]
 
-#: In the tables: this is no varint of that many bytes. Larger than any length, offset or time a table holds.
-NOT_HERE = 1 << 62
-#: The numbers 0 up to this fit into varints of one and two bytes.
-WIDTHS_MAX = (64, 8192)
+#: The table entry for bytes that are no varint of that width; larger than all valid entries.
+NO_VARINT = 1 << 62
+#: Numbers from 0 up to these limits (exclusive) fit into varints of one and two bytes.
+WIDTH_LIMITS = (64, 8192)
 
 
 class Malformed(ValueError):
-    """Bytes that cannot be records; the message says why."""
+    """The bytes are no valid records."""
 
 
 def varint(data: bytes | memoryview, pos: int) -> tuple[int, int]:
-    """The varint of up to 32 bits at ``pos``, and where it ends. Bits beyond are dropped, as in Java.
+    """Read a varint of up to 32 bits; return the value and the position after it. Excess bits are dropped, as in Java.
 
-    Raises: Malformed; IndexError where the data end.
+    Raises: Malformed; IndexError if the data end inside it.
     """
     return _zigzag(data, pos, 5, 0xFFFFFFFF)
 
 
 def varlong(data: bytes | memoryview, pos: int) -> tuple[int, int]:
-    """The varint of up to 64 bits at ``pos``, and where it ends.
+    """Read a varint of up to 64 bits; return the value and the position after it.
 
-    Raises: Malformed; IndexError where the data end.
+    Raises: Malformed; IndexError if the data end inside it.
     """
     return _zigzag(data, pos, 10, 0xFFFFFFFFFFFFFFFF)
 
@@ -69,22 +69,22 @@ def _unzigzag(raw: int) -> int:
 
 
 def _two_bytes() -> list[int]:
-    table = [NOT_HERE] * 65536
+    table = [NO_VARINT] * 65536
     for high in range(128):
         table[high << 8 | 128 : (high << 8) + 256] = [_unzigzag(high << 7 | low) for low in range(128)]
     return table
 
 
-_ONE = [_unzigzag(raw) if raw < 128 else NOT_HERE for raw in range(256)]
+_ONE = [_unzigzag(raw) if raw < 128 else NO_VARINT for raw in range(256)]
 _TWO = _two_bytes()
-#: By width: the number that a varint of so many bytes stands for, by those bytes read as a little-endian integer.
+#: By width in bytes: the number encoded by these bytes, indexed by the bytes as a little-endian integer.
 NUMBER_TABLES = {1: _ONE, 2: _TWO}
-#: The same for lengths: what is below zero is not here either.
-LENGTH_TABLES = {width: [n if n >= 0 else NOT_HERE for n in table] for width, table in NUMBER_TABLES.items()}
+#: The same for lengths, where negative numbers are invalid.
+LENGTH_TABLES = {width: [n if n >= 0 else NO_VARINT for n in table] for width, table in NUMBER_TABLES.items()}
 
 
 def raw_offsets() -> list[int]:
-    """The varints of 0, 1, 2, ... as they read in one byte (the first 64) or as a little-endian pair (the others)."""
-    one, two = WIDTHS_MAX
+    """Return the varints of 0, 1, 2, ... as one byte (the first 64) or as little-endian pairs (the others)."""
+    one, two = WIDTH_LIMITS
     pairs = (2 * number for number in range(one, two))
     return [*range(0, 2 * one, 2), *(raw & 127 | 128 | raw >> 7 << 8 for raw in pairs)]

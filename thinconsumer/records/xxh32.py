@@ -1,7 +1,7 @@
-"""XXH32 for inputs of a few bytes: the header checksum of lz4 frames, and nothing else.
+"""XXH32 for the header checksum of lz4 frames, a few bytes of input.
 
-The lz4 package checks that byte but offers no way to compute it, and message format 0 needs it corrected. After the
-specification's section on XXH32 (Cyan4973/xxHash, doc/xxhash_spec.md).
+Message format 0 needs the checksum corrected, and the lz4 package has no function that computes it. Follows the XXH32
+specification (https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _round(lane: int, word: int) -> int:
 
 
 def xxh32(data: bytes) -> int:
-    """The hash of ``data`` with seed 0."""
+    """Return the hash of ``data`` with seed 0."""
     words = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) - len(data) % 4, 4)]
     stripes = len(words) // 4 * 4
     if stripes:

@@ -31,11 +31,11 @@ def few(records):
     """Have up to so many records read one by one, 0 for none: a few are faster read that way."""
     from thinconsumer.records.columnar import decode
 
-    before, decode.FEW_RECORDS = decode.FEW_RECORDS, records
+    before, decode.SMALL_RECORDS_MAX = decode.SMALL_RECORDS_MAX, records
     try:
         yield
     finally:
-        decode.FEW_RECORDS = before
+        decode.SMALL_RECORDS_MAX = before
 
 
 def by_columns(batches, check_crcs):

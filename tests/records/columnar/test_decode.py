@@ -84,7 +84,7 @@ def test_batches_of_every_size_and_codec(agree, sizes, codec):
 @pytest.mark.parametrize("few", [0, 1000])
 def test_many_partitions_are_told_apart(monkeypatch, few):
     """All are decoded together; each gets what is its own, from its own position on."""
-    monkeypatch.setattr(decode, "FEW_RECORDS", few)
+    monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", few)
     decoder = Decoder()
     for partition in range(5):
         for batch in split(memoryview(stream([3, 4])))[0]:
@@ -239,7 +239,7 @@ def test_broken_records_are_found_in_any_block(monkeypatch, agree, seed):
     test_flipped_bytes_give_what_the_row_decoder_gives(agree, seed)
 
 
-@pytest.mark.parametrize(("records", "vectors"), [(decode.FEW_RECORDS, 0), (decode.FEW_RECORDS + 1, 1)])
+@pytest.mark.parametrize(("records", "vectors"), [(decode.SMALL_RECORDS_MAX, 0), (decode.SMALL_RECORDS_MAX + 1, 1)])
 def test_a_few_records_take_the_short_way(monkeypatch, records, vectors):
     """A call that brings one record must not cost what a thousand of them would."""
     turns = []
@@ -294,8 +294,8 @@ def test_size_counts_what_was_decompressed():
 @pytest.mark.parametrize("headers", [(), [("name", b"value"), ("other", None)]])
 def test_whole_records_are_never_left_to_the_row_decoder(monkeypatch, size, key, headers):
     """They would come out right, several times as slowly."""
-    monkeypatch.delattr(Decoder, "_by_rows")
-    monkeypatch.setattr(decode, "FEW_RECORDS", 0)
+    monkeypatch.delattr(Decoder, "_decode_by_rows")
+    monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", 0)
     decoder, offset = Decoder(), 0
     for count in (1, 3, 3, 2):
         records = [NewRecord(bytes(size), key, headers, 1_700_000_000_000 + 100 * n) for n in range(count)]

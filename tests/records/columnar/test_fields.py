@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 np = pytest.importorskip("numpy")
 
 from thinconsumer.records.builder import write_varint  # noqa: E402
-from thinconsumer.records.columnar.fields import HEADERS_ALONE, HEADERS_TOGETHER_MIN, read, varints  # noqa: E402
+from thinconsumer.records.columnar.fields import HEADER_RECORDS_MIN, HEADER_ROUNDS, read, varints  # noqa: E402
 from thinconsumer.records.varints import Malformed, varint, varlong  # noqa: E402
 
 
@@ -96,14 +96,14 @@ def header(number, size=1):
     return padded(len(str(number)), 1) + str(number).encode() + padded(size, 1) + bytes(size)
 
 
-@pytest.mark.parametrize("many", [1, HEADERS_TOGETHER_MIN - 1, HEADERS_TOGETHER_MIN, 100])
-@pytest.mark.parametrize("count", [1, HEADERS_ALONE, HEADERS_ALONE + 1, HEADERS_ALONE * 3])
+@pytest.mark.parametrize("many", [1, HEADER_RECORDS_MIN - 1, HEADER_RECORDS_MIN, 100])
+@pytest.mark.parametrize("count", [1, HEADER_ROUNDS, HEADER_ROUNDS + 1, HEADER_ROUNDS * 3])
 def test_headers_come_in_order_or_are_left_to_others(many, count):
     """Few records with many headers are named bad, which leaves them to the row decoder."""
     long = b"\0\0\0\1\1" + padded(count, 1) + b"".join(header(n) for n in range(count))
     found = fields(b"\0\0\0\1\1\0", *[long] * many, b"\0\0\0\1\1\2" + header(7))
-    few = many + 1 < HEADERS_TOGETHER_MIN or (count > HEADERS_ALONE and many < HEADERS_TOGETHER_MIN)
-    if count > HEADERS_ALONE and few:
+    few = many + 1 < HEADER_RECORDS_MIN or (count > HEADER_ROUNDS and many < HEADER_RECORDS_MIN)
+    if count > HEADER_ROUNDS and few:
         assert found.bad.tolist() == [False, *[True] * many, False]
         return
     assert not found.bad.any()

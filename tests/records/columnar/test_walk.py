@@ -9,7 +9,7 @@ import pytest
 np = pytest.importorskip("numpy")
 
 from thinconsumer.records.builder import NewRecord, encode_record, write_varint  # noqa: E402
-from thinconsumer.records.columnar.walk import TOGETHER, alone, walk  # noqa: E402
+from thinconsumer.records.columnar.walk import NUMPY_STEP_COST, walk, walk_alone  # noqa: E402
 
 
 def laid_out(bodies, gap=b""):
@@ -40,9 +40,9 @@ def records(rng, count, sizes=(0, 5, 40, 57, 58, 59, 100, 300)):
         [5000],
         [1000] * 5,
         [3000, 2, 400],
-        [1] * TOGETHER,
-        [30] * (TOGETHER // 2),
-        [30] * (TOGETHER + 50),
+        [1] * NUMPY_STEP_COST,
+        [30] * (NUMPY_STEP_COST // 2),
+        [30] * (NUMPY_STEP_COST + 50),
         [*range(1, 90)],
         [400, 300, *[7] * 60],
         [1, 2, 3] * 40,
@@ -127,17 +127,17 @@ def test_alone_reads_lengths_of_any_width():
     write_varint(out, 5)
     long = bytearray()
     write_varint(long, 8192)
-    assert alone(bytes(out) + b"12345" + bytes(long) + bytes(8192), 2) == [0, 6]
+    assert walk_alone(bytes(out) + b"12345" + bytes(long) + bytes(8192), 2) == [0, 6]
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])
 def test_a_length_in_more_bytes_than_it_needs_is_left_to_the_row_decoder(width):
     """It is allowed, and whoever reads fields together knows by a record's size where they begin."""
     wide = bytes([0x8A, *[0x80] * (width - 2), 0x00])
-    found = alone(wide + b"12345", 1)
+    found = walk_alone(wide + b"12345", 1)
     assert found == ([0] if width == 2 else None)
 
 
 @pytest.mark.parametrize("body", [b"\x08123", b"\x0a1234", b"", b"\0", b"\1\0", b"\xff" * 20, b"\x80\0\0"])
 def test_alone_is_lost_without_an_error(body):
-    assert alone(body, 1) is None
+    assert walk_alone(body, 1) is None

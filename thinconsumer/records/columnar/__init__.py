@@ -1,8 +1,8 @@
-"""Fetched batches as columns: arrays of offsets, timestamps and places in one buffer, and from there to Arrow.
+"""Decode many batches at once to columns: numpy arrays of offsets, timestamps, and positions of keys and values.
 
-Owns all that needs numpy; pyarrow is imported inside :meth:`~.record_columns.RecordColumns.to_arrow` alone. Both are
-optional (``pip install 'thinconsumer[arrow]'``), so that nothing here may be imported before somebody asks for columns.
+All code that needs numpy is here; only :meth:`~.record_columns.RecordColumns.to_arrow` imports pyarrow. Both packages
+are optional (``pip install 'thinconsumer[arrow]'``), so import these modules only when columns are requested.
 
-``walk`` finds where records begin, ``fields`` reads what is in them, ``decode`` does both for all batches of a poll at
-once and leaves to the row decoder what is not plain, ``record_columns`` is what users get.
+``walk`` finds the positions of records, ``fields`` reads their fields, ``small_batches`` does both for few records,
+``decode`` combines them for all batches of a poll, and ``record_columns`` holds the class that users get.
 """

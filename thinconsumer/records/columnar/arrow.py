@@ -1,4 +1,4 @@
-"""From columns to an Arrow batch, without a Python object per record. The only place that needs pyarrow."""
+"""Convert columns to an Arrow record batch, without a Python object per record. The only module that needs pyarrow."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SCHEMA = pa.schema(
     ]
 )
 SCHEMA_WITH_HEADERS = SCHEMA.append(pa.field("headers", pa.list_(pa.field("element", HEADER))))
-#: Pieces that are larger on average are copied one by one: pyarrow's way of taking them copies about twice.
-LARGE = 4096
-#: Milliseconds beyond these cannot be said in microseconds.
+#: Above this average size values are copied one by one, because pyarrow's ``take`` copies the data about twice.
+LARGE_VALUE = 4096
+#: Timestamps beyond this would overflow in microseconds.
 MILLISECONDS_MAX = (2**63 - 1) // 1000
 
 
 def to_arrow(columns: RecordColumns, include_headers: bool) -> pa.RecordBatch:
-    """See :meth:`RecordColumns.to_arrow`."""
+    """Convert columns to an Arrow batch; see :meth:`RecordColumns.to_arrow`."""
     count = len(columns)
     data = pa.py_buffer(columns.data)
     stamps = columns.timestamps
@@ -52,11 +52,11 @@ def to_arrow(columns: RecordColumns, include_headers: bool) -> pa.RecordBatch:
     arrays = [
         binary(data, columns.key_starts, columns.key_lengths),
         binary(data, columns.value_starts, columns.value_lengths),
-        _repeated(columns.topic.encode(), count),
-        _plain(pa.int32(), np.full(count, columns.partition, np.int32)),
-        _plain(pa.int64(), np.ascontiguousarray(columns.offsets)),
-        _plain(pa.timestamp("us", tz="UTC"), stamps),
-        _plain(pa.int32(), columns.timestamp_types.astype(np.int32)),
+        _repeated_string(columns.topic.encode(), count),
+        _primitive_array(pa.int32(), np.full(count, columns.partition, np.int32)),
+        _primitive_array(pa.int64(), np.ascontiguousarray(columns.offsets)),
+        _primitive_array(pa.timestamp("us", tz="UTC"), stamps),
+        _primitive_array(pa.int32(), columns.timestamp_types.astype(np.int32)),
     ]
     if not include_headers:
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
@@ -66,49 +66,49 @@ def to_arrow(columns: RecordColumns, include_headers: bool) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_WITH_HEADERS)
 
 
-def _plain(kind: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
+def _primitive_array(kind: pa.DataType, values: npt.NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
-def _repeated(text: bytes, count: int) -> pa.Array:
+def _repeated_string(text: bytes, count: int) -> pa.Array:
     places = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(places), pa.py_buffer(text * count)])
 
 
 def binary(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
-    """These pieces of ``data``, which come in its order, behind one another; null where a length is -1."""
+    """Return an array of slices of ``data``, given in ascending order; a length of -1 makes a null."""
     count = len(lengths)
     nulls = np.count_nonzero(lengths < 0)
     if nulls == count:
         return pa.nulls(count, pa.binary())
-    if int(lengths.sum()) > LARGE * count:
-        return _large(data, starts, lengths)
-    # All of it as one array, in which every second element is what stands between two pieces. What is wanted of that
-    # is copied at the speed of C++, and what is null has the length 0 in it.
+    if int(lengths.sum()) > LARGE_VALUE * count:
+        return _binary_of_large(data, starts, lengths)
+    # An array over all of the data, in which slices and the gaps between them alternate; a null has the length 0.
+    # ``take`` then copies the slices at C++ speed.
     places = np.empty(2 * count + 1, np.int32)
     places[:-1:2] = starts
     np.add(starts, np.maximum(lengths, 0) if nulls else lengths, out=places[1::2], casting="unsafe")
     places[-1] = places[-2]
     everything = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(places), data])
-    found = everything.take(_plain(pa.int64(), np.arange(0, 2 * count, 2)))
+    found = everything.take(_primitive_array(pa.int64(), np.arange(0, 2 * count, 2)))
     if not nulls:
         return found
-    return pa.Array.from_buffers(pa.binary(), count, [_mask(lengths >= 0), *found.buffers()[1:]])
+    return pa.Array.from_buffers(pa.binary(), count, [_validity_bitmap(lengths >= 0), *found.buffers()[1:]])
 
 
-def _large(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
-    """:func:`binary`, where there are few pieces."""
+def _binary_of_large(data: pa.Buffer, starts: Int64s, lengths: Int64s) -> pa.Array:
+    """Return the same as :func:`binary`, faster for few large slices."""
     there = lengths >= 0
     sizes = np.where(there, lengths, 0)
     places = np.zeros(len(sizes) + 1, np.int32)
     sizes.cumsum(out=places[1:])
     whole = memoryview(data)
     copied = b"".join([whole[start : start + size] for start, size in zip(starts.tolist(), sizes.tolist())])
-    mask = None if there.all() else _mask(there)
+    mask = None if there.all() else _validity_bitmap(there)
     return pa.Array.from_buffers(pa.binary(), len(sizes), [mask, pa.py_buffer(places), pa.py_buffer(copied)])
 
 
-def _mask(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
+def _validity_bitmap(valid: npt.NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
@@ -119,12 +119,12 @@ def _headers(data: pa.Buffer, places: HeaderPlaces, kind: pa.DataType) -> pa.Arr
     children = pa.StructArray.from_arrays([_names(names), values], fields=list(HEADER))
     first = (places.first - begin).astype(np.int32)
     counts = np.diff(first)
-    buffers = [_mask(counts > 0), pa.py_buffer(first)]
+    buffers = [_validity_bitmap(counts > 0), pa.py_buffer(first)]
     return pa.Array.from_buffers(kind, len(counts), buffers, children=[children])
 
 
 def _names(raw: pa.Array) -> pa.Array:
-    """Names as text: there are few of them, and as good as always ASCII."""
+    """Return header names as text. They are nearly always ASCII, which needs no conversion."""
     buffers = raw.buffers()
     if not len(buffers[2]) or np.frombuffer(buffers[2], np.uint8).max() < 128:
         return pa.Array.from_buffers(pa.string(), len(raw), buffers)

@@ -1,7 +1,7 @@
-"""What is in the records of format 2 whose places are known: one field of all of them at a time.
+"""Read the fields of many records of format 2 at known positions, one field of all records at a time.
 
-Follows :mod:`..columns`, byte by byte, in what is read where. It decides nothing: records that are not what they should
-be are named, and their batches left to the row decoder, which knows what to say.
+Reads the same bytes as :mod:`..columns`. Records that are not well-formed are marked as bad, and their batches are left
+to the row decoder, which raises the error.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ __all__ = ["Fields", "HeaderPlaces", "read"]
 Int64s: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
-#: So many records are read at a time: what is calculated on the way stays near the processor, a third faster.
+#: Records are read in blocks of this size, so that intermediate arrays fit into the CPU cache: a third faster.
 BLOCK = 8000
-#: Headers are read one of each record at a time; from this one on only while so many records have another.
-HEADERS_ALONE, HEADERS_TOGETHER_MIN = 16, 32
+#: Round n reads the n-th header of all records. After these rounds, fewer records with headers left than the minimum
+#: go to the row decoder.
+HEADER_ROUNDS, HEADER_RECORDS_MIN = 16, 32
 
 
 class HeaderPlaces(NamedTuple):
-    """Where the headers of some records are, record after record."""
+    """Positions of the headers of several records, in the order of records."""
 
-    first: Int64s  #: By record: its first header here; one more at the end.
+    first: Int64s  #: Index of each record's first header in the other arrays; one more entry at the end.
     name_starts: Int64s
     name_lengths: Int64s
     value_starts: Int64s
@@ -33,20 +34,20 @@ class HeaderPlaces(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """What was read, of all records."""
+    """The fields of several records, one array per field."""
 
-    deltas: Int64s  #: Timestamps, relative to their batch's.
-    offsets: Int64s  #: Relative to their batch's.
+    deltas: Int64s  #: Timestamp deltas.
+    offsets: Int64s  #: Offset deltas.
     key_starts: Int64s
     key_lengths: Int64s  #: -1: null.
     value_starts: Int64s
     value_lengths: Int64s  #: -1: null.
     headers: HeaderPlaces | None  #: None: no record has any.
-    bad: npt.NDArray[np.bool_]  #: Not proven to be a record; what else is said of it means nothing.
+    bad: npt.NDArray[np.bool_]  #: The record is not proven to be well-formed, and its other fields are meaningless.
 
 
 def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
-    """Read the records that stand between ``begins`` and ``ends``, each behind a length that says so."""
+    """Read records from their length varint at ``begins`` to ``ends``, which the caller derived from that length."""
     blocks = [slice(at, at + BLOCK) for at in range(0, len(begins), BLOCK)]
     found = [_fields(data, begins[block], ends[block]) for block in blocks]
     columns = found[0] if len(found) == 1 else map(np.concatenate, zip(*found))
@@ -58,24 +59,24 @@ def read(data: Bytes, begins: Int64s, ends: Int64s) -> Fields:
 
 
 def _fields(data: Bytes, begins: Int64s, ends: Int64s) -> tuple[npt.NDArray[Any], ...]:
-    """Read what :class:`Fields` has but headers; where those begin, and whether there are any; and what is bad."""
+    """Return the columns of :class:`Fields`; in place of headers, their position and whether there are any."""
     bad = np.zeros(len(begins), bool)
-    pos = begins + 2 + (data.take(begins) >> 7)  # the attributes, which are unused, are one byte
-    if (ends - begins).max() > 8000:  # else no length has three bytes
+    pos = begins + 2 + (data.take(begins) >> 7)  # skips the length and the attributes, which are one unused byte
+    if (ends - begins).max() > 8000:  # some length may take three bytes
         pos = varints(data, begins, 5, bad)[1] + 1
     deltas, pos = varints(data, pos, 10, bad)
     offsets, pos = varints(data, pos, 5, bad)
     key_lengths, key_starts = varints(data, pos, 5, bad)
-    key_lengths, pos = _behind(key_lengths, key_starts)
+    key_lengths, pos = _skip(key_lengths, key_starts)
     value_lengths, value_starts = varints(data, pos, 5, bad)
-    value_lengths, pos = _behind(value_lengths, value_starts)
-    bad |= pos >= ends  # places never go back, so that whatever went beyond the record before is noticed here
+    value_lengths, pos = _skip(value_lengths, value_starts)
+    bad |= pos >= ends  # positions only increase, so this check covers all fields before
     more = (data.take(pos, mode="clip") != 0) | (pos + 1 != ends)
     return deltas, offsets, key_starts, key_lengths, value_starts, value_lengths, pos, more, bad
 
 
-def _behind(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
-    """These lengths, any null as -1, and where what is so long ends."""
+def _skip(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the lengths, with -1 for any null, and the positions after the contents."""
     if lengths.max() < 0:
         return np.full_like(lengths, -1), starts
     if lengths.min() >= 0:
@@ -84,27 +85,27 @@ def _behind(lengths: Int64s, starts: Int64s) -> tuple[Int64s, Int64s]:
 
 
 def varints(data: Bytes, pos: Int64s, length_max: int, bad: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
-    """The varints at these places, of 32 bits (5 bytes) or 64 (10), and where they end; ``bad`` if that is too long."""
-    # Positions beyond the end are beyond their record, too, which is noticed in the end: whatever is read there.
+    """Read varints of up to ``length_max`` bytes; return values and ends. Marks longer ones in ``bad``."""
+    # Positions beyond the data read arbitrary bytes; the caller rejects them, because they are beyond the record's end.
     low = data.take(pos, mode="clip")
     long = low >> 7
     if not long.any():
         return ((low >> 1) ^ -(low & 1)).view(np.int8).astype(np.int64), pos + 1
     high = data[1:].take(pos, mode="clip")
-    # The high bit of the first byte is taken off by what the second adds.
+    # Subtracting 128 clears the continuation bit of the first byte.
     raw = low + ((high.astype(np.uint16) << 7) - np.uint16(128)) * long
     values = ((raw >> 1) ^ -(raw & 1)).view(np.int16).astype(np.int64)
     after = pos + (long + 1)
     wide = long & (high >> 7)
     if wide.any():
         some = np.flatnonzero(wide)
-        values[some], after[some], endless = _wide(data, pos[some], length_max)
-        bad[some[endless]] = True
+        values[some], after[some], too_long = _long_varints(data, pos[some], length_max)
+        bad[some[too_long]] = True
     return values, after
 
 
-def _wide(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
-    """The same of varints of three bytes or more; and which of them are too long."""
+def _long_varints(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+    """Read varints of three bytes or more; return values, the positions after them, and which are too long."""
     raw = np.zeros(len(pos), np.uint64)
     after = pos.copy()
     more = np.ones(len(pos), bool)
@@ -121,47 +122,47 @@ def _wide(data: Bytes, pos: Int64s, length_max: int) -> tuple[Int64s, Int64s, np
 
 
 def _headers(data: Bytes, records: Int64s, pos: Int64s, ends: Int64s, bad: npt.NDArray[np.bool_]) -> HeaderPlaces:
-    """The headers of these records, which begin with their number at ``pos``; records that are broken become bad."""
-    endless = np.zeros(len(records), bool)
-    numbers, at = varints(data, pos[records], 5, endless)
+    """Read the headers of these records from their number at ``pos`` on. Sets ``bad`` for malformed ones."""
+    too_long = np.zeros(len(records), bool)
+    numbers, at = varints(data, pos[records], 5, too_long)
     end = ends[records]
     left = np.zeros(len(pos), np.int64)
     left[records] = numbers
-    # Two bytes each at least.
-    good = ~endless & (at <= end) & (numbers >= 0) & (numbers * 2 <= end - at)
+    # Each header takes at least two bytes.
+    good = ~too_long & (at <= end) & (numbers >= 0) & (numbers * 2 <= end - at)
     found: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]] = []
     while True:
         good &= (left[records] == 0) == (at == end)
         bad[records[~good]] = True
         going = good & (at < end)
         records, at, end = records[going], at[going], end[going]
-        if len(found) >= HEADERS_ALONE and len(records) < HEADERS_TOGETHER_MIN:
-            bad[records] = True  # not worth a turn: one by one
+        if len(found) >= HEADER_ROUNDS and len(records) < HEADER_RECORDS_MIN:
+            bad[records] = True  # the row decoder is faster for so few
             break
         if not len(records):
             break
-        endless = np.zeros(len(records), bool)
-        name_lengths, names = varints(data, at, 5, endless)
+        too_long = np.zeros(len(records), bool)
+        name_lengths, names = varints(data, at, 5, too_long)
         at = names + np.maximum(name_lengths, 0)
-        good = ~endless & (name_lengths >= 0) & (at < end)
+        good = ~too_long & (name_lengths >= 0) & (at < end)
         at = np.minimum(at, end)
-        value_lengths, values = varints(data, at, 5, endless)
-        value_lengths, at = _behind(value_lengths, values)
-        good &= ~endless & (at <= end)
+        value_lengths, values = varints(data, at, 5, too_long)
+        value_lengths, at = _skip(value_lengths, values)
+        good &= ~too_long & (at <= end)
         left[records] -= 1
         found.append((records, names, name_lengths, values, value_lengths))
-    return _in_order(found, len(pos))
+    return _header_places(found, len(pos))
 
 
-def _in_order(found: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]], size: int) -> HeaderPlaces:
-    """Bring what was found, the first header of each record, then the second and so on, into the order of records."""
+def _header_places(found: list[tuple[Int64s, Int64s, Int64s, Int64s, Int64s]], size: int) -> HeaderPlaces:
+    """Sort headers, found round by round, into the order of records."""
     counts = np.zeros(size, np.int64)
     for records, *_ in found:
         counts[records] += 1
     first = np.zeros(size + 1, np.int64)
     np.cumsum(counts, out=first[1:])
     columns = [np.zeros(int(first[-1]), np.int64) for _ in range(4)]
-    for turn, (records, *fields) in enumerate(found):
+    for number, (records, *fields) in enumerate(found):
         for column, some in zip(columns, fields):
-            column[first[records] + turn] = some
+            column[first[records] + number] = some
     return HeaderPlaces(first, *columns)

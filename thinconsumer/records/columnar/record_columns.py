@@ -1,7 +1,7 @@
-"""What ``poll_batches`` returns for a partition: columns over one buffer, on request rows or an Arrow batch.
+"""The result of ``poll_batches`` for a partition: columns over one buffer, convertible to records or an Arrow batch.
 
-The Arrow schema is exactly the one that Spark's own Kafka source has, column for column; a batch that differs in a
-nullability or a time zone is refused there.
+The Arrow schema equals that of Spark's own Kafka source. Spark rejects a batch that differs even in a column's
+nullability or time zone.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Int64s: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RecordColumns:
-    """Records of one partition, field by field, in offset order. All arrays have the same length; change none of them.
+    """Records of one partition, one array per field, in offset order. Treat all arrays as read-only.
 
-    Keys and values stay where they were received: places and lengths in ``data``, which also holds what is not theirs.
+    Keys and values are not copied: their positions and lengths refer to ``data``, which also holds other bytes.
     """
 
     topic: str
@@ -53,7 +53,7 @@ class RecordColumns:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all keys and values; headers are not counted."""
+        """Total size of keys and values, without headers."""
         lengths = self.key_lengths, self.value_lengths
         return sum(int(each.sum()) + int(np.count_nonzero(each < 0)) for each in lengths)
 
@@ -66,7 +66,7 @@ class RecordColumns:
         return self._bytes(int(self.value_starts[index]), int(self.value_lengths[index]))
 
     def headers(self, index: int) -> tuple[Header, ...]:
-        """Return a record's headers; names that are not UTF-8 show U+FFFD, as in Java."""
+        """Return a record's headers; bytes of names that are not UTF-8 become U+FFFD, as in Java."""
         places = self.header_places
         if places is None:
             return ()
@@ -79,7 +79,7 @@ class RecordColumns:
         return tuple(found)
 
     def slice(self, start: int, stop: int) -> RecordColumns:
-        """Return the records from ``start`` to before ``stop``; nothing is copied."""
+        """Return the records ``start`` to ``stop`` (exclusive) without copying."""
         part = slice(*slice(start, stop).indices(len(self)))
         places = self.header_places
         if places is not None:
@@ -92,7 +92,7 @@ class RecordColumns:
         )  # fmt: skip
 
     def rows(self) -> list[ConsumerRecord[bytes | None, bytes | None]]:
-        """Return the records one by one, as :meth:`Consumer.poll` has them."""
+        """Return the records as :meth:`Consumer.poll` does."""
         data = self.data.tobytes() if len(self) else b""
         keys = _pieces(data, self.key_starts, self.key_lengths)
         values = _pieces(data, self.value_starts, self.value_lengths)
@@ -106,9 +106,9 @@ class RecordColumns:
     def to_arrow(self, include_headers: bool = False) -> pyarrow.RecordBatch:
         """Return an Arrow batch with columns key, value, topic, partition, offset, timestamp and timestampType.
 
-        With ``include_headers`` there is one more, headers, null where a record has none. Keys and values are copied,
-        so that the batch needs nothing of this. Times are in UTC; those beyond what microseconds can say (the year
-        294,000) become the last that they can.
+        ``include_headers`` adds a column headers, null for records without any. Keys and values are copied, so the
+        batch does not keep ``data`` alive. Timestamps are in UTC; those beyond the range of microseconds (the year
+        294,000) are clamped.
 
         Raises:
             ImportError: pyarrow is not installed.

@@ -1,15 +1,15 @@
-"""Where the records of many batches of format 2 begin.
+"""Find the positions of all records in many batches of format 2.
 
-A record says only how long it is, so that the next one's place is known when the one before has been looked at: the one
-thing about records that cannot be read all at once. But batches know nothing of each other: one walker each, and all
-walkers take a step together. Where too few are left for that to pay, each goes on alone.
+A record's position is known only after the length of the record before it has been read, so the records of one batch
+have to be visited one after the other. Different batches are independent: each gets a *walker*, a position that
+advances from record to record, and numpy advances all walkers by one record in one step. When few walkers are left, the
+rest of each batch is walked alone in plain Python.
 
-Few large batches are cut into parts, so that there is a walker for each part. Where a part begins is guessed: from the
-middle of a batch one looks for what could be a record, with the offset k, right before one with the offset k + 1.
+Few large batches are split into parts, with a walker for each part. The beginning of a part is guessed: search from a
+position in the middle of the batch for two apparent records with the offset deltas k and k + 1.
 
-Nothing here is believed that is not proven: a walker that does not end exactly where its batch does, or where the next
-part begins, after as many records as that says, has found nothing. Its batch is walked alone, and if that ends nowhere
-either, left to the row decoder.
+Guesses are verified: a walker must end exactly at the end of its batch, or at the beginning of the next part, after the
+expected number of records. If not, its batch is walked alone, and if that fails too, left to the row decoder.
 """
 
 from __future__ import annotations
@@ -19,57 +19,57 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..varints import LENGTH_TABLES, NOT_HERE, Malformed, varint
+from ..varints import LENGTH_TABLES, NO_VARINT, Malformed, varint
 from .fields import varints
 
 __all__ = ["walk"]
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-Places: TypeAlias = npt.NDArray[np.int64]
+Int64s: TypeAlias = npt.NDArray[np.int64]
 
-#: A step of all walkers in numpy costs as much as so many steps in Python, and so does it to let one go on alone.
-TOGETHER, ALONE = 20, 40
-#: Batches are cut into parts of so many records at least, and so that there are about so many walkers.
+#: The costs of one numpy step of all walkers, and of starting to walk one batch alone, in steps of plain Python.
+NUMPY_STEP_COST, ALONE_COST = 20, 40
+#: Batches are split so that there are about this many walkers, with at least this many records each.
 PART_MIN, WALKERS = 150, 96
-#: The smallest length that takes three bytes.
-WIDE = 8192
-#: The first record is looked for in so many bytes from a guess on, at most.
+#: The smallest length that takes a varint of three bytes.
+THREE_BYTES_MIN = 8192
+#: The search for a part's first record covers at most this many bytes.
 WINDOW_MAX = 2048
 
 
 def _step(pair: int) -> int:
     low = pair & 0xFF
     length, width = (LENGTH_TABLES[1][low], 1) if low < 128 else (LENGTH_TABLES[2][pair], 2)
-    return width + length if 0 < length < NOT_HERE else 0
+    return width + length if 0 < length < NO_VARINT else 0
 
 
-#: How far it is from a record to the next, by the little-endian pair of bytes it begins with; 0 if that does not say:
-#: a length of three bytes, a negative one, and 0, which no record can have.
+#: The distance from a record to the next, by the record's first two bytes in little-endian order; 0 if it is unknown (a
+#: length of three bytes) or invalid (a length of 0 or less).
 _STEPS = [_step(pair) for pair in range(65536)]
 _STEPS_ARRAY = np.array(_STEPS, np.int64)
 
 
-def walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
-    """Where each record of each batch begins, batch after batch; -1 in all places of a batch that could not be walked.
+def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
+    """Return the positions of all records, batch after batch; -1 for all records of a batch that is not well-formed.
 
-    The records stand between ``begins`` and ``ends``, at least one for each batch, and seven bytes or more for each.
+    ``begins`` and ``ends`` delimit the batches' records: at least one each, and at least seven bytes per record.
     """
-    parts = _cut(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
+    parts = _split(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
     if parts is None:
         return _walk(data, begins, ends, counts)
-    places = _walk(data, *parts)
-    if int(places.min()) < 0:
+    positions = _walk(data, *parts)
+    if int(positions.min()) < 0:
         first = np.cumsum(counts) - counts
-        for index in np.flatnonzero(np.minimum.reduceat(places, first) < 0).tolist():
+        for index in np.flatnonzero(np.minimum.reduceat(positions, first) < 0).tolist():
             start, stop = int(first[index]), int(first[index] + counts[index])
-            places[start:stop] = _walk(
+            positions[start:stop] = _walk(
                 data, begins[index : index + 1], ends[index : index + 1], counts[index : index + 1]
             )
-    return places
+    return positions
 
 
-def _cut(data: Bytes, begins: Places, ends: Places, counts: Places) -> tuple[Places, Places, Places] | None:
-    """Begins, ends and counts of the parts that these batches are probably made of; None where that does not pay."""
+def _split(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[Int64s, Int64s, Int64s] | None:
+    """Return begins, ends and counts of probable parts of these batches; None if splitting does not pay."""
     wanted = np.maximum(np.minimum(counts // PART_MIN, -(-WALKERS * counts // int(counts.sum()))), 1)
     if int(wanted.max()) < 2:
         return None
@@ -95,12 +95,12 @@ def _cut(data: Bytes, begins: Places, ends: Places, counts: Places) -> tuple[Pla
     )
 
 
-def _first_records(data: Bytes, guesses: Places, ends: Places, window: int) -> tuple[Places, Places]:
-    """What seems to be the first record after each guess, and its number, by its offset; -1 where none is near."""
+def _first_records(data: Bytes, guesses: Int64s, ends: Int64s, window: int) -> tuple[Int64s, Int64s]:
+    """Return the first apparent record after each guess, its position and its offset delta; -1 if none is near."""
     pairs = _pairs(data)
     starts, numbers = np.full_like(guesses, -1), np.full_like(guesses, -1)
     at = (guesses[:, None] + np.arange(window)).ravel()
-    # Attributes are zero, behind a length of one byte or two; that leaves one in a hundred or so.
+    # A record has a length of one or two bytes, then zero attributes; about one position in a hundred passes.
     attributes = at + 1 + (data[at] >> 7)
     likely = np.flatnonzero(data[attributes] == 0)
     guess, at = likely // window, at[likely]
@@ -110,59 +110,59 @@ def _first_records(data: Bytes, guesses: Places, ends: Places, window: int) -> t
     bad = np.zeros(len(at), bool)
     here, there = _offsets(data, at, bad), _offsets(data, following, bad)
     good = np.flatnonzero(~bad & (here >= 0) & (there == here + 1))[::-1]
-    starts[guess[good]], numbers[guess[good]] = at[good], here[good]  # the first one of each is written last
+    # In descending order, so that the first record of each guess is stored last.
+    starts[guess[good]], numbers[guess[good]] = at[good], here[good]
     return starts, numbers
 
 
-def _offsets(data: Bytes, records: Places, bad: npt.NDArray[np.bool_]) -> Places:
-    """The offsets of what may be records, relative to their batch's."""
+def _offsets(data: Bytes, records: Int64s, bad: npt.NDArray[np.bool_]) -> Int64s:
+    """Return the offset deltas of apparent records; sets ``bad`` for those that are none."""
     attributes = records + 1 + (data[records] >> 7)
     bad |= data[attributes] != 0
     _, pos = varints(data, attributes + 1, 10, bad)
     return varints(data, pos, 5, bad)[0]
 
 
-def _walk(data: Bytes, begins: Places, ends: Places, counts: Places) -> Places:
-    """:func:`walk`, with one walker for each batch."""
+def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
+    """Do the same as :func:`walk` with exactly one walker per batch."""
     last = np.cumsum(counts)
     first = last - counts
     order = np.argsort(-counts, kind="stable")
-    steps = _steps_together(counts[order])
+    steps = _numpy_steps(counts[order])
     alike = 2 * int(counts[order[0]]) <= 3 * int(counts[order[-1]])
     try:
-        places, at = (_in_step if alike else _longest_first)(data, begins, counts, steps, order)
-    except IndexError:  # one is lost, and beyond the end: nobody has arrived then
-        places, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
-    # A walker that does not know how far it is to the next record stands still. Where one ends that has begun before
-    # that, all of them do.
-    ahead = (at >= 0) & (at > places[first + np.minimum(counts, max(steps, 1)) - 1])
-    whole = ahead & (at == ends) & (counts <= steps)
-    begun = ahead & (at < ends) & (steps > 0) & (counts > steps)
+        positions, at = (_walk_in_lockstep if alike else _walk_longest_first)(data, begins, counts, steps, order)
+    except IndexError:  # a walker left the data, so no position can be used
+        positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
+    # A walker stays at a record whose length is unknown or invalid. So if its last step moved it, all steps did.
+    moved = (at >= 0) & (at > positions[first + np.minimum(counts, max(steps, 1)) - 1])
+    whole = moved & (at == ends) & (counts <= steps)
+    begun = moved & (at < ends) & (steps > 0) & (counts > steps)
     for index in np.flatnonzero(~whole).tolist():
-        mine, end = places[int(first[index]) : int(last[index])], int(ends[index])
-        if begun[index] and _alone(data, int(at[index]), end, mine[steps:]):
+        mine, end = positions[int(first[index]) : int(last[index])], int(ends[index])
+        if begun[index] and _walk_alone_into(data, int(at[index]), end, mine[steps:]):
             continue
-        if not _alone(data, int(begins[index]), end, mine):
+        if not _walk_alone_into(data, int(begins[index]), end, mine):
             mine[:] = -1
-    return places
+    return positions
 
 
-def _steps_together(counts: Places) -> int:
-    """How many steps to take together, before those that have not arrived go on alone: so that it costs the least.
+def _numpy_steps(counts: Int64s) -> int:
+    """Return after how many numpy steps it is cheapest to walk the remaining batches alone.
 
-    Of batches with so many records, the longest first.
+    ``counts``: records per batch, in descending order.
     """
     steps = np.concatenate((counts, [0]))
-    alone = np.arange(len(steps))  # after so many steps so many are left; the sum is what they have walked in all
-    left = np.cumsum(steps) - steps - alone * steps
-    return int(steps[np.argmin(steps * TOGETHER + left + alone * ALONE)])
+    walkers_left = np.arange(len(steps))  # after each of these numbers of steps
+    records_left = np.cumsum(steps) - steps - walkers_left * steps
+    return int(steps[np.argmin(steps * NUMPY_STEP_COST + records_left + walkers_left * ALONE_COST)])
 
 
-def _in_step(data: Bytes, begins: Places, counts: Places, steps: int, _: Places) -> tuple[Places, Places]:
-    """Walk up to ``steps`` records of each batch, all walkers to the end; return the records, and where walkers are.
+def _walk_in_lockstep(data: Bytes, begins: Int64s, counts: Int64s, steps: int, _: Int64s) -> tuple[Int64s, Int64s]:
+    """Walk up to ``steps`` records of each batch; return the positions of records and of the walkers.
 
-    A walker that has arrived runs on into what is behind its batch, which means nothing: so for batches with about as
-    many records as each other.
+    All walkers take all steps, also beyond the end of their batch, where positions are meaningless. So this suits
+    batches of about equal counts.
     """
     pairs = _pairs(data)
     end = len(pairs) - 1
@@ -173,66 +173,68 @@ def _in_step(data: Bytes, begins: Places, counts: Places, steps: int, _: Places)
         rows.append(pos)
     passed = np.concatenate(rows).reshape(steps + 1, len(begins))
     taken = np.minimum(counts, steps)
-    places = passed[:-1].T[np.arange(steps) < taken[:, None]]
+    positions = passed[:-1].T[np.arange(steps) < taken[:, None]]
     at = passed[taken, np.arange(len(counts))]
-    return _spread(places, counts, taken), at
+    return _insert_room(positions, counts, taken), at
 
 
-def _longest_first(data: Bytes, begins: Places, counts: Places, steps: int, order: Places) -> tuple[Places, Places]:
-    """The same, for batches of any sizes: whoever has arrived stops.
+def _walk_longest_first(
+    data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s
+) -> tuple[Int64s, Int64s]:
+    """Do the same for batches of any counts: a walker stops at the end of its batch.
 
     Raises:
-        IndexError: a walker is lost, and beyond the end.
+        IndexError: a walker left the data.
     """
     pairs = _pairs(data)
     pos = begins[order]
-    walkers = np.searchsorted(-counts[order], -np.arange(steps), side="left")  # that take each step
-    found: list[Places] = []
-    arrived: list[Places] = []
+    walkers = np.searchsorted(-counts[order], -np.arange(steps), side="left")  # the number of walkers in each step
+    passed: list[Int64s] = []
+    finished: list[Int64s] = []
     for many in walkers.tolist():
         if many < len(pos):
-            arrived.append(pos[many:])
+            finished.append(pos[many:])
             pos = pos[:many]
-        found.append(pos)
+        passed.append(pos)
         pos = pos + _STEPS_ARRAY.take(pairs[pos], mode="clip")
-    arrived.append(pos)
+    finished.append(pos)
     at = np.empty_like(begins)
-    at[order] = np.concatenate(arrived[::-1])
+    at[order] = np.concatenate(finished[::-1])
     step = np.repeat(np.arange(steps), walkers)
     walker = order[np.arange(len(step)) - np.repeat(np.cumsum(walkers) - walkers, walkers)]
-    places = np.empty(int(counts.sum()), np.int64)
-    places[(np.cumsum(counts) - counts)[walker] + step] = np.concatenate(found) if found else 0
-    return places, at
+    positions = np.empty(int(counts.sum()), np.int64)
+    positions[(np.cumsum(counts) - counts)[walker] + step] = np.concatenate(passed) if passed else 0
+    return positions, at
 
 
 def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
-    """Every two bytes that follow one another."""
+    """Return a view of each byte and its successor as a little-endian number."""
     return np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
 
 
-def _spread(places: Places, counts: Places, taken: Places) -> Places:
-    """Make room behind the first ``taken`` records of each batch for the rest of them."""
-    if len(places) == counts.sum():
-        return places
+def _insert_room(positions: Int64s, counts: Int64s, taken: Int64s) -> Int64s:
+    """Insert room for the remaining records of each batch after its first ``taken`` ones."""
+    if len(positions) == counts.sum():
+        return positions
     last = np.cumsum(counts)
     wide = np.empty(int(last[-1]), np.int64)
-    wide[np.arange(len(wide)) - np.repeat(last - counts, counts) < np.repeat(taken, counts)] = places
+    wide[np.arange(len(wide)) - np.repeat(last - counts, counts) < np.repeat(taken, counts)] = positions
     return wide
 
 
-def _alone(data: Bytes, begin: int, end: int, places: Places) -> bool:
-    """Put down where as many records as there are places begin; return whether they are what is there."""
-    count = len(places)
+def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bool:
+    """Walk one batch in plain Python and store its positions in ``positions``; return whether it is well-formed."""
+    count = len(positions)
     body: Any = memoryview(data)[begin:end]
-    # Bytes are faster to look at, unless that many are copied for it.
-    found = alone(bytes(body) if end - begin < 400 * count else body, count)
+    # Indexing bytes is faster than indexing a memoryview, unless the copy is large.
+    found = walk_alone(bytes(body) if end - begin < 400 * count else body, count)
     if found is not None:
-        np.add(found, begin, out=places)
+        np.add(found, begin, out=positions)
     return found is not None
 
 
-def alone(body: bytes, count: int) -> list[int] | None:
-    """Where each of ``count`` records in ``body`` begins; None unless they are all that is in there."""
+def walk_alone(body: bytes, count: int) -> list[int] | None:
+    """Return the positions of ``count`` records in ``body``; None unless they fill it exactly."""
     steps = _STEPS
     pos = 0
     found: list[int] = []
@@ -244,9 +246,9 @@ def alone(body: bytes, count: int) -> list[int] | None:
             if not step:
                 length, start = varint(body, pos)
                 step = start - pos + length
-                if length < WIDE:  # negative, or in more bytes than it needs: whoever reads what is inside relies on it
+                if length < THREE_BYTES_MIN:  # negative, or an overlong varint, which :mod:`.fields` does not expect
                     return None
             pos += step
-    except (Malformed, IndexError):  # lost, and beyond the end
+    except (Malformed, IndexError):
         return None
     return found if pos == len(body) else None
