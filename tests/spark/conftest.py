@@ -10,44 +10,40 @@ from thinconsumer import Consumer, TopicPartition
 from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.spark.cluster_client import ClusterClient
 from thinconsumer.spark.options import SourceOptions, parse
-from thinconsumer.testing import ScriptedCluster
+from thinconsumer.testing import MemoryCluster
 
 
 class Cluster:
     """A scripted cluster with virtual time, and the parts of the source that talk to it."""
 
-    def __init__(self, topics, node_ids=(1,)):
-        self.scripted = ScriptedCluster(node_ids, topics)
+    def __init__(self, topics, nodes=1):
+        self.kafka = MemoryCluster(nodes, topics)
         self.made = []
         self.slept = []
 
     def connect(self, config) -> Consumer:
-        consumer = Consumer.from_config(config, driver=self.scripted.driver())
+        consumer = Consumer.from_config(config, driver=self.kafka.driver())
         self.made.append(consumer)
         return consumer
 
     def options(self, **given) -> SourceOptions:
         named = {} if {"subscribe", "assign", "subscribePattern"} & given.keys() else {"subscribe": "t"}
-        return parse({"kafka.bootstrap.servers": ",".join(self.scripted.bootstrap_servers), **named, **given})
+        return parse({"kafka.bootstrap.servers": ",".join(self.kafka.bootstrap_servers), **named, **given})
 
     def client(self, **given) -> ClusterClient:
-        return ClusterClient(
-            self.options(**given), connect=self.connect, sleep=self.sleep, clock=self.scripted.clock.now
-        )
+        return ClusterClient(self.options(**given), connect=self.connect, sleep=self.sleep, clock=self.kafka.clock.now)
 
     def sleep(self, seconds) -> None:
         self.slept.append(seconds)
-        self.scripted.clock.advance(seconds)
+        self.kafka.clock.advance(seconds)
 
     def append(self, *values, partition=0, topic="t", **about):
         """Append a batch of values or whole records; return its first offset."""
         records = [v if isinstance(v, NewRecord) else NewRecord(v, timestamp=1_700_000_000_000) for v in values]
-        offset = self.scripted.partition(topic, partition).append(build_batch(records, **about))
-        self.scripted.topics.changed()
-        return offset
+        return self.kafka.append_batch(TopicPartition(topic, partition), build_batch(records, **about))
 
     def requests(self, api):
-        return [r for broker in self.scripted.brokers.values() for r in broker.requests if r.api is api]
+        return self.kafka.received(api)
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ from thinconsumer import (
     TopicPartition,
     UnknownTopicOrPartitionError,
 )
+from thinconsumer.broker import Reply
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.spark.cluster_client import COMMIT_PAUSE_S
+from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -33,7 +35,7 @@ def test_options_select_partitions_and_topic_ids(cluster, chosen, expected):
     c = cluster({"u": 1, "t": 2, "vw": 1})
     found = c.client(**chosen).partitions()
     assert list(found) == expected
-    assert all(topic_id == c.scripted.topics.by_name[tp.topic].topic_id for tp, topic_id in found.items())
+    assert all(topic_id == c.kafka.controller.image.topics[tp.topic].topic_id for tp, topic_id in found.items())
 
 
 def test_a_missing_topic_is_an_error_with_advice(cluster):
@@ -54,17 +56,17 @@ def test_a_missing_partition_is_named_at_once(cluster):
     """ListOffsets for it would time out after three minutes without naming it."""
     c = cluster()
     chosen = {"assign": '{"t":[0,7],"nope":[1]}'}
-    begun = c.scripted.clock.now()
+    begun = c.kafka.clock.now()
     with pytest.raises(
         UnknownTopicOrPartitionError, match="partition nope-1, t-7 does not exist .*correct the option assign"
     ):
         c.client(**chosen).partitions()
-    assert c.scripted.clock.now() - begun < 5
+    assert c.kafka.clock.now() - begun < 5
     assert list(c.client(**chosen).partitions(known={T0: 1})) == [T0]
 
 
 def test_all_offsets_are_looked_up_in_one_round_trip(cluster):
-    c = cluster({"t": 100}, node_ids=(1, 2))
+    c = cluster({"t": 100}, nodes=2)
     c.append(b"a", b"b", partition=1)
     client = c.client()
     tps = client.partitions()
@@ -88,16 +90,17 @@ def test_log_ends_before_known_offsets_are_requested_again(cluster):
 def test_retriable_errors_are_retried_with_a_new_consumer_and_others_are_raised(cluster):
     c = cluster()
     client = c.client(**{"kafka.default.api.timeout.ms": "500"})
-    c.scripted.partition("t", 0).error_code = 6  # not the leader
+    rule = c.kafka.on("ListOffsets", Reply(Code.NOT_LEADER_OR_FOLLOWER))
     with pytest.raises(KafkaError):
         client.earliest([T0])
     assert c.slept == [1.0, 1.0]
     assert len(c.made) == 3
-    c.scripted.partition("t", 0).error_code = 29
+    c.kafka.rules.remove(rule)
+    rule = c.kafka.on("ListOffsets", Reply(Code.TOPIC_AUTHORIZATION_FAILED))
     with pytest.raises(TopicAuthorizationFailedError):
         client.earliest([T0])
     assert len(c.slept) == 2
-    c.scripted.partition("t", 0).error_code = 0
+    c.kafka.rules.remove(rule)
     assert client.earliest([T0]) == {T0: 0}
 
 
@@ -126,7 +129,7 @@ def test_a_failed_sample_is_empty_and_not_an_error(cluster, caplog):
     c = cluster()
     c.append(b"a")
     c.append(b"b")
-    c.scripted.partition("t", 0).delete_before(1)
+    c.kafka.delete_records(("t", 0), 1)
     client = c.client()
     assert client.sizes({T0: 0}, {T0: 2}) == []
     assert "no records could be sampled" in caplog.text
@@ -134,18 +137,7 @@ def test_a_failed_sample_is_empty_and_not_an_error(cluster, caplog):
 
 
 def test_offsets_are_committed_and_fetched_for_a_group(cluster):
-    """The embedded broker stores group offsets; the scripted one does not."""
-    from thinconsumer import Consumer
-    from thinconsumer.spark.cluster_client import ClusterClient
-    from thinconsumer.testing import Simulation
-
-    sim = Simulation(seed=1, topics={"t": 2})
-    c = cluster()
-
-    def connect(config):
-        return Consumer.from_config({**config, "bootstrap.servers": sim.bootstrap_servers}, driver=sim.driver())
-
-    client = ClusterClient(c.options(), connect=connect, sleep=c.sleep)
+    client = cluster().client()
     assert client.committed("g", [T0, T1]) == {T0: None, T1: None}
     client.commit("g", {T0: 7})
     assert client.committed("g", [T0, T1]) == {T0: 7, T1: None}
@@ -159,14 +151,15 @@ def test_a_failed_commit_is_logged_and_repeated_only_after_a_pause(cluster, capl
     c = cluster()
     client = c.client(**{"kafka.default.api.timeout.ms": "200"})
     client.partitions()
+    c.kafka.on("FindCoordinator", Reply(Code.COORDINATOR_NOT_AVAILABLE))
     assert not client.commit("g", {T0: 7})
     assert "offsets were not committed for group 'g' (the query goes on)" in caplog.text
-    before = c.scripted.clock.now()
+    before = c.kafka.clock.now()
     assert not client.commit("g", {T0: 8})
-    assert (c.scripted.clock.now(), len(c.made)) == (before, 2)
+    assert (c.kafka.clock.now(), len(c.made)) == (before, 2)
     assert not client.commit("g", {T0: 9}, last=True)
     assert len(c.made) == 3
-    c.scripted.clock.advance(COMMIT_PAUSE_S)
+    c.kafka.clock.advance(COMMIT_PAUSE_S)
     assert not client.commit("g", {T0: 9})
     assert len(c.made) == 4
     assert list(client.partitions()) == [T0, T1]  # other requests keep their connection

@@ -27,7 +27,7 @@ def consumer_of():
     """Return a consumer at the beginning of t-0."""
 
     def make(c):
-        consumer = c.connect({"bootstrap.servers": c.scripted.bootstrap_servers, "auto.offset.reset": "earliest"})
+        consumer = c.connect({"bootstrap.servers": c.kafka.bootstrap_servers, "auto.offset.reset": "earliest"})
         consumer.assign([T0])
         return consumer
 

@@ -46,7 +46,7 @@ class Query:
     """A stream as Spark runs it: offsets are stored and compared as text."""
 
     def __init__(self, cluster, limit="default", **given):
-        self.clock = cluster.scripted.clock
+        self.clock = cluster.kafka.clock
         options = cluster.options(startingOffsets="earliest", **given) if "startingOffsets" not in given else None
         options = options or cluster.options(**given)
         self.reader = KafkaAvailableNowReader(options, ("value",), cluster.client(**given), self.clock.now)
@@ -148,13 +148,13 @@ def test_a_topic_deleted_or_recreated_between_planning_and_reading_a_batch_is_da
     c.append(*[b"old"] * 5)
     reader = KafkaBatchReader(c.options(failOnDataLoss=fails), ("value",), c.client())
     (task,) = pickle.loads(pickle.dumps(reader.partitions()))
-    c.scripted.topics.remove("t")
+    c.kafka.delete_topic("t")
     if then == "recreated":
-        c.scripted.topics.add("t", 1)
+        c.kafka.create_topic("t", 1)
         c.append(*[b"new"] * 20)
     monkeypatch.setattr(
         "thinconsumer.spark.source.read",
-        partial(read, cache=ClientCache(lambda consumer: None), make=c.connect, clock=c.scripted.clock.now),
+        partial(read, cache=ClientCache(lambda consumer: None), make=c.connect, clock=c.kafka.clock.now),
     )
     words = f"t-0 [0, 5): the topic was deleted{' and created again' * (then == 'recreated')}"
     if fails == "true":
@@ -235,9 +235,9 @@ def test_a_trigger_waits_for_the_minimum_until_the_maximum_delay(cluster):
     c.append(*[b"v"] * 4)
     assert query.trigger() == [("t", 0, 1, 6)]
     c.append(b"v")
-    c.scripted.clock.advance(9)
+    c.kafka.clock.advance(9)
     assert query.trigger() is None
-    c.scripted.clock.advance(2)
+    c.kafka.clock.advance(2)
     assert query.trigger() == [("t", 0, 6, 7)]
 
 
@@ -251,7 +251,7 @@ def test_bytes_per_trigger_are_estimated_by_samples(cluster):
     assert len(c.requests(FetchRequest)) == fetches  # the sample is reused
     c.append(*[b"x" * 100] * 400)
     query.at = json.dumps({"t": {"0": 100, "1": 0}})
-    c.scripted.clock.advance(60)
+    c.kafka.clock.advance(60)
     assert query.trigger() == [("t", 0, 100, 200)]
 
 
@@ -259,7 +259,7 @@ def test_bytes_per_trigger_work_where_records_were_deleted(cluster):
     c = cluster({"t": 1})
     c.append(*[b"v"] * 10)
     c.append(*[b"v"] * 10)
-    c.scripted.partition("t", 0).delete_before(10)
+    c.kafka.delete_records(("t", 0), 10)
     query = Query(c, maxBytesPerTrigger="1m", failOnDataLoss="false")
     query.at = '{"t": {"0": 3}}'
     assert query.trigger() == [("t", 0, 10, 20)]
@@ -270,17 +270,16 @@ TIMES = {"startingTimestamp": "5", "startingOffsetsByTimestampStrategy": "latest
 
 def requests_since(cluster):
     """Return how many ListOffsets each broker received, and how many Metadata requests all did, since the last call."""
-    found = [len([r for r in one.requests if r.api is ListOffsetsRequest]) for one in cluster.scripted.brokers.values()]
+    found = [len(cluster.kafka.received(ListOffsetsRequest, node)) for node in cluster.kafka.nodes]
     metadata = len(cluster.requests(MetadataRequest))
-    for one in cluster.scripted.brokers.values():
-        one.requests.clear()
+    cluster.kafka.requests.clear()
     return found, metadata
 
 
 @pytest.mark.parametrize(("given", "times"), [({}, 2), ({**TIMES, "endingTimestamp": "9"}, 4)])
 def test_a_batch_of_a_thousand_partitions_needs_one_list_offsets_per_broker_and_timestamp(cluster, given, times):
     """A batch needs the beginning of each log, its end, and each timestamp."""
-    c = cluster({"t": 1000}, node_ids=(1, 2, 3))
+    c = cluster({"t": 1000}, nodes=3)
     c.append(b"v", partition=999)
     KafkaBatchReader(c.options(**given), (), c.client(**given)).partitions()
     assert requests_since(c) == ([times] * 3, 2)  # one for the topic, one for the leaders
@@ -288,7 +287,7 @@ def test_a_batch_of_a_thousand_partitions_needs_one_list_offsets_per_broker_and_
 
 @pytest.mark.parametrize(("given", "times"), [({}, 2), ({"startingOffsets": "latest"}, 2), (TIMES, 3)])
 def test_a_stream_of_a_thousand_partitions_needs_one_list_offsets_per_broker_and_timestamp(cluster, given, times):
-    c = cluster({"t": 1000}, node_ids=(1, 2, 3))
+    c = cluster({"t": 1000}, nodes=3)
     query = Query(c, maxOffsetsPerTrigger="1000000", **given)
     end = query.reader.latestOffset({}, query.limit)
     assert requests_since(c) == ([times] * 3, 2)
@@ -306,10 +305,8 @@ def test_an_added_partition_is_read_from_its_start(cluster):
     c.append(b"a")
     query = Query(c)
     query.trigger()
-    c.scripted.topics.by_name.pop("t")
-    topic = c.scripted.topics.add("t", 2)
-    topic.partitions[0].append_values([b"a"])
-    topic.partitions[1].append_values([b"x", b"y"])
+    c.kafka.expand("t", 2)
+    c.append(b"x", b"y", partition=1)
     query.reader._cluster.close()
     assert query.trigger() == [("t", 1, 0, 2)]
 
@@ -320,9 +317,9 @@ def test_records_deleted_past_the_checkpoint_are_data_loss(cluster, caplog):
     for fails in ("true", "false"):
         query = Query(c, failOnDataLoss=fails, maxOffsetsPerTrigger="2")
         query.at = '{"t": {"0": 3, "1": 0}}'
-        c.scripted.partition("t", 0).delete_before(0)
+        c.kafka.delete_records(("t", 0), 0)
         c.append(*[b"v"] * 10)
-        c.scripted.partition("t", 0).delete_before(10)
+        c.kafka.delete_records(("t", 0), 10)
         if fails == "true":
             with pytest.raises(DataLossError, match=r"t-0 \[3, 5\): deleted; the log begins at 10"):
                 query.trigger()
@@ -339,7 +336,7 @@ def test_a_topic_deleted_before_its_batch_is_planned_is_data_loss_and_gets_no_ta
     c.append(b"v")
     c.append(b"v", topic="u")
     start, end = {"t": {"0": 0}, "u": {"0": 0}}, {"t": {"0": 1}, "u": {"0": 1}}
-    c.scripted.topics.by_name.pop("u")
+    c.kafka.delete_topic("u")
     with pytest.raises(DataLossError, match=r"u-0 \[0, 1\): the partition was deleted"):
         Query(c, **given).reader.partitions(start, end)
     query = Query(c, failOnDataLoss="false", **given)
@@ -355,8 +352,8 @@ def test_a_recreated_topic_that_is_shorter_is_data_loss(cluster, caplog):
     for fails in ("true", "false"):
         log[fails] = Query(c, failOnDataLoss=fails)
         log[fails].trigger()
-    c.scripted.topics.remove("t")
-    c.scripted.topics.add("t", 1)
+    c.kafka.delete_topic("t")
+    c.kafka.create_topic("t", 1)
     c.append(*[b"w"] * 3)
     words = r"t-0 [3, 10): the log ended at 10 before and ends at 3 now"
     with pytest.raises(DataLossError, match=re.escape(words)):
@@ -372,7 +369,7 @@ def test_a_topic_deleted_between_batches_is_data_loss(cluster):
     c.append(b"v", topic="u")
     query = Query(c, subscribe="t,u")
     query.trigger()
-    c.scripted.topics.by_name.pop("u")
+    c.kafka.delete_topic("u")
     query.reader._cluster.close()
     with pytest.raises(DataLossError, match=r"u-0 \[1, \?\): the partition was deleted"):
         query.trigger()
@@ -383,14 +380,15 @@ def test_a_stream_without_topics_begins_when_one_is_created(cluster):
     query = Query(c, subscribePattern="t.*")
     assert query.trigger() == []
     assert query.trigger() is None
-    c.scripted.topics.add("t1", 1).partitions[0].append_values([b"a"])
+    c.kafka.create_topic("t1", 1)
+    c.append(b"a", topic="t1")
     assert query.trigger() == [("t1", 0, 0, 1)]
 
 
 def test_a_stream_that_starts_before_its_log_is_data_loss(cluster):
     c = cluster({"t": 1})
     c.append(*[b"v"] * 10)
-    c.scripted.partition("t", 0).delete_before(5)
+    c.kafka.delete_records(("t", 0), 5)
     given = {"startingOffsets": '{"t":{"0":1}}'}
     with pytest.raises(DataLossError, match=r"t-0 \[1, "):
         Query(c, **given).trigger()
@@ -474,13 +472,13 @@ def test_a_failed_commit_is_repeated_while_the_stream_is_idle(cluster):
     assert results == []
 
 
-def test_commit_needs_a_commit_group(cluster, caplog):
+def test_commit_needs_a_commit_group(cluster):
     c = cluster()
     Query(c).reader.commit({"t": {"0": 1}})
     assert not c.made
     query = Query(c, commitGroup="g", **{"kafka.default.api.timeout.ms": "100"})
     query.reader.commit({"t": {"0": 1}, "@start": {}})
-    assert "not committed for group 'g'" in caplog.text
+    assert query.reader._cluster.committed("g", [T0]) == {T0: 1}
 
 
 def test_an_unfinished_first_batch_of_the_official_connector_is_refused(cluster):

@@ -14,7 +14,9 @@ from ..broker.cluster import Cluster
 from ..broker.config import BrokerConfig
 from ..broker.connection import ServerConnection
 from ..broker.faults import ReceivedRequest
+from ..broker.log.log import StoredBatch
 from ..broker.schedule import Schedule, Timer
+from ..records.batch import LOG_OVERHEAD
 from ..timers import NEVER
 from ..types import ConsumerRecord, TopicPartition
 from ..wire import Message
@@ -92,6 +94,24 @@ class MemoryCluster(Cluster):
         log = self.leader(TopicPartition(topic, partition)).log
         batches = log.read_batches(log.start_offset, log.end_offset)
         return [record for batch in batches for record in batch.decode(topic, partition)]
+
+    def append_batch(self, tp: TopicPartition, batch: bytes) -> int:
+        """Append one batch of format 2 without any check, with offset gaps, say, or broken; return its first offset.
+
+        Base offset and leader epoch are set, as a broker does.
+
+        Raises:
+            LookupError: The partition has no leader.
+        """
+        leader = self.leader(tp)
+        base = leader.log.end_offset
+        epoch = leader.leader_epoch.to_bytes(4, "big")
+        stamped = base.to_bytes(8, "big") + batch[8:LOG_OVERHEAD] + epoch + batch[LOG_OVERHEAD + 4 :]
+        leader.log.append_stored(StoredBatch.of(stamped))
+        leader.advance_high_watermark()
+        leader.notify_listeners()
+        self.replication.on_append(leader)
+        return base
 
     def remove_leader(self, tp: tuple[str, int]) -> None:
         """Leave a partition without a leader, all its replicas alive, until :meth:`move_leader` names one."""
