@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from thinconsumer.broker.apis import APIS
-from thinconsumer.testing import VERSIONS_4X
+from thinconsumer.wire.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from thinconsumer.wire.error_codes import Code
+from thinconsumer.wire.header import decode_response_header
 
 CASES = [(api, version) for api in APIS.values() for version in range(api.lowest, api.highest + 1)]
+GOLDEN = Path(__file__).parent.parent / "golden" / "kafka-4.3.0" / "api_versions.txt"
+
+
+def versions_of_a_real_broker():
+    """Return the lowest and highest version by API key, as Kafka 4.3.0 offered them."""
+    version, _, response = GOLDEN.read_text().splitlines()[0].split()
+    frame = bytes.fromhex(response)
+    _, start = decode_response_header(frame, ApiVersionsRequest, int(version))
+    answer = ApiVersionsResponse.decode(frame, int(version), start)
+    return {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.request.__name__)
 def test_versions_are_those_of_a_4x_broker(api):
     lowest, highest = api.request.VERSIONS
     assert lowest <= api.lowest <= api.highest <= highest
-    assert VERSIONS_4X[api.request.API_KEY] == (api.lowest, api.highest)
+    assert versions_of_a_real_broker()[api.request.API_KEY] == (api.lowest, api.highest)
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=lambda x: x if isinstance(x, int) else x.request.__name__)
