@@ -279,7 +279,7 @@ def test_program_ends_by_itself_when_its_input_does(program, tmp_path):
     assert child.code is None
     assert child.wait(30) == 3
     assert (tmp_path / "out").read_text() == "line\n"
-    assert child.last_words == "words"
+    assert child.log_tail == "words"
 
 
 @posix
@@ -293,7 +293,7 @@ def test_children_of_one_that_was_killed_are_found_and_ended(program):
     worker = "import os, time; os.setpgid(0, 0); print(1, flush=True); time.sleep(100)"
     child = program(f"{sys.executable} -c '{worker}' & wait")
     deadline = time.monotonic() + 30
-    while child.last_words != "1":
+    while child.log_tail != "1":
         assert time.monotonic() < deadline
         time.sleep(0.01)
     child.kill()

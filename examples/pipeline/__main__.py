@@ -1,9 +1,10 @@
-"""A shop's orders through Spark, with a kill -9 in the middle: are the sums the same? One command shows it.
+"""Run a shop's orders through a Spark job that is killed in the middle, and compare the sums.
 
     python examples/pipeline [--bootstrap HOST:PORT]
 
-Owns what happens when: topics, orders at their pace, the job, its death and its second life, and the verdict. Needs
-``pip install 'thinconsumer[spark]'``, PySpark 4.2 or newer, and Java 17 or newer.
+Owns the sequence of events: creating topics, writing orders at a fixed rate, starting, killing and restarting the job,
+and comparing the results. Needs ``pip install 'thinconsumer[spark]'``, PySpark 4.2 or newer, and Java
+17 or newer.
 """
 
 from __future__ import annotations
@@ -31,54 +32,54 @@ from thinconsumer.broker import BrokerProcess
 
 HERE = Path(__file__).resolve().parent
 TOPICS = {"orders:4": "delete", "products:1": "compact", "totals:1": "compact"}
-#: As in job.py; seconds.
+#: Length of a window, as in job.py; seconds.
 WINDOW_S = 5
-#: For a JVM that lives for a minute: compile quickly instead of well, which halves the time it takes to start.
+#: The JVM runs for about a minute: compiling with C1 only halves its start-up time.
 JAVA = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1".strip()
-#: From the death of the job to its second life, at least; seconds.
+#: Least time between the kill of the job and its restart; seconds.
 PAUSE_S = 2.0
-#: How long workers of a job that is dead may go on; seconds.
-MOURNING_S = 5.0
-#: Without news of the job: it has failed; seconds.
-PATIENCE_S = 240.0
-#: How often the job may end by itself.
-LIVES = 3
-#: Between two lines of output; seconds.
-SAY_EVERY_S = 2.0
+#: How long Python workers of the killed job may take to end; seconds.
+WORKERS_END_S = 5.0
+#: The run fails if the job makes no progress for so long; seconds.
+PROGRESS_TIMEOUT_S = 240.0
+#: How often a job that ended unexpectedly is restarted.
+RESTARTS_MAX = 3
+#: Time between two lines of output; seconds.
+PRINT_EVERY_S = 2.0
 
 
 class Failure(Exception):
-    """It does not go on; says why."""
+    """The run cannot continue; the message says why."""
 
 
 class Run:
-    """The topics, the shop that writes, the job that reads, and what has been seen so far."""
+    """State of a run: its topics, the producer, the Spark job, and the totals read so far."""
 
     def __init__(self, stack: contextlib.ExitStack, servers: str, folder: Path, seed: int, rate: int) -> None:
         self.servers, self.folder, self.rate = servers, folder, rate
         self.prefix = f"pipeline-{uuid.uuid4().hex[:6]}"
-        self.orders: list[Order] = []  #: What has been written.
+        self.orders: list[Order] = []  #: Orders written so far.
         self.published = totals.Published()
         self.story = picture.Story()
         self._stack = stack
         self._source: Iterator[Order] = orders(seed, rate)
         self._began = time.time()
-        self._news_at = time.monotonic()
-        self._said_at = 0.0
-        self._lives = LIVES
-        self._is_heard = 0  #: How much of what the job says.
-        self._heard_of: set[str] = set()
+        self._progress_at = time.monotonic()
+        self._printed_at = 0.0
+        self._restarts_left = RESTARTS_MAX
+        self._lag_bytes_read = 0  #: How many bytes of lag.jsonl have been read.
+        self._reporting_queries: set[str] = set()
         self._job: Program | None = None
         self._shop: Program | None = None
         self._consumer: Consumer[bytes | None, bytes | None] | None = None
 
-    # -- what is done
+    # -- actions
 
     def prepare(self, *, is_own: bool) -> None:
-        """Create the topics, and write the table of products; ``is_own``: the broker is only for this."""
+        """Create the topics and write the products. With ``is_own`` the broker belongs to this run."""
         for name, policy in TOPICS.items():
             self._command("topics", "create", f"{self.prefix}.{name}", f"--config=cleanup.policy={policy}")
-        if not is_own:  # a broker that ends takes its topics with it
+        if not is_own:  # topics of an own broker end with it
             self._stack.callback(self._delete_topics)
         table = self._producer("products")
         table.input.writelines(product_lines())
@@ -89,7 +90,7 @@ class Run:
         self._consumer.assign([TopicPartition(f"{self.prefix}.totals", 0)])
 
     def start_job(self) -> None:
-        """Start the Spark job: for the first time, or where it was when it died."""
+        """Start the Spark job; after a kill it continues from its checkpoint."""
         command = (sys.executable, HERE / "job.py", self.servers, self.prefix, self.folder)
         self._job = Program(
             *command,
@@ -97,8 +98,8 @@ class Run:
             folder=self.folder,
             output=self.folder / "lag.jsonl",
             environment={
-                "PYSPARK_PYTHON": sys.executable,  # or it would be the python3 that is on the PATH
-                "SPARK_LOCAL_DIRS": str(self.folder / "scratch"),  # a job that is killed leaves them
+                "PYSPARK_PYTHON": sys.executable,  # the default is python3 from the PATH
+                "SPARK_LOCAL_DIRS": str(self.folder / "scratch"),  # a killed job leaves its scratch files
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "JAVA_TOOL_OPTIONS": JAVA,
             },
@@ -106,23 +107,23 @@ class Run:
         self._stack.callback(self._job.end)
 
     def open_shop(self) -> None:
-        """From now on orders come in."""
+        """Start writing orders."""
         self._shop = self._producer("orders")
         self._began = time.time()
         self.story = picture.Story()
 
     def kill_job(self) -> None:
-        """Kill it; and see that the Python processes that Spark has started end, too."""
+        """Kill the job and check that the Python workers that Spark started end as well."""
         assert self._job is not None
         job, self._job = self._job, None
         job.kill()
         killed_at = self.seconds
         self.story.kills.append(killed_at)
-        self.say(f"* kill -9, with {self.behind:,} orders on their way")
+        self.say(f"* kill -9, with {self.behind:,} orders not in the totals yet")
         count = len(job.left())
-        while (left := job.left()) and self.seconds < killed_at + MOURNING_S:
+        while (left := job.left()) and self.seconds < killed_at + WORKERS_END_S:
             self.step(0.2)
-        self.say(f"* {count - len(left)} of {count} Python workers that it left behind have ended by themselves")
+        self.say(f"* {count - len(left)} of {count} of its Python workers have ended by themselves")
         job.end(0)
         self.wait(killed_at + PAUSE_S - self.seconds)
         self.story.restarts.append(self.seconds)
@@ -130,7 +131,7 @@ class Run:
         self.start_job()
 
     def close_shop(self) -> None:
-        """Write a last order that closes the windows, and see that everything is acknowledged."""
+        """Write a last order that closes the windows, and wait until all orders are acknowledged."""
         assert self._shop is not None
         order = closing(len(self.orders), self.rate)
         self._write([order])
@@ -138,61 +139,61 @@ class Run:
         self._shop = None
 
     def stop_job(self) -> None:
-        """End it in peace."""
+        """Stop the job without a kill."""
         if self._job is not None:
             self._job.end()
             self._job = None
 
-    # -- what is waited for
+    # -- waiting
 
     def wait(self, seconds: float) -> None:
-        """Go on for so long."""
+        """Continue the run for ``seconds``."""
         until = self.seconds + seconds
         while self.seconds < until:
             self.step()
 
     def until(self, done: Callable[[], bool], what: str) -> None:
-        """Go on until something is the case."""
-        self._news_at = time.monotonic()
+        """Continue the run until ``done()``; fail without progress for too long."""
+        self._progress_at = time.monotonic()
         while not done():
-            if time.monotonic() > self._news_at + PATIENCE_S:
-                words = self._job.last_words if self._job is not None else ""
-                raise Failure(f"{what}: not yet, and nothing new for {PATIENCE_S:.0f} s:\n{words}")
+            if time.monotonic() > self._progress_at + PROGRESS_TIMEOUT_S:
+                words = self._job.log_tail if self._job is not None else ""
+                raise Failure(f"waiting for {what}: no progress for {PROGRESS_TIMEOUT_S:.0f} s:\n{words}")
             self.step()
 
     def step(self, pause_s: float = 0.05) -> None:
-        """Write the orders that are due, and see how far Spark is; takes about as long as the pause."""
+        """Write the orders that are due and read new totals, for about ``pause_s``."""
         if self._shop is not None:
             due = int(self.seconds * self.rate) - len(self.orders)
             self._write(list(itertools.islice(self._source, max(0, due))))
         assert self._consumer is not None
         for records in self._consumer.poll(timeout_ms=pause_s * 1000).values():
-            self._news_at = time.monotonic()
+            self._progress_at = time.monotonic()
             for record in records:
                 self.published.take(record.key, record.value)
-        self._hear()
+        self._read_lag()
         if self.orders:
             self.story.count(self.seconds, len(self.orders), self.published.orders)
-            if self.seconds >= self._said_at + SAY_EVERY_S:
-                self._said_at = self.seconds
+            if self.seconds >= self._printed_at + PRINT_EVERY_S:
+                self._printed_at = self.seconds
                 self.say(f"{len(self.orders):>9,} written {self.published.orders:>9,} in the totals {self._lag_line()}")
         if self._job is not None and self._job.code is not None:
             self._start_again(self._job)
 
     @property
     def seconds(self) -> float:
-        """Since the shop has opened."""
+        """Seconds since the first order."""
         return time.time() - self._began
 
     @property
     def behind(self) -> int:
-        """Orders that are written and not in the totals."""
+        """Number of orders that were written and are not in the totals."""
         return len(self.orders) - self.published.orders
 
     @property
     def is_ready(self) -> bool:
-        """Whether both queries have done their first batch, which may be empty."""
-        return len(self._heard_of) == 2
+        """Whether both queries have finished their first batch, which may be empty."""
+        return len(self._reporting_queries) == 2
 
     def say(self, words: str) -> None:
         """Print a line with the time."""
@@ -201,12 +202,12 @@ class Run:
     # -- inside
 
     def _start_again(self, job: Program) -> None:
-        """Do what whoever looks after a job does: it may end by itself, if a worker needs too long to start for one."""
-        if not self._lives:
-            raise Failure(f"the job has ended by itself again and again:\n{job.last_words}")
-        self._lives -= 1
-        self._news_at = time.monotonic()
-        self.say(f"* the job has ended by itself, with exit code {job.code}: started again")
+        """Restart a job that ended unexpectedly, as a supervisor would. A worker that starts too slowly ends it."""
+        if not self._restarts_left:
+            raise Failure(f"the job ended unexpectedly too often:\n{job.log_tail}")
+        self._restarts_left -= 1
+        self._progress_at = time.monotonic()
+        self.say(f"* the job ended unexpectedly with exit code {job.code} and is restarted")
         self.story.restarts.append(self.seconds)
         job.end()
         self.start_job()
@@ -217,31 +218,33 @@ class Run:
             self._shop.input.writelines(order.line() for order in batch)
             self._shop.input.flush()
         except BrokenPipeError:
-            raise Failure(f"the producer has ended:\n{self._shop.last_words}") from None
+            raise Failure(f"the producer has ended:\n{self._shop.log_tail}") from None
         self.orders += batch
 
-    def _hear(self) -> None:
-        """Take what the job's listener has said since; a line may be only half there."""
+    def _read_lag(self) -> None:
+        """Read the lag that the job's listener has written since; the last line may be incomplete."""
         path = self.folder / "lag.jsonl"
         if not path.exists():
             return
         with path.open("rb") as file:
-            file.seek(self._is_heard)
+            file.seek(self._lag_bytes_read)
             for line in file:
                 if not line.endswith(b"\n"):
                     break
-                self._is_heard += len(line)
-                with contextlib.suppress(ValueError):  # a line that a kill has cut off, and the next one behind it
+                self._lag_bytes_read += len(line)
+                with contextlib.suppress(
+                    ValueError
+                ):  # a kill may cut a line short, which the next one is then appended to
                     self._take_lag(**json.loads(line))
 
     def _take_lag(self, at: float, query: str, behind: int | None) -> None:
-        self._heard_of.add(query)
-        self._news_at = time.monotonic()
+        self._reporting_queries.add(query)
+        self._progress_at = time.monotonic()
         if behind is not None:
             self.story.lags.append((max(0.0, at - self._began), query, behind))
 
     def _lag_line(self) -> str:
-        """Return the lag of the last half minute as a row of little bars."""
+        """Return the lag of the last half minute as a bar chart of one line."""
         counts = self.story.counts
         recent = [written - counted for at, written, counted in counts if at > self.seconds - 30]
         step = -(-len(recent) // 30) or 1
@@ -256,14 +259,14 @@ class Run:
         return program
 
     def _finish(self, producer: Program) -> None:
-        if producer.wait(PATIENCE_S):
-            raise Failure(f"not everything was written:\n{producer.last_words}")
+        if producer.wait(PROGRESS_TIMEOUT_S):
+            raise Failure(f"not all records were written:\n{producer.log_tail}")
 
     def _command(self, *words: str) -> None:
         program = Program(*_thinconsumer(*words, "--bootstrap-server", self.servers), log=self.folder / "topics.log")
         self._stack.callback(program.end)
-        if program.wait(PATIENCE_S):
-            raise Failure(f"'{' '.join(words)}' has failed:\n{program.last_words}")
+        if program.wait(PROGRESS_TIMEOUT_S):
+            raise Failure(f"'{' '.join(words)}' has failed:\n{program.log_tail}")
 
     def _delete_topics(self) -> None:
         try:
@@ -273,7 +276,7 @@ class Run:
 
 
 def play(run: Run, seconds: float, kills: int) -> None:
-    """Let it all happen."""
+    """Run orders, job and kills from start to end."""
     print("Spark starts ...", flush=True)
     run.start_job()
     run.until(lambda: run.is_ready, "the first batch of both queries")
@@ -290,7 +293,7 @@ def play(run: Run, seconds: float, kills: int) -> None:
 
 
 def judge(run: Run) -> list[str]:
-    """Say what came out; return what is wrong with it."""
+    """Print the results; return the differences from the expected ones."""
     expected = totals.by_category(run.orders)
     wrong = totals.differences(expected, run.published.totals)
     rows = totals.read_windows(run.folder / "revenue")
@@ -302,14 +305,14 @@ def judge(run: Run) -> list[str]:
     files = set((run.folder / "revenue").glob("*.parquet"))
     left = len(files - set(totals.committed_files(run.folder / "revenue")))
     print(f"\nParquet: {len(rows)} rows of windows and categories in {len(files) - left} files; ", end="")
-    print(f"{left} files were not committed when the job was killed, and are not looked at")
+    print(f"{left} files were not committed when the job was killed, and are ignored")
     return wrong
 
 
 def main() -> int:
     """Return the exit code: 0 if the sums agree."""
     options = _options()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: all programs are ended
     with contextlib.ExitStack() as stack:
         folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pipeline-")))
         folder.mkdir(parents=True, exist_ok=True)
@@ -351,22 +354,24 @@ def _pyspark() -> str:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python examples/pipeline", description=__doc__.splitlines()[0])
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a cluster (default: a broker of its own)")
+    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="a cluster (default: start an embedded broker)")
     parser.add_argument("--seconds", type=float, default=40, help="how long orders come in (default: %(default)s)")
     parser.add_argument("--rate", type=int, default=2000, help="orders a second (default: %(default)s)")
     parser.add_argument("--kills", type=int, default=1, help="how often the job is killed (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1, help="other orders for another number (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random orders (default: %(default)s)")
     parser.add_argument("--folder", type=Path, help="for Parquet, checkpoints and logs (default: removed afterwards)")
     parser.add_argument("--picture", type=Path, default=Path("pipeline.svg"), help="(default: %(default)s)")
     options = parser.parse_args()
     if options.folder and options.folder.exists() and any(options.folder.iterdir()):
-        parser.error(f"{options.folder} is not empty: each run has checkpoints of its own")
+        parser.error(f"{options.folder} is not empty: each run needs its own checkpoints")
     try:
         version = tuple(map(int, _pyspark().split(".")[:2]))
     except ImportError:
         parser.error("PySpark is missing: pip install 'thinconsumer[spark]'")
     if version < (4, 2):
-        parser.error(f"PySpark {_pyspark()} knows no limits of a batch and no lag: 4.2 or newer is needed")
+        parser.error(
+            f"PySpark {_pyspark()} supports neither batch limits nor lag for Python sources: 4.2 or newer is needed"
+        )
     return options
 
 

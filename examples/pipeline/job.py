@@ -1,9 +1,9 @@
-"""The Spark job: orders out of Kafka, joined with a table that is in Kafka as well, to Parquet and back to Kafka.
+"""The Spark job: reads orders from Kafka, joins them with a compacted topic, and writes to Parquet and to Kafka.
 
     python job.py BOOTSTRAP_SERVERS PREFIX FOLDER
 
-This is the file to copy. Kill it at any moment and start it again with the same arguments: it goes on from its
-checkpoints, and what it has written in the end is what it would have written without.
+This is the file to copy. It can be killed at any moment and started again with the same arguments: it continues from its
+checkpoints, and the final results are the same.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from thinconsumer.spark import KafkaListener, Lag
 
 ORDER = "number long, product string, quantity int, at timestamp"
 PRODUCT = "category string, cents long"
-#: How late an order may come and still count in its window; and how long a window is.
+#: The watermark's delay, and the length of a window.
 LATE, WINDOW = "10 seconds", "5 seconds"
-#: After a pause: catch up in batches of this size, and not in one that takes all there is.
+#: Limits the first batch after a pause, which would otherwise contain the whole backlog.
 ORDERS_PER_BATCH = 10_000
 
 
 def read_products(spark: SparkSession, kafka: dict[str, str], topic: str) -> DataFrame:
-    """Return the table that a compacted topic is: the last value of each key, unless that is null."""
+    """Return a compacted topic as a table: the last value of each key, without deleted keys."""
     changes = spark.read.format("thinconsumer").options(**kafka, subscribe=topic).load()
     rows = changes.groupBy("key").agg(F.max_by("value", "offset").alias("value")).where("value is not null")
     table = rows.select(
         F.expr("string(key)").alias("product"), F.from_json(F.expr("string(value)"), PRODUCT).alias("is")
     )
-    return table.select("product", "is.*").persist()  # or each micro-batch would read the topic again
+    return table.select("product", "is.*").persist()  # otherwise every micro-batch reads the topic again
 
 
 def read_orders(spark: SparkSession, kafka: dict[str, str], topic: str, products: DataFrame) -> DataFrame:
-    """Return the stream of orders: when, of which category, and what they are worth."""
+    """Return the stream of orders: time, category and amount."""
     records = spark.readStream.format("thinconsumer").options(**kafka, subscribe=topic, startingOffsets="earliest")
     values = records.option("maxOffsetsPerTrigger", ORDERS_PER_BATCH).schema("value binary").load()
     orders = values.select(F.from_json(F.expr("string(value)"), ORDER).alias("order")).select("order.*")
@@ -45,7 +45,7 @@ def read_orders(spark: SparkSession, kafka: dict[str, str], topic: str, products
 
 
 def write_windows(orders: DataFrame, folder: str) -> None:
-    """Write revenue by window and category to Parquet, each once: the file sink notes which files a batch has made."""
+    """Write revenue by window and category to Parquet, exactly once: the file sink logs the files of each batch."""
     revenue = orders.groupBy(F.window("at", WINDOW), "category").agg(
         F.count("*").alias("orders"), F.sum("cents").alias("cents")
     )
@@ -54,10 +54,10 @@ def write_windows(orders: DataFrame, folder: str) -> None:
 
 
 def write_totals(orders: DataFrame, kafka: dict[str, str], topic: str, folder: str) -> None:
-    """Write running totals to a compacted topic, by category: the last one of each is the one that counts.
+    """Write running totals to a compacted topic, by category; the last record of a key is valid.
 
-    A batch that is repeated writes the same totals again, since Spark's state goes back with it: a total, and not what
-    is to be added to one.
+    A repeated batch writes the same totals again, since Spark restores its state as well. Increments would be counted
+    twice.
     """
 
     def publish(changed: DataFrame, batch: int) -> None:
@@ -70,13 +70,13 @@ def write_totals(orders: DataFrame, kafka: dict[str, str], topic: str, folder: s
 
 
 def start(writer, name: str, folder: str) -> None:
-    """Start a query that keeps its place in a checkpoint of its own."""
+    """Start a query with its own checkpoint."""
     checkpoint = f"{folder}/checkpoints/{name}"
     writer.queryName(name).option("checkpointLocation", checkpoint).trigger(processingTime="1 second").start()
 
 
 def tell(lag: Lag) -> None:
-    """Say on standard output how far a query is behind. After a restart Spark repeats a batch, and does not know."""
+    """Print a query's lag. For the batch that Spark repeats after a restart it is unknown."""
     behind = lag.total if lag.behind else None
     print(json.dumps({"at": time.time(), "query": lag.query, "behind": behind}), flush=True)
 
@@ -85,7 +85,7 @@ def main(servers: str, prefix: str, folder: str) -> None:
     spark = (
         SparkSession.builder.appName(prefix)
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "2")  # as many as there are cores: each is a task in each batch
+        .config("spark.sql.shuffle.partitions", "2")  # one task per core in each batch
         .getOrCreate()
     )
     kafka = {"kafka.bootstrap.servers": servers}

@@ -1,7 +1,7 @@
-"""What the shop sells and what is ordered there: the same orders for the same seed, so that all sums are known.
+"""The shop's goods and random orders. The same seed gives the same orders, so the expected sums are known.
 
-Owns goods, prices, event times, and how all that is written down for Kafka: one JSON object a line, as
-``python -m thinconsumer produce --json`` takes them.
+Owns goods, prices, event times and their encoding: one JSON object per line, the input of
+``python -m thinconsumer produce --json``.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ GOODS = (
     ("dark chocolate", "sweets", 420),
     ("shortbread", "sweets", 580),
 )
-#: When the shop opens, in its own time: sums by window have to come out the same whenever this runs.
+#: Event time of the first order. It is fixed, so that the sums by window do not depend on when this runs.
 OPENS = datetime(2026, 1, 5, 9, tzinfo=timezone.utc)
-#: One order in twenty comes late, by less than this; seconds.
+#: One order in twenty is late, by at most this; seconds.
 LATE_S = 4.0
-#: How long after the last order the closing one is; seconds.
+#: Event time between the last order and the closing one; seconds.
 CLOSING_S = 60
 
 
 class Order(NamedTuple):
-    """One order, and what a pipeline should make of it."""
+    """One order, with the category and amount that the pipeline must compute for it."""
 
     number: int
     product: str
@@ -46,14 +46,14 @@ class Order(NamedTuple):
     cents: int
 
     def line(self) -> bytes:
-        """Return it as a record: the key spreads orders over partitions, price and category are not in it."""
+        """Return the order as a record. Its key spreads orders over partitions; price and category are left out."""
         at = self.at.isoformat(timespec="milliseconds")
         value = {"number": self.number, "product": self.product, "quantity": self.quantity, "at": at}
         return _line(str(self.number), value)
 
 
 def orders(seed: int, rate: int) -> Iterator[Order]:
-    """Yield orders, ``rate`` in each second of the shop's time, without end."""
+    """Yield orders without end, ``rate`` per second of event time."""
     chance = random.Random(seed)
     number = 0
     while True:
@@ -66,14 +66,14 @@ def orders(seed: int, rate: int) -> Iterator[Order]:
 
 
 def closing(number: int, rate: int) -> Order:
-    """Return an order of nothing, a while after the last one: event time moves on only when orders come."""
+    """Return an order of quantity 0 after the last one: it advances the watermark, which closes the windows."""
     product, category, _ = GOODS[0]
     at = _millis(OPENS + timedelta(seconds=number / rate + CLOSING_S))
     return Order(number, product, 0, at, category, 0)
 
 
 def product_lines() -> Iterator[bytes]:
-    """Yield the table of products as it came about: first with other prices, and with one that is not sold any more."""
+    """Yield the changelog of the products table: old prices, a deleted product, and the current prices."""
     for name, _, cents in GOODS:
         yield _line(name, {"category": "news", "cents": cents - 100})
     yield _line("instant coffee", {"category": "coffee", "cents": 1})

@@ -1,6 +1,6 @@
-"""The picture of a run: how many orders went through, and how far behind it was, with what happened when. SVG by hand.
+"""Draw throughput, lag, kills and restarts of a run as SVG.
 
-Owns the drawing. What is drawn is plain numbers, so it can be drawn again from anything else that has them.
+Owns the drawing; its input are plain numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 960, 600
 LEFT, RIGHT = 76, 24
 INK, FAINT, GRID = "#24292f", "#6e7781", "#e7eaee"
 WRITTEN, COUNTED, LAG, KILL = "#8c959f", "#1f77b4", "#e08214", "#cf222e"
-#: The queries, as their listener reports them.
+#: Colours of the two queries' lag.
 DOTS = {"totals": "#8250df", "windows": "#2da44e"}
 NOTE_EVERY_S = 0.5
 FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
@@ -24,19 +24,19 @@ FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-
 
 @dataclass
 class Story:
-    """What happened. Times are seconds since it began."""
+    """The events of a run. Times are seconds since its beginning."""
 
-    counts: list[tuple[float, int, int]] = field(default_factory=list)  #: When; orders written, and in the totals.
-    lags: list[tuple[float, str, int]] = field(default_factory=list)  #: When; which query; offsets behind.
+    counts: list[tuple[float, int, int]] = field(default_factory=list)  #: Time, orders written, orders in the totals.
+    lags: list[tuple[float, str, int]] = field(default_factory=list)  #: Time, query, lag in offsets.
     kills: list[float] = field(default_factory=list)
     restarts: list[float] = field(default_factory=list)
 
     def batches(self) -> list[float]:
-        """Return when there were new totals."""
+        """Return the times of new totals."""
         return [after[0] for before, after in pairwise(self.counts) if after[2] > before[2]]
 
     def count(self, at: float, written: int, counted: int) -> None:
-        """Note both, if there is news or a moment has passed."""
+        """Record both numbers if one changed, or if some time has passed."""
         last_at, _, last = self.counts[-1] if self.counts else (-math.inf, 0, 0)
         if counted != last:
             self.counts += [(at, written, last), (at, written, counted)]
@@ -44,20 +44,20 @@ class Story:
             self.counts.append((at, written, counted))
 
     def outages(self) -> Iterator[tuple[float, float]]:
-        """Yield from when to when nothing came, for each kill: until there is a new total."""
+        """Yield for each kill its time and the time of the next new total."""
         for kill in self.kills:
             before = max((counted for at, _, counted in self.counts if at <= kill), default=0)
             yield kill, min((at for at, _, counted in self.counts if at > kill and counted > before), default=self.end)
 
     @property
     def end(self) -> float:
-        """When the last thing happened."""
+        """Time of the last event."""
         return max((at for at, *_ in self.counts), default=1.0)
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A part of the picture with axes of its own."""
+    """A part of the picture with its own axes."""
 
     top: int
     height: int
@@ -65,15 +65,15 @@ class Panel:
     y_max: float
 
     def x(self, value: float) -> float:
-        """Where a time is."""
+        """Return the x coordinate of a time."""
         return round(LEFT + (WIDTH - LEFT - RIGHT) * value / self.x_max, 1)
 
     def y(self, value: float) -> float:
-        """Where a value is."""
+        """Return the y coordinate of a value."""
         return round(self.top + self.height * (1 - value / self.y_max), 1)
 
     def axes(self, title: str) -> Iterator[str]:
-        """Draw grid and numbers."""
+        """Yield grid lines and labels."""
         yield _text(LEFT, self.top - 12, title, weight=600)
         for value in _ticks(self.y_max):
             y = self.y(value)
@@ -118,11 +118,11 @@ def draw(story: Story, title: str, subtitle: str) -> str:
     return "\n".join([head, f"<rect width='{WIDTH}' height='{HEIGHT}' fill='white'/>", *parts, "</svg>\n"])
 
 
-# -- what is drawn
+# -- computing
 
 
 def _rates(counts: Sequence[tuple[float, int]], width_s: float, end: float) -> Iterator[tuple[float, float, float]]:
-    """Yield from when to when each bar goes, and how many a second came in it. The last one is as wide as it is."""
+    """Yield begin, end and rate per second of each bar. The last bar takes the remaining width."""
     bars = max(1, round(end / width_s))
     edges = [*(number * width_s for number in range(bars)), end]
     for begin, until in pairwise(edges):
@@ -130,7 +130,7 @@ def _rates(counts: Sequence[tuple[float, int]], width_s: float, end: float) -> I
 
 
 def _count_at(counts: Sequence[tuple[float, int]], at: float) -> float:
-    """Return how many there were at a moment: what lies between two counts came at a steady pace."""
+    """Return the count at a time, interpolated linearly."""
     place = bisect_right(counts, at, key=lambda count: count[0])
     before = counts[place - 1] if place else (0.0, 0)
     after = counts[place] if place < len(counts) else before
@@ -139,7 +139,7 @@ def _count_at(counts: Sequence[tuple[float, int]], at: float) -> float:
 
 
 def _bar_width(batches: Sequence[float]) -> float:
-    """Return seconds, such that there is a batch or two to a bar: narrower ones would only show when they end."""
+    """Return the width of a bar in seconds, wide enough for one or two micro-batches."""
     gaps = sorted(after - before for before, after in pairwise(batches))
     usual = gaps[len(gaps) // 2] if gaps else 0.0
     return next((width for width in (2.0, 5.0, 10.0) if width >= 1.2 * usual), 20.0)
@@ -150,14 +150,14 @@ def _above(values: Iterable[float]) -> float:
 
 
 def _ticks(top: float) -> Iterator[float]:
-    """Yield round numbers from 0 on, four to eight of them."""
+    """Yield four to eight round numbers from 0 to ``top``."""
     unit = 10 ** math.floor(math.log10(max(top, 1e-9)))
     step = next(unit * part for part in (0.1, 0.2, 0.25, 0.5, 1, 2) if top / (unit * part) <= 8)
     for number in range(int(top / step) + 1):
         yield number * step
 
 
-# -- how
+# -- drawing
 
 
 def _headline(title: str, subtitle: str) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Programs beside this one: started so that whatever they start can be found, and ended so that nothing is left.
+"""Start child processes and end them together with all their descendants.
 
-Owns children and their children. Each program gets a session of its own (POSIX): Ctrl-C is for whoever started it, and
-what belongs to it can be told by the session, also when the program itself is gone. Spark's Python workers make process
-groups of their own, so a group would not do.
+Each program gets its own session (POSIX), so that Ctrl-C does not reach it and its descendants can be found by their
+session id, even after the program itself has ended. Process groups do not suffice: Spark's Python workers create their
+own.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-#: How long a program may take to end when it is asked to; seconds.
-PATIENCE_S = 10.0
+#: How long a program may take to end after SIGTERM; seconds.
+TERMINATION_TIMEOUT_S = 10.0
 
 
 class Program:
-    """A program that runs, in ``folder``. Its standard error goes to ``log``, as its output does without ``output``."""
+    """A running program in ``folder``. Standard error goes to ``log``, standard output to ``output`` or ``log``."""
 
     def __init__(
         self,
@@ -47,22 +47,22 @@ class Program:
 
     @property
     def input(self) -> IO[bytes]:
-        """Where to write what it reads."""
+        """The program's standard input."""
         assert self._child.stdin is not None
         return self._child.stdin
 
     @property
     def code(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """The exit code; None while the program runs."""
         return self._child.poll()
 
     @property
-    def last_words(self) -> str:
-        """The end of its log."""
+    def log_tail(self) -> str:
+        """The last lines of the log."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
 
     def wait(self, seconds: float) -> int:
-        """Close its input, and wait until it ends by itself; return its exit code. Ends it if that takes longer."""
+        """Close the input, wait until the program ends, and return its exit code. After ``seconds`` it is ended."""
         self._close_input()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(seconds)
@@ -70,27 +70,27 @@ class Program:
         return self._child.returncode
 
     def kill(self) -> None:
-        """As ``kill -9`` of it and of what shares its process group: with a Spark job, the JVM."""
+        """Send SIGKILL to the program's process group, which contains a Spark job's JVM."""
         os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
 
     def left(self) -> list[int]:
-        """Return what runs in its session, by process id."""
-        self._child.poll()  # or it would be found for as long as nobody asks how it ended
+        """Return the ids of the running processes of its session."""
+        self._child.poll()  # reap it, or it would be listed as a zombie
         listed = subprocess.run(["ps", "-A", "-o", "pid=,stat="], capture_output=True, text=True, check=True).stdout
         running = [int(pid) for pid, state in map(str.split, listed.splitlines()) if not state.startswith("Z")]
         return [pid for pid in running if _session(pid) == self._child.pid]
 
-    def end(self, patience_s: float = PATIENCE_S) -> None:
-        """End it and all that is left of it: a JVM tidies up when whoever has started it is gone."""
+    def end(self, timeout_s: float = TERMINATION_TIMEOUT_S) -> None:
+        """End the program and all remaining processes of its session."""
         if self._is_over:
-            return  # its number may be another process's by now
+            return  # the process id may be reused by now
         if self._child.poll() is None:
             self._child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(patience_s)
+                self._child.wait(timeout_s)
         self._close_input()
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         while left := self.left():
             if time.monotonic() > deadline:
                 for pid in left:
@@ -101,7 +101,7 @@ class Program:
 
     def _close_input(self) -> None:
         if self._child.stdin is not None:
-            with contextlib.suppress(OSError):  # what was not flushed has nobody who reads it
+            with contextlib.suppress(OSError):  # unflushed input of an ended program
                 self._child.stdin.close()
 
 

@@ -1,7 +1,7 @@
-"""Do the sums agree? What the orders come to, and what the pipeline says, in Kafka and in Parquet.
+"""Compare the sums of the written orders with the results of the pipeline, in Kafka and in Parquet.
 
-Owns how results are read: of the topic the last total of each category, of the folder the files that Spark's file sink
-has committed. Cents are integers: they are equal, or they are not.
+Owns reading the results: the last total of each category in the topic, and the Parquet files that Spark's file sink has
+committed. Amounts are integers of cents, so they must be equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from orders import Order
 
 
 class Total(NamedTuple):
-    """How many orders, and what they are worth."""
+    """A number of orders and their value."""
 
     orders: int = 0
     cents: int = 0
@@ -26,21 +26,21 @@ class Total(NamedTuple):
         return f"{self.orders:,} orders, {self.cents / 100:,.2f} EUR"
 
 
-Window = tuple[datetime, str]  #: When it starts, and which category.
+Window = tuple[datetime, str]  #: Start and category.
 
 
 def by_category(orders: Iterable[Order]) -> dict[str, Total]:
-    """Return what they come to."""
+    """Return the totals of each category."""
     return _sum((order.category, Total(1, order.cents)) for order in orders)
 
 
 def by_window(orders: Iterable[Order], seconds: int) -> dict[Window, Total]:
-    """Return what they come to in each window of so many seconds."""
+    """Return the totals of each category and window of ``seconds``."""
     return _sum(((_start(order.at, seconds), order.category), Total(1, order.cents)) for order in orders)
 
 
 class Published:
-    """The totals in the topic, as somebody sees them who reads it from the beginning."""
+    """The latest totals in the topic, built by reading it from the beginning."""
 
     def __init__(self) -> None:
         self.totals: dict[str, Total] = {}
@@ -48,49 +48,48 @@ class Published:
 
     @property
     def orders(self) -> int:
-        """How many orders are in all totals."""
+        """Number of orders in all totals."""
         return sum(total.orders for total in self.totals.values())
 
     def take(self, key: bytes, value: bytes) -> None:
-        """Take one record.
+        """Apply one record unless it is of an earlier batch than the last one.
 
-        One of an earlier batch than the one before is no news: a task of a job that was killed may live for a moment
-        longer, and write what it had in hand when the job that came after it has written more.
+        A task of the killed job may still write an old batch after the restarted job has written newer ones.
         """
-        category, said = key.decode(), json.loads(value)
-        if said["batch"] >= self._batches.get(category, -1):
-            self._batches[category] = said["batch"]
-            self.totals[category] = Total(said["orders"], said["cents"])
+        category, total = key.decode(), json.loads(value)
+        if total["batch"] >= self._batches.get(category, -1):
+            self._batches[category] = total["batch"]
+            self.totals[category] = Total(total["orders"], total["cents"])
 
 
 def committed_files(folder: Path) -> list[Path]:
-    """Return the Parquet files that Spark's file sink has noted as written.
+    """Return the Parquet files that Spark's file sink has committed in its ``_spark_metadata`` log.
 
-    A job that is killed leaves others beside them, whose rows come once more in files of the batch that is repeated.
-    Spark looks at these notes by itself when it reads the folder; other readers have to be told.
+    A killed job leaves other files, whose rows appear again in the files of the repeated batch. Spark reads this log
+    when it reads the folder; other readers must do so themselves.
     """
     names = set()
     for note in (folder / "_spark_metadata").glob("[0-9]*"):
-        for line in note.read_text().splitlines()[1:]:  # the first one is the version
+        for line in note.read_text().splitlines()[1:]:  # the first line is the version
             names.add(Path(unquote(urlparse(json.loads(line)["path"]).path)).name)
     return [folder / name for name in sorted(names)]
 
 
 def read_windows(folder: Path) -> list[tuple[Window, Total]]:
-    """Return what is in the Parquet files, row by row."""
-    from pyarrow import parquet, timestamp  # of no other use here
+    """Return the rows of the committed Parquet files."""
+    from pyarrow import parquet, timestamp  # needed only here
 
     rows: list[tuple[Window, Total]] = []
     for path in committed_files(folder):
         table = parquet.read_table(path)
-        starts = table["start"].cast(timestamp("us", "UTC")).to_pylist()  # in the file it is of no time zone
+        starts = table["start"].cast(timestamp("us", "UTC")).to_pylist()  # the file has no time zone
         columns = (starts, *(table[name].to_pylist() for name in ("category", "orders", "cents")))
         rows += [((start, category), Total(orders, cents)) for start, category, orders, cents in zip(*columns)]
     return rows
 
 
 def differences(expected: Mapping, found: Mapping) -> list[str]:
-    """Return what does not agree, in words."""
+    """Describe each difference."""
     return [
         f"{_named(key)}: {found.get(key, 'nothing')} instead of {expected.get(key, 'nothing')}"
         for key in sorted(expected.keys() | found.keys())
@@ -99,7 +98,7 @@ def differences(expected: Mapping, found: Mapping) -> list[str]:
 
 
 def window_differences(expected: Mapping[Window, Total], rows: Iterable[tuple[Window, Total]]) -> list[str]:
-    """Return what does not agree; a window that is there twice is as wrong as one that is missing."""
+    """Describe each difference, and each window that occurs twice."""
     found: dict[Window, Total] = {}
     twice = []
     for window, total in rows:
