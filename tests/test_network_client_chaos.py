@@ -202,7 +202,6 @@ class Chaos:
         str(self.client.outage(self.now))
         self.client.acknowledge_outage(self.now)
         assert self.client.in_flight(Target(1)) >= 0
-        self.client.negotiated(1, MetadataRequest)
 
     def calm(self, number):
         """Let everything go well for a moment, or nothing would ever get beyond its beginning."""

@@ -150,7 +150,7 @@ class Story:
         assert counts == Counter(range(len(self.requests)))
         works = [a.response is not None for a in self.answers if a.request in self.requests[-len(last) :]]
         assert works == [True] * len(last)
-        open_streams = [s for s in self.driver.streams if not s.over]
+        open_streams = [s for s in self.driver.streams if not s.has_ended]
         assert len(open_streams) == len(self.driver.streams), "a connection nobody knows is left open"
 
 

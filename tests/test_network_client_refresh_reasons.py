@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
-from thinconsumer.connection.route import HEDGE
+from thinconsumer.connection.route import SLOW_ATTEMPT
 from thinconsumer.network_client import NetworkClient
 from thinconsumer.testing import ScriptedCluster
 from thinconsumer.types import Node
@@ -57,7 +57,7 @@ def watcher():
     watcher = Watcher()
     watcher.know()
     watcher.ask(Target(1))
-    assert watcher.run(1.0) == [] and watcher.client.ready(1)
+    assert watcher.run(1.0) == [] and watcher.client.is_ready(1)
     return watcher
 
 
@@ -83,7 +83,7 @@ def test_a_node_that_somebody_waits_for_and_cannot_be_reached_is_a_doubt_all_the
 def test_a_first_attempt_is_a_doubt_only_once_it_is_slow(watcher):
     watcher.network.black_hole("kafka2", 9092)
     watcher.ask(Target(2))
-    assert watcher.run(HEDGE - 0.01) == []
+    assert watcher.run(SLOW_ATTEMPT - 0.01) == []
     assert watcher.run(0.02)
 
 
@@ -126,7 +126,7 @@ def test_an_absence_in_the_middle_of_connecting_counts_only_up_to_when_we_wanted
     watcher.cluster.clock.advance(700.0)
     watcher.turn(watcher.now)  # connected, long ago; what versions the broker speaks is asked now
     assert not watcher.client.any_ready()
-    assert watcher.now - watcher.client.outage(watcher.now).since <= HEDGE
+    assert watcher.now - watcher.client.outage(watcher.now).since <= SLOW_ATTEMPT
     watcher.run(1.0)
     assert watcher.client.any_ready()
 
@@ -135,15 +135,15 @@ def test_a_connection_that_is_dropped_answers_what_was_parked_on_it_and_is_no_do
     """A JoinGroup that nobody waits for any more would hold up everything behind it."""
     target = Target(1, "group")
     watcher.ask(target)
-    assert watcher.run(1.0) == [] and watcher.client.ready(1, "group")
+    assert watcher.run(1.0) == [] and watcher.client.is_ready(1, "group")
     watcher.network.pause("kafka1", 9092)
     watcher.ask(target)
     watcher.client.step(watcher.now)
     watcher.client.drop(target, "the coordinator is elsewhere")
     (answer,) = watcher.client.take_answers()
     assert "elsewhere" in str(answer.error) and answer.request.target == target
-    assert watcher.run(1.0) == [] and not watcher.client.ready(1, "group")
-    assert watcher.client.ready(1), "the node's other connections stay"
+    assert watcher.run(1.0) == [] and not watcher.client.is_ready(1, "group")
+    assert watcher.client.is_ready(1), "the node's other connections stay"
     watcher.client.drop(target, "twice")
     watcher.client.drop(Target(7), "never there")
     assert watcher.client.take_answers() == []
@@ -153,7 +153,7 @@ def test_what_is_parked_at_a_node_that_metadata_has_forgotten_can_be_dropped(wat
     """A coordinator that died is forgotten first; a JoinGroup may be parked there for minutes all the same."""
     target = Target(1, "group")
     watcher.ask(target)
-    assert watcher.run(1.0) == [] and watcher.client.ready(1, "group")
+    assert watcher.run(1.0) == [] and watcher.client.is_ready(1, "group")
     watcher.network.pause("kafka1", 9092)
     watcher.ask(target)
     watcher.client.step(watcher.now)

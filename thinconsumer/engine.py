@@ -236,7 +236,7 @@ class Engine:
         self._goodbyes = 0
         for request in self.planner.close(now):
             # Never worth dialling for: brokers forget by themselves, only later.
-            if self.network.ready(*request.target):
+            if self.network.is_ready(*request.target):
                 self.network.send(request, now)
                 self._goodbyes += 1
         self.network.step(now)

@@ -10,7 +10,7 @@ from thinconsumer.connection.route import BrokerRoute, RouteContext
 from thinconsumer.connection.states import ConnectionState
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.timers import Backoff
+from thinconsumer.timers import NEVER, Backoff
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
 from thinconsumer.wire.header import decode_request_header, encode_response
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
@@ -28,7 +28,7 @@ def framed(data: bytes) -> bytes:
 class Bench:
     """One link, what it answered, and what it wrote."""
 
-    def __init__(self, *, node_id=1, setup_timeout=10.0, now=0.0, **settings):
+    def __init__(self, *, node_id=1, setup_timeout=10.0, now=0.0, connect_by=NEVER, **settings):
         settings = {"client_id": "me", "max_frame_bytes": 10_000_000, "max_in_flight": 5, "max_idle": 540.0} | settings
         self.now = now
         self.answers = []
@@ -43,6 +43,7 @@ class Bench:
             now,
             self.answers.append,
             self.hangups.append,
+            connect_by,
         )
         self.heard = []
 
@@ -150,7 +151,7 @@ class Road:
     """One route; the test is driver, resolver and broker."""
 
     def __init__(self, host="kafka", new_login=None, rng=None, in_flight=5):
-        settings = ConnectionSettings("me", 10_000_000, in_flight, 540.0, new_login)
+        settings = ConnectionSettings("me", 10_000_000, in_flight, 540.0, new_login=new_login)
         backoff, setup = Backoff(0.05, 1.0), Backoff(10.0, 30.0)
         self.shared = RouteContext(settings, backoff, setup, rng or NoJitter())
         self.route = BrokerRoute(self.shared, host, 9092, 1)
@@ -182,18 +183,23 @@ class Road:
                 command.stream.hung_up()
         return [command.address for command in commands if isinstance(command, Dial)]
 
+    @property
+    def newest(self):
+        """The connection, or the newest attempt at one."""
+        return self.route.connections()[-1]
+
     def fail(self, error=REFUSED):
-        """Let the connection attempt under way fail."""
-        self.route.connection.connection_lost(error, self.now)
+        """Let the connection, or the newest attempt at one, fail."""
+        self.newest.connection_lost(error, self.now)
         self.step()
 
     def reach(self):
-        """Make the connection that is under way ready."""
-        self.route.connection.connection_made(self.now)
+        """Make the newest attempt ready."""
+        self.newest.connection_made(self.now)
         keys = [ApiVersion(api_key=3, min_version=0, max_version=13)]
         self.reply(ApiVersionsResponse(api_keys=keys))
         self.step()
-        assert self.route.ready
+        assert self.route.is_ready
 
     def connect(self):
         """Do all it takes."""
@@ -203,11 +209,20 @@ class Road:
         self.dialled()
         return self
 
+    def answer(self):
+        """Send a request and answer it."""
+        self.send()
+        self.step()
+        self.heard.clear()
+        self.reply(MetadataResponse())
+        self.step()
+        return self
+
     def hear(self):
-        """Take what was written."""
-        data = b"".join(self.route.connection.data_to_send())
+        """Take the bytes that were written; return the headers of requests without an answer."""
+        data = b"".join(self.newest.data_to_send())
         if data:
-            self.route.connection.data_sent(len(data), self.now)
+            self.newest.data_sent(len(data), self.now)
         self.heard += requests_in(data)
         return self.heard
 
@@ -216,8 +231,9 @@ class Road:
         self.hear()
         header = self.heard.pop(0)
         data = framed(encode_response(message, header.api_version, header.correlation_id))
-        self.route.connection.get_buffer()[: len(data)] = data
-        self.route.connection.buffer_updated(len(data), self.now)
+        connection = self.newest
+        connection.get_buffer()[: len(data)] = data
+        connection.buffer_updated(len(data), self.now)
 
     def answer_to(self, request):
         (answer,) = [answer for answer in self.shared.answers if answer.request is request]

@@ -9,11 +9,9 @@ import pytest
 from thinconsumer.connection.negotiate import (
     SOFTWARE_NAME,
     SOFTWARE_VERSION,
+    ApiVersionsCache,
     Negotiation,
-    Opening,
-    api_name,
     choose_version,
-    common_range,
 )
 from thinconsumer.errors import BrokerResponseError, KafkaProtocolError, UnsupportedVersionError
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -61,7 +59,7 @@ def test_falls_back_to_what_the_refusal_offers(offered, version):
 def test_a_refusal_that_offers_nothing_lower_ends_it(offered):
     """Otherwise two stubborn sides would talk for ever."""
     negotiation = Negotiation()
-    with pytest.raises(KafkaProtocolError, match="refuses ApiVersions"):
+    with pytest.raises(KafkaProtocolError, match="rejects ApiVersions"):
         negotiation.take(response(offered, 0, error_code=35), 0)
 
 
@@ -107,9 +105,9 @@ def test_chooses_the_highest_within_all_bounds(offered, lowest, highest, version
 @pytest.mark.parametrize(
     ("ranges", "lowest", "highest", "words"),
     [
-        ({}, 0, None, "broker 3 does not have it at all"),
-        ({1: (50, 60)}, 0, None, "Fetch versions 0 to .* speaks versions 50 to 60"),
-        ({1: (4, 6)}, 7, None, "Fetch versions 7 to .* speaks versions 4 to 6"),
+        ({}, 0, None, "broker 3 does not have this API"),
+        ({1: (50, 60)}, 0, None, "Fetch versions 0 to .* has versions 50 to 60"),
+        ({1: (4, 6)}, 7, None, "Fetch versions 7 to .* has versions 4 to 6"),
         ({1: (13, 18)}, 0, 12, "Fetch versions 0 to 12, but .* 13 to 18"),
         ({1: (9, 5)}, 0, None, "9 to 5"),
         ({1: (-3, -1)}, 0, None, "-3 to -1"),
@@ -121,16 +119,9 @@ def test_no_common_version_names_api_and_ranges(ranges, lowest, highest, words):
     assert (caught.value.api, caught.value.node_id, caught.value.code) == ("Fetch", 3, 35)
 
 
-def test_common_range():
-    assert common_range(FetchRequest, {1: (4, 99)}) == (4, OURS)
-    assert common_range(FetchRequest, {1: (90, 99)}) is None
-    assert common_range(FetchRequest, {}) is None
-    assert api_name(FetchRequest) == "Fetch"
-
-
 def test_what_one_broker_refused_the_next_is_not_asked():
     """Each refusal costs a round trip, and brokers of one cluster are mostly of one version."""
-    opening = Opening()
+    opening = ApiVersionsCache()
     Negotiation(opening).take(response({18: (0, 4)}, 0, error_code=35), 0)
     assert Negotiation(opening).version == 4
     assert Negotiation().version == HIGHEST

@@ -1,4 +1,4 @@
-"""The way to one node: addresses in turn, names looked up again, backoff, and what happens to the queue."""
+"""The route to one node: addresses side by side, names looked up again, backoff, and what happens to the queue."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import random
 
 import pytest
 
+from thinconsumer.connection.address_race import ANSWER_DELAY, CONNECT_DELAY
 from thinconsumer.connection.request import Answer
-from thinconsumer.connection.route import HEDGE, LASTING, QUIET
+from thinconsumer.connection.route import SLOW_ATTEMPT, STABLE_AFTER
 from thinconsumer.connection.states import ConnectionState, RouteState
-from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.driver import Address, Hangup
 from thinconsumer.errors import KafkaConnectionError, KafkaTimeoutError, SaslAuthenticationFailedError
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.api_versions import ApiVersion, ApiVersionsResponse
@@ -46,25 +47,58 @@ def test_pain_B7_every_address_of_a_name_is_tried_before_the_attempt_counts_as_f
     assert "connection refused" in str(road.answer_to(request).error)
 
 
-def test_an_address_that_hangs_is_given_up_after_the_setup_timeout(road):
+def test_an_attempt_at_one_address_ends_with_the_setup_timeout(road):
+    request = road.send()
+    road.step()
+    road.resolve(V4)
+    road.dialled()
+    road.step(SLOW_ATTEMPT)
+    assert road.route.wake_at() == 10.0
+    road.step(9.0)
+    assert road.route.state is RouteState.RESOLVING or road.route.state is RouteState.BACKING_OFF
+    assert "no connection within 10.0 s" in str(road.answer_to(request).error)
+
+
+def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(road):
+    """RFC 8305: the next address is dialled beside it, and the loser is hung up."""
     road.send()
     road.step()
     road.resolve(V6, V4)
-    road.dialled()
-    road.step(HEDGE)
-    assert road.route.wake_at() == 10.0
-    road.step(10.0)
-    commands = road.shared.commands
-    assert [type(command) for command in commands] == [Hangup, Dial]
+    assert road.dialled() == [V6]
+    assert road.route.wake_at() == CONNECT_DELAY
+    road.step(CONNECT_DELAY)
     assert road.dialled() == [V4]
-    assert road.unanswered
+    first = road.route.connections()[0]
+    road.reach()
+    assert road.route.connection.address == V4
+    assert Hangup(first) in road.shared.commands
+
+
+def test_a_name_whose_first_address_is_mute_costs_a_second(road):
+    """A stopped broker's system accepts connections; ApiVersions stays without an answer."""
+    road.send()
+    road.step()
+    road.resolve(V6, V4)
+    road.newest.connection_made(road.now)
+    road.dialled()
+    road.step(CONNECT_DELAY)
+    assert road.dialled() == []
+    assert road.route.wake_at() == ANSWER_DELAY
+    road.step(ANSWER_DELAY - CONNECT_DELAY)
+    assert road.dialled() == [V4]
+    road.reach()
+    assert road.route.connection.address == V4
 
 
 def test_an_attempt_becomes_slow_and_says_when(road):
-    """While somebody waits for it; nobody is woken for an attempt that nothing depends on."""
+    """Only while a request waits: an attempt without one causes no wake-up."""
     road.send()
     road.step()
-    assert (road.route.wake_at(), road.route.is_slow(HEDGE - 0.001), road.route.is_slow(HEDGE)) == (HEDGE, False, True)
+    assert (road.route.wake_at(), road.route.is_slow(SLOW_ATTEMPT - 0.001), road.route.is_slow(SLOW_ATTEMPT)) == (
+        SLOW_ATTEMPT,
+        False,
+        True,
+    )
     road.resolve(V4)
     road.reach()
     assert not road.route.is_slow(50.0)
@@ -76,9 +110,9 @@ def test_the_driver_is_wanted_until_it_has_looked(road):
     road.step()
     road.resolve(V4)
     road.reach()
-    assert road.route.has_news  # nobody has noticed yet that requests may go out
+    assert road.route.has_news  # step() has not kept the connection yet
     road.step()
-    assert road.route.connection.unsent and road.route.has_news
+    assert road.route.connection.has_unsent and road.route.has_news
     assert road.route.connection.data_to_send()
     assert not road.route.has_news  # though nothing of it has been sent
 
@@ -91,9 +125,9 @@ def test_a_refusal_that_nobody_has_looked_at_is_news(road):
     road.resolve(V4)
     road.step()
     road.dialled()
-    road.route.connection.data_to_send()
+    road.newest.data_to_send()
     assert not road.route.has_news
-    road.route.connection.connection_lost(KafkaConnectionError("connection refused"), road.now)
+    road.newest.connection_lost(KafkaConnectionError("connection refused"), road.now)
     assert road.route.has_news
     road.step()
     assert not road.route.has_news
@@ -182,7 +216,7 @@ def test_the_address_that_worked_is_tried_first_next_time(road):
 # -- backoff
 
 
-def test_backoff_doubles_to_its_maximum_and_starts_anew_when_ready(road):
+def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answered(road):
     """Java's reconnect.backoff.ms, 50 ms to 1 s."""
     waits = []
     for _ in range(7):
@@ -194,6 +228,8 @@ def test_backoff_doubles_to_its_maximum_and_starts_anew_when_ready(road):
         assert road.route.state is RouteState.DISCONNECTED
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     road.connect()
+    assert road.route.failures == 7
+    road.answer()
     assert (road.route.failures, road.route.cause) == (0, "")
     road.route.connection.connection_lost(None, road.now)
     road.step()
@@ -259,7 +295,7 @@ def test_a_refused_login_is_not_tried_at_the_next_address(make_road):
     road.step()
     road.resolve(V4, V6)
     road.dialled()
-    road.route.connection.connection_made(0.0)
+    road.newest.connection_made(0.0)
     road.reply(ApiVersionsResponse())
     road.step()
     assert road.dialled() == []
@@ -287,14 +323,14 @@ def test_only_as_many_as_allowed_are_in_flight(make_road):
 def test_a_queued_request_that_expires_fails_alone(road):
     short, long = road.send(allowance=3.0), road.send(allowance=30.0)
     road.step()
-    road.step(HEDGE)
+    road.step(SLOW_ATTEMPT)
     assert road.route.wake_at() == 3.0
     road.resolve(V4)
     road.step(3.0)
     error = road.answer_to(short).error
     assert isinstance(error, KafkaTimeoutError)
     assert "could not be sent within 3.0 s (connecting)" in str(error)
-    assert road.route.connection.state is ConnectionState.CONNECTING
+    assert road.newest.state is ConnectionState.CONNECTING
     road.reach()
     road.reply(MetadataResponse())
     assert road.answer_to(long).response is not None
@@ -305,13 +341,13 @@ def test_what_is_overdue_when_it_could_be_written_is_not(road):
     road.step(wanted=True)
     road.resolve(V4)
     request = road.send(allowance=1.0)
-    road.route.connection.connection_made(road.now)
+    road.newest.connection_made(road.now)
     road.hear()
     road.now += 2.0
     road.reply(ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=13)]))
     road.route.step(road.now, 0.5)
     assert isinstance(road.answer_to(request).error, KafkaTimeoutError)
-    assert road.route.ready
+    assert road.route.is_ready
 
 
 def test_kip_219_what_waits_behind_a_mute_waits_with_it(road):
@@ -430,7 +466,7 @@ def test_starting_over_works_from_any_state(road, stage):
     assert road.route.state is RouteState.DISCONNECTED
     assert [waiting.request for waiting in road.route.queue] == [request]
     assert road.route.requests() == [request]
-    assert road.route.holds == 1
+    assert road.route.load == 1
     road.dialled()
     road.step(1.0)
     if stage in ("resolving", "backing off"):
@@ -461,48 +497,77 @@ def test_describe_answers_what_support_asks(road, make_road):
     assert make_road("::1").route.name == "[::1]:9092"
 
 
-# -- what people are told
+# -- log lines
 
 
 def lines(caplog):
-    return [(record.levelname, record.getMessage().split(": ")[1][:13]) for record in caplog.records]
+    return [(record.levelname, record.getMessage().split(" after")[0]) for record in caplog.records]
 
 
-BROKEN, BACK = ("WARNING", "the peer clos"), ("INFO", "reached again")
+CLOSED = ("WARNING", "kafka:9092: the peer closed the connection (10.0.0.1:9092)")
+REFUSED = ("WARNING", "kafka:9092: connection refused, while connecting (10.0.0.1:9092)")
+CONNECTED = ("INFO", "kafka:9092: connected again")
 
 
-def test_pain_K2_a_connection_that_breaks_again_and_again_is_one_incident(road, caplog):
-    """A broker that cuts us off with every request would fill the disk with two lines per second."""
-    caplog.set_level(logging.INFO, "thinconsumer")
-    road.connect()
-    for _ in range(20):
-        road.fail(None)
-        road.step(1.0, wanted=True)
-        road.reach()
-    assert lines(caplog) == [BROKEN], "coming back at once is no news, and nor is breaking again"
-    road.step(QUIET)
-    road.fail(None)
-    assert lines(caplog) == [BROKEN, BROKEN]
-
-
-def test_an_outage_that_lasts_is_said_however_soon_it_comes_after_the_last_one(road, caplog):
-    """Else the log would end with a node that is back, and it is gone."""
-    caplog.set_level(logging.INFO, "thinconsumer")
-    road.connect()
+def lose_and_reconnect(road):
     road.fail(None)
     road.step(1.0, wanted=True)
     road.reach()
-    assert lines(caplog) == [BROKEN]
-    road.fail(None)
-    gone = road.now
-    while len(lines(caplog)) < 2:
-        road.step(2.0, wanted=True)
+    road.answer()
+
+
+def test_pain_K2_a_connection_that_breaks_again_and_again_is_one_outage(road, caplog):
+    """A broker that closes each connection after one answer must not cause two log lines per second."""
+    caplog.set_level(logging.INFO, "thinconsumer")
+    road.connect().answer()
+    for _ in range(59):
+        lose_and_reconnect(road)
+    assert lines(caplog) == [CLOSED]
+    for _ in range(30):
+        lose_and_reconnect(road)
+    assert len(lines(caplog)) == 2
+    assert caplog.records[1].getMessage().endswith("61 failed attempts in 60 s")
+    road.step(STABLE_AFTER)
+    assert lines(caplog)[2:] == [CONNECTED]
+    assert caplog.records[2].getMessage().endswith("after 89.0 s and 89 failed attempts")
+    lose_and_reconnect(road)
+    assert lines(caplog)[3:] == [CLOSED]
+
+
+def test_an_outage_of_a_route_is_one_warning_a_minute_and_one_line_at_its_end(road, caplog):
+    caplog.set_level(logging.INFO, "thinconsumer")
+    while road.now < 119.0:
+        road.step(1.0, wanted=True)
         if road.shared.book.has_command():
             road.resolve(V4)
-        if road.route.connection is not None:
+        if road.route.connections():
             road.fail()
-    assert lines(caplog)[1] == ("WARNING", "connection re") and LASTING <= road.now - gone <= LASTING + 2
-    road.step(2.0, wanted=True)
-    road.resolve(V4)
+    assert lines(caplog)[0] == REFUSED
+    assert len(lines(caplog)) == 2
+    while not road.route.connections():
+        road.step(1.0, wanted=True)
+        if road.shared.book.has_command():
+            road.resolve(V4)
     road.reach()
-    assert lines(caplog)[2:] == [BACK]
+    road.step(STABLE_AFTER)
+    assert len(lines(caplog)) == 2, "no request was answered yet"
+    road.answer()
+    assert lines(caplog)[2:] == [CONNECTED]
+
+
+def test_a_connection_that_ends_before_it_answers_a_request_counts_as_a_failed_attempt(road):
+    """A listener that requires a login answers ApiVersions, and closes the connection at the next request."""
+    for failures in range(1, 4):
+        request = road.send()
+        while not road.route.connections():
+            road.step(1.0)
+            if road.shared.book.has_command():
+                road.resolve(V4)
+        road.reach()
+        road.hear()
+        road.heard.clear()
+        road.fail(None)
+        assert (road.route.failures, road.route.unreachable) == (failures, True)
+        for text in (road.route.cause, str(road.answer_to(request).error)):
+            assert "after ApiVersions, without an answer to Metadata: the listener may require a login" in text
+            assert "security_protocol='SASL_PLAINTEXT'" in text

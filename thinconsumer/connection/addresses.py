@@ -1,8 +1,8 @@
-"""Names to addresses, remembered: reused until connecting to them fails, looked up one name at a time.
+"""The addresses of host names: looked up one name at a time, reused until connecting to all of them fails.
 
-The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many wait.
-IPv4 addresses spelt out need none; IPv6 ones go to the driver, since only the socket module knows its number for the
-family on this system, and are answered there without blocking.
+The system's resolver blocks, so at most one :class:`~thinconsumer.driver.Resolve` is under way, however many routes
+wait for a name. A numeric IPv4 address needs none. A numeric IPv6 address goes to the driver, which answers it without
+blocking: only the socket module has this system's number for the address family.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 
 from ..driver import Address, Resolve
 
-#: A question without an answer is asked again after this many seconds: a Ctrl-C has swallowed one of the two.
+#: A lookup without an answer is repeated after this many seconds: a Ctrl-C may have cost the order or its answer.
 ASK_AGAIN = 30.0
-AF_INET = 2  # Everywhere: it came from BSD before systems parted.
+AF_INET = 2  # The same number on every system.
 
 
 class NameLookup:
-    """One question to the resolver, shared by everybody who has it; settled once."""
+    """One lookup of one name, shared by all routes that wait for it."""
 
     __slots__ = ("addresses", "done", "error")
 
@@ -30,21 +30,22 @@ class NameLookup:
 
 
 class AddressBook:
-    """The addresses of hosts, by (host, port)."""
+    """The addresses of hosts by (host, port), and the queue of names to look up."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[Address, ...]] = {}
+        self._last_worked: dict[tuple[str, int], Address] = {}
         self._lookups: dict[tuple[str, int], NameLookup] = {}
         self._waiting: deque[tuple[str, int]] = deque()
         self._under_way: tuple[str, int] | None = None
         self._asked_at = 0.0
 
     def known(self, host: str, port: int) -> tuple[Address, ...]:
-        """Return the addresses that worked or were looked up before; none when the name has to be looked up."""
+        """Return the addresses to try in order; empty if the name has to be looked up."""
         return self._known.get((host, port), ())
 
     def look_up(self, host: str, port: int) -> NameLookup:
-        """Ask for the addresses of a name, whatever is known of it."""
+        """Queue a lookup of the name, unless the host is a numeric IPv4 address; return it."""
         numeric = _numeric(host, port)
         if numeric is not None:
             return NameLookup((numeric,))
@@ -60,7 +61,7 @@ class AddressBook:
         return bool(self._waiting) if self._under_way is None else now >= self._asked_at + ASK_AGAIN
 
     def take_command(self, now: float = 0.0) -> Resolve | None:
-        """Return the next question for the driver, unless one is under way."""
+        """Return the next lookup for the driver; None while one is under way."""
         if not self.has_command(now):
             return None
         if self._under_way is None:
@@ -70,31 +71,33 @@ class AddressBook:
         return Resolve(*self._under_way)
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str) -> None:
-        """Take the driver's answer; one that nobody waits for is dropped."""
+        """Take the driver's answer; drop one to a lookup that is not under way."""
         key = host, port
         if key != self._under_way:
             return
         self._under_way = None
         lookup = self._lookups.pop(key)
-        lookup.addresses = tuple(addresses)
+        # Behind an address that drops packets, the one that works would be dialled late in every new connection.
+        lookup.addresses = tuple(sorted(addresses, key=lambda address: address != self._last_worked.get(key)))
         lookup.error = error or "the name has no address"
         lookup.done = True
         if addresses:
             self._known[key] = lookup.addresses
 
     def start_over(self) -> None:
-        """Forget what is being asked; whoever still wants to know asks again."""
+        """Forget all lookups; routes that still need one queue it again."""
         self._lookups.clear()
         self._waiting.clear()
         self._under_way = None
 
     def worked(self, host: str, port: int, address: Address) -> None:
-        """Put the address first: behind one that hangs it would cost a timeout at every new connection."""
-        known = self._known.get((host, port), ())
-        self._known[host, port] = (address, *(other for other in known if other != address))
+        """Put the address first, now and in later lookups of the host."""
+        key = host, port
+        self._last_worked[key] = address
+        self._known[key] = (address, *(other for other in self._known.get(key, ()) if other != address))
 
     def failed(self, host: str, port: int) -> None:
-        """Forget the addresses of a host, none of which could be connected to."""
+        """Forget the addresses of a host to which no connection could be made; the name is looked up again."""
         self._known.pop((host, port), None)
 
 

@@ -1,9 +1,9 @@
 """One broker connection without its socket: bytes in, answers out, in the order the broker keeps.
 
-Owns one connection from dial to end: ApiVersions, login, framing, correlation ids, deadlines of what is in flight, and
-the mute that quotas impose (KIP-219). It queues nothing: :class:`~.route.Route` hands it requests when it can write
-them, and dials a new link when this one has ended. Implements :class:`thinconsumer.driver.Stream`; no method raises
-because of what the peer sends. After Java's ``NetworkClient`` and ``InFlightRequests``.
+Owns one connection from its dial to its end: ApiVersions, login, framing, correlation ids, deadlines of requests in
+flight, and throttling (KIP-219). It queues no request: :class:`~.route.BrokerRoute` hands over a request when it can be
+written, and dials a new connection when this one has ended. Implements :class:`thinconsumer.driver.Stream`; no method
+raises because of the peer's bytes. After Java's ``NetworkClient`` and ``InFlightRequests``.
 """
 
 from __future__ import annotations
@@ -27,40 +27,41 @@ from ..wire import Message
 from ..wire.header import decode_response_header, encode_request
 from .authenticate import Login, NewLogin
 from .framing import SIZE_BYTES, Frame, Frames
-from .negotiate import Negotiation, Opening, Ranges, api_name, choose_version
+from .negotiate import ApiVersionsCache, Negotiation, Ranges, api_name, choose_version
 from .request import Answer, Request
 from .states import CONNECTION_IGNORED, CONNECTION_TRANSITIONS, ConnectionEvent, ConnectionState, next_state
 
 log = logging.getLogger(__name__)
 
-#: What a broker may ask us to keep quiet for, at most, in seconds. Its quota windows are about ten seconds long; a
-#: broken answer must not silence a connection for the 24 days that the field can hold.
+#: Longest throttle time that is obeyed, in seconds. A broker's quota windows are about ten seconds long; a broken
+#: response must not silence a connection for the 24 days that the field can hold.
 THROTTLE_MAX = 300.0
 #: A request that waited for its connection until shortly before its deadline still gets this long, in seconds, for its
-#: answer: giving up at once would close a connection that has just come back.
+#: answer: an earlier timeout would close a connection that has just come back.
 LEAST_ON_WIRE = 1.0
-#: While the bytes of an answer keep coming, at most this many seconds apart, its deadline waits: otherwise a slow line
-#: would never get a large answer through, only its beginning, again and again.
+#: A deadline does not pass while the bytes of the answer keep arriving with gaps of at most this many seconds.
+#: Otherwise a slow network would deliver the beginning of a large response again and again, and never its end.
 ARRIVING_GAP = 5.0
-#: ... until it has taken this many times what it was given.
+#: Such an extension ends after this many times the original timeout.
 ARRIVING_FACTOR = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """What is the same for all connections; seconds and bytes."""
+    """What all connections of one client share; seconds and bytes."""
 
     client_id: str
     max_frame_bytes: int
     max_in_flight: int
     max_idle: float
+    security_protocol: str = "PLAINTEXT"
     new_login: NewLogin | None = None
-    opening: Opening = field(default_factory=Opening)
+    api_versions_cache: ApiVersionsCache = field(default_factory=ApiVersionsCache)
 
 
 @dataclass(slots=True)
 class _InFlight:
-    """One request written and not answered yet. ``request`` is None for the link's own."""
+    """One request that is written and not answered. ``request`` is None for ApiVersions and the login's requests."""
 
     api: type[Message]
     version: int
@@ -84,86 +85,95 @@ class Connection:
         now: float,
         answer: Callable[[Answer], None],
         hang_up: Callable[[Connection], None],
+        connect_by: float = NEVER,
     ) -> None:
-        """``setup_timeout`` is in seconds, for the transport and once more for what follows until READY (KIP-601).
+        """``answer`` takes the one answer of each request; ``hang_up`` has the driver close the socket.
 
-        ``answer`` is called once for each request sent, ``hang_up`` when the driver shall close the transport.
+        ``setup_timeout`` (seconds) limits the transport, and once more each step from there to READY (KIP-601). The
+        transport must also be ready before ``connect_by``.
         """
         self.state = ConnectionState.CONNECTING
         self.node_id = node_id
         self.error: KafkaError | None = None  #: Why it ended; None when we closed it without anything being wrong.
         self.was_ready = False
-        self.ranges: Ranges = {}  #: What the broker speaks, by API key.
-        self.muted_until = -NEVER
+        self.has_answered = False  #: Whether a request other than ApiVersions and the login's was answered.
+        self.ranges: Ranges = {}  #: The broker's version ranges, by API key.
+        self.throttled_until = -NEVER
         self.host = host
         self.address = address
         self._settings = settings
         self._setup_timeout = setup_timeout
-        self._setup_deadline = now + setup_timeout
+        self.setup_began_at = now  #: When the current step of the setup began: the dial, ApiVersions, the login.
+        self._setup_deadline = min(now + setup_timeout, connect_by)
         self._answer = answer
         self._hang_up = hang_up
         self._frames = Frames(settings.max_frame_bytes)
         self._out: deque[bytes | memoryview] = deque()
-        self._offered = True  #: Whether a driver has seen what is in there.
+        self._is_seen_by_driver = True  #: Whether the driver has asked for everything in ``_out``.
         self._in_flight: deque[_InFlight] = deque()
         self._correlation_id = -1
         self._used_at = now
-        self.heard_at = now  #: When the last bytes came, or else when it was dialled.
-        self._negotiation = Negotiation(settings.opening)
+        self.received_at = now  #: When the last bytes were received, or else when it was dialled.
+        self._negotiation = Negotiation(settings.api_versions_cache)
         self._login: Login | None = None
 
     def __repr__(self) -> str:
-        flying = f", {self.in_flight} in flight" if self.in_flight else ""
-        return f"<Link {self.where} {self.state.value}{flying}>"
+        in_flight = f", {self.in_flight} in flight" if self.in_flight else ""
+        return f"<Connection {self.where} {self.state.value}{in_flight}>"
 
     @property
     def where(self) -> str:
-        """Host, port and numeric address, for people."""
-        numeric, port = str(self.address), self.address.sockaddr[1]
-        return numeric if self.host == self.address.sockaddr[0] else f"{self.host}:{port} ({numeric})"
+        """Host, port and numeric address, for log lines and errors."""
+        numeric = str(self.address)
+        return numeric if self.host == self.address.sockaddr[0] else f"{self.host}:{self.port} ({numeric})"
 
     @property
-    def ready(self) -> bool:
-        """Whether it takes requests, though perhaps not now."""
+    def port(self) -> int:
+        """The port of the address."""
+        return self.address.sockaddr[1]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the setup is complete. A request may still have to wait, see :meth:`can_send`."""
         return self.state is ConnectionState.READY
 
     @property
-    def over(self) -> bool:
-        """Whether it has ended."""
+    def has_ended(self) -> bool:
+        """Whether the connection is closed, by either side."""
         return self.state is ConnectionState.CLOSING or self.state is ConnectionState.DISCONNECTED
 
     @property
-    def unsent(self) -> bool:
-        """Whether something waits to be written that no driver has seen: it holds no write interest for it yet."""
-        return not self._offered and bool(self._out)
+    def has_unsent(self) -> bool:
+        """Whether bytes wait for which the driver holds no write interest, as it has not seen them yet."""
+        return not self._is_seen_by_driver and bool(self._out)
 
     @property
     def in_flight(self) -> int:
-        """How many requests are written and not answered."""
+        """Number of requests that are written and not answered."""
         return len(self._in_flight)
 
     def requests(self) -> list[Request]:
-        """Return those of the owner among them."""
+        """Return the requests in flight, without ApiVersions and the login's."""
         return [item.request for item in self._in_flight if item.request is not None]
 
-    # -- for the owner
+    # -- for the route
 
     def can_send(self, now: float) -> bool:
         """Return whether a request would be written now."""
         room = len(self._in_flight) < self._settings.max_in_flight
-        return room and self.state is ConnectionState.READY and now >= self.muted_until
+        return room and self.state is ConnectionState.READY and now >= self.throttled_until
 
     def silent_for(self, now: float) -> float:
-        """Return for how many seconds the oldest request has been waiting for its answer."""
-        return now - max(self._in_flight[0].sent_at, self.heard_at) if self._in_flight else 0.0
+        """Return for how many seconds the broker has sent nothing although a request is in flight."""
+        return now - max(self._in_flight[0].sent_at, self.received_at) if self._in_flight else 0.0
 
     def send(self, request: Request, queued_at: float, deadline: float, now: float) -> None:
-        """Write a request; only while :meth:`can_send`. Answers it at once when it cannot be written at all.
+        """Write a request; call only while :meth:`can_send`. A request that cannot be encoded is answered at once.
 
-        ``deadline`` replaces the request's, which throttling may have moved since ``queued_at``.
+        ``deadline`` replaces the request's own, which throttling may have moved since ``queued_at``.
         """
         if self.state is not ConnectionState.READY:
-            raise IllegalStateError(f"{self}: send makes no sense while {self.state.value!r}")
+            raise IllegalStateError(f"{self}: send is impossible while {self.state.value!r}")
         try:
             highest = None if request.max_version is None else request.max_version()
             version = choose_version(request.api, self.ranges, self.node_id, request.min_version, highest)
@@ -173,15 +183,15 @@ class Connection:
         except KafkaError as error:
             self._answer(Answer(request, self.node_id, error=error))
         except BaseException as error:
-            # A bug in what builds the message comes out, but not at the price of an asker that waits for ever.
+            # A bug in ``build`` is raised, but the manager that sent the request must not wait for ever.
             if not self._in_flight or self._in_flight[-1].request is not request:
                 failure = KafkaError(f"building {api_name(request.api)} failed: {error!r}")
                 self._answer(Answer(request, self.node_id, error=failure))
             raise
 
     def step(self, now: float, horizon: float) -> None:
-        """Let deadlines pass up to ``horizon``, when I/O was looked at last, and the idle limit up to ``now``."""
-        if self.over:
+        """Apply deadlines up to ``horizon``, when I/O was last polled, and the idle limit up to ``now``."""
+        if self.has_ended:
             return
         if self.state is not ConnectionState.READY:
             if horizon >= self._setup_deadline:
@@ -195,17 +205,17 @@ class Connection:
             self.close(None)
 
     def wake_at(self) -> float:
-        """Return when :meth:`step` has something to do even if nothing comes."""
-        if self.over:
+        """Return when :meth:`step` has something to do even if nothing is received."""
+        if self.has_ended:
             return NEVER
         if self.state is not ConnectionState.READY:
             return self._setup_deadline
         return self._answer_due() if self._in_flight else self._used_at + self._settings.max_idle
 
     def close(self, error: KafkaError | None) -> None:
-        """End the connection; whatever is in flight is answered with ``error``, or with "closed" for None."""
-        if not self.over:
-            # First of all: interrupted after it, this leaves no connection open that nobody knows.
+        """End the connection and answer requests in flight with ``error``; None if nothing has failed."""
+        if not self.has_ended:
+            # First: a Ctrl-C after this line leaves no socket open without an owner.
             self._hang_up(self)
         if self._move(ConnectionEvent.CLOSE):
             self._end(error)
@@ -217,46 +227,51 @@ class Connection:
     # -- for the driver
 
     def connection_made(self, now: float) -> None:
-        """The transport is ready: ask what the broker speaks."""
+        """Send ApiVersions: the transport is ready."""
         if self._move(ConnectionEvent.CONNECTION_MADE):
             self._used_at = now
-            self._setup_deadline = now + self._setup_timeout
-            self._ask_versions(now)
+            self._begin_setup_step(now)
+            self._send_api_versions(now)
 
     def get_buffer(self) -> memoryview:
         """Return where to receive into."""
         return self._frames.buffer()
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """Take what was received; frames that it completes are acted on. Returns whether there were none."""
+        """Handle the frames that the received bytes complete; return whether they complete none."""
         if not self._move(ConnectionEvent.RECEIVED):
             return False
-        self._used_at = self.heard_at = now
+        self._used_at = self.received_at = now
         only_a_part = True
         try:
             for frame in self._frames.received(size):
                 only_a_part = False
-                self._take(frame, now)
-                if self.over:
+                self._take_frame(frame, now)
+                if self.has_ended:
                     break
         except KafkaError as error:
-            self._blame(error)
+            self._reject(error)
             return False
         return only_a_part
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """The transport is gone, or never was."""
+        """End the connection: its transport has failed, or was never made."""
         before = self.state
         if self._move(ConnectionEvent.CONNECTION_LOST) and before is not ConnectionState.CLOSING:
-            self._end(error or KafkaConnectionError(f"{self.where}: {_FAREWELLS[before]}"))
+            text = f"{self.where}: the peer closed the connection" if error is None else str(error)
+            explained = KafkaConnectionError(
+                f"{text}{self._likely_cause(before)}", host=self.host, port=self.port, node_id=self.node_id
+            )
+            explained.__cause__ = error
+            self._end(explained)
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return what waits to be written."""
-        self._offered = True
+        """Return the bytes that wait to be written."""
+        self._is_seen_by_driver = True
         return tuple(self._out)
 
     def data_sent(self, size: int, now: float) -> None:
-        """Drop what has been written."""
+        """Drop the bytes that were written."""
         if not self._move(ConnectionEvent.SENT):
             return
         while size and self._out:
@@ -272,13 +287,13 @@ class Connection:
         after = next_state(CONNECTION_TRANSITIONS, CONNECTION_IGNORED, self.state, event, self)
         if after is None:
             if self.state is ConnectionState.DISCONNECTED and event is ConnectionEvent.RECEIVED:
-                self._hang_up(self)  # the driver has missed the first one, interrupted by a Ctrl-C
+                self._hang_up(self)  # a Ctrl-C has cost the driver the first order to hang up
             return False
         self.state = after
         return True
 
     def _end(self, error: KafkaError | None) -> None:
-        """Answer everything and let go of the buffers."""
+        """Answer all requests in flight and free the buffers."""
         self.error = error
         lost = error if isinstance(error, KafkaConnectionError) else self._connection_error(error)
         for item in self._in_flight:
@@ -289,15 +304,31 @@ class Connection:
         self._frames = Frames(self._settings.max_frame_bytes)
 
     def _connection_error(self, cause: KafkaError | None) -> KafkaConnectionError:
-        said = "closed by us" if cause is None else str(cause)
-        words = said if said.startswith(self.where) else f"{self.where}: {said}"
-        error = KafkaConnectionError(words, host=self.host, port=self.address.sockaddr[1], node_id=self.node_id)
+        text = "closed by this client" if cause is None else str(cause)
+        text = text if text.startswith(self.where) else f"{self.where}: {text}"
+        error = KafkaConnectionError(text, host=self.host, port=self.port, node_id=self.node_id)
         error.__cause__ = cause
         return error
 
-    def _blame(self, error: KafkaError) -> None:
-        """Close because of what the peer sent. Whose answer it should have been, learns it first-hand."""
-        log.warning("%s: closing the connection: %s", self.where, error)
+    def _likely_cause(self, ended_in: ConnectionState) -> str:
+        """Return what usually makes a peer end a connection in this state, to follow the text of its error."""
+        protocol = self._settings.security_protocol
+        if ended_in is ConnectionState.NEGOTIATING:
+            return f" before it answered ApiVersions: {_wrong_port(protocol)}"
+        if ended_in is ConnectionState.AUTHENTICATING:
+            return f" during the login: check security_protocol, which is {protocol!r}"
+        if ended_in is ConnectionState.READY and self._in_flight and not self.has_answered:
+            api = api_name(self._in_flight[0].api)
+            if protocol.startswith("SASL"):
+                return f" after ApiVersions, without an answer to {api}"
+            return (
+                f" after ApiVersions, without an answer to {api}: the listener may require a login "
+                "(security_protocol='SASL_PLAINTEXT' or 'SASL_SSL')"
+            )
+        return ""
+
+    def _reject(self, error: KafkaError) -> None:
+        """Close the connection because of a malformed response. The oldest request gets the error itself."""
         if self._in_flight:
             head = self._in_flight[0]
             if head.request is not None:
@@ -314,39 +345,53 @@ class Connection:
             return due
         head = self._in_flight[0]
         latest = head.sent_at + ARRIVING_FACTOR * (head.deadline - head.sent_at)
-        return max(due, min(latest, self.heard_at + ARRIVING_GAP))
+        return max(due, min(latest, self.received_at + ARRIVING_GAP))
 
     def _time_out(self, now: float) -> None:
-        """Close: an answer that came after all would stand before those of later requests."""
+        """Close the connection: a broker answers in order, so the late response would come before all later ones."""
         late = [item for item in self._in_flight if item.deadline <= now]
         first = min(late, key=lambda item: item.deadline)
-        words = f"{self.where}: no answer to {api_name(first.api)} within {first.deadline - first.sent_at:.1f} s"
-        log.debug("%s; closing the connection", words)  # the route warns, once per outage
         for item in late:
             if item.request is not None:
-                waited = f"{self.where}: no answer to {api_name(item.api)} within {item.deadline - item.sent_at:.1f} s"
-                self._answer(Answer(item.request, self.node_id, item.version, error=KafkaTimeoutError(waited)))
+                error = KafkaTimeoutError(self._no_answer(item))
+                self._answer(Answer(item.request, self.node_id, item.version, error=error))
             self._in_flight.remove(item)
-        self.close(KafkaConnectionError(f"{words}, connection closed", node_id=self.node_id))
+        self.close(KafkaConnectionError(f"{self._no_answer(first)}, connection closed", node_id=self.node_id))
+
+    def _no_answer(self, item: _InFlight) -> str:
+        return f"{self.where}: no answer to {api_name(item.api)} within {item.deadline - item.sent_at:.1f} s"
+
+    def _begin_setup_step(self, now: float) -> None:
+        # Each step gets the whole timeout: a program that polls once a minute would otherwise never get through.
+        self.setup_began_at = now
+        self._setup_deadline = now + self._setup_timeout
 
     def _time_out_setup(self) -> None:
-        words = f"timed out: {_WAITING_FOR[self.state]} within {self._setup_timeout:.1f} s"
-        self.close(KafkaConnectionError(f"{self.where}: {words}", node_id=self.node_id))
+        seconds = f"within {self._setup_deadline - self.setup_began_at:.1f} s"
+        text = {
+            ConnectionState.CONNECTING: f"timed out: no connection {seconds}",
+            ConnectionState.NEGOTIATING: (
+                f"timed out: connected, but no answer to ApiVersions {seconds}: the broker is overloaded or stopped, "
+                f"or {_wrong_port(self._settings.security_protocol)}"
+            ),
+            ConnectionState.AUTHENTICATING: f"timed out: the login did not end {seconds}",
+        }[self.state]
+        self.close(KafkaConnectionError(f"{self.where}: {text}", node_id=self.node_id))
 
     def _throttle(self, response: Any, now: float) -> None:
-        """Keep quiet as long as the broker asks: it would not read from us meanwhile anyway (KIP-219).
+        """Send nothing for as long as the response asks; a broker would not read it meanwhile anyway (KIP-219).
 
-        Whatever the version: to clients too old to obey, brokers before 2.0 answered late instead, newer ones do not.
+        This holds for any version: brokers before 2.0 delayed the response itself, newer ones expect it of the client.
         """
-        asked = getattr(response, "throttle_time_ms", 0)
-        if asked <= 0:
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms <= 0:
             return
-        until = now + min(asked / 1000, THROTTLE_MAX)
-        longer = until - max(now, self.muted_until)
+        until = now + min(throttle_ms / 1000, THROTTLE_MAX)
+        longer = until - max(now, self.throttled_until)
         if longer <= 0:
             return
-        log.debug("%s: throttled for %s ms", self.where, asked)
-        self.muted_until = until
+        log.debug("%s: throttled for %s ms", self.where, throttle_ms)
+        self.throttled_until = until
         for item in self._in_flight:
             item.deadline += longer
 
@@ -361,23 +406,23 @@ class Connection:
         self._used_at = now
         self._in_flight.append(_InFlight(type(message), version, correlation_id, now, deadline, request, len(body)))
         self._out.append(len(body).to_bytes(SIZE_BYTES, "big") + body)
-        self._offered = False
+        self._is_seen_by_driver = False
 
-    def _take(self, frame: Frame, now: float) -> None:
+    def _take_frame(self, frame: Frame, now: float) -> None:
         if not self._in_flight:
-            raise KafkaProtocolError("an answer that nobody asked for")
+            raise KafkaProtocolError("a response although no request is in flight")
         item = self._in_flight[0]
         correlation_id, body = decode_response_header(frame, item.api, item.version)
         if correlation_id != item.correlation_id:
-            raise KafkaProtocolError(
-                f"answer {correlation_id} came where {item.correlation_id} ({api_name(item.api)}) was due"
-            )
+            expected = f"{item.correlation_id} ({api_name(item.api)})"
+            raise KafkaProtocolError(f"a response with correlation id {correlation_id}, expected {expected}")
         if item.request is None:
-            self._take_own(item, frame, body, now)
+            self._take_setup_response(item, frame, body, now)
             return
         response = item.api.RESPONSE.decode(frame, item.version, body)
         self._throttle(response, now)
-        # Forgotten only when it is answered: a Ctrl-C between the two would else lose it (answering twice is noticed).
+        self.has_answered = True
+        # Removed only after it is answered: a Ctrl-C in between must not lose the answer, and a second one is dropped.
         self._answer(
             Answer(
                 item.request,
@@ -391,15 +436,14 @@ class Connection:
         )
         self._in_flight.popleft()
 
-    def _take_own(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
-        # Each step of it gets the whole time: a caller who looks in once a minute would else never get through.
-        self._setup_deadline = now + self._setup_timeout
+    def _take_setup_response(self, item: _InFlight, frame: Frame, body: int, now: float) -> None:
+        self._begin_setup_step(now)
         if self.state is ConnectionState.NEGOTIATING:
             self._in_flight.popleft()
             response, ranges = self._negotiation.take(frame, body)
             self._throttle(response, now)
             if ranges is None:
-                self._ask_versions(now)
+                self._send_api_versions(now)
                 return
             self.ranges = ranges
             self._move(ConnectionEvent.NEGOTIATED)
@@ -411,7 +455,7 @@ class Connection:
             self._in_flight.popleft()
             self._log_in(answer, now)
 
-    def _ask_versions(self, now: float) -> None:
+    def _send_api_versions(self, now: float) -> None:
         self._write(self._negotiation.request(), self._negotiation.version, now, NEVER)
 
     def _log_in(self, answer: Message | None, now: float) -> None:
@@ -425,18 +469,9 @@ class Connection:
         self._write(message, version, now, NEVER)
 
 
-_FAREWELLS = {
-    ConnectionState.CONNECTING: "the peer closed the connection before it was made",
-    ConnectionState.NEGOTIATING: (
-        "the peer closed the connection without answering ApiVersions: TLS expected, or not Kafka"
-    ),
-    ConnectionState.AUTHENTICATING: "the peer closed the connection during the login: wrong security_protocol?",
-    ConnectionState.READY: "the peer closed the connection",
-}
-_WAITING_FOR = {
-    ConnectionState.CONNECTING: "no connection",
-    ConnectionState.NEGOTIATING: (
-        "connected, but no answer to ApiVersions: overloaded, stopped, TLS expected or not Kafka"
-    ),
-    ConnectionState.AUTHENTICATING: "no end of the login",
-}
+def _wrong_port(security_protocol: str) -> str:
+    """Return why a port may not answer ApiVersions, and which option to change."""
+    if security_protocol.endswith("SSL"):
+        return "it is not a Kafka listener (check host and port)"
+    wanted = "SASL_SSL" if security_protocol.startswith("SASL") else "SSL"
+    return f"the port expects TLS (set security_protocol={wanted!r}) or is not a Kafka listener (check host and port)"

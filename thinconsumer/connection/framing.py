@@ -188,7 +188,7 @@ def _refuse_foreigners(prefix: bytes) -> None:
     As a size of a first response they would be absurd: it answers ApiVersions, and these are 350 MB at least.
     """
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
-        raise KafkaProtocolError("TLS expected: this listener speaks TLS, and security_protocol is PLAINTEXT")
-    for signature, who in _FOREIGN.items():
+        raise KafkaProtocolError("the peer answers in TLS: the port expects TLS (set security_protocol='SSL')")
+    for signature, server in _FOREIGN.items():
         if prefix == signature:
-            raise KafkaProtocolError(f"not Kafka: {who} answers here")
+            raise KafkaProtocolError(f"not Kafka: {server} answers at this port (check host and port)")

@@ -1,8 +1,8 @@
-"""Which version of each API to speak: asks the broker with ApiVersions, then intersects its ranges with ours.
+"""Negotiate versions: send ApiVersions, then intersect the broker's ranges with this client's.
 
-ApiVersions itself is negotiated by trying: a broker that does not know the version asked for answers
-UNSUPPORTED_VERSION in version 0 (KIP-511), whose body names the range it does speak; brokers before 2.4 leave that out
-and mean version 0. The client names its software from version 3 on. After ``NetworkClient.handleApiVersionsResponse``.
+ApiVersions itself is negotiated by trying: a broker that lacks the requested version answers UNSUPPORTED_VERSION in
+version 0 (KIP-511), and its body names the range of ApiVersions; brokers before 2.4 leave the range out and have
+version 0. The client names its software from version 3 on. After ``NetworkClient.handleApiVersionsResponse``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..wire.error_codes import Code, to_error
 from .framing import Frame
 
 SOFTWARE_NAME = "thinconsumer"
-#: Brokers refuse anything but letters, digits, dots and hyphens, and no dot or hyphen at either end.
+#: Brokers accept letters, digits, dots and hyphens only, and no dot or hyphen at either end.
 SOFTWARE_VERSION = re.sub(r"[^a-zA-Z0-9.-]+", "-", __version__).strip(".-") or "0"
 
 Ranges = Mapping[int, tuple[int, int]]
@@ -29,10 +29,10 @@ def api_name(api: type[Message]) -> str:
     return api.__name__.removesuffix("Request")
 
 
-class Opening:
-    """The version of ApiVersions to begin with, shared by all connections of one consumer.
+class ApiVersionsCache:
+    """The version of ApiVersions to begin with, shared by all connections of one client.
 
-    What one broker has refused, its neighbours will mostly refuse too, and each refusal costs a round trip.
+    Brokers of one cluster mostly have the same version, and each rejected request costs a round trip.
     """
 
     __slots__ = ("version",)
@@ -44,27 +44,29 @@ class Opening:
 class Negotiation:
     """One ApiVersions exchange: send :meth:`request` in :attr:`version`, hand the answer to :meth:`take`."""
 
-    __slots__ = ("_opening", "version")
+    __slots__ = ("_cache", "version")
 
-    def __init__(self, opening: Opening | None = None) -> None:
-        self._opening = opening or Opening()
-        self.version = self._opening.version
+    def __init__(self, cache: ApiVersionsCache | None = None) -> None:
+        self._cache = cache or ApiVersionsCache()
+        self.version = self._cache.version
 
     def request(self) -> ApiVersionsRequest:
         """Return the request, the same for every version."""
         return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
 
     def take(self, frame: Frame, body: int) -> tuple[ApiVersionsResponse, Ranges | None]:
-        """Return the response and the broker's ranges, or None when it has to be asked again, in :attr:`version`.
+        """Return the response and the broker's ranges; None for ranges if ApiVersions is to be sent again.
+
+        The next request then uses the new :attr:`version`.
 
         Raises:
             KafkaProtocolError: the bytes are not an ApiVersions response.
-            BrokerResponseError: the broker refuses to say.
+            BrokerResponseError: the broker answered with another error.
         """
-        refused = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
-        response = ApiVersionsResponse.decode(frame, 0 if refused else self.version, body)
+        rejected = int.from_bytes(frame[body : body + 2], "big", signed=True) == Code.UNSUPPORTED_VERSION
+        response = ApiVersionsResponse.decode(frame, 0 if rejected else self.version, body)
         ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
-        if refused:
+        if rejected:
             self._fall_back(ranges)
             return response, None
         if response.error_code:
@@ -74,30 +76,21 @@ class Negotiation:
     def _fall_back(self, ranges: Ranges) -> None:
         lowest, highest = ranges.get(ApiVersionsRequest.API_KEY, (0, 0))
         version = min(highest, ApiVersionsRequest.VERSIONS[1])
-        # Strictly downwards, or a broker that keeps refusing would keep us asking.
+        # Strictly lower each time: a broker that rejects every version must not cause an endless loop.
         if not max(0, lowest) <= version < self.version:
             raise KafkaProtocolError(
-                f"the broker refuses ApiVersions {self.version} and offers {lowest} to {highest} instead"
+                f"the broker rejects ApiVersions {self.version} and offers versions {lowest} to {highest}"
             )
-        self.version = self._opening.version = version
-
-
-def common_range(api: type[Message], ranges: Ranges) -> tuple[int, int] | None:
-    """Return the lowest and highest version of an API that both sides speak, if any."""
-    offered = ranges.get(api.API_KEY)
-    if offered is None:
-        return None
-    lowest, highest = max(offered[0], api.VERSIONS[0]), min(offered[1], api.VERSIONS[1])
-    return (lowest, highest) if lowest <= highest else None
+        self.version = self._cache.version = version
 
 
 def choose_version(
     api: type[Message], ranges: Ranges, node_id: int, min_version: int = 0, max_version: int | None = None
 ) -> int:
-    """Return the highest version both sides speak between the two bounds.
+    """Return the highest version that the broker and this client share, between the two bounds.
 
     Raises:
-        UnsupportedVersionError: there is none; names the API and all ranges.
+        UnsupportedVersionError: they share none; names the API and all ranges.
     """
     lowest, highest = max(api.VERSIONS[0], min_version), api.VERSIONS[1]
     if max_version is not None:
@@ -105,11 +98,11 @@ def choose_version(
     offered = ranges.get(api.API_KEY)
     if offered is not None and max(lowest, offered[0]) <= min(highest, offered[1]):
         return min(highest, offered[1])
-    theirs = "does not have it at all" if offered is None else f"speaks versions {offered[0]} to {offered[1]}"
+    theirs = "does not have this API" if offered is None else f"has versions {offered[0]} to {offered[1]}"
     name = api_name(api)
-    who = f"broker {node_id}" if node_id >= 0 else "the broker"
+    broker = f"broker {node_id}" if node_id >= 0 else "the broker"
     raise UnsupportedVersionError(
-        f"{name} versions {lowest} to {highest} are wanted here, but {who} {theirs}",
+        f"this request needs {name} versions {lowest} to {highest}, but {broker} {theirs}",
         code=int(Code.UNSUPPORTED_VERSION),
         name=Code.UNSUPPORTED_VERSION.name,
         api=name,

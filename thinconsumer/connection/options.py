@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class ConnectionOptions(Protocol):
-    """What connections want to know of the configuration."""
+    """The part of a client's options that concerns its connections."""
 
     @property
     def bootstrap_servers(self) -> Sequence[tuple[str, int]]: ...
@@ -29,3 +29,5 @@ class ConnectionOptions(Protocol):
     def receive_message_max_bytes(self) -> int: ...
     @property
     def metadata_recovery_strategy(self) -> str: ...
+    @property
+    def security_protocol(self) -> str: ...

@@ -1,20 +1,24 @@
-"""The way to one node: looks its name up, dials its addresses in turn, waits after failures, and queues meanwhile.
+"""The route to one node: looks up its name, connects to one of its addresses, waits after failures, queues meanwhile.
 
-Owns the requests that are not written yet and the one link there is at a time. An *attempt* is all addresses of the
-host; addresses known from an earlier connection that fail are looked up again within the same attempt (KAFKA-12193:
-every address of a cluster can change). When an attempt fails, everything queued is answered at once; what is asked
-during the backoff waits for the next attempt. After Java's ``ClusterConnectionStates``; KIP-144, KIP-302, KIP-601.
+Owns the requests that are not written yet and one connection. An *attempt* covers all addresses of the host, see
+:class:`.AddressRace`; when addresses known from an earlier connection all fail, the name is looked up again within the
+same attempt (KAFKA-12193: all addresses of a cluster can change). A failed attempt answers all queued requests;
+requests sent during the backoff wait for the next attempt. After Java's ``ClusterConnectionStates``; KIP-144, KIP-302,
+KIP-601.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..driver import Address, Command, Dial, Hangup
 from ..errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError
+from ..failures import OutageLog
 from ..timers import NEVER, Backoff, Random
+from .address_race import AddressRace
 from .addresses import AddressBook, NameLookup
 from .connection import Connection, ConnectionSettings
 from .negotiate import api_name
@@ -23,12 +27,12 @@ from .states import ROUTE_IGNORED, ROUTE_TRANSITIONS, RouteEvent, RouteState, ne
 
 log = logging.getLogger(__name__)
 
-#: How long an attempt is trusted, in seconds; then another node is dialled beside it, and metadata is asked whether the
-#: cluster still wants us to go there.
-HEDGE = 1.0
-#: A connection that breaks again and again is one incident: within so many seconds of the last warning about it the
-#: next needs no other, unless the node then stays away for as long as the second figure says.
-QUIET, LASTING = 30.0, 5.0
+#: Seconds after which an attempt counts as slow: another node is dialled beside it, and metadata is refreshed in case
+#: the node has moved.
+SLOW_ATTEMPT = 1.0
+#: Seconds that a connection must last before the outage of its route counts as over. A broker that closes each
+#: connection after a few answers would otherwise cause two log lines for each.
+STABLE_AFTER = 5.0
 
 
 @dataclass(slots=True)
@@ -42,18 +46,19 @@ class QueuedRequest:
 
 @dataclass(slots=True)
 class RouteContext:
-    """What all routes of one consumer have in common."""
+    """What all routes of one client share."""
 
     settings: ConnectionSettings
     backoff: Backoff
     setup: Backoff
     random: Random
+    outages: OutageLog = field(default_factory=lambda: OutageLog(log))
     book: AddressBook = field(default_factory=AddressBook)
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     opened: int = 0  #: Connections that became ready, ever.
-    lost: list[BrokerRoute] = field(default_factory=list)  #: Whose standing connection broke since anybody last looked.
-    #: What was asked and is not answered, in order. Who is not in here gets no answer: not a second one, that is.
+    lost: list[BrokerRoute] = field(default_factory=list)  #: Routes whose connection broke since this was last taken.
+    #: Requests without an answer, in order. An answer to any other request is dropped: each gets exactly one.
     unanswered: dict[Request, None] = field(default_factory=dict)
 
     def answer(self, answer: Answer) -> None:
@@ -64,12 +69,12 @@ class RouteContext:
         self.unanswered.pop(request, None)
 
     def hang_up(self, connection: Connection) -> None:
-        """Tell the driver to close a link's transport."""
+        """Order the driver to close the transport of a connection."""
         self.commands.append(Hangup(connection))
 
 
 class BrokerRoute:
-    """The way to one node, over one of its channels."""
+    """The route to one node, for one of its channels."""
 
     def __init__(self, shared: RouteContext, host: str, port: int, node_id: int = -1, channel: str = "") -> None:
         self.host = host
@@ -78,142 +83,156 @@ class BrokerRoute:
         self.channel = channel
         self.state = RouteState.DISCONNECTED
         self.connection: Connection | None = None
-        self.failures = 0  #: Attempts that failed, or connections that broke, since it was last ready.
-        self.unreachable = False  #: Whether the last attempt failed, at all addresses.
-        self.cause = ""  #: Why the last one did, in words; empty while it works.
+        self.failures = 0  #: Failed attempts and broken connections since a request was last answered.
+        self.unreachable = False  #: Whether the last attempt led to no answered request.
+        self.cause = ""  #: The text of the last failure; empty once a request was answered.
         self.started_at = -NEVER  #: When the last attempt began.
-        self.login_error: AuthorizationError | None = None  #: Of the last attempt; the owner takes it.
-        self.not_before = -NEVER
-        self.broken_at = -NEVER  #: When an attempt failed or a connection broke last.
+        self.login_error: AuthorizationError | None = None  #: Of the last attempt, until the owner takes it.
+        self.not_before = -NEVER  #: End of the backoff.
+        self.broken_at = -NEVER  #: When an attempt last failed or a connection last broke.
         self.queue: deque[QueuedRequest] = deque()
         self._shared = shared
         self._lookup: NameLookup | None = None
-        self._addresses: deque[Address] = deque()
+        self._race: AddressRace | None = None
         self._tried: set[Address] = set()
         self._looked_up = False
-        self._muted_until = -NEVER  #: How far deadlines have been moved.
+        self._throttled_until = -NEVER  #: Up to when the deadlines in the queue were moved.
         self._stepped_at = -NEVER
-        self._ready_noted = False
-        self._said_at = -NEVER  #: When people were last told that something is wrong here.
-        self._away_since = -NEVER
-        self._is_said = False  #: Whether they were told of this outage.
+        self._connected_at = -NEVER
+        self._success_noted = False  #: Whether the answer of a request has ended the failures.
 
     @property
     def name(self) -> str:
-        """Host and port, for people."""
+        """Host and port, for log lines and errors."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def ready(self) -> bool:
-        """Whether a connection stands and takes requests."""
-        return self.connection is not None and self.connection.ready
+    def is_ready(self) -> bool:
+        """Whether the connection is ready for requests."""
+        return self.connection is not None and self.connection.is_ready
 
     @property
-    def under_way(self) -> bool:
-        """Whether an attempt is going on."""
-        return self.state is RouteState.RESOLVING or (self.state is RouteState.LINKED and not self.ready)
+    def is_working(self) -> bool:
+        """Whether the connection is ready and has answered a request other than ApiVersions.
+
+        A listener that requires a login answers any ApiVersions request and closes the connection at the next request.
+        """
+        return self.connection is not None and self.connection.is_ready and self.connection.has_answered
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether an attempt is under way."""
+        return self.state is RouteState.RESOLVING or self.state is RouteState.CONNECTING
 
     def is_slow(self, now: float) -> bool:
-        """Return whether an attempt has been going on for suspiciously long."""
-        return self.under_way and now >= self.started_at + HEDGE
+        """Return whether an attempt has been under way for ``SLOW_ATTEMPT`` seconds."""
+        return self.is_connecting and now >= self.started_at + SLOW_ATTEMPT
 
     @property
     def load(self) -> int:
-        """How many requests are not answered yet."""
+        """Number of requests without an answer, queued or in flight."""
         return len(self.queue) + (self.connection.in_flight if self.connection else 0)
 
-    @property
-    def holds(self) -> int:
-        """How many requests of the owner's are queued or in flight."""
-        return len(self.queue) + (self.connection.in_flight if self.connection is not None and self.ready else 0)
-
     def requests(self) -> list[Request]:
-        """Return them."""
-        flying = self.connection.requests() if self.connection is not None else []
-        return [waiting.request for waiting in self.queue] + flying
+        """Return the requests without an answer."""
+        in_flight = self.connection.requests() if self.connection is not None else []
+        return [waiting.request for waiting in self.queue] + in_flight
 
     def describe(self, now: float) -> str:
-        """Return where things stand, in words."""
+        """Return the state of the route in words, for ``repr`` and errors."""
         connection = self.connection
-        words = connection.state.value if connection else self.state.value
-        if self.ready and connection is not None:
-            muted = f", throttled for {connection.muted_until - now:.1f} s" if connection.muted_until > now else ""
-            return f"{words}, {connection.in_flight} in flight, {len(self.queue)} queued{muted}"
+        queued = f"{len(self.queue)} queued"
+        if connection is not None:
+            throttled = connection.throttled_until - now
+            end = f", throttled for {throttled:.1f} s" if throttled > 0 else ""
+            return f"{connection.state.value}, {connection.in_flight} in flight, {queued}{end}"
+        words = self.state.value
         if self.state is RouteState.BACKING_OFF:
             words = f"{words} for {max(0.0, self.not_before - now):.2f} s"
-        elif self.under_way:
+        elif self.is_connecting:
             words = f"{words} for {now - self.started_at:.1f} s"
         failed = f", failed {self.failures} times: {self.cause}" if self.failures else ""
-        return f"{words}, {len(self.queue)} queued{failed}"
+        return f"{words}, {queued}{failed}"
+
+    def connections(self) -> list[Connection]:
+        """Return the connection, or those that are being made."""
+        if self.connection is not None:
+            return [self.connection]
+        return self._race.connections if self._race is not None else []
 
     @property
     def has_news(self) -> bool:
-        """Whether the driver has called the link so that :meth:`step` has something to do, or has to send for it."""
-        connection = self.connection
-        return connection is not None and (
-            connection.unsent or connection.over or (not self._ready_noted and connection.ready)
-        )
+        """Whether the driver's calls have left something to do for :meth:`step`, or bytes that the driver must see."""
+        if self._race is None and self.connection is not None:
+            return self.connection.has_unsent or self.connection.has_ended
+        return any(c.has_unsent or c.has_ended or c.is_ready for c in self.connections())
 
-    # -- from the owner
+    # -- for the network client
 
     def send(self, request: Request, now: float) -> None:
-        """Queue a request; the next :meth:`step` does what is needed to get it out."""
+        """Queue a request; the next :meth:`step` writes it, or dials for it."""
         if self.connection is not None:
-            self._note_mute(self.connection, now)
-        muted = max(0.0, self._muted_until - now)
-        self.queue.append(QueuedRequest(request, now, request.deadline + muted))
+            self._note_throttle(self.connection, now)
+        throttled = max(0.0, self._throttled_until - now)
+        self.queue.append(QueuedRequest(request, now, request.deadline + throttled))
 
     def step(self, now: float, horizon: float, wanted: bool = False) -> None:
-        """Go on. ``wanted`` dials even if nothing is queued; deadlines pass up to ``horizon``."""
+        """Do everything that is due. ``wanted`` dials although nothing is queued; deadlines pass up to ``horizon``."""
         self._stepped_at = now
+        if self._race is not None:
+            self._step_race(self._race, now, horizon)
         connection = self.connection
         if connection is not None:
-            self._note_mute(connection, now)
+            self._note_throttle(connection, now)
             connection.step(now, horizon)
-            self._look_at(connection, now)
+            self._check_connection(connection, now)
         if self.queue:
             self._expire(horizon)
         if self.state is RouteState.BACKING_OFF and now >= self.not_before:
             self._move(RouteEvent.WAITED)
         if self.state is RouteState.DISCONNECTED and (wanted or self.queue):
-            self._begin(now)
+            self._begin_attempt(now, horizon)
         if self.state is RouteState.RESOLVING:
-            self._look_at_lookup(now)
+            self._check_lookup(now, horizon)
         if self.queue and self.connection is not None:
             self._flush(self.connection, now)
 
     def wake_at(self) -> float:
-        """Return when :meth:`step` has something to do even if nothing comes and nothing has; never before it was last
-        stepped, unless a deadline waits for I/O to be looked at once more."""
+        """Return when :meth:`step` has something to do even if nothing is received.
+
+        That is never before the last step, except for a deadline that waits for I/O to be polled once more.
+        """
         due = NEVER
         connection = self.connection
         if connection is not None:
             due = connection.wake_at()
-            if self.queue and connection.muted_until > self._stepped_at:
-                due = min(due, connection.muted_until)
+            if self.queue and connection.throttled_until > self._stepped_at:
+                due = min(due, connection.throttled_until)
+        elif self._race is not None:
+            due = self._race.wake_at()
         if self.queue:
             due = min(due, min(waiting.deadline for waiting in self.queue))
             if self.state is RouteState.BACKING_OFF:
                 due = min(due, self.not_before)
-            elif self.under_way and not self.is_slow(self._stepped_at):
-                due = min(due, self.started_at + HEDGE)
+            elif self.is_connecting and not self.is_slow(self._stepped_at):
+                due = min(due, self.started_at + SLOW_ATTEMPT)
         return due
 
     def leave(self, why: str) -> None:
-        """Take no more requests: what is queued is answered now, what is in flight may be. See :meth:`has_left`."""
+        """Take no more requests: answer those queued with an error, wait for those in flight. See :meth:`has_left`."""
         self.refuse(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
-        if self.connection is None or not self.ready or not self.connection.in_flight:
+        if self.connection is None or not self.connection.in_flight:
             self.close(None)
 
     def has_left(self) -> bool:
-        """Return whether a route told to leave has nothing more to wait for; close it when that is so."""
-        if self.connection is not None and not self.connection.over and self.connection.in_flight:
+        """Return whether a route told to leave has no request in flight any more; close it if so."""
+        if self.connection is not None and not self.connection.has_ended and self.connection.in_flight:
             return False
         self.close(None)
         return True
 
     def move_to(self, host: str, port: int, why: str) -> None:
-        """The node has another address now: the connection ends, the queue goes there."""
+        """Change the address of the node: the connection ends, the queue stays."""
         self.close(KafkaConnectionError(f"{self.name}: {why}", host=self.host, port=self.port, node_id=self.node_id))
         self.host, self.port = host, port
         self.unreachable = False
@@ -221,36 +240,38 @@ class BrokerRoute:
         self.cause = ""
 
     def adopt(self, node_id: int) -> None:
-        """Learn whose address this is: what began as a bootstrap server serves as that node."""
+        """Turn the route to a bootstrap server into that of the node which has the same address."""
         self.node_id = node_id
         if self.connection is not None:
             self.connection.node_id = node_id
 
     def close(self, error: KafkaConnectionError | None) -> None:
         """End the connection or the attempt at one. The queue stays."""
-        if self.connection is not None:
-            self.connection.close(error)
-            self.connection = None
-        self._lookup = None
-        self._addresses.clear()
+        self._hang_up(error)
+        self._shared.outages.forget(self._outage)
         self._move(RouteEvent.CLOSED)
 
     def refuse(self, error: KafkaError) -> None:
-        """Answer everything queued with ``error``."""
+        """Answer all queued requests with ``error``."""
         for waiting in self.queue:
             self._shared.answer(Answer(waiting.request, self.node_id, error=error))
         self.queue.clear()
 
     def start_over(self, error: KafkaConnectionError) -> None:
-        """Let go of everything but the queue, whatever state an interrupted call has left."""
+        """Drop everything but the queue, whatever state an interrupted call has left."""
+        self._hang_up(error)
+        self.queue = deque(waiting for waiting in self.queue if waiting.request in self._shared.unanswered)
+        # Not by the table: an interrupted call may have left the state behind the connection.
+        self.state = RouteState.DISCONNECTED
+
+    def _hang_up(self, error: KafkaConnectionError | None) -> None:
         if self.connection is not None:
             self.connection.close(error)
             self.connection = None
+        if self._race is not None:
+            self._race.close()
+            self._race = None
         self._lookup = None
-        self._addresses.clear()
-        self.queue = deque(waiting for waiting in self.queue if waiting.request in self._shared.unanswered)
-        # Past the table: an interrupted call may have left a state that fits nothing else.
-        self.state = RouteState.DISCONNECTED
 
     # -- inside: one attempt
 
@@ -258,23 +279,22 @@ class BrokerRoute:
         after = next_state(ROUTE_TRANSITIONS, ROUTE_IGNORED, self.state, event, f"route to {self.name}")
         self.state = after or self.state
 
-    def _begin(self, now: float) -> None:
+    def _begin_attempt(self, now: float, horizon: float) -> None:
         self.started_at = now
         self._tried.clear()
         self._looked_up = False
         known = self._shared.book.known(self.host, self.port)
         if known:
-            self._addresses.extend(known)
-            self._dial(now)
+            self._connect(known, now, horizon)
         else:
-            self._look_up(now)
+            self._look_up()
 
-    def _look_up(self, now: float) -> None:
+    def _look_up(self) -> None:
         self._looked_up = True
         self._lookup = self._shared.book.look_up(self.host, self.port)
         self._move(RouteEvent.LOOK_UP)
 
-    def _look_at_lookup(self, now: float) -> None:
+    def _check_lookup(self, now: float, horizon: float) -> None:
         lookup = self._lookup
         if lookup is None or not lookup.done:
             return
@@ -282,76 +302,88 @@ class BrokerRoute:
         if not lookup.addresses:
             self._fail(f"DNS: {lookup.error}", now)
             return
-        self._addresses.extend(address for address in lookup.addresses if address not in self._tried)
-        if self._addresses:
-            self._dial(now)
+        addresses = [address for address in lookup.addresses if address not in self._tried]
+        if addresses:
+            self._connect(addresses, now, horizon)
         else:
-            self._fail(self.cause, now)  # the name still leads to where nobody answered just now
+            self._fail(self.cause, now)  # the name still has only the addresses that have just failed
 
-    def _dial(self, now: float) -> None:
+    def _connect(self, addresses: Sequence[Address], now: float, horizon: float) -> None:
+        self._tried.update(addresses)
         shared = self._shared
-        address = self._addresses.popleft()
-        self._tried.add(address)
-        setup_timeout = shared.setup.delay(self.failures + 1, shared.random)
-        connection = Connection(
-            shared.settings, self.host, address, self.node_id, setup_timeout, now, shared.answer, shared.hang_up
-        )
-        self.connection = connection
-        self._muted_until = -NEVER
-        self._ready_noted = False
+        timeout = shared.setup.delay(self.failures + 1, shared.random)
+        deadline = now + timeout
+
+        def dial(address: Address) -> Connection:
+            connection = Connection(
+                shared.settings,
+                self.host,
+                address,
+                self.node_id,
+                timeout,
+                self._stepped_at,
+                shared.answer,
+                shared.hang_up,
+                deadline,
+            )
+            shared.commands.append(Dial(connection, self.host, address))
+            return connection
+
+        self._race = AddressRace(addresses, dial, deadline)
         self._move(RouteEvent.DIAL)
-        shared.commands.append(Dial(connection, self.host, address))
+        self._race.step(now, horizon)
 
-    def _look_at(self, connection: Connection, now: float) -> None:
-        """Note what became of the link since it was last looked at."""
-        if connection.over:
-            self.connection = None
-            if connection.was_ready:
-                self._lost(connection, now)
+    def _step_race(self, race: AddressRace, now: float, horizon: float) -> None:
+        race.step(now, horizon)
+        if race.winner is not None:
+            self._keep(race.winner, now)
+        elif race.has_failed:
+            self._race = None
+            self.cause = "; ".join(dict.fromkeys(self._without_name(error) for error in race.errors.values()))
+            if race.login_error is not None:
+                self.login_error = race.login_error
+                self._fail(self.cause, now, race.login_error)
+            elif self._looked_up:
+                self._fail(self.cause, now)
             else:
-                self._failed_address(connection, now)
-        elif connection.ready and not self._ready_noted:
-            self._note_ready(connection)
+                self._shared.book.failed(self.host, self.port)
+                self._look_up()
 
-    def _note_ready(self, connection: Connection) -> None:
-        if self.failures:
-            # A connection that comes back at once is no news.
-            level = logging.INFO if self._is_said and self.failures > 1 else logging.DEBUG
-            log.log(level, "%s: reached again after %d failures", self.name, self.failures)
-        self._shared.book.worked(self.host, self.port, connection.address)
+    def _keep(self, connection: Connection, now: float) -> None:
+        self.connection = connection
+        self._race = None
+        self._throttled_until = -NEVER
+        self._connected_at = now
+        self._success_noted = False
         self._shared.opened += 1
-        self._ready_noted = True
-        self.unreachable = False
-        self.failures = 0
-        self.cause = ""
-        self._addresses.clear()
+        self._shared.book.worked(self.host, self.port, connection.address)
+        self._move(RouteEvent.READY)
 
-    def _lost(self, connection: Connection, now: float) -> None:
+    def _check_connection(self, connection: Connection, now: float) -> None:
+        """Note that the connection has answered for the first time, has proved to be stable, or has ended."""
+        if connection.has_answered and not self._success_noted:
+            self._success_noted = True
+            self.unreachable = False
+            self.failures = 0
+            self.cause = ""
+        if connection.has_ended:
+            self.connection = None
+            self._note_lost(connection, now)
+        elif self._success_noted and now >= self._connected_at + STABLE_AFTER:
+            outage = self._outage
+            self._shared.outages.succeeded(outage, self._connected_at, f"{outage[0]}: connected again", subject=outage)
+
+    def _note_lost(self, connection: Connection, now: float) -> None:
         if connection.error is None:
             self._move(RouteEvent.CLOSED)
             return
-        self._back_off(self._words(connection.error), now)
+        self.unreachable = self.unreachable or not connection.has_answered
+        log.debug("connection lost: %s", connection.error)
+        self._back_off(self._without_name(connection.error), now)
         self._move(RouteEvent.LOST)
         self._shared.lost.append(self)
 
-    def _failed_address(self, connection: Connection, now: float) -> None:
-        error = connection.error or KafkaConnectionError("closed by us")
-        self.cause = self._words(error)
-        if isinstance(error, AuthorizationError):
-            # Every address of it would refuse the same credentials, and each refusal may count towards a lock-out.
-            self.login_error = error
-            self._fail(self.cause, now, error)
-        elif self._addresses:
-            log.debug("%s: %s; trying the next address", self.name, self.cause)
-            self._dial(now)
-        elif not self._looked_up:
-            self._shared.book.failed(self.host, self.port)
-            self._look_up(now)
-        else:
-            self._fail(self.cause, now)
-
     def _fail(self, cause: str, now: float, error: KafkaError | None = None) -> None:
-        self._addresses.clear()
         self.unreachable = True
         self._shared.book.failed(self.host, self.port)
         self._back_off(cause, now)
@@ -360,31 +392,27 @@ class BrokerRoute:
             error or KafkaConnectionError(f"{self.name}: {cause}", host=self.host, port=self.port, node_id=self.node_id)
         )
 
+    @property
+    def _outage(self) -> tuple[str]:
+        """Kind and subject of the route in the log of outages."""
+        return (f"{self.name} ({self.channel})" if self.channel else self.name,)
+
     def _back_off(self, cause: str, now: float) -> None:
-        # One line when it begins and one when it is over: an outage must not fill the disk with the same words.
-        if not self.failures:
-            self._away_since = now
-            self._is_said = False
-        due = now - self._said_at >= QUIET or now - self._away_since >= LASTING
-        if due and not self._is_said:
-            self._is_said = True
-            self._said_at = now
-            log.warning("%s: %s", self.name, cause)
-        else:
-            log.debug("%s: %s", self.name, cause)
+        outage = self._outage
+        self._shared.outages.failed(outage, now, f"{outage[0]}: {cause}", subject=outage)
         self.cause = cause
         self.broken_at = now
         self.failures += 1
         self.not_before = now + self._shared.backoff.delay(self.failures, self._shared.random)
 
-    def _words(self, error: KafkaError) -> str:
-        """Return the cause without the name it may begin with, which is said already."""
+    def _without_name(self, error: KafkaError) -> str:
+        """Return the text of the error without the host's name, which the caller puts in front."""
         text = str(error)
         if text.startswith(f"{self.name}: "):
             return text[len(self.name) + 2 :]
         if text.startswith(f"{self.name} ("):
-            address, _, words = text[len(self.name) + 2 :].partition("): ")
-            return f"{words} ({address})"
+            address, _, cause = text[len(self.name) + 2 :].partition("): ")
+            return f"{cause} ({address})"
         return text
 
     # -- inside: the queue
@@ -400,26 +428,26 @@ class BrokerRoute:
     def _too_late(self, waiting: QueuedRequest) -> None:
         state = self.connection.state.value if self.connection else self.state.value
         cause = f", {self.cause}" if self.cause else ""
-        words = (
+        text = (
             f"{self.name}: {api_name(waiting.request.api)} could not be sent within "
             f"{waiting.deadline - waiting.queued_at:.1f} s ({state}{cause})"
         )
-        self._shared.answer(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(words)))
+        self._shared.answer(Answer(waiting.request, self.node_id, error=KafkaTimeoutError(text)))
 
-    def _note_mute(self, connection: Connection, now: float) -> None:
-        """Move the deadlines of what waits behind a mute along with it (KIP-219)."""
-        longer = connection.muted_until - max(now, self._muted_until)
+    def _note_throttle(self, connection: Connection, now: float) -> None:
+        """Extend the deadlines of queued requests by the time that the broker throttles the connection (KIP-219)."""
+        longer = connection.throttled_until - max(now, self._throttled_until)
         if longer > 0:
             for waiting in self.queue:
                 waiting.deadline += longer
-            self._muted_until = connection.muted_until
+            self._throttled_until = connection.throttled_until
 
     def _flush(self, connection: Connection, now: float) -> None:
         while self.queue and connection.can_send(now):
             waiting = self.queue[0]
             try:
                 if waiting.deadline <= now:
-                    # Sent now it would be overdue at once, and take the connection with it.
+                    # Sent now, it would time out at once and close the connection.
                     self._too_late(waiting)
                 else:
                     connection.send(waiting.request, waiting.queued_at, waiting.deadline, now)

@@ -50,7 +50,7 @@ def figures(engine: Engine, now: float) -> MetricValues:
     metrics.keep_topics(engine.partitions.topics())
     gauges = {
         "assigned-partitions": float(len(engine.partitions)),
-        "connection-count": float(engine.network.connections()[1]),
+        "connection-count": float(engine.network.connection_counts()[1]),
     }
     return metrics.values(now, gauges)
 
@@ -58,7 +58,7 @@ def figures(engine: Engine, now: float) -> MetricValues:
 def read_off(engine: Engine, now: float) -> None:
     """Read off what links and the group count: more than once per sample, or its maxima would be missed."""
     metrics = engine.metrics
-    opened, ready = engine.network.connections()
+    opened, ready = engine.network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)
     metrics.update_count("connection_closed", opened - ready, 0.0, now)
     if engine.group is None:

@@ -1,0 +1,108 @@
+"""Brokers that cannot be reached, or not at once: what poll raises, how soon, and how many lines are logged."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer import NoBrokersAvailable
+from thinconsumer.testing import Disconnect, ScriptedBroker, ScriptedPeer
+from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+
+
+@pytest.mark.parametrize("advertised", [("kafka", 29092), ("10.9.9.9", 9092)], ids=["unknown name", "drops packets"])
+def test_an_advertised_address_that_cannot_be_reached_is_named_although_the_bootstrap_server_answers(world, advertised):
+    """The usual mistake with containers: advertised.listeners names a host that only the broker's network has."""
+    w = world()
+    w.network.black_hole("10.9.9.9", 9092)
+    node = MetadataResponseBroker(node_id=1, host=advertised[0], port=advertised[1])
+    seed = ScriptedBroker(1, "localhost", handlers={MetadataRequest: lambda *_: MetadataResponse(brokers=[node])})
+    w.network.listen("localhost", 9092, seed)
+    consumer = w.consumer(bootstrap_servers="localhost:9092", bootstrap_timeout_ms=5000)
+    began = w.clock.now()
+    with pytest.raises(NoBrokersAvailable, match="check advertised.listeners") as caught:
+        consumer.poll(20_000)
+    assert w.clock.now() - began < 5.5
+    causes = caught.value.causes
+    assert causes["localhost:9092"] == "answers, but no address that its metadata names can be reached"
+    assert "node 1 advertises this address" in causes["{}:{}".format(*advertised)]
+
+
+def test_a_listener_that_requires_a_login_is_named_within_the_bootstrap_timeout(world):
+    """It answers ApiVersions and closes at the next request: each connection is ready for a moment."""
+    w = world()
+    w.cluster.brokers[1].handlers[MetadataRequest] = lambda *_: Disconnect()
+    consumer = w.consumer(bootstrap_timeout_ms=5000)
+    began = w.clock.now()
+    with pytest.raises(NoBrokersAvailable) as caught:
+        consumer.poll(20_000)
+    assert w.clock.now() - began < 5.5
+    cause = caught.value.causes["kafka1:9092"]
+    assert "closed the connection after ApiVersions, without an answer to Metadata" in cause
+    assert "may require a login (security_protocol='SASL_PLAINTEXT' or 'SASL_SSL')" in cause
+    assert len(w.network.dials) < 15
+
+
+@pytest.mark.parametrize(
+    ("peer", "cause"),
+    [
+        (ScriptedPeer(b"\x15\x03\x03\0\2\2F", then_close=True), "the port expects TLS (set security_protocol='SSL')"),
+        (
+            ScriptedPeer(then_close=True),
+            "(set security_protocol='SSL') or is not a Kafka listener",
+        ),
+        (ScriptedPeer(b"HTTP/1.1 400 Bad Request\r\n\r\n", then_close=True), "not Kafka: an HTTP server"),
+    ],
+    ids=["TLS alert", "closes", "HTTP"],
+)
+def test_a_listener_of_another_protocol_is_named_and_logged_once_a_minute(world, lines, peer, cause):
+    w = world()
+    w.network.listen("kafka1", 9092, peer)
+    consumer = w.consumer(bootstrap_timeout_ms=59_000)
+    with pytest.raises(NoBrokersAvailable, match="no broker could be reached") as caught:
+        consumer.poll(100_000)
+    assert cause in caught.value.causes["kafka1:9092"]
+    assert len([line for line in lines(logging.WARNING) if line.startswith("kafka1:9092: ")]) == 1
+    consumer.poll(55_000)
+    warnings = [line for line in lines(logging.WARNING) if line.startswith("kafka1:9092: ")]
+    assert len(warnings) == 2
+    assert "failed attempts in 6" in warnings[1]
+
+
+def test_a_fetch_that_breaks_each_connection_is_logged_once_a_minute(world, lines):
+    w = world()
+    w.append(5)
+    consumer = w.consumer()
+    assert consumer.poll(1000)
+    w.cluster.brokers[1].handlers[FetchRequest] = lambda *_: Disconnect()
+    before = len(lines(logging.WARNING))
+    consumer.poll(55_000)
+    warnings = lines(logging.WARNING)[before:]
+    assert len([line for line in warnings if line.startswith("kafka1:9092 (fetch): ")]) == 1
+
+
+@pytest.mark.parametrize("fault", ["black_hole", "pause"])
+def test_an_address_that_does_not_answer_costs_a_moment_and_not_a_timeout(world, fault):
+    """It drops packets, or accepts the connection and does not answer ApiVersions. The name has another address."""
+    w = world()
+    broker = w.cluster.brokers[1]
+    w.network.names["kafka1"] = ["10.0.0.99", "10.0.0.1"]
+    w.network.listen("10.0.0.99", 9092, broker)
+    getattr(w.network, fault)("10.0.0.99", 9092)
+    w.append(1)
+    consumer = w.consumer()
+    elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
+    assert found and elapsed < 1.5
+    for _ in range(3):
+        w.append(1)
+        w.network.reset("10.0.0.1", 9092)
+        elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
+        assert found and elapsed < 0.5, "the address that worked last is dialled first"
+    w.network.kill("10.0.0.1", 9092)
+    assert not consumer.poll(15_000)
+    w.network.listen("10.0.0.1", 9092, broker)
+    w.append(1)
+    elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
+    assert found and elapsed < 2.5
