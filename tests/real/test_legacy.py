@@ -14,6 +14,7 @@ from proving import filling
 from realkafka import KafkaCluster, wait_for
 
 from thinconsumer import Consumer, TopicPartition
+from thinconsumer.connection.negotiate import choose_version
 from thinconsumer.records.batch import split
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
@@ -169,8 +170,9 @@ def reading(kafka28: KafkaCluster, new_topic: Callable[..., str]) -> Iterator[tu
 def test_versions_that_an_old_broker_speaks(reading: tuple[Consumer[Any, Any], str]) -> None:
     """What is agreed on with 2.8: the newest it has, below the first with topic ids."""
     consumer, _ = reading
-    network = consumer._shell.engine.network
-    highest = {api.__name__: (network.negotiated(1, api) or (0, 0))[1] for api in
+    routes = consumer._shell.engine.network._routes.values()
+    ranges = next(route.connection.ranges for route in routes if route.connection is not None)
+    highest = {api.__name__: choose_version(api, ranges, 1) for api in
                (FetchRequest, MetadataRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)}  # fmt: skip
     assert highest == {
         "FetchRequest": 12,
