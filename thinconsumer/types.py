@@ -1,6 +1,6 @@
-"""The values users hold: partitions, offsets, records, and the read-only picture of the cluster.
+"""The public value types: partitions, offsets, records, and the cluster metadata that assignors get.
 
-Owns no behaviour and imports nothing that does. Attribute names are kafka-python's where it has the thing.
+Attribute names are those of kafka-python where it has the same type.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """An offset to commit, or one that was: the *next* offset to read, a note, and the leader epoch of the record
-    before it (-1 when unknown; KIP-320)."""
+    """A committed offset, or one to commit: the *next* offset to read, with a metadata string.
+
+    ``leader_epoch`` is that of the record before it, -1 if unknown (KIP-320).
+    """
 
     offset: int
     metadata: str = ""
@@ -42,9 +44,9 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """What ``offsets_for_times`` found: the first record at or after the time asked for.
+    """A result of ``offsets_for_times``: the first record at or after the requested time.
 
-    ``timestamp`` is that record's, in milliseconds since the epoch.
+    ``timestamp`` is the record's, in milliseconds since the Unix epoch.
     """
 
     offset: int
@@ -53,7 +55,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One broker as the cluster's metadata names it."""
+    """A broker in the cluster metadata."""
 
     node_id: int
     host: str
@@ -62,7 +64,7 @@ class Node(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """One partition as the cluster's metadata shows it; node ids, ``leader`` -1 while there is none."""
+    """A partition in the cluster metadata. Replicas and leader are node ids; ``leader`` is -1 if there is none."""
 
     topic: str
     partition: int
@@ -74,36 +76,38 @@ class PartitionInfo(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """The cluster as assignors see it: only topics of the group, as of the metadata the plan is made from.
+    """The cluster metadata that an assignor gets, with the group's topics only.
 
-    ``partitions`` by topic, in order of their numbers; a topic that is not known is absent. ``nodes`` by node id.
+    ``partitions`` by topic, sorted by number; unknown topics are absent. ``nodes`` by node id.
     """
 
     partitions: Mapping[str, tuple[PartitionInfo, ...]]
     nodes: Mapping[int, Node]
 
     def partition_count(self, topic: str) -> int:
-        """Return how many partitions the topic has; 0 when it is not known."""
+        """Return the number of the topic's partitions; 0 if it is unknown."""
         return len(self.partitions.get(topic, ()))
 
     def racks(self, partition: PartitionInfo) -> frozenset[str]:
-        """Return the racks in which the partition has replicas (KIP-881); racks that are not known are left out."""
+        """Return the racks of the partition's replicas (KIP-881), without unknown ones."""
         nodes = (self.nodes.get(node_id) for node_id in partition.replicas)
         return frozenset(node.rack for node in nodes if node is not None and node.rack)
 
 
-#: Only its C-level field getters are wanted: they read any tuple, four times faster than a property written here.
+#: Only its field getters are used: implemented in C, they are four times as fast as properties and work on any tuple.
 _Row = namedtuple("_Row", "topic partition leader_epoch offset timestamp timestamp_type key value headers")
 
 
 def _size(data: object) -> int:
-    """Bytes on the wire of a key or value that was not deserialized, -1 for null."""
+    """Return the size of a key or value that was not deserialized; -1 for null."""
     return len(data) if isinstance(data, bytes) else -1
 
 
 class _RecordType(type):
-    """Lets ``ConsumerRecord(...)`` take fields. Were that a ``__new__``, the decoder's own way in, ``type.__call__``
-    on a finished row, would take half as long again."""
+    """Lets ``ConsumerRecord(...)`` take fields.
+
+    With a ``__new__`` instead, the decoder's ``type.__call__`` on a complete tuple would take half as long again.
+    """
 
     def __call__(
         cls,
@@ -130,11 +134,10 @@ class _RecordType(type):
 
 
 class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
-    """One record as read from a partition. Immutable, picklable, always true.
+    """A record read from a partition. Immutable, picklable, always true.
 
-    It is a tuple only so that a batch of them can be built at C speed: read it by attribute, its positions are not part
-    of the interface. After the fields come, in records that went through a deserializer only, the raw sizes of key and
-    value, which nobody could derive any more.
+    Use its attributes. It is a tuple only because tuples can be built fastest; the order of its items is no part of the
+    interface. Deserialized records have two more items, the sizes of the serialized key and value.
     """
 
     __slots__ = ()
@@ -143,7 +146,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
 
         @property
         def topic(self) -> str:
-            """Where the record was read from."""
+            """The topic's name."""
 
         @property
         def partition(self) -> int:
@@ -151,31 +154,31 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
 
         @property
         def leader_epoch(self) -> int:
-            """The epoch of the leader that wrote it (KIP-320), -1 when unknown."""
+            """The epoch of the leader that appended it (KIP-320), -1 if unknown."""
 
         @property
         def offset(self) -> int:
-            """Its position in the partition."""
+            """The record's offset in the partition."""
 
         @property
         def timestamp(self) -> int:
-            """Milliseconds since the Unix epoch, -1 when it has none."""
+            """Milliseconds since the Unix epoch, -1 if it has none."""
 
         @property
         def timestamp_type(self) -> int:
-            """0: set by the producer (CreateTime), 1: by the broker (LogAppendTime), -1: has none."""
+            """0: CreateTime (set by the producer), 1: LogAppendTime (set by the broker), -1: no timestamp."""
 
         @property
         def key(self) -> K:
-            """None for a null key, whatever the deserializer."""
+            """The key; None for a null key, which is not deserialized."""
 
         @property
         def value(self) -> V:
-            """None for a null value (a tombstone in a compacted topic)."""
+            """The value; None for a null value (in compacted topics a tombstone), which is not deserialized."""
 
         @property
         def headers(self) -> tuple[tuple[str, bytes | None], ...]:
-            """In the order they were written; keys may repeat; a key that is not UTF-8 shows U+FFFD, as in Java."""
+            """Pairs of key and value, in the order written; keys may repeat. Bytes that are not UTF-8 become U+FFFD."""
 
     else:
         topic = _Row.topic
@@ -188,7 +191,7 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
         value = _Row.value
         headers = _Row.headers
 
-    #: The CRC of one record, which no record has had since message format 2 (Kafka 0.11).
+    #: Always None: since message format 2 (Kafka 0.11) batches have a checksum, records do not.
     checksum: None = None
 
     if TYPE_CHECKING:
@@ -212,23 +215,23 @@ class ConsumerRecord(tuple[Any, ...], Generic[K, V], metaclass=_RecordType):
 
     @property
     def serialized_key_size(self) -> int:
-        """The key's bytes before deserialization, -1 for a null key."""
+        """The size of the serialized key in bytes, -1 for a null key."""
         return int(self[9]) if len(self) > 9 else _size(self.key)
 
     @property
     def serialized_value_size(self) -> int:
-        """The value's bytes before deserialization, -1 for a null value."""
+        """The size of the serialized value in bytes, -1 for a null value."""
         return int(self[10]) if len(self) > 9 else _size(self.value)
 
     @property
     def serialized_header_size(self) -> int:
-        """The bytes of all header keys and values, -1 without headers."""
+        """The size of all header keys and values in bytes, -1 without headers."""
         if not self.headers:
             return -1
         return sum(len(name.encode()) + (0 if data is None else len(data)) for name, data in self.headers)
 
     def with_key_value(self, key: NewK, value: NewV) -> ConsumerRecord[NewK, NewV]:
-        """The same record with deserialized key and value; it still knows their sizes on the wire."""
+        """Return the record with deserialized key and value, and unchanged serialized sizes."""
         sizes = self[9:] or (_size(self[6]), _size(self[7]))
         return tuple.__new__(ConsumerRecord, (*self[:6], key, value, self[8], *sizes))
 

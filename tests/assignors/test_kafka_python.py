@@ -169,7 +169,9 @@ def test_who_plans_something_else_is_named(kafka, cluster, member):
         def assign(cls, view, members):
             return {"m": {"t": [0]}}
 
-    with pytest.raises(InvalidAssignmentError, match="assignor 'wrong' planned no ConsumerProtocolAssignment but dict"):
+    with pytest.raises(
+        InvalidAssignmentError, match="assignor 'wrong' returned dict instead of ConsumerProtocolAssignment"
+    ):
         KafkaPythonAssignor(Wrong).assign(cluster(t=2), {"m": member("t")})
 
 

@@ -15,13 +15,13 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 @pytest.mark.parametrize(
     ("plan", "says"),
     [
-        ({"a": Assignment((T0,)), "b": Assignment((T0,))}, "gave t-0 twice: to a and b"),
-        ({"a": Assignment((T0, T0))}, "gave t-0 twice: to a and a"),
-        ({"b": Assignment((U0,))}, "gave u-0 to b, who is not subscribed to that topic"),
-        ({"a": Assignment((TopicPartition("t", 2),))}, "gave t-2 to a, but the topic has 2 partitions"),
-        ({"a": Assignment((TopicPartition("t", -1),))}, "gave t--1 to a"),
-        ({"x": Assignment()}, "gave a share to x, who is not in the group"),
-        ({"a": [T0]}, "gave a no Assignment but list"),
+        ({"a": Assignment((T0,)), "b": Assignment((T0,))}, "assigned t-0 twice: to a and b"),
+        ({"a": Assignment((T0, T0))}, "assigned t-0 twice: to a and a"),
+        ({"b": Assignment((U0,))}, "assigned u-0 to b, which is not subscribed to it"),
+        ({"a": Assignment((TopicPartition("t", 2),))}, "assigned t-2 to a, but the topic has 2 partitions"),
+        ({"a": Assignment((TopicPartition("t", -1),))}, "assigned t--1 to a"),
+        ({"x": Assignment()}, "assigned partitions to x, which is not in the group"),
+        ({"a": [T0]}, "returned list instead of Assignment for member a"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused_and_its_assignor_named(cluster, member, plan, says):
@@ -45,7 +45,7 @@ def test_whom_a_plan_forgets_gets_nothing(cluster, member):
 def test_pain_E4_a_cooperative_plan_takes_nothing_from_under_its_reader(cluster, member):
     members = {"a": member("t", "t-0 t-1"), "b": member("t")}
     plan = {"a": Assignment((T0,)), "b": Assignment((T1,))}
-    with pytest.raises(InvalidAssignmentError, match="gave t-1 to b while a still has it"):
+    with pytest.raises(InvalidAssignmentError, match="assigned t-1 to b, but a owns it"):
         checked("mine", plan, cluster(t=2), members, cooperative=True)
     assert checked("mine", plan, cluster(t=2), members) == plan, "eager members have given up everything"
 

@@ -23,7 +23,7 @@ from realkafka import jars
 
 from thinconsumer.assignors.balance import balanced
 from thinconsumer.assignors.base import Assignment, GroupMetadata, Subscription
-from thinconsumer.assignors.claims import Claim, Owned, settle
+from thinconsumer.assignors.claims import Claim, Owned, find_owners
 from thinconsumer.assignors.plans import checked
 from thinconsumer.assignors.racks import member_racks, partition_racks, racks_matter
 from thinconsumer.assignors.registry import built_in
@@ -196,8 +196,8 @@ def moved(shares: Plan, owned: Owned) -> int:
 def claims_of(group: Group, assignor: str) -> Owned:
     counts = {topic: len(infos) for topic, infos in group.cluster.partitions.items()}
     if assignor == "sticky":
-        return settle({m: read_claim(s.user_data) for m, s in group.for_sticky().items()}, counts)
-    return settle({m: Claim(s.owned_partitions, s.generation_id) for m, s in group.members.items()}, counts)
+        return find_owners({m: read_claim(s.user_data) for m, s in group.for_sticky().items()}, counts)
+    return find_owners({m: Claim(s.owned_partitions, s.generation_id) for m, s in group.members.items()}, counts)
 
 
 def problems(group: Group, java: dict[str, Any], seen: Counter[str]) -> list[str]:

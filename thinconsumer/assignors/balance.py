@@ -1,21 +1,21 @@
-"""The plan of the sticky assignors: as even as can be, then within racks, then with as little moved as possible.
+"""Compute the assignment of the sticky assignors: most balanced, then rack-aware, then sticky.
 
-Exactly so, not nearly: no plan is more even; of those as even, none has more partitions in their reader's rack
-(KIP-881, where racks matter); of those, none leaves more with their owners. So a plan fed back gives itself, and a
-cooperative group is stable after its second rebalance: what the first one could not hand over yet is nobody's by then,
-and to give it where it was meant to go moves nothing, which no other plan can undercut.
+The result is optimal: no assignment is more balanced; of those, none has more partitions with a replica in their
+member's rack (KIP-881, if racks matter); of those, none leaves more partitions with their previous owners. Therefore an
+assignment used as input yields itself, and a cooperative group is stable after the second rebalance: partitions revoked
+in the first one have no owner, so assigning them as planned moves no partition.
 
-1. Partitions that nobody could tell apart are one *pool*: same readers. How evenly can pools be spread over members?
-   :mod:`.levels` answers with blocks: every member of a block gets ``least`` or ``most`` partitions, of the block's
-   pools only.
-2. Within these bounds, who gets what? Pools are divided further, by racks; a partition costs nothing with its owner,
-   one with anybody else, and very much in a foreign rack. Whatever can stay starts where it is, the rest is dealt to
-   the least loaded, and then :mod:`.flow` moves from where too much is to where too little is, by the cheapest chains.
-3. So many units of a pool for a member become partitions: its own first, then new ones dealt out in turns, so that each
-   topic is spread.
+1. Partitions of topics with the same subscribers form a *pool*. :mod:`.levels` finds how evenly pools can be spread and
+   divides the problem into *blocks*: each member of a block gets ``least`` or ``most`` partitions, all from the block's
+   pools.
+2. Pools are subdivided by the racks of their replicas. Assigning a partition costs 0 to its owner, 1 to another member,
+   and very much to a member in another rack. The start is what owners can keep, with the rest spread over the least
+   loaded members; then :mod:`.flow` moves partitions from overloaded to underloaded members at minimum cost.
+3. The number of partitions per pool and member is turned into partitions: first those that the member owns, then others
+   round robin, which spreads each topic.
 
-In a group that subscribes to the same topics there is one pool and one block, and all of this comes down to: keep up to
-your quota, and take from the others' surplus.
+If all members subscribe to the same topics, there is one pool and one block: members keep what they own up to their
+quota, and partitions above the quota move to members below theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .racks import member_racks, partition_racks, racks_matter
 def balanced(
     cluster: ClusterView, subscriptions: Mapping[str, Subscription], owners: Mapping[TopicPartition, str]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """Return the partitions of each member. ``owners``: who had what; others than members count for nobody."""
+    """Return the partitions of each member. ``owners``: the previous owners; those not in the group are ignored."""
     members = sorted(subscriptions, key=sort_key)
     problem = _Problem(cluster, subscriptions, members)
     shares = problem.solve(owners)
@@ -43,7 +43,7 @@ def balanced(
 
 
 class _Pool:
-    """Partitions that differ in nothing but their owners."""
+    """Partitions with the same subscribers and racks. ``near``, ``far``: members inside and outside these racks."""
 
     def __init__(self, near: int, far: int) -> None:
         self.near = near
@@ -57,10 +57,10 @@ class _Pool:
             self.owned.setdefault(owner, []).append(tp)
 
     def deal(self, counts: Mapping[int, int]) -> dict[int, list[TopicPartition]]:
-        """Say which partitions the members get that get so many: their own, then new ones in turns."""
+        """Return the partitions of each member, given their number: owned ones first, then others round robin."""
         kept = {}
         for member, owned in self.owned.items():
-            # By number first: what goes away comes from all topics.
+            # Sorted by number first, so that the partitions moved away come from all topics.
             kept[member] = sorted(owned, key=lambda tp: (tp.partition, sort_key(tp.topic)))[: counts.get(member, 0)]
         stay = {tp for owned in kept.values() for tp in owned}
         shares = {member: kept.get(member, []) for member in counts}
@@ -77,7 +77,7 @@ class _Pool:
 
 
 class _Problem:
-    """Members as numbers, in order; pools as they were found."""
+    """The input of one assignment, with members as numbers in sorted order."""
 
     def __init__(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription], members: Sequence[str]) -> None:
         self.members = members
@@ -87,9 +87,9 @@ class _Problem:
         self.bounds = [(0, 0)] * len(members)
         self.racks: dict[TopicPartition, frozenset[str]] = {}
         self.in_rack: dict[str, int] = {}
-        self._look_at_racks(cluster, subscriptions)
+        self._read_racks(cluster, subscriptions)
 
-    def _look_at_racks(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> None:
+    def _read_racks(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> None:
         of_members = member_racks(subscriptions)
         if not of_members:
             return
@@ -103,7 +103,7 @@ class _Problem:
         self.racks = {tp: where & known for tp, where in racks.items()}
 
     def solve(self, owners: Mapping[TopicPartition, str]) -> list[list[TopicPartition]]:
-        """Return each member's partitions, by number."""
+        """Return the partitions of each member, by the member's number."""
         pools = self._pools(owners)
         flow = self._flow(pools)
         counts: list[dict[int, int]] = [{} for _ in pools]
@@ -117,7 +117,7 @@ class _Problem:
         return shares
 
     def _pools(self, owners: Mapping[TopicPartition, str]) -> list[_Pool]:
-        """Find the blocks, and divide their pools by racks."""
+        """Find the blocks and the pools in them, divided by racks; set the members' bounds."""
         alike: dict[int, list[str]] = {}
         for topic in self.topics:
             alike.setdefault(self.readers[topic], []).append(topic)
@@ -146,7 +146,7 @@ class _Problem:
         return pool
 
     def _flow(self, pools: Sequence[_Pool]) -> Flow:
-        """Distribute so many units of each pool, at least cost."""
+        """Distribute the partitions of all pools over members at minimum cost."""
         flow = Flow(
             [len(pool.partitions) for pool in pools],
             [pool.near for pool in pools],

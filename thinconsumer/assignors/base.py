@@ -1,7 +1,7 @@
-"""What an assignor is, and what it is given: the public seam for plug-ins. After Java's ``ConsumerPartitionAssignor``.
+"""The public interface of assignors and its data types, after Java's ``ConsumerPartitionAssignor``.
 
-An assignor is a pure function from the cluster and the members' subscriptions to a plan, and runs in one member, the
-leader. What it may keep, it is told about: ``on_assignment``.
+An assignor is a pure function from the cluster and the members' subscriptions to an assignment, and runs in the group's
+leader. It may keep state between rebalances, which ``on_assignment`` provides.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["Assignment", "GroupMetadata", "PartitionAssignor", "RebalanceProtoco
 
 
 class GroupMetadata(NamedTuple):
-    """Who this member is, for transactional producers (KIP-447) and assignors. kafka-python's names, in its order.
+    """A member's identity, for transactional producers (KIP-447) and assignors. Fields as in kafka-python.
 
-    ``generation_id`` is -1 and ``member_id`` empty while it is in no generation. kafka-python's producer takes
+    Outside a generation ``generation_id`` is -1 and ``member_id`` empty. kafka-python's producer takes
     ``kafka.ConsumerGroupMetadata(*metadata)``, confluent-kafka's takes ``metadata.for_confluent()``.
     """
 
@@ -31,10 +31,9 @@ class GroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
     def for_confluent(self) -> bytes:
-        """Return it as confluent-kafka's ``Producer.send_offsets_to_transaction`` wants it.
+        """Return the argument for confluent-kafka's ``Producer.send_offsets_to_transaction``.
 
-        That takes what librdkafka has written of a consumer of its own, in a format that says its version and is
-        refused if it is another one.
+        This is librdkafka's serialization of consumer group metadata, version 2. librdkafka rejects other versions.
         """
         instance = b"\1" if self.group_instance_id is None else b"\0" + self.group_instance_id.encode() + b"\0"
         number = self.generation_id.to_bytes(4, sys.byteorder, signed=True)
@@ -43,15 +42,15 @@ class GroupMetadata(NamedTuple):
 
 
 class RebalanceProtocol(enum.Enum):
-    """When members give partitions up (KIP-429)."""
+    """When members revoke partitions in a rebalance (KIP-429)."""
 
-    EAGER = 0  #: All of them, before they join.
-    COOPERATIVE = 1  #: Only those that go elsewhere, after the plan is known.
+    EAGER = 0  #: All partitions, before they join.
+    COOPERATIVE = 1  #: Only partitions that move to another member, after the assignment.
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What one member wants and has. ``owned_partitions`` and ``generation_id`` (-1: unknown) are what it claims."""
+    """A member's subscribed topics, and the partitions that it claims to own since ``generation_id`` (-1: unknown)."""
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -63,38 +62,38 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What one member shall read, and bytes for its own assignor."""
+    """The partitions assigned to one member, and bytes for its own assignor."""
 
     partitions: tuple[TopicPartition, ...] = field(default=())
     user_data: bytes | None = None
 
 
 class PartitionAssignor(ABC):
-    """Subclass it, and put an instance (or the class) into ``partition_assignment_strategy``.
+    """The base class of assignors. Put an instance or a subclass into ``partition_assignment_strategy``.
 
-    One instance serves one consumer. Its methods run inside ``poll`` and must not call the consumer.
+    Each consumer needs an instance of its own. Methods run inside ``poll`` and must not call the consumer.
     """
 
-    #: Unique in the group: members choose assignors by name.
+    #: Unique in the group: the coordinator chooses the assignor by name.
     name: str
-    #: What it can do. A list of assignors is COOPERATIVE only if all in it can be.
+    #: A consumer rebalances cooperatively only if all of its assignors support COOPERATIVE.
     supported_protocols: Collection[RebalanceProtocol] = (RebalanceProtocol.EAGER,)
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Return bytes for the leader's eyes, sent with each join; ``topics`` are those subscribed to."""
+        """Return bytes for the leader's assignor, sent with each JoinGroup; ``topics`` are the subscribed topics."""
         return None
 
     @abstractmethod
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> Mapping[str, Assignment]:
-        """Return a plan: a share for every member id in ``subscriptions``. A topic that is not known has no partitions.
+        """Return the assignment of every member id in ``subscriptions``. Unknown topics have no partitions.
 
-        What it raises comes out of the leader's ``poll``, and the group tries again.
+        An exception is raised by the leader's ``poll``, and the group rebalances again.
         """
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:  # noqa: B027 - most keep nothing
-        """Take this member's own share, before its listener hears of it."""
+        """Receive this member's assignment, before the rebalance listener is called."""
 
 
 def sort_key(name: str) -> bytes:
-    """Order names as Java does, by UTF-16 code unit: members of one group must agree, whatever they are written in."""
+    """Return a key that sorts names by UTF-16 code unit, as Java does, so that all clients in a group sort alike."""
     return name.encode("utf-16-be", "surrogatepass")

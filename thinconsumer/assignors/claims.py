@@ -1,8 +1,8 @@
-"""Who has which partition before the plan: what members claim, put to the test of their generations (KIP-792).
+"""Find the owners of partitions from the members' claims and their generations (KIP-792).
 
-A claim made in a newer generation beats an older one, whose member missed that its partition went elsewhere. Two claims
-in one generation cannot both be true, and nobody can tell which is; neither makes an owner. (Java's KAFKA-12984 was
-about believing them.) Claims to what does not exist are dropped.
+A claim from a newer generation wins over an older one, whose member has missed the partition's reassignment. Two claims
+from one generation contradict each other, so the partition has no owner (KAFKA-12984 was Java's bug of accepting such
+claims). Claims to partitions that do not exist are dropped.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ NO_GENERATION = -1
 
 
 class Claim(NamedTuple):
-    """What one member says it has, and in which generation it was given that; -1 when it does not say."""
+    """The partitions that a member claims to own, and the generation that assigned them; -1 if unknown."""
 
     partitions: Iterable[TopicPartition] = ()
     generation: int = NO_GENERATION
 
 
 class Owned(NamedTuple):
-    """Who owns what. ``disputed`` are partitions with more than one claim in the newest generation."""
+    """Owners by partition. ``disputed`` partitions have several claims from the newest generation."""
 
     owners: Mapping[TopicPartition, str]
     disputed: frozenset[TopicPartition]
 
     def held_by_others(self, tp: TopicPartition, member: str) -> bool:
-        """Return whether somebody else may still be reading it, so that ``member`` must not begin yet."""
+        """Return whether another member may still read the partition and has to revoke it first."""
         return tp in self.disputed or self.owners.get(tp, member) != member
 
 
-def settle(claims: Mapping[str, Claim], existing: Mapping[str, int]) -> Owned:
-    """Weigh the claims of all members, by member id. ``existing``: number of partitions by topic."""
+def find_owners(claims: Mapping[str, Claim], existing: Mapping[str, int]) -> Owned:
+    """Find owners from claims by member id. ``existing``: number of partitions by topic."""
     newest: dict[TopicPartition, int] = {}
     claimants: dict[TopicPartition, list[str]] = {}
     for member, claim in claims.items():
@@ -42,11 +42,11 @@ def settle(claims: Mapping[str, Claim], existing: Mapping[str, int]) -> Owned:
         for tp in set(claim.partitions):
             if not 0 <= tp.partition < existing.get(tp.topic, 0):
                 continue
-            rival = newest.get(tp, NO_GENERATION - 1)
-            if generation > rival:
+            newest_claim = newest.get(tp, NO_GENERATION - 1)
+            if generation > newest_claim:
                 newest[tp] = generation
                 claimants[tp] = [member]
-            elif generation == rival:
+            elif generation == newest_claim:
                 claimants[tp].append(member)
     owners = {tp: members[0] for tp, members in claimants.items() if len(members) == 1}
     return Owned(owners, frozenset(claimants.keys() - owners.keys()))

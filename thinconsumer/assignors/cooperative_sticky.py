@@ -1,8 +1,8 @@
-"""Sticky for groups that go on reading while they rebalance (KIP-429): a partition changes hands in two rebalances.
+"""The cooperative sticky assignor (KIP-429): members keep reading during a rebalance.
 
-The plan is that of :mod:`.balance`, without the partitions that somebody else may still be reading. Their readers give
-them up and join again; then they are nobody's, and go where they were meant to go. Whom to believe stands in
-:mod:`.claims`; a partition that is disputed goes to nobody until those who claim it have let go of it.
+The assignment is that of :mod:`.balance` without the partitions that another member may still read. Their owners revoke
+them and rejoin, and the second rebalance assigns them as planned. :mod:`.claims` finds the owners; a disputed partition
+is not assigned until all members that claim it have revoked it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from struct import Struct
 from ..types import ClusterView
 from .balance import balanced
 from .base import Assignment, GroupMetadata, PartitionAssignor, RebalanceProtocol, Subscription
-from .claims import NO_GENERATION, Claim, settle
+from .claims import NO_GENERATION, Claim, find_owners
 
-#: What members say in user data: the generation, for leaders that do not read it from the subscription (KIP-792).
+#: User data: the generation, for leaders that do not read it from the subscription (KIP-792).
 _GENERATION = Struct(">i")
 
 
 class CooperativeStickyAssignor(PartitionAssignor):
-    """``"cooperative-sticky"``: as even as can be, whatever moves least, and nobody stops reading what stays."""
+    """``"cooperative-sticky"``: the balanced assignment that moves the fewest partitions; all others are read on."""
 
     name = "cooperative-sticky"
     supported_protocols = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
@@ -29,13 +29,13 @@ class CooperativeStickyAssignor(PartitionAssignor):
         self._generation = NO_GENERATION
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Say in which generation we got what we own."""
+        """Return the generation that assigned the owned partitions."""
         return _GENERATION.pack(self._generation)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Plan for all, and hold back what has to be given up first."""
+        """Assign all partitions except those that another member has to revoke first."""
         claims = {member: Claim(s.owned_partitions, _generation(s)) for member, s in subscriptions.items()}
-        owned = settle(claims, {topic: len(partitions) for topic, partitions in cluster.partitions.items()})
+        owned = find_owners(claims, {topic: len(partitions) for topic, partitions in cluster.partitions.items()})
         plan = balanced(cluster, subscriptions, owned.owners)
         return {
             member: Assignment(tuple(tp for tp in partitions if not owned.held_by_others(tp, member)))

@@ -1,14 +1,14 @@
-"""Units flow from pools to members at least cost: the arithmetic under the sticky assignors. Knows nothing of Kafka.
+"""Distribute the units of pools over members at minimum cost: the algorithm of the sticky assignors.
 
-A pool holds units that are all alike; each may go to any of the pool's members. It costs nothing to go to a *near*
-member, ``FAR`` to a *far* one, and one less for as many units as the member *owned* before. Who asks bounds the loads:
-units wait as ``excess`` at a pool or a member until ``route`` takes them to members with ``room``, along the cheapest
-chains there are, taking other units away on the way where that pays.
+A pool holds identical units (partitions); each may go to any of the pool's members. A unit costs 0 at a *near* member,
+``FAR`` at a *far* one, and 1 less for as many units as the member *owned* before. The caller limits the loads: units
+wait as ``excess`` at a pool or a member until ``route`` moves them to members with ``room`` along the cheapest paths. A
+path may also move units from one member to another.
 
-This is the successive-shortest-path method for minimum-cost flow, with node potentials so that Dijkstra's algorithm
-works, and all paths of one length taken at once (Dinic's layers). Costs take few values, so potentials do, too; who is
-who is kept in bit masks, and a dense pool of a thousand members is swept with a few operations on long integers instead
-of a thousand steps. Every round makes the shortest path longer or, at one length, the layers deeper: it ends.
+This is minimum-cost flow by successive shortest paths, with node potentials for Dijkstra's algorithm and all paths of
+one length at once (Dinic's layers). Costs take few values, so potentials do, too; sets of members are bit masks, so
+that a pool with a thousand members takes a few operations on long integers instead of a thousand steps. Each round
+makes the shortest path longer or, at equal length, the layers deeper, so the algorithm ends.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from itertools import pairwise
 
 from .masks import bits
 
-#: More than any chain can cost in single steps.
+#: More than the sum of all other costs on a path.
 FAR = 1 << 40
 
-#: Kinds of steps. At one distance, room comes first: there is no need to look any further.
+#: Kinds of search steps, in order of priority at equal distance: the search ends at the first _SINK.
 _SINK, _POOL, _MEMBER, _NEAR, _FAR = range(5)
 
 
@@ -43,30 +43,30 @@ class Flow:
         self.near = near
         self.far = far if far is not None else [0] * pools
         self.owned = owned if owned is not None else [{}] * pools
-        self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: What each member has, by pool.
-        #: By pool: who has fewer of its units than owned, and how many fewer.
+        self.units: list[dict[int, int]] = [{} for _ in range(members)]  #: By member: its units, by pool.
+        #: By pool: members with fewer units than they owned, and the difference.
         self.missing: list[dict[int, int]] = [dict(owned) for owned in self.owned]
         self.pool_excess = list(supplies)
         self.member_excess = [0] * members
         self.room = [0] * members
-        #: Potentials: how cheaply each can be reached from where units wait, as far as was looked.
+        #: Node potentials: the cost of the cheapest path from waiting units, as far as searched.
         self.pool_height = [0] * pools
         self.member_height = [0] * members
-        self.at_height = {0: (1 << members) - 1}  # Members by potential.
+        self.at_height = {0: (1 << members) - 1}  #: Masks of members by potential.
         self._source_height = 0
         self.sink_height = 0
 
     def load(self, member: int) -> int:
-        """Return how many units it has."""
+        """Return the number of the member's units."""
         return sum(self.units[member].values())
 
     def put(self, pool: int, member: int, count: int) -> None:
-        """Place units that wait at the pool. Right only where this costs least, or before anything was routed."""
+        """Place waiting units of the pool. Keeps the cost minimal only before ``route``, or for the cheapest member."""
         self.pool_excess[pool] -= count
         self.move(pool, member, count)
 
     def move(self, pool: int, member: int, count: int) -> None:
-        """Give the member so many units more of the pool; fewer, if negative."""
+        """Change the member's units of the pool by ``count``, which may be negative."""
         has = self.units[member].get(pool, 0) + count
         if has:
             self.units[member][pool] = has
@@ -79,9 +79,9 @@ class Flow:
                 self.missing[pool].pop(member, None)
 
     def fill(self, most: Sequence[int]) -> None:
-        """Spread what waits at pools over their near members, always to the least loaded, none above ``most``.
+        """Spread waiting units over near members, each to the least loaded one, up to ``most`` (by member).
 
-        A start that is nearly balanced; pools with few members first, since they can least evade.
+        This gives ``route`` a nearly balanced start. Pools with few members come first, as they have the least choice.
         """
         loads = [self.load(member) for member in range(len(self.units))]
         for pool in sorted(range(len(self.near)), key=lambda pool: self.near[pool].bit_count()):
@@ -99,7 +99,7 @@ class Flow:
                     heappop(open_to)
 
     def route(self) -> None:
-        """Take as many units as possible from where they wait to where there is room, at the least total cost."""
+        """Move as many waiting units as possible to members with room, at minimum total cost."""
         open_to = [self.member_height[member] for member, room in enumerate(self.room) if room]
         if not open_to:
             return
@@ -111,18 +111,18 @@ class Flow:
     # -- costs
 
     def step_cost(self, pool: int, member: int) -> int:
-        """Return what a unit that the member did not own costs there."""
+        """Return the cost of a unit at a member that did not own it."""
         return FAR if self.far[pool] >> member & 1 else 0
 
     def back_cost(self, member: int, pool: int) -> tuple[int, int]:
-        """Return what it costs to take a unit back, and for how many units that holds."""
+        """Return the cost of moving a unit from member back to pool, and for how many units it is valid."""
         count = self.units[member][pool]
         owned = self.owned[pool].get(member, 0)
         cost = self.step_cost(pool, member)
         return (-cost, count - owned) if count > owned else (1 - cost, count)
 
     def onward(self, pool: int, among: int) -> int:
-        """Return the mask of those ``among`` members that a unit can go to from the pool on a shortest path."""
+        """Return the members, of the mask ``among``, to which shortest paths lead from the pool."""
         height = self.pool_height[pool]
         found = self.near[pool] & self.at_height.get(height, 0) | self.far[pool] & self.at_height.get(height + FAR, 0)
         found &= among
@@ -132,16 +132,16 @@ class Flow:
         return found
 
     def onward_room(self, pool: int, member: int) -> int | None:
-        """Return for how many units the shortest path from pool to member holds; None for any number."""
+        """Return the capacity of the shortest-path step from pool to member; None if unlimited."""
         is_plain = self.member_height[member] == self.pool_height[pool] + self.step_cost(pool, member)
         return None if is_plain else self.missing[pool][member]
 
     def leads_back(self, member: int, pool: int) -> bool:
-        """Return whether a shortest path goes from the member back to this pool, of which it has units."""
+        """Return whether a shortest path leads from the member back to this pool, of which it has units."""
         return self.pool_height[pool] == self.member_height[member] + self.back_cost(member, pool)[0]
 
     def sources(self) -> tuple[list[int], list[int]]:
-        """Return pools and members where units wait and shortest paths begin."""
+        """Return the pools and members with waiting units at which shortest paths begin."""
         pools = [p for p, count in enumerate(self.pool_excess) if count and self.pool_height[p] == self._source_height]
         members = [
             m for m, count in enumerate(self.member_excess) if count and self.member_height[m] == self._source_height
@@ -149,18 +149,18 @@ class Flow:
         return pools, members
 
     def starts(self) -> list[tuple[int, int, int, int]]:
-        """Return how far from any beginning the places are where units wait, as :class:`_Search` notes it."""
+        """Return the initial heap of :class:`_Search`: all pools and members with waiting units."""
         top = self._source_height
         starts = [(top - self.pool_height[p], _POOL, p, 0) for p, count in enumerate(self.pool_excess) if count]
         starts += [(top - self.member_height[m], _MEMBER, m, 0) for m, count in enumerate(self.member_excess) if count]
         return starts
 
     def is_goal(self, member: int) -> bool:
-        """Return whether a shortest path may end here."""
+        """Return whether a shortest path can end at the member."""
         return self.room[member] > 0 and self.member_height[member] == self.sink_height
 
     def _raise_heights(self) -> bool:
-        """Find the shortest way to room and adjust the potentials to it; False when there is none."""
+        """Search the shortest path to room and update the potentials; return False if there is no path."""
         search = _Search(self)
         reach = search.run()
         if reach is None:
@@ -180,7 +180,7 @@ class Flow:
 
 
 class _Search:
-    """One run of Dijkstra's algorithm over reduced costs, up to the nearest room."""
+    """One run of Dijkstra's algorithm over reduced costs, up to the nearest member with room."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
@@ -188,11 +188,11 @@ class _Search:
         self.members: dict[int, int] = {}
         self.free = (1 << len(flow.units)) - 1  #: Members not reached yet.
         self.heights = sorted(flow.at_height, reverse=True)
-        self.heap = flow.starts()  #: Distance, kind of step, pool or member, and for sweeps which of the heights.
+        self.heap = flow.starts()  #: Distance, kind of step, pool or member, index into heights for _NEAR and _FAR.
         heapify(self.heap)
 
     def run(self) -> int | None:
-        """Return the distance of the nearest room, or None if there is none in reach."""
+        """Return the distance of the nearest member with room, or None if none is reachable."""
         while self.heap:
             distance, kind, number, index = heappop(self.heap)
             if kind == _SINK:
@@ -211,9 +211,9 @@ class _Search:
         return self.flow.near if kind == _NEAR else self.flow.far
 
     def sweep(self, kind: int, pool: int, top: int, index: int) -> None:
-        """Go on to the pool's members at the next height that has any; the higher they are, the nearer.
+        """Queue the pool's members at the next height that has any; the higher the potential, the shorter the distance.
 
-        One sweep after the other: most are never needed, since there is room nearer by.
+        Later heights are queued only when this one is reached; most searches end before.
         """
         waiting = self.free & self.masks(kind)[pool]
         while waiting and index < len(self.heights):
@@ -230,7 +230,7 @@ class _Search:
         flow = self.flow
         top = distance + flow.pool_height[pool]
         for kind, cost in ((_NEAR, 0), (_FAR, FAR)):
-            # Nobody among its members is higher than what leads there: reduced costs are never negative.
+            # Reduced costs are never negative, so no member of the pool has a higher potential than this.
             highest = bisect_left(self.heights, -flow.pool_height[pool] - cost, key=operator.neg)
             self.sweep(kind, pool, top + cost, highest)
         for member in flow.missing[pool]:
@@ -253,16 +253,16 @@ class _Search:
 
 
 class _Layers:
-    """Who lies how many steps from waiting units, along shortest paths only; up to the first layer with room."""
+    """Pools and members by their number of steps from waiting units on shortest paths, up to the first with room."""
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.pool_layer: dict[int, int] = {}
-        self.member_layers: list[int] = []  #: Masks, by layer; who turns out to lead nowhere is taken out.
+        self.member_layers: list[int] = []  #: Masks of members by layer; dead ends are removed.
 
     @classmethod
     def of(cls, flow: Flow) -> _Layers | None:
-        """Lay them out, or return None if no shortest path is left."""
+        """Return the layers, or None if no shortest path is left."""
         found = cls(flow)
         pools, members = flow.sources()
         mask = sum(1 << member for member in members)
@@ -285,7 +285,7 @@ class _Layers:
         return None
 
     def drain(self) -> None:
-        """Push units along the layers until no path of this length is left."""
+        """Move units along the layers until no path of this length is left."""
         flow = self.flow
         pools, members = flow.sources()
         for excess, starts, kind in ((flow.pool_excess, pools, _POOL), (flow.member_excess, members, _MEMBER)):
@@ -294,13 +294,13 @@ class _Layers:
                     excess[start] -= self.push(kind, path, excess[start])
 
     def path(self, kind: int, start: int) -> list[int] | None:
-        """Return pools and members in turn from ``start`` to one with room; what leads nowhere is struck out."""
+        """Return a path from ``start`` to a member with room, pools and members alternating; removes dead ends."""
         path = [start]
         while path:
             here, depth = path[-1], len(path)
             if (kind == _MEMBER) == (depth % 2 == 1):
                 if not self.member_layers[depth - 1] >> here & 1:
-                    path.pop()  # Struck out, or a source in a later layer by another way.
+                    path.pop()  # A removed dead end, or a source that is also in a later layer.
                     continue
                 if depth == len(self.member_layers) and self.flow.is_goal(here):
                     return path
@@ -322,14 +322,14 @@ class _Layers:
         return None
 
     def pool_after(self, member: int, layer: int) -> int | None:
-        """Return a pool of that layer to which a shortest path goes back."""
+        """Return a pool of that layer to which a shortest path leads back."""
         for pool in self.flow.units[member]:
             if self.pool_layer.get(pool) == layer and self.flow.leads_back(member, pool):
                 return pool
         return None
 
     def push(self, kind: int, path: list[int], most: int) -> int:
-        """Move units along the path, as many as it takes; return how many."""
+        """Move as many units along the path as its capacity allows, at most ``most``; return their number."""
         flow = self.flow
         amount = min(most, flow.room[path[-1]])
         steps = list(pairwise(path))

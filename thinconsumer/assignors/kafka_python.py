@@ -1,8 +1,7 @@
-"""Assignors written for kafka-python, used as they are: subclasses of its ``AbstractPartitionAssignor``.
+"""Adapter for assignors written for kafka-python: subclasses of its ``AbstractPartitionAssignor``.
 
-Such a class is recognised by the name of its base's module, so that nothing here imports kafka-python; whoever has such
-a class has imported it. What it is given looks like kafka-python's own objects (of 3.0; the names of 2.0 work as well),
-and what it returns is read by their attributes.
+Such a class is recognised by the module name of its base class, so that kafka-python is not imported here. Its methods
+get objects with the attributes of kafka-python 3.0's (and the names of 2.0), and may return either.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _HOME = "kafka.coordinator.assignors"
 
 
 def is_kafka_pythons(entry: object) -> bool:
-    """Return whether it is an assignor for kafka-python: a class or an instance."""
+    """Return whether ``entry`` is an assignor class or instance for kafka-python."""
     return any(base.__module__ == f"{_HOME}.abstract" for base in _class_of(entry).__mro__)
 
 
 def built_in_name(entry: object) -> str | None:
-    """Return the name of one that kafka-python comes with, and that there is one of ours for."""
+    """Return the name of an assignor that is part of kafka-python itself; None for others."""
     module = _class_of(entry).__module__
     name = getattr(entry, "name", None)
     return name if module.startswith(f"{_HOME}.") and isinstance(name, str) else None
@@ -56,7 +55,7 @@ class _MemberMetadata:
 
     @property
     def subscription(self) -> list[str]:
-        """What 2.0 called the topics."""
+        """The topics under their name in 2.0."""
         return self.topics
 
 
@@ -79,36 +78,36 @@ class _MemberAssignment:
 
     @property
     def assignment(self) -> list[_OfTopic]:
-        """What 2.0 called the partitions."""
+        """The partitions under their name in 2.0."""
         return self.assigned_partitions
 
     def partitions(self) -> list[TopicPartition]:
-        """Return them one by one."""
+        """Return the assigned partitions as a flat list."""
         return [TopicPartition(topic, number) for topic, numbers in self.assigned_partitions for number in numbers]
 
 
 class _Cluster:
-    """Looks like ``ClusterMetadata``, as far as an assignor may ask."""
+    """Looks like ``ClusterMetadata``, with the methods that assignors use."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
 
     def topics(self, exclude_internal_topics: bool = True) -> set[str]:
-        """Return those of the group, which have been chosen already."""
+        """Return the group's topics; the exclusion of internal topics has already been applied."""
         return set(self._view.partitions)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return partition numbers, or None for a topic that is not known."""
+        """Return partition numbers, or None for an unknown topic."""
         partitions = self._view.partitions.get(topic)
         return {partition.partition for partition in partitions} if partitions else None
 
     def available_partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Return those that have a leader, or None for a topic that is not known."""
+        """Return numbers of partitions with a leader, or None for an unknown topic."""
         partitions = self._view.partitions.get(topic)
         return {partition.partition for partition in partitions if partition.leader >= 0} if partitions else None
 
     def leader_for_partition(self, partition: tuple[str, int]) -> int | None:
-        """Return a node id, -1 without a leader, or None for a partition that is not known."""
+        """Return the leader's node id, -1 without a leader, or None for an unknown partition."""
         topic, number = partition
         return next((p.leader for p in self._view.partitions.get(topic, ()) if p.partition == number), None)
 
@@ -117,12 +116,12 @@ class _Cluster:
         return set(self._view.nodes.values())
 
     def broker_metadata(self, broker_id: int) -> Node | None:
-        """Return one node."""
+        """Return the node with this id, or None."""
         return self._view.nodes.get(broker_id)
 
 
 class KafkaPythonAssignor(PartitionAssignor):
-    """Stands between our interface and an assignor with kafka-python's."""
+    """Adapts an assignor with kafka-python's interface to :class:`PartitionAssignor`."""
 
     def __init__(self, entry: Any) -> None:
         self._inner = cast(Any, entry() if inspect.isclass(entry) else entry)
@@ -132,12 +131,12 @@ class KafkaPythonAssignor(PartitionAssignor):
             self.supported_protocols = tuple(RebalanceProtocol(int(protocol)) for protocol in protocols())
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Ask for its metadata; of that only the user data is its own to decide."""
+        """Return the user data of the assignor's metadata; the other fields are the consumer's."""
         data = self._inner.metadata(set(topics)).user_data
         return _as_bytes(data)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Let it plan."""
+        """Return the assignor's assignment."""
         members = [
             _Member(
                 member,
@@ -160,7 +159,9 @@ class KafkaPythonAssignor(PartitionAssignor):
         if topics is None:
             topics = getattr(share, "assignment", None)
         if topics is None:
-            raise InvalidAssignmentError(f"planned no ConsumerProtocolAssignment but {type(share).__name__}", self.name)
+            raise InvalidAssignmentError(
+                f"returned {type(share).__name__} instead of ConsumerProtocolAssignment", self.name
+            )
         partitions = [
             TopicPartition(topic, number)
             for topic, numbers in ((of.topic, of.partitions) if hasattr(of, "topic") else of for of in topics)
@@ -169,7 +170,7 @@ class KafkaPythonAssignor(PartitionAssignor):
         return Assignment(tuple(partitions), _as_bytes(getattr(share, "user_data", None)))
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
-        """Pass our share on; in 2.0 there was no generation to it."""
+        """Pass the assignment on; methods written for 2.0 take no generation."""
         share = _MemberAssignment(_of_topics(assignment.partitions), assignment.user_data or b"")
         takes = inspect.signature(self._inner.on_assignment).parameters
         if len(takes) < 2:
@@ -183,7 +184,7 @@ def _of_topics(partitions: Iterable[TopicPartition]) -> list[_OfTopic]:
 
 
 def _as_bytes(data: Any) -> bytes | None:
-    """Return user data as it goes over the wire; kafka-python lets it be a structure that encodes itself."""
+    """Return user data as bytes; in kafka-python it may be an object with ``encode()``."""
     if data is None or isinstance(data, bytes):
         return data
     encoded = data.encode()

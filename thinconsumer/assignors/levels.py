@@ -1,14 +1,17 @@
-"""How much each member can get, when units of pools are spread as evenly as the pools' members allow. Pure arithmetic.
+"""Find the bounds of each member's load when units of pools are spread as evenly as the pools' members allow.
 
-The most even spread is even by every measure at once: it has the lowest maximum, the highest minimum, and the smallest
-differences and squares. It falls into blocks, within each of which loads differ by one at most, and no unit ever needs
-to leave its block (Frank and Murota's canonical partition of decreasingly minimal vectors). Finding the blocks first
-leaves an easy question for later: who gets what within fixed bounds.
+The most even distribution is optimal by every measure: it has the lowest maximum, the highest minimum, and the smallest
+differences and sum of squares. It divides pools and members into blocks; within a block loads differ by one at most,
+and no unit needs to leave its block (Frank and Murota's canonical partition of decreasingly minimal vectors). With the
+blocks known, what remains is to choose the units of each member within fixed bounds.
 
-They are found by halving. Give nobody more than the average: where units are left over, the members that they can go
-to, directly or by pushing others on, all have too many, and are a problem of their own. Or somebody stays below the
-average, whatever is pushed: then all who could push to them have too few, and are a problem of their own. Or neither,
-and this is a block.
+Blocks are found by bisection: distribute the units with the average, rounded up, as every member's limit.
+
+* If units are left over, the members that these units can reach, directly or by displacing other units, have loads
+  above the average. They and their pools are one part, the rest is the other.
+* If some member stays below the average, rounded down, all members whose units could move to it have loads below the
+  average. They and their pools are one part, the rest is the other.
+* Otherwise this part is a block.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from .masks import bits
 
 
 class Block(NamedTuple):
-    """Members, as a mask, that get ``least`` or ``most`` units each from these pools and no others."""
+    """Members (a mask) that each get ``least`` or ``most`` units, all from these pools."""
 
     pools: tuple[int, ...]
     members: int
@@ -31,11 +34,11 @@ class Block(NamedTuple):
 
 def blocks(supplies: Sequence[int], members_of: Sequence[int]) -> list[Block]:
     """Divide pools and their members (as masks) into blocks. Every pool has units and members."""
-    everybody = 0
+    all_members = 0
     for mask in members_of:
-        everybody |= mask
+        all_members |= mask
     found: list[Block] = []
-    waiting = [_Part(tuple(range(len(supplies))), everybody)] if everybody else []
+    waiting = [_Part(tuple(range(len(supplies))), all_members)] if all_members else []
     while waiting:
         result = _block_or_parts(waiting.pop(), supplies, members_of)
         if isinstance(result, Block):
@@ -46,7 +49,7 @@ def blocks(supplies: Sequence[int], members_of: Sequence[int]) -> list[Block]:
 
 
 class _Part(NamedTuple):
-    """A problem of its own: these pools' units, for these members only."""
+    """A part of the problem: the units of these pools, for these members only."""
 
     pools: tuple[int, ...]
     members: int
@@ -77,7 +80,7 @@ def _block_or_parts(part: _Part, supplies: Sequence[int], members_of: Sequence[i
 
 
 def _too_many(part: _Part, flow: Flow) -> tuple[_Part, _Part]:
-    """Units are left over: return all that they could displace, and the rest."""
+    """Units are left over: return the part that they can reach by displacing others, and the rest."""
     inside = {pool for pool, count in enumerate(flow.pool_excess) if count}
     holders = _holders(flow)
     members, grown = 0, True
@@ -91,7 +94,7 @@ def _too_many(part: _Part, flow: Flow) -> tuple[_Part, _Part]:
 
 
 def _too_few(part: _Part, flow: Flow) -> tuple[_Part, _Part]:
-    """Some are short: return all whose units they could get, and the rest."""
+    """Members are below the minimum: return the part whose units they could get, and the rest."""
     members = sum(1 << member for member, room in enumerate(flow.room) if room)
     holders = _holders(flow)
     inside: set[int] = set()

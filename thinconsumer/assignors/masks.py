@@ -1,4 +1,4 @@
-"""Sets of small numbers as the bits of one integer: one operation takes all of a thousand members a step further."""
+"""Sets of member numbers as bit masks, so that one operation handles a thousand members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def next_bit(mask: int, start: int) -> int:
-    """Return the first bit that is set from ``start`` on, going round; ``mask`` is not 0."""
+    """Return the first set bit from ``start`` on, wrapping around; ``mask`` must not be 0."""
     ahead = mask >> start
     if ahead:
         return start + (ahead & -ahead).bit_length() - 1
@@ -24,7 +24,7 @@ def next_bit(mask: int, start: int) -> int:
 
 
 def readers(topics: Iterable[str], members: Sequence[str], subscriptions: Mapping[str, Subscription]) -> dict[str, int]:
-    """Return who reads each of ``topics``: members by their place in ``members``."""
+    """Return the mask of subscribed members of each topic; bit numbers are indexes in ``members``."""
     alike: dict[tuple[str, ...], int] = {}
     for number, member in enumerate(members):
         wanted = subscriptions[member].topics

@@ -1,7 +1,7 @@
-"""What any plan has to be, whoever made it: the check that stands between an assignor and the group.
+"""Validation of an assignor's result before the leader sends it, and sort orders that assignors share.
 
-A partition with two owners is read twice and committed over itself, one given to somebody who does not want it makes
-the group rebalance for ever. Such a plan is not sent; its author is named instead.
+A partition assigned to two members would be read twice; one assigned to a member that is not subscribed would make the
+group rebalance again and again. Such a result raises an error that names the assignor.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from .base import Assignment, Subscription, sort_key
 
 
 def in_order(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """Return partitions in the order that all built-in plans have: by topic, then by number."""
+    """Return partitions sorted by topic, then by number, as in all built-in assignors."""
     return tuple(sorted(partitions, key=lambda tp: (sort_key(tp.topic), tp.partition)))
 
 
 def known_topics(cluster: ClusterView, subscriptions: Iterable[Subscription]) -> list[str]:
-    """Return the topics of all members that have partitions, in Java's order."""
+    """Return all subscribed topics that have partitions, in Java's order."""
     topics = set(itertools.chain.from_iterable(subscription.topics for subscription in subscriptions))
     return sorted((topic for topic in topics if cluster.partition_count(topic)), key=sort_key)
 
 
 def static_first(member_id: str, subscription: Subscription) -> tuple[bool, bytes]:
-    """Order members as Java's Range and RoundRobin do: static ones by instance id, then the others by member id.
+    """Return a sort key as in Java's Range and RoundRobin: static members by instance id, then others by member id.
 
-    So a static member that comes back under a new member id gets what it had.
+    A static member that restarts with a new member id thus gets the same partitions.
     """
     instance = subscription.group_instance_id
     return (instance is None, sort_key(member_id if instance is None else instance))
@@ -42,30 +42,32 @@ def checked(
     *,
     cooperative: bool = False,
 ) -> dict[str, Assignment]:
-    """Return a share for every member, an empty one where the plan has none.
+    """Return the assignment of every member, empty for members missing in ``plan``.
 
-    ``cooperative``: the group runs KIP-429, so a partition that one member still has may be given to nobody else yet.
+    ``cooperative``: the group uses KIP-429, so a partition owned by one member must not be assigned to another yet.
 
     Raises:
-        InvalidAssignmentError: The plan is wrong: who is not in the group gets something, a partition is given twice,
-            or to who has not subscribed to its topic, or does not exist, or is taken from under who has it.
+        InvalidAssignmentError: A member is not in the group or not subscribed to the topic, or a partition does not
+            exist, is assigned twice, or is owned by another member (``cooperative`` only).
     """
     given: dict[TopicPartition, str] = {}
     shares = dict.fromkeys(subscriptions, Assignment())
     for member, share in plan.items():
         if not isinstance(share, Assignment):
-            raise InvalidAssignmentError(f"gave {member} no Assignment but {type(share).__name__}", assignor)
+            raise InvalidAssignmentError(
+                f"returned {type(share).__name__} instead of Assignment for member {member}", assignor
+            )
         if member not in subscriptions:
-            raise InvalidAssignmentError(f"gave a share to {member}, who is not in the group", assignor)
+            raise InvalidAssignmentError(f"assigned partitions to {member}, which is not in the group", assignor)
         shares[member] = share
         wanted = frozenset(subscriptions[member].topics)
         for tp in share.partitions:
             _check_partition(assignor, tp, member, wanted, cluster)
             if tp in given:
-                raise InvalidAssignmentError(f"gave {_name(tp)} twice: to {given[tp]} and {member}", assignor)
+                raise InvalidAssignmentError(f"assigned {_name(tp)} twice: to {given[tp]} and {member}", assignor)
             given[tp] = member
     if cooperative:
-        _check_handover(assignor, given, subscriptions)
+        _check_revocations(assignor, given, subscriptions)
     return shares
 
 
@@ -73,13 +75,15 @@ def _check_partition(
     assignor: str, tp: TopicPartition, member: str, wanted: frozenset[str], cluster: ClusterView
 ) -> None:
     if tp.topic not in wanted:
-        raise InvalidAssignmentError(f"gave {_name(tp)} to {member}, who is not subscribed to that topic", assignor)
+        raise InvalidAssignmentError(f"assigned {_name(tp)} to {member}, which is not subscribed to it", assignor)
     if not 0 <= tp.partition < cluster.partition_count(tp.topic):
         count = cluster.partition_count(tp.topic)
-        raise InvalidAssignmentError(f"gave {_name(tp)} to {member}, but the topic has {count} partitions", assignor)
+        raise InvalidAssignmentError(
+            f"assigned {_name(tp)} to {member}, but the topic has {count} partitions", assignor
+        )
 
 
-def _check_handover(
+def _check_revocations(
     assignor: str, given: Mapping[TopicPartition, str], subscriptions: Mapping[str, Subscription]
 ) -> None:
     for member, subscription in subscriptions.items():
@@ -87,7 +91,8 @@ def _check_handover(
             new = given.get(tp, member)
             if new != member and tp not in subscriptions[new].owned_partitions:
                 raise InvalidAssignmentError(
-                    f"gave {_name(tp)} to {new} while {member} still has it: that takes a second rebalance", assignor
+                    f"assigned {_name(tp)} to {new}, but {member} owns it: it must be revoked before the next rebalance",
+                    assignor,
                 )
 
 

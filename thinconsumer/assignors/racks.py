@@ -1,7 +1,6 @@
-"""Where members and replicas are, and whether a plan should care. Follows KIP-881.
+"""The racks of members and replicas, and whether they matter for an assignment (KIP-881).
 
-It should, when some partitions can be read within the reader's rack and others cannot: without racks on both sides, or
-with replicas in all racks anyway, nothing is gained.
+Racks matter if a member's rack holds replicas of some partitions but not of others.
 """
 
 from __future__ import annotations
@@ -11,21 +10,18 @@ from collections.abc import Collection, Iterable, Mapping
 from ..types import ClusterView, TopicPartition
 from .base import Subscription
 
-#: Racks by partition; those that are not known are left out.
-PartitionRacks = Mapping[TopicPartition, frozenset[str]]
-
 
 def member_racks(subscriptions: Mapping[str, Subscription]) -> dict[str, str]:
-    """Return the rack of each member that names one."""
+    """Return the rack of each member that has one."""
     return {member: s.rack_id for member, s in subscriptions.items() if s.rack_id}
 
 
 def partition_racks(cluster: ClusterView, topics: Iterable[str]) -> dict[TopicPartition, frozenset[str]]:
-    """Return where the replicas of these topics' partitions are."""
+    """Return the racks of the replicas of these topics' partitions."""
     return {TopicPartition(p.topic, p.partition): cluster.racks(p) for t in topics for p in cluster.partitions[t]}
 
 
 def racks_matter(of_members: Collection[str], of_partitions: Collection[frozenset[str]]) -> bool:
-    """Return whether any choice between members puts more partitions into their reader's rack than another."""
+    """Return whether the choice of members affects how many partitions have a replica in their member's rack."""
     all_racks = frozenset().union(*of_partitions)
     return not all_racks.isdisjoint(of_members) and any(racks != all_racks for racks in of_partitions)

@@ -1,10 +1,10 @@
-"""Range: topic by topic, each member gets a run of neighbouring partitions; the first members get one more.
+"""The range assignor: each member gets consecutive partitions of each topic, the first members one more.
 
-Members that read the same topics get the same numbers of each, which is what joins rely on. With racks (KIP-881) a
-member is first given what has a replica where it is, as long as that keeps the counts, and keeps equal numbers together
-in topics with the same readers and as many partitions.
+Members with the same subscription get the same partition numbers of each topic, on which joins of co-partitioned topics
+rely. With racks (KIP-881), partitions with a replica in the member's rack are assigned first, within the same counts;
+topics with the same subscribers and number of partitions stay co-partitioned.
 
-Gives exactly the plans of Java's ``RangeAssignor``, so that any mix of clients agrees whoever leads.
+The result equals that of Java's ``RangeAssignor``, so it does not depend on which client leads the group.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .racks import member_racks, racks_matter
 
 
 class RangeAssignor(PartitionAssignor):
-    """``"range"``: the same partition numbers of all its topics to one member."""
+    """``"range"``: each member gets the same partition numbers of all its topics."""
 
     name = "range"
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Share out each topic among those who subscribe to it."""
+        """Divide each topic among the members subscribed to it."""
         members = sorted(subscriptions, key=lambda member: static_first(member, subscriptions[member]))
         racks = member_racks(subscriptions)
         member_rack = [racks.get(member) for member in members]
@@ -44,7 +44,7 @@ class RangeAssignor(PartitionAssignor):
 
 
 class _Topic:
-    """One topic while it is shared out. Members are numbers, in the order in which they are served."""
+    """One topic during the assignment. Members are numbers, in assignment order."""
 
     def __init__(
         self, name: str, members: int, racks: Sequence[str | None], known: Collection[str], cluster: ClusterView
@@ -53,23 +53,23 @@ class _Topic:
         self.members = members
         self.racks = racks
         count = cluster.partition_count(name)
-        self.left = dict.fromkeys(range(count))  # A set that keeps its order.
+        self.left = dict.fromkeys(range(count))  # an ordered set
         self.given: dict[int, list[int]] = {}
         self.least, self.extras = divmod(count, members.bit_count())
         self.replicas = [cluster.racks(partition) for partition in cluster.partitions[name]] if known else []
         self.racks_matter = racks_matter(known, self.replicas)
 
     def room(self, member: int) -> int:
-        """Return how many more it may get; whoever comes first may take one of the extra partitions."""
+        """Return how many more partitions the member may get, one of the extra partitions included."""
         return max(0, self.least + (self.extras > 0) - len(self.given.get(member, ())))
 
     def fits(self, member: int, partition: int) -> bool:
-        """Return whether it would read within its rack, or has none."""
+        """Return whether the partition has a replica in the member's rack, or the member has no rack."""
         rack = self.racks[member]
         return rack is None or rack in self.replicas[partition]
 
     def give(self, member: int, partitions: Iterable[int]) -> None:
-        """Hand these over."""
+        """Assign these partitions to the member."""
         given = self.given.setdefault(member, [])
         for partition in partitions:
             del self.left[partition]
@@ -78,7 +78,7 @@ class _Topic:
             self.extras -= 1
 
     def give_runs(self, *, heed_racks: bool) -> None:
-        """Give each member as much as it has room for, the lowest numbers first."""
+        """Assign to each member as many partitions as it may get, lowest numbers first."""
         for member in bits(self.members):
             if not self.left:
                 break
@@ -89,7 +89,7 @@ class _Topic:
 
 
 def _within_racks(topics: Sequence[_Topic]) -> None:
-    """Give whatever can be read within its reader's rack; topics with equal readers and sizes together."""
+    """Assign partitions within racks; topics with the same subscribers and size are handled together."""
     together: dict[tuple[int, int], list[_Topic]] = {}
     for topic in topics:
         together.setdefault((topic.members, len(topic.replicas)), []).append(topic)
@@ -101,7 +101,7 @@ def _within_racks(topics: Sequence[_Topic]) -> None:
 
 
 def _give_in_step(topics: Sequence[_Topic]) -> None:
-    """Give equal numbers of all these topics to one member, if it fits there for all of them."""
+    """Assign equal partition numbers of all these topics to one member in a rack with replicas of all of them."""
     waiting = list(bits(topics[0].members))
     for partition in range(len(topics[0].replicas)):
         for member in waiting:

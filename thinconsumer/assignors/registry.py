@@ -1,4 +1,4 @@
-"""The built-in assignors by name, and what becomes of an entry of ``partition_assignment_strategy``."""
+"""The built-in assignors by name, and the creation of assignors from ``partition_assignment_strategy``."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _BUILT_IN: tuple[type[PartitionAssignor], ...] = (
     StickyAssignor,
     CooperativeStickyAssignor,
 )
-#: Classes by the name that members choose them by.
+#: Assignor classes by name.
 BUILT_IN = {assignor.name: assignor for assignor in _BUILT_IN}
 
 
 def built_in(name: str) -> PartitionAssignor:
-    """Return a new assignor of this name; KeyError if there is none."""
+    """Return a new built-in assignor; raises KeyError for an unknown name."""
     return BUILT_IN[name]()
 
 
 def name_of(entry: object) -> str:
-    """Return the name that members would choose this assignor by.
+    """Return the name of an assignor class or instance.
 
     Raises:
-        ValueError: It is no assignor; says why, as the end of a sentence about it.
+        ValueError: ``entry`` is no assignor. The message is a relative clause ("which has no name").
     """
     if not _is_ours(entry) and not is_kafka_pythons(entry):
         raise ValueError("which is no PartitionAssignor")
@@ -44,7 +44,7 @@ def name_of(entry: object) -> str:
 
 
 def create(strategy: Iterable[object]) -> tuple[PartitionAssignor, ...]:
-    """Return the assignors of one consumer: a name or class becomes a new instance, an instance stays itself."""
+    """Return the assignors of one consumer: new instances for names and classes; instances are used as they are."""
     return tuple(_create(entry) for entry in strategy)
 
 

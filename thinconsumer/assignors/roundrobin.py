@@ -1,6 +1,6 @@
-"""RoundRobin: all partitions of all topics in a row are dealt out like cards, to those who take the suit.
+"""The round robin assignor: all partitions of all topics go to the members in turn, skipping unsubscribed ones.
 
-Gives exactly the plans of Java's ``RoundRobinAssignor``, so that any mix of clients agrees whoever leads.
+The result equals that of Java's ``RoundRobinAssignor``, so it does not depend on which client leads the group.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .plans import known_topics, static_first
 
 
 class RoundRobinAssignor(PartitionAssignor):
-    """``"roundrobin"``: even counts, as long as all members subscribe to the same topics."""
+    """``"roundrobin"``: balanced if all members subscribe to the same topics."""
 
     name = "roundrobin"
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Deal; the turn goes on from one topic to the next."""
+        """Assign partitions in turn; the turn continues from one topic to the next."""
         members = sorted(subscriptions, key=lambda member: static_first(member, subscriptions[member]))
         topics = known_topics(cluster, subscriptions.values())
         shares: list[list[TopicPartition]] = [[] for _ in members]
         turn = 0
-        for topic, takers in readers(topics, members, subscriptions).items():
+        for topic, subscribers in readers(topics, members, subscriptions).items():
             for partition in range(cluster.partition_count(topic)):
-                taker = next_bit(takers, turn)
-                shares[taker].append(TopicPartition(topic, partition))
-                turn = taker + 1
-        return {member: Assignment(tuple(share)) for member, share in zip(members, shares)}
+                member = next_bit(subscribers, turn)
+                shares[member].append(TopicPartition(topic, partition))
+                turn = member + 1
+        return {name: Assignment(tuple(share)) for name, share in zip(members, shares)}

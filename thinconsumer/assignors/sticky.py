@@ -1,6 +1,6 @@
-"""Sticky, for groups that give everything up before they join (KIP-54): what everybody had travels as user data.
+"""The sticky assignor for eager rebalancing (KIP-54): members send their previous assignment as user data.
 
-How the plan is made stands in :mod:`.balance`, and whom to believe in :mod:`.claims`.
+:mod:`.claims` finds the previous owners, :mod:`.balance` computes the assignment.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from ..wire.message import Message
 from ..wire.schema import array, int32
 from .balance import balanced
 from .base import Assignment, GroupMetadata, PartitionAssignor, Subscription
-from .claims import NO_GENERATION, Claim, settle
+from .claims import NO_GENERATION, Claim, find_owners
 from .plans import in_order
 
 
 @dataclass(slots=True, kw_only=True)
 class _UserData(Message):
-    """What Java's sticky assignor and kafka-python's send: what the member had, and since version 1 when."""
+    """The user data of Java's and kafka-python's sticky assignors; the generation is there from version 1 on."""
 
     VERSIONS = (0, 1)
 
@@ -29,46 +29,46 @@ class _UserData(Message):
     generation: int = int32("1+", default=NO_GENERATION)
 
 
-#: Versions, and where they begin. Java writes no version in front; kafka-python 3.0 does, so theirs do not mix up.
+#: Version and start of the layouts to try. Java writes no version in front; kafka-python 3.0 does.
 _LAYOUTS = ((1, 0), (0, 0), (1, 2))
 
 
 class StickyAssignor(PartitionAssignor):
-    """``"sticky"``: as even as can be, and of that whatever moves least."""
+    """``"sticky"``: the balanced assignment that moves the fewest partitions."""
 
     name = "sticky"
 
     def __init__(self) -> None:
-        self._had: Claim | None = None
+        self._previous: Claim | None = None
 
     def subscription_user_data(self, topics: Collection[str]) -> bytes | None:
-        """Say what we had in the last generation; the partitions themselves are nobody's by then."""
-        if self._had is None:
+        """Return the assignment of the last generation, because the partitions are revoked before the member joins."""
+        if self._previous is None:
             return None
-        previous = to_topics(in_order(self._had.partitions))
-        return _UserData(previous_assignment=previous, generation=self._had.generation).encode(1)
+        previous = to_topics(in_order(self._previous.partitions))
+        return _UserData(previous_assignment=previous, generation=self._previous.generation).encode(1)
 
     def assign(self, cluster: ClusterView, subscriptions: Mapping[str, Subscription]) -> dict[str, Assignment]:
-        """Plan for all."""
+        """Assign all partitions, keeping previous owners where the balance allows."""
         claims = {member: read_claim(subscription.user_data) for member, subscription in subscriptions.items()}
-        owned = settle(claims, {topic: len(partitions) for topic, partitions in cluster.partitions.items()})
+        owned = find_owners(claims, {topic: len(partitions) for topic, partitions in cluster.partitions.items()})
         plan = balanced(cluster, subscriptions, owned.owners)
         return {member: Assignment(partitions) for member, partitions in plan.items()}
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
-        """Remember it."""
-        self._had = Claim(assignment.partitions, metadata.generation_id)
+        """Keep the assignment for the next subscription."""
+        self._previous = Claim(assignment.partitions, metadata.generation_id)
 
 
 def read_claim(user_data: bytes | None) -> Claim:
-    """Return what a member says it had; nothing if it says nothing, or nothing that can be read."""
+    """Return the previous assignment in a member's user data; an empty claim if there is none or it is unreadable."""
     for version, start in _LAYOUTS if user_data else ():
         try:
-            said = _UserData.decode(user_data or b"", version, start, ignore_trailing=True)
+            decoded = _UserData.decode(user_data or b"", version, start, ignore_trailing=True)
         except KafkaProtocolError:
             continue
         partitions = [
-            TopicPartition(had.topic, number) for had in said.previous_assignment for number in had.partitions
+            TopicPartition(had.topic, number) for had in decoded.previous_assignment for number in had.partitions
         ]
-        return Claim(partitions, said.generation)
+        return Claim(partitions, decoded.generation)
     return Claim()

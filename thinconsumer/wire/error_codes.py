@@ -1,7 +1,6 @@
-"""Kafka's error codes as rows of data: what each means, and what a client may do about it.
+"""Kafka's error codes: for each its name, description, and whether to retry, refresh metadata or rejoin the group.
 
-Nothing branches on codes here; rooms look a row up and act on its columns. Codes, names and the verdicts "retriable"
-and "refresh metadata" are those of Kafka 4.4's ``Errors.java`` and its exception classes; the words are ours.
+Codes, names, "retriable" and "refresh metadata" are those of Kafka 4.4's ``Errors.java`` and its exception classes.
 """
 
 from __future__ import annotations
