@@ -1,4 +1,4 @@
-"""Clusters in memory, and a client that speaks to them in whole messages."""
+"""In-memory clusters, and a client that exchanges whole messages with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from thinconsumer.wire.header import decode_response_header, encode_request
 
 
 class Client:
-    """A transport, and one connection of a client to one node. ``ask`` wants the answer at once."""
+    """A client transport and its connection to one broker."""
 
     client_host = "/127.0.0.1"
 
@@ -43,7 +43,7 @@ class Client:
     # -- the client
 
     def send(self, message: Message, version: int | None = None) -> None:
-        """Send without waiting."""
+        """Send a request without waiting for the response."""
         if version is None:
             version = self.cluster.apis[message.API_KEY].highest
         self._number += 1
@@ -52,7 +52,7 @@ class Client:
         self.connection.data_received(len(data).to_bytes(4, "big") + data)
 
     def answers(self) -> list[Any]:
-        """Return what has come since this was last asked, in order."""
+        """Return the responses since the last call, in order."""
         found = []
         while self.received:
             stop = 4 + int.from_bytes(self.received[:4], "big")
@@ -66,7 +66,7 @@ class Client:
         return found
 
     def ask(self, message: Message, version: int | None = None) -> Any:
-        """Send, and return the answer, which has to be there at once."""
+        """Send a request, and return the response, which must be sent immediately."""
         assert not self.answers()
         self.send(message, version)
         (answer,) = self.answers()
@@ -75,7 +75,7 @@ class Client:
 
 @pytest.fixture
 def new_cluster() -> Any:
-    """``new_cluster(nodes, topics, **config)``; at the end no handler may have raised anything."""
+    """``new_cluster(nodes, topics, **config)``; fails at the end if any handler has raised an exception."""
     made: list[Cluster] = []
 
     def make(nodes: int = 1, topics: dict[str, int] | None = None, *, racks: Any = None, **config: Any) -> Cluster:
@@ -97,5 +97,5 @@ def new_cluster() -> Any:
 
 @pytest.fixture
 def client_of() -> Callable[[Cluster, int], Client]:
-    """``client_of(cluster, node_id)`` connects."""
+    """``client_of(cluster, node_id)`` connects a client."""
     return Client

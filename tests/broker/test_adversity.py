@@ -1,4 +1,4 @@
-"""Whatever befalls a cluster, in any order and from anywhere: what was promised holds, and in the end all is well."""
+"""Random faults and operations on clusters: committed and acknowledged records survive, and replicas converge."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NODES = (1, 2, 3, 4)
 
 
 class World:
-    """A cluster, chance, and a memory of what was committed and acknowledged."""
+    """A cluster, a random source, and a record of everything committed and acknowledged."""
 
     def __init__(self, seed: int, *, unclean: bool = False, wild: bool = False) -> None:
         self.draw = draw = random.Random(seed)
         self.unclean = unclean
-        self.wild = wild  #: Whether those who are told of something do something about it at once.
+        self.wild = wild  #: Whether callbacks perform operations immediately.
         config = BrokerConfig(
             replication_s=draw.choice([0, 0, 0.05, 0.4]),
             metadata_lag_s=draw.choice([0, 0, 0.2, 1.5]),
@@ -42,12 +42,12 @@ class World:
         self.asked: Counter[bytes] = Counter()
         self.told: Counter[bytes] = Counter()
         self.acked: dict[tuple[bytes, int], list[tuple[int, bytes]]] = {}
-        #: By topic id and partition: offset -> batch, once it was committed anywhere.
+        #: By topic id and partition: offset -> batch, once it is committed on any replica.
         self.committed: dict[tuple[bytes, int], dict[int, bytes]] = {}
         self.checked: dict[object, tuple[int, int, bool]] = {}
         self.depth = 0
 
-    # -- what may happen
+    # -- steps
 
     def tp(self) -> TopicPartition:
         topics = list(self.cluster.controller.image.topics.values()) or [None]
@@ -99,7 +99,7 @@ class World:
             self.cluster.controller.elect_unclean(self.tp(), self.draw.choice(NODES))
 
     def produce(self) -> None:
-        """Whoever believes to lead takes it."""
+        """Write to any broker that acts as leader."""
         for node_id in NODES:
             node = self.cluster.nodes[node_id]
             for partition in list(node.partitions.values()):
@@ -143,7 +143,7 @@ class World:
         self.happen()
         self.look()
 
-    # -- what has to hold all the time
+    # -- invariants
 
     def look(self) -> None:
         for node in self.cluster.nodes.values():
@@ -165,7 +165,7 @@ class World:
             if batch.next_offset <= high:
                 assert known.setdefault(batch.base_offset, batch.data) == batch.data, (partition, batch.base_offset)
 
-    # -- what has to be in the end
+    # -- final checks
 
     def finish(self) -> None:
         cluster = self.cluster
@@ -219,7 +219,7 @@ class World:
 
 
 @pytest.mark.parametrize("seed", [*range(16), 34, 314])
-def test_what_is_committed_stays_and_all_is_well_in_the_end(seed):
+def test_committed_records_survive_random_faults(seed):
     world = World(seed)
     for _ in range(150):
         world.step()
@@ -228,8 +228,8 @@ def test_what_is_committed_stays_and_all_is_well_in_the_end(seed):
 
 
 @pytest.mark.parametrize("seed", [*range(8), 24, 46, 219])
-def test_even_if_everybody_who_hears_of_something_does_something(seed):
-    """Callbacks that kill, move, delete, heal and produce."""
+def test_committed_records_survive_operations_in_callbacks(seed):
+    """Callbacks kill and move brokers, delete topics, heal cuts and produce."""
     world = World(seed, wild=True)
     for _ in range(150):
         world.step()
@@ -237,7 +237,7 @@ def test_even_if_everybody_who_hears_of_something_does_something(seed):
 
 
 @pytest.mark.parametrize("seed", [*range(8), 103, 149])
-def test_with_unclean_elections_replicas_agree_at_least(seed):
+def test_replicas_converge_after_unclean_elections(seed):
     world = World(seed, unclean=True)
     for _ in range(150):
         world.step()
@@ -245,7 +245,7 @@ def test_with_unclean_elections_replicas_agree_at_least(seed):
 
 
 def fate(seed: int) -> str:
-    """Return all that became of a world."""
+    """Return the complete final state of a world."""
     world = World(seed, wild=True)
     for _ in range(150):
         world.step()
@@ -255,8 +255,8 @@ def fate(seed: int) -> str:
     return hashlib.sha256(told.encode()).hexdigest()
 
 
-def test_the_same_chance_is_the_same_fate_whatever_the_hash_seed():
-    """Sets of strings and bytes are in another order in each process: nothing may depend on it."""
+def test_same_seed_gives_the_same_result_in_every_process():
+    """Set order of strings and bytes differs between processes; nothing may depend on it."""
     program = "import sys, runpy; print(runpy.run_path(sys.argv[1])['fate'](1))"
     done = subprocess.run(
         [sys.executable, "-c", program, __file__],

@@ -1,4 +1,4 @@
-"""The table of APIs: complete, consistent, and able to refuse anything in any version."""
+"""The API table: complete, and able to send an error response in every version."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def versions_of_a_real_broker():
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.request.__name__)
-def test_versions_are_those_of_a_4x_broker(api):
+def test_versions_match_a_4x_broker(api):
     lowest, highest = api.request.VERSIONS
     assert lowest <= api.lowest <= api.highest <= highest
     assert versions_of_a_real_broker()[api.request.API_KEY] == (api.lowest, api.highest)
 
 
 @pytest.mark.parametrize(("api", "version"), CASES, ids=lambda x: x if isinstance(x, int) else x.request.__name__)
-def test_every_version_can_be_refused(api, version):
-    """What a fault rule or a bug makes of a request can be encoded, and is the error."""
+def test_error_responses_encode_in_every_version(api, version):
+    """The error response to a fault rule or an exception can be encoded, and has the error code."""
     answer = api.refuse(api.request(), version, int(Code.UNKNOWN_SERVER_ERROR))
     assert isinstance(answer, api.request.RESPONSE)
     answer.encode(version)

@@ -1,4 +1,4 @@
-"""A call is answered once, or not at all when nobody is left."""
+"""An API call gets at most one response."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def call(answers):
     return ApiCall(None, HeartbeatRequest(), 4, answers.append)
 
 
-def test_the_first_reply_counts(call, answers):
+def test_first_reply_counts(call, answers):
     assert call.is_open
     first = HeartbeatResponse(error_code=27)
     call.reply(first)
@@ -28,18 +28,18 @@ def test_the_first_reply_counts(call, answers):
     assert not call.is_open
 
 
-def test_no_reply_is_an_answer_too(call, answers):
+def test_finish_without_reply_completes_the_call(call, answers):
     call.finish_without_reply()
     call.reply(HeartbeatResponse())
     assert answers == [None]
 
 
-def test_a_dropped_call_is_answered_into_nothing(call, answers):
+def test_cancelled_call_ignores_replies(call, answers):
     call.cancel()
     call.reply(HeartbeatResponse())
     assert answers == []
     assert not call.is_open
 
 
-def test_it_says_what_it_is(call):
+def test_repr(call):
     assert repr(call) == "<ApiCall HeartbeatRequest v4 at None>"

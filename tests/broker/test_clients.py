@@ -1,7 +1,7 @@
-"""Other people's clients on the embedded broker: what they produce is what they consume, each record once, in order.
+"""Other Kafka clients on the embedded broker: they consume exactly what they produce, once and in order.
 
-Groups are in ``test_other_clients``. kafka-python and confluent-kafka have threads of their own, so that the broker is
-served by one here; aiokafka shares an event loop with it.
+Group tests are in ``test_other_clients``. kafka-python and confluent-kafka have threads of their own, so a thread
+serves the broker; aiokafka shares its event loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ COUNT = 1500
 
 @contextmanager
 def served(nodes=1, topics=None, **more):
-    """A broker that is served by a thread; touch it before and after, not meanwhile."""
+    """A broker that is served by a thread; use it only before and after, not meanwhile."""
     with EmbeddedBroker(nodes, topics or {"orders": 3}, **more) as broker:
         thread = threading.Thread(target=broker.serve_forever)
         thread.start()
@@ -67,12 +67,12 @@ async def watched(nodes=1, topics=None, **more):
 
 
 def by_partition(records):
-    """Sort (partition, offset, key, value) of each record."""
+    """Sort records into (partition, offset, key, value)."""
     return sorted((r.partition, r.offset, r.key, r.value) for r in records)
 
 
 def expected(sent):
-    """``sent``: (partition, key, value) in order; what has to come out."""
+    """Return the expected records; ``sent``: (partition, key, value) in order."""
     ends = {}
     found = []
     for partition, key, value in sent:
@@ -102,7 +102,7 @@ def kafka_python_reads(broker, count, **options):
 
 
 @pytest.mark.parametrize("compression", [None, "lz4"])
-def test_kafka_python_reads_what_it_wrote(compression):
+def test_kafka_python_produces_and_consumes(compression):
     with served(nodes=3) as broker:
         producer = kafka.KafkaProducer(
             bootstrap_servers=broker.bootstrap_servers, acks="all", compression_type=compression
@@ -116,8 +116,8 @@ def test_kafka_python_reads_what_it_wrote(compression):
     assert {tuple(record.headers) for record in found} == {(("n", b"1"),)}
 
 
-def test_kafka_python_gets_over_errors_and_lost_answers():
-    """Its producer is idempotent: what is sent again because an answer was lost is there once."""
+def test_kafka_python_retries_after_errors_and_lost_responses():
+    """Its producer is idempotent: a batch that is resent after a lost response is stored once."""
     with served(nodes=2, topics={"orders": 3}) as broker:
         for action in (Disconnect(after=True), Reply(Code.NOT_LEADER_OR_FOLLOWER), Disconnect(), Delay(0.2)):
             broker.on("Produce", action, times=2)
@@ -156,7 +156,7 @@ async def aiokafka_reads(broker, count, **options):
 
 
 @pytest.mark.parametrize("acks", [0, 1, "all"])
-def test_aiokafka_reads_what_it_wrote_on_the_brokers_own_thread(acks):
+def test_aiokafka_produces_and_consumes_on_the_brokers_thread(acks):
     async def main():
         async with watched(nodes=2) as broker:
             producer = aiokafka.AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks=acks, linger_ms=2)
@@ -195,7 +195,7 @@ def test_aiokafka_reads_committed_transactions_only():
     assert len(everything) == 18
 
 
-def test_aiokafka_follows_leaders_that_move_and_die():
+def test_aiokafka_follows_leader_changes():
     async def main():
         async with watched(nodes=3) as broker:
             producer = aiokafka.AIOKafkaProducer(
@@ -223,7 +223,7 @@ def test_aiokafka_follows_leaders_that_move_and_die():
 # -- confluent-kafka
 
 
-def test_confluent_kafka_reads_what_it_wrote():
+def test_confluent_kafka_produces_and_consumes():
     confluent = pytest.importorskip("confluent_kafka")
     with served(nodes=2) as broker:
         options = {"bootstrap.servers": broker.bootstrap_servers}

@@ -1,4 +1,4 @@
-"""What users do to a cluster, and what its shells count on."""
+"""Operations on a cluster, and the interface of its shells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def row(cluster):
 DAY_MS = 86_400_000
 
 
-def test_it_starts_with_what_was_asked_for(new_cluster):
+def test_cluster_starts_with_its_topics_and_brokers(new_cluster):
     cluster = new_cluster(3, {"a": 1, "b": 4}, racks=["x", "y", None])
     assert list(cluster.nodes) == [1, 2, 3]
     for node in cluster.nodes.values():
@@ -30,7 +30,7 @@ def test_it_starts_with_what_was_asked_for(new_cluster):
     assert cluster.wake_at() < math.inf
 
 
-def test_producing_gives_offsets_and_needs_a_leader(new_cluster):
+def test_produce_returns_offsets_and_needs_a_leader(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     assert cluster.produce("t", [b"a", b"b"]) == 0
     assert cluster.produce("t", [None, NewRecord(b"v", b"k", timestamp=5)]) == 2
@@ -43,14 +43,14 @@ def test_producing_gives_offsets_and_needs_a_leader(new_cluster):
         cluster.produce("t", [b"a"])
 
 
-def test_a_batch_that_is_refused_says_so(new_cluster):
+def test_rejected_batch_raises(new_cluster):
     cluster = new_cluster(1)
     cluster.create_topic("t", 1, 1, {"max.message.bytes": "100"})
     with pytest.raises(ValueError, match="error 10"):
         cluster.produce("t", [b"x" * 200])
 
 
-def test_old_records_go_after_a_while(new_cluster):
+def test_old_records_are_deleted_periodically(new_cluster):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 2, {"retention.ms": str(DAY_MS), "segment.bytes": "200"})
     cluster.produce("t", [b"x" * 100])
@@ -60,8 +60,8 @@ def test_old_records_go_after_a_while(new_cluster):
     assert [node.partitions[TP].log.start_offset for node in cluster.nodes.values()] == [1, 1]
 
 
-def test_producers_that_are_silent_for_long_are_forgotten(new_cluster):
-    """Their sequence numbers begin anew then, as in Kafka."""
+def test_idle_producers_expire(new_cluster):
+    """Then any sequence number is accepted from them, as in Kafka."""
     cluster = new_cluster(1, {"t": 1}, producer_id_expiration_ms=DAY_MS)
     cluster.produce("t", [b"a"], producer_id=7, producer_epoch=0, base_sequence=0)
     with pytest.raises(ValueError, match="error 45"):
@@ -84,8 +84,8 @@ def test_compaction_on_demand(new_cluster):
 
 
 @pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
-def test_coordinators_logs_are_compacted_when_they_have_grown(new_cluster, name):
-    """A group that commits all day would fill the memory. Users' topics are left for their tests to compact."""
+def test_coordinator_logs_are_compacted_automatically(new_cluster, name):
+    """A group that commits all day would fill the memory. Users' topics are only compacted by their tests."""
     cluster = new_cluster(2)
     cluster.controller.ensure_internal_topic(name)
     cluster.create_topic("t", 1, 2, {"cleanup.policy": "compact"})
@@ -102,7 +102,7 @@ def test_coordinators_logs_are_compacted_when_they_have_grown(new_cluster, name)
     assert cluster.leader(TP).log.size_bytes > 1_200_000
 
 
-def test_killing_and_starting_twice_changes_nothing(new_cluster):
+def test_kill_and_start_are_idempotent(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.kill(2)
     cluster.kill(2)
@@ -115,7 +115,7 @@ def test_killing_and_starting_twice_changes_nothing(new_cluster):
     assert all(node.is_running for node in cluster.nodes.values())
 
 
-def test_a_pause_shorter_than_the_session_goes_unnoticed(new_cluster):
+def test_pause_shorter_than_the_session_timeout_is_unnoticed(new_cluster):
     cluster = new_cluster(2, {"t": 1}, broker_session_timeout_ms=1000)
     cluster.pause(1)
     cluster.advance(0.5)
@@ -129,13 +129,13 @@ def test_a_pause_shorter_than_the_session_goes_unnoticed(new_cluster):
     assert set(cluster.leader(TP).image.isr) == {1, 2}
 
 
-def test_the_same_randomness_makes_the_same_cluster(new_cluster):
+def test_same_seed_gives_the_same_cluster(new_cluster):
     one, other = new_cluster(2, {"t": 3}), new_cluster(2, {"t": 3})
     assert one.cluster_id == other.cluster_id
     assert one.controller.image.topics == other.controller.image.topics
 
 
-def test_a_second_pause_is_a_second_silence(new_cluster):
+def test_second_pause_restarts_the_session_timeout(new_cluster):
     cluster = new_cluster(2, {"t": 1}, broker_session_timeout_ms=1000)
     cluster.pause(1)
     cluster.advance(0.5)
@@ -159,7 +159,7 @@ def test_timers_do_not_pile_up(new_cluster):
     assert len(cluster.schedule._heap) < before + 600
 
 
-def test_logs_of_topics_that_went_meanwhile_go(new_cluster):
+def test_logs_of_topics_deleted_while_a_broker_was_down_are_removed(new_cluster):
     cluster = new_cluster(3, {"t": 1, "u": 1})
     cluster.produce("t", [b"a"])
     cluster.kill(3, noticed_after_s=0)
@@ -168,7 +168,7 @@ def test_logs_of_topics_that_went_meanwhile_go(new_cluster):
     assert [key for key in cluster._logs if key[1].topic == "t"] == []
 
 
-def test_a_leader_that_has_not_heard_of_another_one_still_takes_writes(new_cluster):
+def test_former_leader_accepts_writes_until_it_gets_the_new_metadata(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     tp = TopicPartition("t", 0)
     old = cluster.leader(tp).node.node_id
@@ -185,7 +185,7 @@ def test_a_leader_that_has_not_heard_of_another_one_still_takes_writes(new_clust
     assert cluster.leader(tp).log.end_offset == 1
 
 
-def test_healing_may_leave_some_cuts(new_cluster):
+def test_heal_can_keep_some_cuts(new_cluster):
     cluster = new_cluster(3)
     cluster.cut(1, 2)
     cluster.cut(2, 3)

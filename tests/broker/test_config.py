@@ -1,4 +1,4 @@
-"""Topic configs: read from Kafka's dotted names, refused with words a client understands."""
+"""Broker and topic configs: parsing of Kafka's dotted names, and errors for clients."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def test_defaults_are_kafkas():
 
 
 @pytest.mark.parametrize("name", ["num_partitions", "max_connections", "fetch_max_bytes", "replication_s"])
-def test_numbers_below_what_makes_sense_are_refused(name):
-    """However it is made; a broker that waits for -1 s, or for nan, hangs where nobody looks."""
+def test_numbers_below_their_minimum_are_rejected(name):
+    """However it is built; with a time of -1 s or nan the broker would hang."""
     for make in (lambda value: BrokerConfig(**{name: value}), lambda value: BrokerConfig.of({name: value})):
         with pytest.raises(IllegalArgumentError, match=name):
             make(-1)
@@ -23,7 +23,7 @@ def test_numbers_below_what_makes_sense_are_refused(name):
         BrokerConfig(replication_s=float("nan"))
 
 
-def test_what_a_topic_says_goes_before_what_the_broker_says():
+def test_topic_configs_take_precedence_over_broker_configs():
     broker = BrokerConfig(message_max_bytes=5000, min_insync_replicas=2, unclean_leader_election_enable=True)
     config = TopicConfig.parse({"min.insync.replicas": "3"}, broker)
     assert (config.max_message_bytes, config.min_insync_replicas, config.unclean_leader_election) == (5000, 3, True)
@@ -56,17 +56,17 @@ def test_cleanup_policies(policy, compact, delete):
         ("unclean.leader.election.enable", "maybe"),
     ],
 )
-def test_nonsense_is_refused_by_name_and_value(name, value):
+def test_invalid_values_are_rejected_with_name_and_value(name, value):
     with pytest.raises(IllegalArgumentError, match=f"Invalid value {value} for configuration {name}"):
         TopicConfig.parse({name: value})
 
 
-def test_an_unknown_name_is_refused():
+def test_unknown_topic_config_is_rejected():
     with pytest.raises(IllegalArgumentError, match=r"Unknown topic config name: retention\.hours"):
         TopicConfig.parse({"retention.hours": "1"})
 
 
-def test_broker_settings_are_read_by_kafkas_names():
+def test_broker_configs_have_kafkas_names():
     told = {"num.partitions": "3", "auto_create_topics_enable": "false", "replication_s": 0.5}
     config = BrokerConfig.of(told)
     assert (config.num_partitions, config.auto_create_topics_enable, config.replication_s) == (3, False, 0.5)
@@ -82,6 +82,6 @@ def test_broker_settings_are_read_by_kafkas_names():
         ({"num.partitions": None}, "num.partitions"),
     ],
 )
-def test_broker_settings_that_make_no_sense_are_refused(settings, words):
+def test_invalid_broker_configs_are_rejected(settings, words):
     with pytest.raises(IllegalArgumentError, match=words):
         BrokerConfig.of(settings)

@@ -1,4 +1,4 @@
-"""Frames cut anywhere, one at a time, in order; and whoever sends nonsense loses that connection only."""
+"""Frames split anywhere, served one at a time in order; an invalid request closes its own connection only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def frame(message, version, number=1):
     return len(data).to_bytes(4, "big") + data
 
 
-def test_requests_are_answered_in_order_however_they_are_cut(new_cluster, client_of):
+def test_requests_are_answered_in_order_however_frames_are_split(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     sent = b"".join(frame(MetadataRequest(topics=None), 9, n) for n in range(1, 6))
     for size in (1, 3, 50, len(sent)):
@@ -39,7 +39,7 @@ def test_requests_are_answered_in_order_however_they_are_cut(new_cluster, client
         assert numbers == [1, 2, 3, 4, 5]
 
 
-def test_what_comes_behind_a_request_in_work_waits(new_cluster, client_of):
+def test_requests_wait_behind_the_one_in_progress(new_cluster, client_of):
     cluster = new_cluster(1)
     cluster.on("Metadata", Delay(5.0), times=1)
     client = client_of(cluster, 1)
@@ -55,7 +55,7 @@ def test_what_comes_behind_a_request_in_work_waits(new_cluster, client_of):
     assert client.closed, "the zeros were no frame"
 
 
-def test_an_api_versions_that_is_too_new_is_answered_in_version_0(new_cluster, client_of):
+def test_unsupported_api_versions_is_answered_in_version_0(new_cluster, client_of):
     client = client_of(new_cluster(1), 1)
     data = bytearray(frame(HELLO, 4))
     data[6:8] = (99).to_bytes(2, "big")
@@ -77,7 +77,7 @@ def test_an_api_versions_that_is_too_new_is_answered_in_version_0(new_cluster, c
     ],
     ids=["huge", "negative", "empty", "short", "http", "tls", "unknown api"],
 )
-def test_nonsense_closes_that_connection_only(new_cluster, client_of, data):
+def test_invalid_frame_closes_its_connection_only(new_cluster, client_of, data):
     cluster = new_cluster(1)
     bad, good = client_of(cluster, 1), client_of(cluster, 1)
     bad.connection.data_received(data)
@@ -88,15 +88,15 @@ def test_nonsense_closes_that_connection_only(new_cluster, client_of, data):
     assert not good.closed
 
 
-def test_a_claim_allocates_nothing(new_cluster, client_of):
-    """A frame of 100 MB may be announced; memory is only spent on what comes."""
+def test_frame_size_allocates_nothing(new_cluster, client_of):
+    """A frame may claim 100 MB; memory is only used for received bytes."""
     client = client_of(new_cluster(1), 1)
     client.connection.data_received((104_857_600).to_bytes(4, "big"))
     assert not client.closed
     assert client.connection.unprocessed == 4
 
 
-def test_silence_disconnect_and_delay(new_cluster, client_of):
+def test_silence_disconnect_and_delay_rules(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     cluster.on("Metadata", Silence(), times=1)
     silent = client_of(cluster, 1)
@@ -111,8 +111,8 @@ def test_silence_disconnect_and_delay(new_cluster, client_of):
     assert client_of(cluster, 1).ask(MetadataRequest(topics=[])).brokers
 
 
-def test_a_disconnect_after_the_fact_has_taken_effect(new_cluster, client_of):
-    """The request was worked on, only its answer is lost: what retries have to bear."""
+def test_disconnect_after_lets_the_request_take_effect(new_cluster, client_of):
+    """The request takes effect and only its response is lost, which clients' retries must handle."""
     from thinconsumer.wire.create_topics import CreatableTopic, CreateTopicsRequest
 
     cluster = new_cluster(1)
@@ -179,7 +179,7 @@ def test_a_node_offers_other_versions_than_the_rest(new_cluster, client_of):
     assert "FetchRequest version 12" in cluster.invalid_requests[-1]
 
 
-def test_a_paused_node_accepts_and_answers_after_the_pause(new_cluster, client_of):
+def test_paused_broker_answers_after_it_resumes(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.pause(1)
     client = client_of(cluster, 1)
@@ -189,7 +189,7 @@ def test_a_paused_node_accepts_and_answers_after_the_pause(new_cluster, client_o
     assert client.answers()[0].api_keys
 
 
-def test_a_killed_node_breaks_its_connections(new_cluster, client_of):
+def test_kill_resets_connections(new_cluster, client_of):
     cluster = new_cluster(2)
     client, other = client_of(cluster, 1), client_of(cluster, 2)
     cluster.kill(1)
@@ -202,7 +202,7 @@ def produce(acks):
     return ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=[TopicProduceData(name="t", partition_data=rows)])
 
 
-def test_who_wants_no_answer_gets_none_from_a_rule_either(new_cluster, client_of):
+def test_rule_reply_to_acks_0_closes_the_connection(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     cluster.on("Produce", Reply(Code.NOT_LEADER_OR_FOLLOWER))
     client = client_of(cluster, 1)
@@ -212,7 +212,7 @@ def test_who_wants_no_answer_gets_none_from_a_rule_either(new_cluster, client_of
     assert client_of(cluster, 1).ask(produce(1), 12).responses[0].partition_responses[0].error_code == 6
 
 
-def test_what_takes_effect_without_an_answer_does_so_as_from_that_client(new_cluster, client_of):
+def test_request_without_response_keeps_its_client_identity(new_cluster, client_of):
     cluster = new_cluster(1)
     cluster.nodes[1].coordinator_for(0, "g")
     cluster.on("JoinGroup", Silence(after=True))
@@ -228,7 +228,7 @@ def test_what_takes_effect_without_an_answer_does_so_as_from_that_client(new_clu
     assert [(one.client_id, one.client_host) for one in seen] == [("tester", "/127.0.0.1")]
 
 
-def test_a_rule_that_pauses_the_node_leaves_the_request_for_later(new_cluster, client_of):
+def test_rule_that_pauses_the_broker_delays_its_request(new_cluster, client_of):
     cluster = new_cluster(2, {"t": 1})
     cluster.on("Metadata", lambda call: cluster.pause(1), times=1)
     client = client_of(cluster, 1)
@@ -243,7 +243,7 @@ def test_a_rule_that_pauses_the_node_leaves_the_request_for_later(new_cluster, c
     assert versions.api_keys
 
 
-def test_a_rule_may_kill_the_node(new_cluster, client_of):
+def test_rule_may_kill_the_broker(new_cluster, client_of):
     cluster = new_cluster(2, {"t": 1})
     for action in (None, Delay(1.0), Silence(after=True), Disconnect(after=True), Reply(Code.UNKNOWN_SERVER_ERROR)):
         cluster.rules.clear()
@@ -258,8 +258,10 @@ def test_a_rule_may_kill_the_node(new_cluster, client_of):
 
 
 @pytest.mark.parametrize("stroke", ["kill", "pause", "lost"])
-def test_a_request_held_back_or_parked_when_something_happens(new_cluster, client_of, stroke):
-    """Delay, then a kill, a pause or the client's end; and the same for a Produce that waits for a follower."""
+def test_delayed_or_parked_request_when_broker_or_client_fails(new_cluster, client_of, stroke):
+    """A delayed request, or a Produce that waits for a follower, when the broker is killed or paused, or the client
+    disconnects.
+    """
     cluster = new_cluster(2, {"t": 1})
     cluster.on("Metadata", Delay(1.0))
     cluster.cut(1, 2)
@@ -282,8 +284,8 @@ def test_a_request_held_back_or_parked_when_something_happens(new_cluster, clien
     assert not cluster.nodes[1].partitions.get(TP) or not cluster.nodes[1].partitions[TP]._delayed_produces
 
 
-def test_frames_that_come_byte_by_byte_behind_a_huge_one(new_cluster, client_of):
-    """What is read is moved neither per byte nor per frame."""
+def test_byte_by_byte_frames_behind_a_huge_one_are_fast(new_cluster, client_of):
+    """Buffered bytes are moved neither per byte nor per frame."""
     cluster = new_cluster(1, {"t": 1})
     client = client_of(cluster, 1)
     big = frame(HELLO, 3) * 3000
@@ -294,8 +296,8 @@ def test_frames_that_come_byte_by_byte_behind_a_huge_one(new_cluster, client_of)
     assert not client.closed
 
 
-def test_bytes_after_a_request_are_ignored_as_by_real_brokers(new_cluster, client_of):
-    """librdkafka 2.16 sends three bytes too many when it asks for all topics in Metadata 13."""
+def test_trailing_bytes_of_a_request_are_ignored(new_cluster, client_of):
+    """librdkafka 2.16 sends three extra bytes with Metadata 13 for all topics."""
     client = client_of(new_cluster(1, {"t": 1}), 1)
     frame = bytes.fromhex("0003000d00000003000772646b61666b610000000000010000")
     client.connection.data_received(len(frame).to_bytes(4, "big") + frame)

@@ -1,4 +1,4 @@
-"""What crosses between a broker's process and its owner: values, errors, rules, and lines that make no sense."""
+"""The control protocol: values, errors, rules, and invalid lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from thinconsumer.wire.error_codes import Code
 
 
 class FakeBroker:
-    """Notes what it is asked, and answers or raises what it is told to."""
+    """Records its calls, and returns or raises what the test sets."""
 
     def __init__(self):
         self.calls = []
@@ -59,7 +59,7 @@ def broker():
 
 
 def ask(broker, name, *args, **kwargs):
-    """Make a call as over the pipes."""
+    """Make a call through the encoded lines."""
     line = call_line(7, name, args, kwargs)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -82,14 +82,14 @@ def ask(broker, name, *args, **kwargs):
         NewRecord(b"v", None, [("h", b"\xff"), ("h", None)], 5),
     ],
 )
-def test_values_arrive_as_they_left(value):
+def test_values_round_trip(value):
     arrived = unpack(json.loads(json.dumps(pack(value))))
     assert arrived == value
     assert type(arrived) is type(value)
 
 
 @pytest.mark.parametrize("value", [lambda: 1, object(), [object()]])
-def test_what_cannot_leave_is_refused_before_anything_is_sent(value):
+def test_values_without_json_form_are_rejected_before_sending(value):
     with pytest.raises(IllegalArgumentError, match="cannot be sent to another process"):
         call_line(1, "produce", (value,), {})
 
@@ -103,16 +103,16 @@ def test_what_cannot_leave_is_refused_before_anything_is_sent(value):
         Rule("JoinGroup", Silence()),
     ],
 )
-def test_rules_arrive_as_they_left(rule):
+def test_rules_round_trip(rule):
     assert unpack(json.loads(json.dumps(pack(rule)))).as_dict() == rule.as_dict()
 
 
-def test_a_rule_that_is_a_function_stays(broker):
+def test_rule_with_a_function_is_rejected(broker):
     with pytest.raises(IllegalArgumentError, match="cannot leave this process"):
         ask(broker, "on", Rule("Fetch", lambda call: None))
 
 
-def test_calls_reach_the_broker_with_what_they_were_given(broker):
+def test_calls_reach_the_broker_with_their_arguments(broker):
     broker.outcome = 42
     assert ask(broker, "produce", "orders", [b"a", None], 3, codec=1) == 42
     assert ask(broker, "kill", 2, noticed_after_s=0.5) == 42
@@ -125,7 +125,7 @@ def test_calls_reach_the_broker_with_what_they_were_given(broker):
 
 
 @pytest.mark.parametrize("name", ["close", "__init__", "cluster", "nothing"])
-def test_only_calls_that_are_meant_for_it_can_be_made(broker, name):
+def test_only_listed_calls_are_allowed(broker, name):
     with pytest.raises(IllegalArgumentError, match="unknown control call"):
         ask(broker, name)
     assert broker.calls == []
@@ -142,7 +142,7 @@ def test_only_calls_that_are_meant_for_it_can_be_made(broker, name):
         TypeError("too many"),
     ],
 )
-def test_errors_arrive_typed_and_whole(broker, error):
+def test_errors_round_trip_with_type_and_state(broker, error):
     broker.outcome = error
     with pytest.raises(type(error)) as found:
         ask(broker, "kill", 1)
@@ -151,20 +151,20 @@ def test_errors_arrive_typed_and_whole(broker, error):
     assert vars(found.value) == vars(error)
 
 
-def test_a_bug_arrives_with_its_traceback(broker):
+def test_bug_is_reported_with_its_traceback(broker):
     broker.outcome = ZeroDivisionError("oh")
     with pytest.raises(BrokerProcessError, match="ZeroDivisionError") as found:
         ask(broker, "kill", 1)
     assert "_do" in found.value.stderr
 
 
-def test_a_topic_comes_back_as_nothing(broker):
-    """Its picture is part of a greater one, which is not here."""
+def test_topic_image_is_returned_as_none(broker):
+    """A metadata row is useless outside the broker's image."""
     broker.outcome = TopicImage("t", bytes(16), (), {})
     assert ask(broker, "kill", 1) is None
 
 
-def test_rules_count_and_go_by_their_number(broker):
+def test_rule_hits_and_removal_use_the_rule_number(broker):
     dispatcher = Dispatcher(broker)
 
     def say(name, *args):
@@ -181,26 +181,26 @@ def test_rules_count_and_go_by_their_number(broker):
         say("rule_hits", number + 1)
 
 
-def test_what_is_known_of_it_can_be_asked(broker):
+def test_leader_and_bugs_can_be_queried(broker):
     assert ask(broker, "bugs") == ["a bug"]
     with pytest.raises(LookupError, match="there is no partition orders-0"):
         ask(broker, "leader", TopicPartition("orders", 0))
 
 
 @pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b"{}", b'{"id": 1}', b'{"id": 1, "call": "kill"}', b"\xff"])
-def test_lines_that_make_no_sense_are_answered_and_nothing_is_done(broker, line):
+def test_invalid_call_lines_get_an_error(broker, line):
     answer = Dispatcher(broker).answer(line)
     assert "error" in json.loads(answer)
     assert broker.calls == []
 
 
 @pytest.mark.parametrize("line", [b"", b"nonsense", b"[]", b"{}", b'{"id": 2, "result": 1}', b'{"id": 1}'])
-def test_answers_that_make_no_sense_are_said_to_be_so(line):
+def test_invalid_response_lines_raise(line):
     with pytest.raises(BrokerProcessError, match="does not answer call 1"):
         result_of(line, 1)
 
 
-def test_an_answer_to_an_older_call_is_known_as_such():
+def test_response_to_an_earlier_call_is_recognised():
     assert answers_earlier_call(b'{"id": 1, "result": null}', 2)
     assert not answers_earlier_call(b'{"id": 2, "result": null}', 2)
     assert not answers_earlier_call(b'{"id": null, "error": {}}', 2)

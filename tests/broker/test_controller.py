@@ -1,4 +1,4 @@
-"""Topics, elections, and how nodes come to know."""
+"""Topics, elections, and the delivery of metadata deltas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def batch(value):
     return build_batch([NewRecord(value, timestamp=1)])
 
 
-def test_leaders_go_round_and_replicas_follow_in_order(new_cluster):
+def test_leaders_rotate_and_replicas_follow_in_order(new_cluster):
     cluster = new_cluster(3, {"t": 6})
     rows = cluster.controller.image.topics["t"].partitions
     assert [r.leader for r in rows] == [1, 2, 3, 1, 2, 3]
@@ -28,7 +28,7 @@ def test_leaders_go_round_and_replicas_follow_in_order(new_cluster):
     assert {r.leader_epoch for r in rows} == {0}
 
 
-def test_every_topic_has_an_id_of_its_own(new_cluster):
+def test_topic_ids_are_unique(new_cluster):
     cluster = new_cluster(1, {"a": 1, "b": 1})
     ids = {topic.topic_id for topic in cluster.controller.image.topics.values()}
     assert len(ids) == 2
@@ -51,7 +51,7 @@ def test_every_topic_has_an_id_of_its_own(new_cluster):
         ({"name": "u", "assignment": {0: [1], 1: [1, 2]}}, Code.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_what_makes_no_sense_is_refused(new_cluster, arguments, code):
+def test_invalid_topics_are_rejected(new_cluster, arguments, code):
     cluster = new_cluster(2, {"t": 1, "a.b": 1})
     with pytest.raises(ControllerError) as raised:
         cluster.controller.create_topic(**arguments)
@@ -59,7 +59,7 @@ def test_what_makes_no_sense_is_refused(new_cluster, arguments, code):
     assert set(cluster.controller.image.topics) == {"t", "a.b"}
 
 
-def test_validating_changes_nothing(new_cluster):
+def test_validate_only_changes_nothing(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     assert len(cluster.controller.create_topic("u", 3, validate_only=True).partitions) == 3
     assert len(cluster.controller.create_partitions("t", 5, validate_only=True).partitions) == 5
@@ -67,7 +67,7 @@ def test_validating_changes_nothing(new_cluster):
     assert len(cluster.controller.image.topics["t"].partitions) == 1
 
 
-def test_a_topic_grows_but_does_not_shrink(new_cluster):
+def test_partition_count_only_increases(new_cluster):
     cluster = new_cluster(1, {"t": 2})
     cluster.expand("t", 4)
     assert len(cluster.nodes[1].image.topics["t"].partitions) == 4
@@ -78,7 +78,7 @@ def test_a_topic_grows_but_does_not_shrink(new_cluster):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "a" * 250])
-def test_a_name_that_is_not_legal_is_refused_whoever_asks(new_cluster, name):
+def test_invalid_topic_names_are_rejected(new_cluster, name):
     cluster = new_cluster()
     with pytest.raises(ControllerError, match="name is invalid") as error:
         cluster.create_topic(name)
@@ -86,7 +86,7 @@ def test_a_name_that_is_not_legal_is_refused_whoever_asks(new_cluster, name):
     assert cluster.controller.image.topics == {}
 
 
-def test_a_deleted_topic_is_gone_and_its_name_is_free(new_cluster):
+def test_deleted_topic_name_can_be_used_again(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     cluster.produce("t", [b"old"])
     before = row(cluster).topic_id
@@ -99,7 +99,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free(new_cluster):
         cluster.delete_topic("u")
 
 
-def test_a_dead_leader_is_replaced_by_the_next_in_sync_once_it_is_missed(new_cluster):
+def test_dead_leader_is_replaced_after_the_session_timeout(new_cluster):
     cluster = new_cluster(3, {"t": 1}, broker_session_timeout_ms=500)
     cluster.kill(1)
     cluster.advance(0.4)
@@ -109,7 +109,7 @@ def test_a_dead_leader_is_replaced_by_the_next_in_sync_once_it_is_missed(new_clu
     assert 1 not in cluster.nodes[2].image.brokers
 
 
-def test_the_last_one_in_sync_stays_so_and_only_it_may_lead(new_cluster):
+def test_last_isr_member_stays_and_only_it_is_elected(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.kill(2, noticed_after_s=0)
     cluster.kill(1, noticed_after_s=0)
@@ -120,7 +120,7 @@ def test_the_last_one_in_sync_stays_so_and_only_it_may_lead(new_cluster):
     assert row(cluster).leader == 1
 
 
-def test_where_it_is_allowed_an_unclean_leader_is_better_than_none(new_cluster):
+def test_unclean_election_when_enabled(new_cluster):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 2, {"unclean.leader.election.enable": "true"})
     cluster.kill(2, noticed_after_s=0)
@@ -131,7 +131,7 @@ def test_where_it_is_allowed_an_unclean_leader_is_better_than_none(new_cluster):
     assert cluster.leader(TP).log.end_offset == 0
 
 
-def test_a_restarted_node_is_in_sync_again(new_cluster):
+def test_restarted_broker_rejoins_the_isr(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.kill(3, noticed_after_s=0)
     cluster.produce("t", [b"meanwhile"])
@@ -141,7 +141,7 @@ def test_a_restarted_node_is_in_sync_again(new_cluster):
     assert cluster.nodes[3].partitions[TP].log.end_offset == 1
 
 
-def test_a_restart_within_the_session_moves_its_leaders_too(new_cluster):
+def test_restart_within_the_session_timeout_elects_new_leaders(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.kill(1)
     cluster.start(1)
@@ -149,7 +149,7 @@ def test_a_restart_within_the_session_moves_its_leaders_too(new_cluster):
     assert set(row(cluster).isr) == {1, 2, 3}
 
 
-def test_leaders_are_moved_on_request(new_cluster):
+def test_move_leader_elects_another_replica(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     assert cluster.move_leader(TP) == 2
     assert cluster.move_leader(TP, 3) == 3
@@ -158,7 +158,7 @@ def test_leaders_are_moved_on_request(new_cluster):
     assert row(cluster).leader_epoch == 2
 
 
-def test_a_leader_moves_to_a_node_without_a_replica_with_its_data(new_cluster):
+def test_move_leader_to_a_broker_without_replica_copies_the_data(new_cluster):
     cluster = new_cluster(3)
     cluster.create_topic("t", 1, 1)
     cluster.produce("t", [b"a", b"b"])
@@ -171,7 +171,7 @@ def test_a_leader_moves_to_a_node_without_a_replica_with_its_data(new_cluster):
     assert TP not in cluster.nodes[old].partitions
 
 
-def test_nobody_to_move_to(new_cluster):
+def test_move_leader_without_another_broker_is_rejected(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     with pytest.raises(ControllerError):
         cluster.move_leader(TP)
@@ -179,7 +179,7 @@ def test_nobody_to_move_to(new_cluster):
         cluster.move_leader(TopicPartition("u", 0))
 
 
-def test_unclean_by_order(new_cluster):
+def test_elect_unclean(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.controller.elect_unclean(TP, 2)
     assert (row(cluster).leader, row(cluster).leader_epoch) == (2, 1)
@@ -187,7 +187,7 @@ def test_unclean_by_order(new_cluster):
         cluster.controller.elect_unclean(TP, 7)
 
 
-def test_news_arrive_late_but_in_order(new_cluster):
+def test_deltas_arrive_late_but_in_order(new_cluster):
     cluster = new_cluster(2, {"t": 1}, metadata_lag_s=1.0)
     for partitions in (2, 3, 4, 5):
         cluster.expand("t", partitions)
@@ -199,7 +199,7 @@ def test_news_arrive_late_but_in_order(new_cluster):
     assert (seen[0], seen[-1]) == (1, 5)
 
 
-def test_a_node_cut_off_from_the_controller_is_fenced_and_comes_back(new_cluster):
+def test_broker_cut_off_from_the_controller_is_fenced_until_healed(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.cut(1, CONTROLLER)
     cluster.advance(2.0)
@@ -210,7 +210,7 @@ def test_a_node_cut_off_from_the_controller_is_fenced_and_comes_back(new_cluster
     assert set(row(cluster).isr) == {1, 2, 3}
 
 
-def test_internal_topics_appear_when_needed(new_cluster):
+def test_internal_topics_are_created_when_needed(new_cluster):
     cluster = new_cluster(2)
     topic = cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
     assert topic.internal
@@ -218,7 +218,7 @@ def test_internal_topics_appear_when_needed(new_cluster):
     assert cluster.controller.ensure_internal_topic(OFFSETS_TOPIC) is topic
 
 
-def test_a_move_to_a_lagging_replica_keeps_all_replicas(new_cluster):
+def test_move_to_a_lagging_replica_keeps_all_replicas(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.cut(1, 3)
     cluster.produce("t", [b"a"])
@@ -229,7 +229,7 @@ def test_a_move_to_a_lagging_replica_keeps_all_replicas(new_cluster):
     assert (row(cluster).leader, row(cluster).replicas, row(cluster).isr) == (3, (1, 2, 3), (1, 2, 3))
 
 
-def test_a_move_to_a_lagging_replica_that_comes_first(new_cluster):
+def test_move_to_a_lagging_replica_listed_first(new_cluster):
     cluster = new_cluster(3)
     cluster.controller.create_topic("t", assignment={0: (3, 1, 2)})
     cluster.move_leader(TP, 1)
@@ -242,7 +242,7 @@ def test_a_move_to_a_lagging_replica_that_comes_first(new_cluster):
     assert (row(cluster).leader, row(cluster).replicas) == (3, (3, 1, 2))
 
 
-def test_a_move_to_the_replica_that_is_listed_first_of_two(new_cluster):
+def test_move_to_the_first_of_two_replicas(new_cluster):
     cluster = new_cluster(2)
     cluster.controller.create_topic("t", assignment={0: (2, 1)})
     cluster.move_leader(TP, 1)
@@ -254,7 +254,7 @@ def test_a_move_to_the_replica_that_is_listed_first_of_two(new_cluster):
     assert (row(cluster).leader, row(cluster).replicas) == (2, (2, 1))
 
 
-def test_a_move_ends_with_its_topic(new_cluster):
+def test_topic_deletion_ends_a_move(new_cluster):
     cluster = new_cluster(3)
     cluster.create_topic("t", 1, 1)
     old = row(cluster).leader
@@ -271,7 +271,7 @@ def test_a_move_ends_with_its_topic(new_cluster):
     assert row(cluster).leader == 1
 
 
-def test_nobody_can_be_moved_to_while_nobody_leads(new_cluster):
+def test_move_leader_needs_a_current_leader(new_cluster):
     cluster = new_cluster(3)
     cluster.create_topic("t", 1, 1)
     old = row(cluster).leader
@@ -282,7 +282,7 @@ def test_nobody_can_be_moved_to_while_nobody_leads(new_cluster):
     assert row(cluster).replicas == (old,)
 
 
-def test_a_move_survives_the_leader_it_replaces(new_cluster):
+def test_move_survives_the_replaced_leader(new_cluster):
     cluster = new_cluster(4)
     cluster.controller.create_topic("t", assignment={0: (1, 2)})
     cluster.cut(1, 4)
@@ -296,7 +296,7 @@ def test_a_move_survives_the_leader_it_replaces(new_cluster):
     assert row(cluster).leader == 4
 
 
-def test_a_second_move_takes_the_place_of_the_first(new_cluster):
+def test_second_move_replaces_the_first(new_cluster):
     cluster = new_cluster(4)
     cluster.controller.create_topic("t", assignment={0: (1, 2)})
     cluster.cut(1, 4)
@@ -309,7 +309,7 @@ def test_a_second_move_takes_the_place_of_the_first(new_cluster):
     assert TP not in cluster.nodes[4].partitions
 
 
-def test_new_topics_while_a_node_is_down_get_all_their_replicas(new_cluster):
+def test_topics_created_while_a_broker_is_down_get_all_replicas(new_cluster):
     cluster = new_cluster(3, {"t": 2})
     cluster.kill(2, noticed_after_s=0)
     cluster.create_topic("u", 3, 3)
@@ -325,7 +325,7 @@ def test_new_topics_while_a_node_is_down_get_all_their_replicas(new_cluster):
     assert all(set(r.isr) == {1, 2, 3} for t in cluster.controller.image.topics.values() for r in t.partitions)
 
 
-def test_nothing_can_be_created_where_nobody_is(new_cluster):
+def test_topic_creation_needs_a_live_broker(new_cluster):
     cluster = new_cluster(2)
     cluster.kill(1, noticed_after_s=0)
     with pytest.raises(ControllerError) as raised:
@@ -342,7 +342,7 @@ def test_nothing_can_be_created_where_nobody_is(new_cluster):
 
 
 def acknowledged(cluster, now, values):
-    """Let node 1, while it believes to lead, append with acks=all each 10 ms; return what was acknowledged."""
+    """Append with acks=all every 10 ms while broker 1 acts as leader; return the acknowledged offsets."""
     acked = []
     for number in values:
         value = b"%d" % number
@@ -355,8 +355,8 @@ def acknowledged(cluster, now, values):
 
 
 @pytest.mark.parametrize("seed", [10, 20, 28, 43, 71, 80, 99, 184, 188])
-def test_a_joining_replica_counts_before_the_leader_hears_of_it(new_cluster, seed):
-    """The controller may elect it from now on: what it has not got must not be acknowledged."""
+def test_new_isr_member_counts_before_the_leader_gets_the_delta(new_cluster, seed):
+    """The controller may elect it from now on, so records that it lacks must not be acknowledged."""
     cluster = new_cluster(3, {"t": 1}, replication_s=0.05, metadata_lag_s=1.0)
     cluster.random.seed(seed)
     cluster.kill(3, noticed_after_s=0)
@@ -375,8 +375,8 @@ def test_a_joining_replica_counts_before_the_leader_hears_of_it(new_cluster, see
     assert [value for value in acked + more if value not in found] == []
 
 
-def test_a_topic_deleted_while_its_broker_is_counted_out_stays_deleted(new_cluster):
-    """Whoever hears of the first topic's new leader deletes the second."""
+def test_topic_deleted_during_fencing_stays_deleted(new_cluster):
+    """A callback of the first topic's new leader deletes the second topic."""
     cluster = new_cluster(2, {"a": 1, "b": 1})
     partition = cluster.nodes[2].partitions[TopicPartition("a", 0)]
     partition.add_listener(lambda: "b" in cluster.controller.image.topics and cluster.delete_topic("b"))

@@ -1,4 +1,4 @@
-"""Parked fetches: what ends a wait, what does not, and what it costs while nothing happens. See also api/test_fetch."""
+"""Delayed fetches: their completion conditions, and their cost while waiting. See also api/test_fetch."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Log:
 
 
 class Replica:
-    """One-record batches of given sizes; ``high_watermark`` follows the end unless it is held."""
+    """One-record batches of given sizes; ``high_watermark`` follows the log end unless it is fixed."""
 
     def __init__(self, number=0):
         self.tp = TopicPartition("t", number)
@@ -114,7 +114,7 @@ def world():
     return World()
 
 
-def test_its_time_is_up_once(world):
+def test_timeout_completes_once(world):
     world.park()
     world.schedule.advance(0.4)
     assert world.done == []
@@ -122,8 +122,8 @@ def test_its_time_is_up_once(world):
     assert (world.done, world.is_watching) == ([0.5], False)
 
 
-def test_what_it_waits_for_ends_it_in_a_turn_of_its_own(world):
-    """Never from within whoever appended: its connection's work would run inside another's."""
+def test_completion_runs_in_a_callback_of_its_own(world):
+    """Never within the append: one connection's work would run inside another's."""
     world.park()
     world.replicas[1].append(10)
     assert (world.done, world.is_watching) == ([], False)
@@ -133,7 +133,7 @@ def test_what_it_waits_for_ends_it_in_a_turn_of_its_own(world):
     assert world.done == [0.0]
 
 
-def test_data_that_is_not_committed_does_not_count(world):
+def test_uncommitted_records_do_not_count(world):
     world.park()
     world.replicas[0].append(10, committed=False)
     assert world.settle() == 0
@@ -142,13 +142,13 @@ def test_data_that_is_not_committed_does_not_count(world):
     assert world.settle() == 1
 
 
-def test_followers_wait_for_the_end_of_the_log(world):
+def test_followers_wait_for_the_log_end(world):
     world.park(isolation=FetchIsolation.LOG_END)
     world.replicas[0].append(10, committed=False)
     assert world.settle() == 1
 
 
-def test_bytes_of_all_partitions_count_once_each(world):
+def test_bytes_of_all_partitions_count_once(world):
     world.park(min_bytes=100)
     for size, replica, is_over in [(40, 0, 0), (40, 1, 0), (19, 0, 0), (1, 1, 1)]:
         world.replicas[replica].append(size)
@@ -156,7 +156,7 @@ def test_bytes_of_all_partitions_count_once_each(world):
         assert world.settle() == is_over
 
 
-def test_what_was_there_before_counts_too(world):
+def test_bytes_available_before_count(world):
     world.replicas[0].log.sizes = [60]
     world.replicas[0].high_watermark = 1
     world.park(min_bytes=100, sizes=(60, 0))
@@ -166,7 +166,7 @@ def test_what_was_there_before_counts_too(world):
     assert world.settle() == 1
 
 
-def test_a_partition_counts_for_no_more_than_the_client_takes(world):
+def test_bytes_above_the_partition_limit_do_not_count(world):
     world.park(min_bytes=100, partition_max_bytes=50)
     world.replicas[0].append(500)
     world.replicas[0].append(500)
@@ -175,8 +175,8 @@ def test_a_partition_counts_for_no_more_than_the_client_takes(world):
     assert world.settle() == 1
 
 
-def test_nothing_is_walked_through_again(world):
-    """Long waits for many bytes must not cost more with every batch that comes."""
+def test_batches_are_counted_once(world):
+    """The cost of a long wait must not grow with every batch."""
     world.park(min_bytes=1000, partition_max_bytes=2000)
     walked = []
     log = world.replicas[0].log
@@ -201,7 +201,7 @@ def test_nothing_is_walked_through_again(world):
         lambda world, replica: replica.log.epochs.update({0: (-1, -1)}),
     ],
 )
-def test_what_the_client_should_know_at_once_ends_it(world, happening):
+def test_events_complete_it_immediately(world, happening):
     replica = world.replicas[0]
     replica.log.epochs[0] = (0, 0)
     world.park(current_leader_epoch=0, last_fetched_epoch=0, leader_only=True)
@@ -212,7 +212,7 @@ def test_what_the_client_should_know_at_once_ends_it(world, happening):
     assert world.settle() == 1
 
 
-def test_a_new_role_does_not_end_it_for_who_reads_from_any_replica(world):
+def test_role_change_does_not_complete_it_for_reads_from_followers(world):
     world.park()
     world.replicas[0].is_leader = False
     world.replicas[0].leader_epoch = 1
@@ -221,7 +221,7 @@ def test_a_new_role_does_not_end_it_for_who_reads_from_any_replica(world):
 
 
 @pytest.mark.parametrize("due", [False, True])
-def test_a_cancelled_one_is_gone(world, due):
+def test_cancelled_fetch_has_no_listener(world, due):
     parked = world.park()
     if due:
         world.replicas[0].append(1)

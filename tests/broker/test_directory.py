@@ -1,4 +1,4 @@
-"""A cluster's folder: what was written is there again, what is torn is not, and nobody else may use it."""
+"""Persistent storage: recovery of written data, truncation of incomplete data, locking."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def open_store(folder):
-    """Open the folder, closing whatever had it before."""
+    """Open the directory, after closing the previous store."""
     opened = []
 
     def reopen():
@@ -68,12 +68,12 @@ def open_store(folder):
         store.close()
 
 
-def test_a_new_folder_says_nothing(open_store, folder):
+def test_new_directory_is_empty(open_store, folder):
     assert open_store().load() == StoredCluster("", 0, {})
     assert folder.is_dir()
 
 
-def test_logs_are_there_again_with_producers_epochs_and_ends(open_store, folder):
+def test_logs_are_restored_with_producer_state_and_epochs(open_store, folder):
     log = log_of(open_store())
     append(log, b"a")
     log.append(
@@ -88,13 +88,13 @@ def test_logs_are_there_again_with_producers_epochs_and_ends(open_store, folder)
     assert (folder / "orders.eu-west-3" / LOG_NAME).read_bytes() == again.read(0, 3, 1 << 20)
 
 
-def test_everything_is_on_disk_without_closing(open_store, folder):
+def test_appends_are_on_disk_without_close(open_store, folder):
     log = log_of(open_store())
     append(log, b"a")
     assert (folder / "orders.eu-west-3" / LOG_NAME).stat().st_size == log.size_bytes
 
 
-def test_truncation_deletion_and_compaction_survive(open_store):
+def test_truncation_deletion_and_compaction_are_restored(open_store):
     store = open_store()
     log = log_of(store, compact=True)
     append(log, b"a", b"b", b"c", b"d")
@@ -113,7 +113,7 @@ def test_truncation_deletion_and_compaction_survive(open_store):
     assert log_of(open_store()).end_offset == 90
 
 
-def test_a_torn_end_is_dropped_and_said(open_store, folder, caplog):
+def test_incomplete_end_is_truncated_with_a_warning(open_store, folder, caplog):
     whole = len(batch(b"a"))
     for cut in range(1, whole):
         log = log_of(open_store(), TopicPartition("torn", cut))
@@ -142,7 +142,7 @@ def test_a_torn_end_is_dropped_and_said(open_store, folder, caplog):
         (batch(b"b", base=1, last_offset_delta=-1), "offset 1"),
     ],
 )
-def test_what_is_no_batch(broken, problem):
+def test_invalid_batches_are_detected(broken, problem):
     good = batch(b"a")
     found, text = valid_prefix(good + broken)
     assert found == len(good)
@@ -151,7 +151,7 @@ def test_what_is_no_batch(broken, problem):
 
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(0, 255))
-def test_any_bytes_are_cut_to_whole_batches(junk, at, byte):
+def test_any_bytes_are_truncated_to_valid_batches(junk, at, byte):
     data = bytearray(batch(b"a") + batch(b"b", base=1) + junk)
     data[at % len(data)] = byte
     size, _ = valid_prefix(bytes(data))
@@ -159,7 +159,7 @@ def test_any_bytes_are_cut_to_whole_batches(junk, at, byte):
     assert valid_prefix(bytes(data[:size])) == (size, "")
 
 
-def test_topics_are_there_again(open_store):
+def test_topics_are_restored(open_store):
     store = open_store()
     rows = [topic("t", 3, **{"cleanup.policy": "compact"}), topic("__consumer_offsets", 1, OTHER_ID)]
     store.save_topics(rows, cluster_id="abc", next_producer_id=17)
@@ -168,7 +168,7 @@ def test_topics_are_there_again(open_store):
     assert open_store().load() == expected
 
 
-def test_logs_go_with_their_topics_and_partitions(open_store, folder):
+def test_logs_are_deleted_with_their_topics_and_partitions(open_store, folder):
     store = open_store()
     store.save_topics([topic("t", 2), topic("u", 1, OTHER_ID)], cluster_id="", next_producer_id=0)
     logs = {tp: log_of(store, tp) for tp in (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0))}
@@ -177,7 +177,7 @@ def test_logs_go_with_their_topics_and_partitions(open_store, folder):
         log.delete_before(1)
     store.save_topics([topic("t", 1)], cluster_id="", next_producer_id=0)
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["t-0"]
-    append(logs[TopicPartition("u", 0)], b"late")  # its replica may still be about to be told
+    append(logs[TopicPartition("u", 0)], b"late")  # its replica may still be notified
     logs[TopicPartition("u", 0)].truncate_to(1)
     logs[TopicPartition("u", 0)].start_at(0)
     assert not (folder / "u-0").exists()
@@ -186,7 +186,7 @@ def test_logs_go_with_their_topics_and_partitions(open_store, folder):
     assert log_of(again, TopicPartition("u", 0)).end_offset == 0
 
 
-def test_a_topic_of_the_same_name_begins_empty(open_store):
+def test_recreated_topic_starts_empty(open_store):
     store = open_store()
     store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
     old = log_of(store, TopicPartition("t", 0))
@@ -197,8 +197,8 @@ def test_a_topic_of_the_same_name_begins_empty(open_store):
     assert (new.start_offset, new.end_offset) == (0, 0)
 
 
-def test_what_was_begun_for_a_topic_before_it_was_told_of_stays(open_store):
-    """A broker may ask for the logs of a new topic first, and only then say that there is one."""
+def test_logs_recreated_before_the_topic_is_saved_are_kept(open_store):
+    """A broker may open the logs of a new topic before the topic is saved."""
     store, tp = open_store(), TopicPartition("t", 0)
     store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
     append(log_of(store, tp), b"old")
@@ -209,7 +209,7 @@ def test_what_was_begun_for_a_topic_before_it_was_told_of_stays(open_store):
     assert values(log_of(open_store(), tp)) == [b"new", b"newer"]
 
 
-def test_the_log_of_another_topic_is_told_by_its_id(open_store):
+def test_log_of_another_topic_is_recognised_by_topic_id(open_store):
     store, tp = open_store(), TopicPartition("t", 0)
     store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
     append(Log(tp, TopicConfig(), store.log_store(tp, ID)), b"old")
@@ -217,8 +217,8 @@ def test_the_log_of_another_topic_is_told_by_its_id(open_store):
     assert values(Log(tp, TopicConfig(), open_store().log_store(tp, OTHER_ID))) == []
 
 
-def test_a_log_that_is_asked_for_again_is_a_new_one(open_store, folder):
-    """The broker asks once for each replica: again only when the one before is no more."""
+def test_log_opened_again_is_empty(open_store, folder):
+    """The broker opens each replica's log once, and again only after the replica was removed."""
     store = open_store()
     old = log_of(store)
     append(old, b"a", b"b")
@@ -230,7 +230,7 @@ def test_a_log_that_is_asked_for_again_is_a_new_one(open_store, folder):
     assert values(log_of(open_store())) == [b"c"]
 
 
-def test_foreign_files_are_left_alone(open_store, folder, caplog):
+def test_foreign_files_are_kept(open_store, folder, caplog):
     store = open_store()
     store.save_topics([topic("t")], cluster_id="", next_producer_id=0)
     append(log_of(store, TopicPartition("t", 0)), b"a")
@@ -240,7 +240,7 @@ def test_foreign_files_are_left_alone(open_store, folder, caplog):
     assert "cannot remove the folder" in caplog.text
 
 
-def test_nobody_else_may_use_the_folder(open_store, folder):
+def test_directory_is_locked(open_store, folder):
     store = open_store()
     with pytest.raises(IllegalStateError, match="used by another broker"):
         NodeDirectory(folder)
@@ -252,7 +252,7 @@ def test_nobody_else_may_use_the_folder(open_store, folder):
     NodeDirectory(folder).close()
 
 
-def test_a_closed_store_takes_nothing_more(open_store):
+def test_closed_store_rejects_writes(open_store):
     store = open_store()
     log = log_of(store)
     append(log, b"a")
@@ -288,16 +288,16 @@ def test_more_partitions_than_open_files(open_store):
         '{"version": 1, "cluster_id": "", "next_producer_id": 0, "topics": [], "log_start_offsets": []}',
     ],
 )  # fmt: skip
-def test_a_broken_meta_file_is_an_error_that_names_it(folder, text):
+def test_invalid_meta_file_error_names_the_file(folder, text):
     folder.mkdir(parents=True)
     (folder / "meta.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    for _ in range(2):  # and leaves the folder free
+    for _ in range(2):  # and releases the lock
         with pytest.raises(IllegalStateError, match=r"meta\.json"):
             NodeDirectory(folder)
 
 
 @pytest.mark.parametrize("name", ["", ".." + os.sep + "x", "a/b", "a\\b", "a\0b", "c:d", "/etc/x"])
-def test_a_topic_cannot_lead_out_of_the_folder(open_store, folder, name):
+def test_topic_names_cannot_escape_the_directory(open_store, folder, name):
     store = open_store()
     with pytest.raises(IllegalArgumentError, match="not valid as a folder name"):
         store.log_store(TopicPartition(name, 0))
@@ -310,8 +310,8 @@ def test_a_topic_cannot_lead_out_of_the_folder(open_store, folder, name):
         NodeDirectory(folder)
 
 
-def test_a_batch_that_could_be_written_in_part_only_is_not_there_at_all(open_store, folder):
-    """A full disk: what comes next would follow the torn part, and all of it would be dropped on loading."""
+def test_partially_written_batch_is_removed(open_store, folder):
+    """On a full disk later batches would follow the incomplete one, and all of them would be truncated on recovery."""
     store = open_store()
     log = log_of(store)
     append(log, b"a")
@@ -337,7 +337,7 @@ def test_a_batch_that_could_be_written_in_part_only_is_not_there_at_all(open_sto
 
 @pytest.fixture
 def in_the_way(folder):
-    """Make writing of these files fail, until told that there is room: root may write everywhere, but not there."""
+    """Make writes of these files fail until they are allowed again; file permissions would not stop root."""
     blocked = []
 
     def block(*names):
@@ -353,8 +353,8 @@ def in_the_way(folder):
     return block
 
 
-def test_topics_that_cannot_be_written_are_written_once_there_is_room(open_store, folder, in_the_way, caplog):
-    """An exception in the middle of a change would leave a cluster that half knows of it. It is said once."""
+def test_unwritten_metadata_is_written_once_there_is_room(open_store, folder, in_the_way, caplog):
+    """An exception would leave a half-applied change in the cluster. The failure is logged once."""
     store = open_store()
     log = log_of(store)
     in_the_way("meta.tmp")
@@ -368,7 +368,7 @@ def test_topics_that_cannot_be_written_are_written_once_there_is_room(open_store
     assert open_store().load() == StoredCluster("c", 2, {"t": topic("t", 3)})
 
 
-def test_topics_that_could_not_be_written_are_tried_once_more_in_the_end(open_store, in_the_way):
+def test_unwritten_metadata_is_written_on_close(open_store, in_the_way):
     store = open_store()
     in_the_way("meta.tmp")
     store.save_topics([topic()], cluster_id="c", next_producer_id=7)
@@ -376,8 +376,8 @@ def test_topics_that_could_not_be_written_are_tried_once_more_in_the_end(open_st
     assert open_store().load().next_producer_id == 7
 
 
-def test_a_log_that_cannot_be_cleaned_stays_as_it_is(open_store, in_the_way):
-    """In memory too: what is cut off later is counted from what the file has. And what was aborted stays so."""
+def test_failed_compaction_keeps_the_log(open_store, in_the_way):
+    """In memory, too, because later truncations use positions in the file. Aborted transactions stay aborted."""
     log = log_of(open_store(), compact=True)
     append(log, b"a", b"b", b"c")
     txn = {"producer_id": 1, "producer_epoch": 0}
@@ -398,8 +398,8 @@ def test_a_log_that_cannot_be_cleaned_stays_as_it_is(open_store, in_the_way):
     assert values(log_of(open_store())) == values(again)
 
 
-def test_a_log_without_a_folder_takes_nothing(open_store, folder):
-    """There was no room to make it: the leader refuses, and lives on."""
+def test_log_without_a_folder_rejects_appends(open_store, folder):
+    """The folder could not be created: the leader rejects batches and keeps running."""
     store = open_store()
     log = log_of(store)
     (folder / "orders.eu-west-3").write_text("in the way")

@@ -1,4 +1,4 @@
-"""Fetch sessions: opened, changed, refused, evicted, and what of an answer is left out."""
+"""Fetch sessions: opening, updates, errors, eviction, and partitions omitted from responses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES, IDS = 12, 13
 T, U = b"t" * 16, b"u" * 16
 
 
-class BrokerNode:
+class FakeNode:
     def __init__(self, slots=1000):
         self.config = BrokerConfig(max_incremental_fetch_session_cache_slots=slots)
         self.schedule = Schedule()
@@ -34,7 +34,7 @@ class BrokerNode:
 
 @pytest.fixture
 def node():
-    return BrokerNode()
+    return FakeNode()
 
 
 @pytest.fixture
@@ -70,14 +70,14 @@ def row(number=0, high_watermark=0, log_start_offset=0, **more):
 
 
 def concluded(context, image, **rows):
-    """Answer everything with an empty row, or with those given as ``p0=``, ``p1=``."""
+    """Finish with an empty row for each partition, or with those given as ``p0=``, ``p1=``."""
     wanted = context.partitions_to_read(image.names_by_id)
     return context.finish([(one, rows.get(f"p{one.partition}", row(one.partition))) for one in wanted])
 
 
 @pytest.fixture
 def opened(sessions, image):
-    """``opened(...)``: a full request answered, its session's id."""
+    """``opened(...)``: the session id of a completed full request."""
 
     def open_session(*numbers, version=NAMES, **more):
         context = sessions.context(asked(numbers=numbers or (0,), **more), version, image)
@@ -93,11 +93,11 @@ def numbers_of(context, image):
     return [one.partition for one in context.partitions_to_read(image.names_by_id)]
 
 
-def test_epochs_count_on_and_skip_zero_when_they_wrap():
+def test_epochs_increment_and_skip_zero_when_they_wrap():
     assert [next_epoch(epoch) for epoch in (0, 1, EPOCH_MAX, -1)] == [1, 2, 1, -1]
 
 
-def test_a_sessionless_fetch_leaves_nothing_behind(sessions, image):
+def test_sessionless_fetch_opens_no_session(sessions, image):
     context = sessions.context(asked(epoch=-1, numbers=(1, 0)), NAMES, image)
     assert context.kind is FetchContextKind.SESSIONLESS
     code, session_id, told = concluded(context, image)
@@ -106,11 +106,11 @@ def test_a_sessionless_fetch_leaves_nothing_behind(sessions, image):
 
 
 def test_versions_before_sessions_are_sessionless(sessions, image):
-    """Below version 7 a request carries no epoch; its default is that of a goodbye."""
+    """Below version 7 a request has no epoch; the default is the final epoch."""
     assert sessions.context(FetchRequest(), 6, image).kind is FetchContextKind.SESSIONLESS
 
 
-def test_a_full_fetch_opens_a_session_and_is_answered_whole(sessions, image):
+def test_full_fetch_opens_a_session_and_returns_all_partitions(sessions, image):
     context = sessions.context(asked(numbers=(0, 1)), NAMES, image)
     code, session_id, told = concluded(context, image)
     assert code == 0
@@ -119,7 +119,7 @@ def test_a_full_fetch_opens_a_session_and_is_answered_whole(sessions, image):
     assert len(sessions) == 1
 
 
-def test_an_incremental_fetch_reads_what_the_session_holds(sessions, image, opened):
+def test_incremental_fetch_reads_the_session_partitions(sessions, image, opened):
     session_id = opened(0, 1)
     context = sessions.context(asked(numbers=(2, 1), session_id=session_id, epoch=1, offset=9), NAMES, image)
     assert context.kind is FetchContextKind.INCREMENTAL
@@ -128,13 +128,13 @@ def test_an_incremental_fetch_reads_what_the_session_holds(sessions, image, open
     assert list(found) == [0, 1, 2]
 
 
-def test_forgotten_partitions_are_read_no_more(sessions, image, opened):
+def test_forgotten_partitions_are_not_read(sessions, image, opened):
     session_id = opened(0, 1)
     context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1, forget=(0, 7)), NAMES, image)
     assert numbers_of(context, image) == [1]
 
 
-def test_a_session_that_is_emptied_is_closed(sessions, image, opened):
+def test_session_without_partitions_is_closed(sessions, image, opened):
     session_id = opened(0)
     context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1, forget=(0,)), NAMES, image)
     assert context.kind is FetchContextKind.SESSIONLESS
@@ -143,8 +143,8 @@ def test_a_session_that_is_emptied_is_closed(sessions, image, opened):
 
 
 @pytest.mark.parametrize("epoch", [0, -1])
-def test_a_full_fetch_closes_the_session_it_names(sessions, image, opened, epoch):
-    """A goodbye only closes; a full fetch goes on with a new one."""
+def test_full_fetch_closes_the_session_it_names(sessions, image, opened, epoch):
+    """The final epoch only closes it; a full fetch also opens a new one."""
     session_id = opened(0)
     context = sessions.context(asked(session_id=session_id, epoch=epoch), NAMES, image)
     _, fresh, _ = concluded(context, image)
@@ -164,7 +164,7 @@ def test_a_full_fetch_closes_the_session_it_names(sessions, image, opened, epoch
         ({"topic_id": T, "epoch": 2}, IDS, Code.INVALID_FETCH_SESSION_EPOCH),
     ],
 )
-def test_requests_that_do_not_fit_their_session_are_refused(sessions, image, opened, change, version, code):
+def test_unknown_session_ids_and_epochs_are_rejected(sessions, image, opened, change, version, code):
     session_id = opened(0)
     context = sessions.context(asked(**{"session_id": session_id, "epoch": 1, **change}), version, image)
     assert context.kind is FetchContextKind.ERROR
@@ -174,13 +174,13 @@ def test_requests_that_do_not_fit_their_session_are_refused(sessions, image, ope
     assert numbers_of(again, image) == [0], "the refused request left the session as it was"
 
 
-def test_a_session_by_ids_is_not_gone_on_with_by_names(sessions, image, opened):
+def test_session_by_topic_ids_rejects_topic_names(sessions, image, opened):
     session_id = opened(0, topic_id=T, version=IDS)
     context = sessions.context(asked(session_id=session_id, epoch=1), NAMES, image)
     assert context.finish([]) == (Code.FETCH_SESSION_TOPIC_ID_ERROR, 0, [])
 
 
-def test_a_parked_answer_is_void_once_the_session_has_moved_on(sessions, image, opened):
+def test_parked_response_is_invalid_after_the_next_request(sessions, image, opened):
     session_id = opened(0)
     parked = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
     overtaking = sessions.context(asked(numbers=(), session_id=session_id, epoch=2), NAMES, image)
@@ -189,7 +189,7 @@ def test_a_parked_answer_is_void_once_the_session_has_moved_on(sessions, image, 
     assert len(concluded(overtaking, image, p0=news)[2]) == 1
 
 
-def test_a_topic_id_gets_its_name_when_it_becomes_known_and_keeps_it(sessions, image, opened):
+def test_topic_id_is_resolved_once_known(sessions, image, opened):
     session_id = opened(0, topic_id=U, version=IDS)
 
     def topics(epoch):
@@ -216,14 +216,14 @@ def test_a_topic_id_gets_its_name_when_it_becomes_known_and_keeps_it(sessions, i
         ({"last_stable_offset": 1}, False),
     ],
 )
-def test_an_incremental_answer_leaves_out_what_is_known(sessions, image, opened, change, is_told):
+def test_incremental_response_omits_unchanged_partitions(sessions, image, opened, change, is_told):
     session_id = opened(0, 1)
     context = sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
     _, _, told = concluded(context, image, p1=row(1, **change))
     assert [one.partition for one, _ in told] == ([1] if is_told else [])
 
 
-def test_what_was_told_once_is_not_told_again_but_errors_are(sessions, image, opened):
+def test_offsets_are_sent_once_but_errors_every_time(sessions, image, opened):
     session_id = opened(0)
     told = []
     for epoch, data in enumerate(
@@ -234,8 +234,8 @@ def test_what_was_told_once_is_not_told_again_but_errors_are(sessions, image, op
     assert told == [1, 0, 1, 1], "after an error the partition is told again, though its high watermark never moved"
 
 
-def test_partitions_that_had_their_turn_go_last(sessions, image, opened):
-    """Else those behind a busy one would starve whenever the limit of a request is used up."""
+def test_partitions_that_returned_records_move_to_the_end(sessions, image, opened):
+    """Otherwise later partitions would never be read when the byte limit is used up."""
     session_id = opened(0, 1, 2)
     orders = []
     for epoch, busy in [(1, "p0"), (2, "p1"), (3, "p1"), (4, "p9")]:
@@ -248,8 +248,8 @@ def test_partitions_that_had_their_turn_go_last(sessions, image, opened):
 # -- the limit
 
 
-def test_at_the_limit_nobody_young_has_to_go(image):
-    sessions = FetchSessionCache(node := BrokerNode(slots=1))
+def test_full_cache_keeps_recent_sessions(image):
+    sessions = FetchSessionCache(node := FakeNode(slots=1))
     first = sessions.context(asked(), NAMES, image)
     assert concluded(first, image)[1] != 0
     second = sessions.context(asked(numbers=range(9)), NAMES, image)
@@ -258,8 +258,8 @@ def test_at_the_limit_nobody_young_has_to_go(image):
     assert node.schedule.now == 0
 
 
-def test_at_the_limit_the_one_unused_for_long_has_to_go(image):
-    sessions = FetchSessionCache(node := BrokerNode(slots=2))
+def test_full_cache_evicts_the_session_unused_for_long(image):
+    sessions = FetchSessionCache(node := FakeNode(slots=2))
     ids = [concluded(sessions.context(asked(), NAMES, image), image)[1] for _ in range(2)]
     node.schedule.advance(EVICTION_S)
     sessions.context(asked(numbers=(), session_id=ids[0], epoch=1), NAMES, image)
@@ -270,8 +270,8 @@ def test_at_the_limit_the_one_unused_for_long_has_to_go(image):
 
 
 @pytest.mark.parametrize(("size", "gets_in"), [(1, False), (3, True)])
-def test_at_the_limit_a_bigger_one_may_take_the_place_of_an_old_smaller_one(image, size, gets_in):
-    sessions = FetchSessionCache(node := BrokerNode(slots=1))
+def test_full_cache_evicts_an_old_smaller_session_for_a_larger_one(image, size, gets_in):
+    sessions = FetchSessionCache(node := FakeNode(slots=1))
     session_id = concluded(sessions.context(asked(numbers=(0, 1)), NAMES, image), image)[1]
     node.schedule.advance(EVICTION_S + 1)
     sessions.context(asked(numbers=(), session_id=session_id, epoch=1), NAMES, image)
@@ -280,13 +280,13 @@ def test_at_the_limit_a_bigger_one_may_take_the_place_of_an_old_smaller_one(imag
     assert len(sessions) == 1
 
 
-def test_a_follower_may_take_a_young_consumers_place_but_not_a_followers(image):
-    sessions = FetchSessionCache(BrokerNode(slots=1))
+def test_follower_evicts_recent_consumer_sessions_but_no_follower_sessions(image):
+    sessions = FetchSessionCache(FakeNode(slots=1))
     concluded(sessions.context(asked(), NAMES, image), image)
     assert concluded(sessions.context(asked(follower=2), NAMES, image), image)[1] != 0
     assert concluded(sessions.context(asked(topic_id=T, numbers=range(9), follower=3), 15, image), image)[1] == 0
 
 
-def test_without_slots_there_are_no_sessions(image):
-    sessions = FetchSessionCache(BrokerNode(slots=0))
+def test_no_sessions_without_cache_slots(image):
+    sessions = FetchSessionCache(FakeNode(slots=0))
     assert concluded(sessions.context(asked(), NAMES, image), image)[:2] == (0, 0)

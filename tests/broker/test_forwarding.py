@@ -1,4 +1,4 @@
-"""Requests for the controller, while it can be reached and while it cannot."""
+"""Forwarding to the controller, reachable or not."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from thinconsumer.wire.error_codes import Code
 ANSWER = CreateTopicsResponse()
 
 
-class Host:
-    """As much of a node as forwarding needs."""
+class ForwardingNode:
+    """The part of a node that forwarding uses."""
 
     node_id = 1
 
@@ -35,15 +35,15 @@ class Host:
         return ANSWER
 
 
-def test_it_is_handled_at_once_where_the_controller_can_be_reached():
-    host = Host()
+def test_request_is_handled_immediately_if_the_controller_is_reachable():
+    host = ForwardingNode()
     assert host.forward(host.call) is ANSWER
     host.schedule.advance(100.0)
     assert (host.handled, host.answers) == (1, [])
 
 
-def test_it_waits_for_the_controller():
-    host = Host()
+def test_request_waits_for_the_controller():
+    host = ForwardingNode()
     host.is_reachable = False
     assert host.forward(host.call) is None
     host.schedule.advance(10.0)
@@ -53,8 +53,8 @@ def test_it_waits_for_the_controller():
     assert (host.handled, host.answers) == (1, [ANSWER])
 
 
-def test_it_gives_up():
-    host = Host()
+def test_request_times_out():
+    host = ForwardingNode()
     host.is_reachable = False
     host.forward(host.call)
     host.schedule.advance(REQUEST_TIMEOUT_S - 1)
@@ -66,8 +66,8 @@ def test_it_gives_up():
     assert host.handled == 0
 
 
-def test_nobody_is_asked_for_a_client_that_has_gone():
-    host = Host()
+def test_disconnected_clients_request_is_dropped():
+    host = ForwardingNode()
     host.is_reachable = False
     host.forward(host.call)
     host.call.cancel()

@@ -1,7 +1,7 @@
-"""Ten thousand frames that no client should send: each may close its own connection, and nothing else may happen.
+"""Ten thousand invalid frames: each may close its own connection, and must have no other effect.
 
-They are random bytes, and requests that real clients sent to real brokers (``tests/golden``), cut off, flipped, spliced
-and swollen. One seed, so that a failure repeats.
+They are random bytes, and requests that real clients sent to real brokers (``tests/golden``), truncated, with flipped
+bits, spliced or extended. The seed is fixed, so that failures repeat.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from thinconsumer.wire.header import encode_request
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.3.0"
 FRAMES = 10_000
-#: What lengths and counts like to be when they lie.
+#: Extreme values of lengths and counts.
 LIES = [
     b"\xff\xff\xff\xff",
     b"\x7f\xff\xff\xff",
@@ -32,8 +32,8 @@ LIES = [
 ]
 
 
-class Quiet:
-    """A client that listens to nothing."""
+class DiscardingTransport:
+    """A client transport that discards all output."""
 
     client_host = "/127.0.0.1"
 
@@ -51,7 +51,7 @@ class Quiet:
 
 @pytest.fixture(scope="module")
 def real_requests():
-    """Request frames of every API in every version, without their sizes; each API as often as any other."""
+    """Request frames of every API in every version, without their sizes; each API equally often."""
     apis: dict[bytes, list[bytes]] = {}
     for file in sorted(GOLDEN.glob("*.txt")):
         for line in file.read_text().splitlines():
@@ -114,7 +114,7 @@ def fuzzed(rng, real):
     return size.to_bytes(4, "big", signed=True) + frame
 
 
-def test_ten_thousand_frames_close_their_own_connections_only(new_cluster, client_of, real_requests):
+def test_invalid_frames_close_their_own_connections_only(new_cluster, client_of, real_requests):
     cluster = new_cluster(2, {"golden": 1, "other": 3})
     cluster.produce("golden", [NewRecord(b"v", b"k", timestamp=1_700_000_000_000)] * 5)
     rng = random.Random(20_261_121)
@@ -126,7 +126,7 @@ def test_ten_thousand_frames_close_their_own_connections_only(new_cluster, clien
         if ours is None or ours.is_closed or rng.random() < 0.3:
             if ours is not None and not ours.is_closed:
                 ours.connection.connection_lost()
-            ours = Quiet()
+            ours = DiscardingTransport()
             ours.connection = cluster.connect(rng.choice((1, 2)), ours)
         ours.connection.data_received(fuzzed(rng, real_requests))
         closed += ours.is_closed
@@ -146,19 +146,19 @@ def test_ten_thousand_frames_close_their_own_connections_only(new_cluster, clien
     assert min(worked_on.values()) > 30
 
 
-def test_no_prefix_of_any_request_does_harm(new_cluster, client_of, real_requests):
-    """A frame that ends early in every place where one can."""
+def test_truncated_frames_are_rejected(new_cluster, client_of, real_requests):
+    """Frames truncated at every position."""
     cluster = new_cluster(1, {"golden": 1})
     rng = random.Random(7)
     for frame in rng.sample(real_requests, 40):
         for length in range(1, len(frame)):
-            client = Quiet()
+            client = DiscardingTransport()
             cluster.connect(1, client).data_received(length.to_bytes(4, "big") + frame[:length])
         assert not cluster.bugs
 
 
-def test_batches_that_lie_are_refused_by_the_log_and_nothing_else(new_cluster, client_of):
-    """Records are looked at by the broker only so far; whatever is in there, the partition goes on."""
+def test_invalid_batches_only_affect_their_request(new_cluster, client_of):
+    """The broker validates records only partly; whatever they contain, the partition stays usable."""
     from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
     cluster = new_cluster(1, {"t": 1})
@@ -177,8 +177,8 @@ def test_batches_that_lie_are_refused_by_the_log_and_nothing_else(new_cluster, c
     assert cluster.produce("t", [b"a"]) >= 0
 
 
-def test_over_sockets_the_others_go_on(real_requests):
-    """Hundreds of frames, cut anywhere, over hundreds of connections, while one of them just works."""
+def test_invalid_frames_over_sockets_do_not_affect_other_connections(real_requests):
+    """Hundreds of split frames over hundreds of connections, while one valid connection keeps working."""
     rng = random.Random(11)
     with EmbeddedBroker(topics={"golden": 1}) as broker:
         address = broker.bootstrap_servers.split(":")

@@ -1,4 +1,4 @@
-"""What a node knows: topics by name and id, partitions by number."""
+"""Metadata images: topics by name and id, partitions by number."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def topic(name, topic_id, partitions=1):
     return TopicImage(name, topic_id, rows, {})
 
 
-def test_a_topic_is_found_by_id_before_name():
+def test_topic_id_takes_precedence_over_name():
     image = ClusterImage("c")
     image.put_topic(topic("t", A))
     assert image.topic("t").topic_id == A
@@ -21,7 +21,7 @@ def test_a_topic_is_found_by_id_before_name():
     assert image.topic(None) is None
 
 
-def test_a_partition_is_found_by_a_number_that_there_is():
+def test_partition_lookup_checks_the_number():
     image = ClusterImage("c")
     image.put_topic(topic("t", A, 2))
     assert image.partition("t", 1).tp == ("t", 1)
@@ -30,7 +30,7 @@ def test_a_partition_is_found_by_a_number_that_there_is():
     assert image.partition("u", 0) is None
 
 
-def test_a_topic_that_came_back_has_only_its_new_id():
+def test_recreated_topic_has_only_its_new_id():
     image = ClusterImage("c")
     image.put_topic(topic("t", A))
     image.put_topic(topic("t", B))
@@ -38,7 +38,7 @@ def test_a_topic_that_came_back_has_only_its_new_id():
     assert image.topic(None, B).topic_id == B
 
 
-def test_a_dropped_topic_is_gone_by_both():
+def test_removed_topic_is_unknown_by_name_and_id():
     image = ClusterImage("c")
     image.put_topic(topic("t", A))
     image.remove_topic("t")

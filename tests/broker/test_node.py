@@ -1,4 +1,4 @@
-"""A broker's life: what survives a kill, what waits out a pause, and whom it says leads."""
+"""A broker's lifecycle: kill, pause, restart; metadata deltas and leadership."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def contents(cluster, node_id):
     return [stored.data for stored in cluster.nodes[node_id].partitions[TP].log.batches_from(0)]
 
 
-def test_timers_wait_while_paused_and_die_with_the_node(new_cluster):
+def test_timers_wait_during_a_pause_and_end_with_a_kill(new_cluster):
     cluster = new_cluster(2)
     node, seen = cluster.nodes[1], []
     node.call_later(1.0, lambda: seen.append("a"))
@@ -34,7 +34,7 @@ def test_timers_wait_while_paused_and_die_with_the_node(new_cluster):
     assert seen == ["a"]
 
 
-def test_a_timer_held_back_by_a_pause_can_still_be_cancelled(new_cluster):
+def test_timer_deferred_by_a_pause_can_be_cancelled(new_cluster):
     cluster = new_cluster(2)
     node, seen = cluster.nodes[1], []
     timers = []
@@ -47,13 +47,13 @@ def test_a_timer_held_back_by_a_pause_can_still_be_cancelled(new_cluster):
     assert seen == []
 
 
-def test_nothing_is_set_in_motion_by_the_dead(new_cluster):
+def test_killed_broker_sets_no_timers(new_cluster):
     cluster = new_cluster(2)
     cluster.kill(1)
     assert not cluster.nodes[1].call_later(1.0, lambda: None).is_pending
 
 
-def test_who_leads_and_in_which_epoch(new_cluster):
+def test_leader_replica_checks_role_and_epoch(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.move_leader(TP, 2)
     one, two = cluster.nodes[1], cluster.nodes[2]
@@ -66,7 +66,7 @@ def test_who_leads_and_in_which_epoch(new_cluster):
     assert one.leader_replica(TopicPartition("t", 7))[1] == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_logs_survive_a_kill_and_state_does_not(new_cluster):
+def test_logs_survive_a_kill_but_state_does_not(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     cluster.produce("t", [b"a"])
     before = cluster.nodes[1].partitions[TP]
@@ -79,7 +79,7 @@ def test_logs_survive_a_kill_and_state_does_not(new_cluster):
     assert after.high_watermark == 1
 
 
-def test_coordinators_are_found_and_move_with_their_partition(new_cluster):
+def test_coordinators_move_with_their_partition(new_cluster):
     cluster = new_cluster(3)
     code, first = cluster.nodes[1].coordinator_for(0, "group")
     assert code == 0
@@ -90,7 +90,7 @@ def test_coordinators_are_found_and_move_with_their_partition(new_cluster):
     assert cluster.nodes[1].coordinator_for(1, "tx")[1].node_id in cluster.nodes
 
 
-def test_a_coordinator_is_not_available_while_nobody_leads(new_cluster):
+def test_coordinator_is_not_available_without_a_leader(new_cluster):
     cluster = new_cluster(2, offsets_topic_replication_factor=1)
     _, found = cluster.nodes[1].coordinator_for(0, "g")
     other = next(n for n in cluster.nodes if n != found.node_id)
@@ -98,7 +98,7 @@ def test_a_coordinator_is_not_available_while_nobody_leads(new_cluster):
     assert cluster.nodes[other].coordinator_for(0, "g") == (Code.COORDINATOR_NOT_AVAILABLE, None)
 
 
-def test_markers_go_to_the_leader_wherever_it_is(new_cluster):
+def test_markers_go_to_the_current_leader(new_cluster):
     cluster = new_cluster(2, {"t": 2})
     codes = []
     cluster.nodes[1].write_transaction_marker(TopicPartition("t", 1), 7, 0, True, 0, codes.append)
@@ -110,7 +110,7 @@ def test_markers_go_to_the_leader_wherever_it_is(new_cluster):
     assert codes == [0, Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_it_says_how_it_is(new_cluster):
+def test_repr(new_cluster):
     cluster = new_cluster(1)
     node = cluster.nodes[1]
     assert repr(node) == "<BrokerNode 1 kafka1:9092 up>"
@@ -120,7 +120,7 @@ def test_it_says_how_it_is(new_cluster):
     assert repr(node).endswith("down>")
 
 
-def test_a_node_started_without_the_controller_knows_nothing_until_it_is_back(new_cluster, client_of):
+def test_broker_started_without_controller_loads_metadata_later(new_cluster, client_of):
     cluster = new_cluster(3, {"t": 1})
     cluster.kill(1, noticed_after_s=0)
     cluster.cut(1)
@@ -137,7 +137,7 @@ def test_a_node_started_without_the_controller_knows_nothing_until_it_is_back(ne
     assert set(row(cluster).isr) == {1, 2, 3}
 
 
-def test_callbacks_may_start_the_node_again_in_the_middle_of_its_death(new_cluster):
+def test_callbacks_may_restart_the_broker_during_a_kill(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.cut(1, 2)
     cluster.leader(TP).append_records([NewRecord(b"v")], lambda code: cluster.start(1))
@@ -146,7 +146,7 @@ def test_callbacks_may_start_the_node_again_in_the_middle_of_its_death(new_clust
     assert TP in cluster.nodes[1].partitions
 
 
-def test_who_is_told_of_news_may_kill_the_node(new_cluster):
+def test_callbacks_may_kill_the_broker_while_it_applies_a_delta(new_cluster):
     cluster = new_cluster(3, {"t": 3})
     leader = cluster.nodes[1].partitions[TP]
     leader.add_listener(lambda: cluster.kill(1))
@@ -155,8 +155,8 @@ def test_who_is_told_of_news_may_kill_the_node(new_cluster):
     assert cluster.nodes[1].partitions == {}
 
 
-def test_news_do_not_overtake_each_other_within_a_node(new_cluster):
-    """Whoever is told of something may change the next thing at once."""
+def test_deltas_are_applied_in_order_within_a_broker(new_cluster):
+    """A callback of one delta may publish the next one immediately."""
     cluster = new_cluster(3, {"t": 1})
     cluster.cut(2)
     cluster.expand("t", 2)
@@ -177,7 +177,7 @@ def test_news_do_not_overtake_each_other_within_a_node(new_cluster):
         assert node.partitions[TP].image == row(cluster)
 
 
-def test_a_topic_made_anew_during_a_pause_begins_empty_on_the_paused_node_too(new_cluster):
+def test_topic_recreated_during_a_pause_starts_empty_on_the_paused_broker(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.produce("t", [b"a"])
     cluster.pause(3)
@@ -189,7 +189,7 @@ def test_a_topic_made_anew_during_a_pause_begins_empty_on_the_paused_node_too(ne
     assert cluster.nodes[3].partitions[TP].log.end_offset == 1
 
 
-def test_a_marker_does_not_wait_for_a_leader_that_is_stopped(new_cluster):
+def test_marker_to_a_paused_leader_times_out(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     codes = []
     other = 2
@@ -204,7 +204,7 @@ def test_a_marker_does_not_wait_for_a_leader_that_is_stopped(new_cluster):
     assert len(codes) == 1
 
 
-def test_a_dead_askers_marker_does_not_reach_its_next_life(new_cluster):
+def test_marker_callback_of_a_killed_broker_is_dropped(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     codes = []
     cluster.nodes[2].write_transaction_marker(TP, 7, 0, True, 0, codes.append)

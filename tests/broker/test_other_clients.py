@@ -1,7 +1,7 @@
-"""Other people's clients in groups, in transactions and as administrators, on a broker in a process of its own.
+"""Other Kafka clients in groups, in transactions and as admin clients, on a broker in its own process.
 
-kafka-python, aiokafka and confluent-kafka each, and all three as members of one group. Plain producing and consuming is
-in ``test_clients``.
+kafka-python, aiokafka and confluent-kafka each, and all three in one group. Plain producing and consuming is in
+``test_clients``.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ try:
 except ImportError:
     confluent = None
 
-#: Sockets that broke are not always closed by these libraries. None of ours is open in this process.
+#: These libraries do not always close broken sockets. No socket of this project is open in this process.
 pytestmark = [
     pytest.mark.usefixtures("leftovers_forgiven"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.timeout(300),  # some wait several times, and a busy machine lets them
+    pytest.mark.timeout(300),  # some clients wait several times, longer on a busy machine
 ]
 
 PATIENCE_S = 50.0
@@ -41,18 +41,18 @@ NUMBERS = itertools.count(1)
 
 
 class Member:
-    """One consumer of some client library, in a thread of its own: some wait for others inside their polls."""
+    """A consumer of a client library in its own thread, because some wait for other members inside poll."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, instance: str | None = None) -> None:
         self.topic = topic
         self.values: list[bytes] = []
-        self.owned: set[int] = set()  #: The partitions it has, as of its last poll.
+        self.owned: set[int] = set()  #: The assignment as of the last poll.
         self._thread = ThreadPoolExecutor(1)
         self._polling: Future[None] | None = None
         self._do(self.open, bootstrap, group, instance)
 
     def poll(self) -> Future[None]:
-        """Let it poll, unless it does so already; raise what the last poll raised."""
+        """Start a poll unless one is running; raise the last poll's exception."""
         if self._polling is None or self._polling.done():
             if self._polling is not None:
                 self._polling.result()
@@ -60,7 +60,7 @@ class Member:
         return self._polling
 
     def commits(self) -> bool:
-        """Return whether a commit succeeds now: some libraries leave trying again to the user."""
+        """Return whether a commit succeeds now; some libraries leave retries to the user."""
         try:
             self._do(self.commit)
         except FAILURES:
@@ -68,7 +68,7 @@ class Member:
         return True
 
     def leave(self) -> None:
-        """Leave the group, or only go, where it is a static member."""
+        """Leave the group; a static member only closes."""
         self._do(self.close)
         self._thread.shutdown()
 
@@ -79,31 +79,31 @@ class Member:
     def _do(self, what: Callable[..., None], *arguments: Any) -> None:
         self._thread.submit(what, *arguments).result(2 * PATIENCE_S)
 
-    # -- what the libraries do, each in its way
+    # -- client libraries
 
     def open(self, bootstrap: str, group: str, instance: str | None) -> None:
-        """Begin."""
+        """Create the consumer."""
         raise NotImplementedError
 
     def read(self) -> list[bytes]:
-        """Poll for a moment."""
+        """Poll once."""
         raise NotImplementedError
 
     def assigned(self) -> set[int]:
-        """Return the partitions it has now."""
+        """Return the current assignment."""
         raise NotImplementedError
 
     def commit(self) -> None:
-        """Commit where it stands."""
+        """Commit the current positions."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """End."""
+        """Close the consumer."""
         raise NotImplementedError
 
 
 class KafkaPython(Member):
-    """kafka-python, which heartbeats in a thread."""
+    """kafka-python, with heartbeats in a thread."""
 
     def open(self, bootstrap: str, group: str, instance: str | None) -> None:
         self._consumer = kafka.KafkaConsumer(
@@ -117,12 +117,12 @@ class KafkaPython(Member):
             session_timeout_ms=6000,
             fetch_max_wait_ms=20,
         )
-        # Without knowing the topic it would assign nothing to itself at first.
+        # Without topic metadata its first assignment would be empty.
         assert self._consumer.partitions_for_topic(self.topic)
         self._consumer.subscribe([self.topic])
 
     def read(self) -> list[bytes]:
-        # A join that does not end within one poll can be lost, and the member then waits for ever: on real Kafka, too.
+        # A join that takes longer than one poll can get lost, and the member then waits for ever, on real Kafka, too.
         return [record.value for records in self._consumer.poll(timeout_ms=500).values() for record in records]
 
     def assigned(self) -> set[int]:
@@ -136,7 +136,7 @@ class KafkaPython(Member):
 
 
 class Aiokafka(Member):
-    """aiokafka, on a loop that turns while it polls."""
+    """aiokafka, on a loop that only runs during a poll."""
 
     def open(self, bootstrap: str, group: str, instance: str | None) -> None:
         self._loop = asyncio.new_event_loop()
@@ -176,21 +176,21 @@ class Aiokafka(Member):
     def close(self) -> None:
         async def stop() -> None:
             await asyncio.gather(self._starting, return_exceptions=True)
-            with suppress(asyncio.CancelledError):  # of a connection that broke, which it waits for
+            with suppress(asyncio.CancelledError):  # of a broken connection that it waits for
                 await self._consumer.stop()
-            # It leaves behind who read from connections that broke.
+            # It does not end the reader tasks of broken connections.
             left = asyncio.all_tasks() - {asyncio.current_task()}
             for task in left:
                 task.cancel()
             await asyncio.gather(*left, return_exceptions=True)
-            await asyncio.sleep(0.01)  # transports close in a turn of their own
+            await asyncio.sleep(0.01)  # transports close in a later loop iteration
 
         self._loop.run_until_complete(stop())
         self._loop.close()
 
 
 class Confluent(Member):
-    """confluent-kafka, which does all its work in threads."""
+    """confluent-kafka, with its own threads."""
 
     strategy = "range"
 
@@ -238,14 +238,14 @@ FAILURES = (kafka.errors.KafkaError, aiokafka.errors.KafkaError, *([confluent.Ka
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
-    """Three brokers in a process of their own, for all tests here."""
+    """Three brokers in their own process, for all tests here."""
     with BrokerProcess(3) as process:
         yield process
 
 
 @pytest.fixture
 def topic(broker: BrokerProcess) -> str:
-    """A topic of six partitions with 60 records."""
+    """A topic with six partitions and 60 records."""
     name = f"t{next(NUMBERS)}"
     broker.create_topic(name, 6)
     for partition in range(6):
@@ -257,7 +257,7 @@ ALL = sorted(b"%d-%d" % (partition, number) for partition in range(6) for number
 
 
 def until(done: Callable[[], bool], *members: Member) -> None:
-    """Let members poll until it is so."""
+    """Poll all members until the condition holds."""
     deadline = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < deadline, [(type(m).__name__, m.owned, len(m.values)) for m in members]
@@ -265,14 +265,14 @@ def until(done: Callable[[], bool], *members: Member) -> None:
 
 
 def shared(*members: Member) -> bool:
-    """Return whether every partition has one owner, and every member something."""
+    """Return whether every partition has one owner, and every member a partition."""
     owned = [member.owned for member in members]
     return all(owned) and sum(map(len, owned)) == 6 and set().union(*owned) == set(range(6))
 
 
 @pytest.fixture
 def join(broker: BrokerProcess, topic: str) -> Iterator[Callable[..., Member]]:
-    """``join(client, instance=None)``: one more member of the group named as the topic; all leave in the end."""
+    """``join(client, instance=None)``: adds a member to the group named like the topic; all leave at the end."""
     members: list[Member] = []
 
     def make(client: type[Member], instance: str | None = None) -> Member:
@@ -281,7 +281,7 @@ def join(broker: BrokerProcess, topic: str) -> Iterator[Callable[..., Member]]:
 
     yield make
     for member in members:
-        with suppress(RuntimeError):  # some have left already
+        with suppress(RuntimeError):  # some members have left already
             member.leave()
 
 
@@ -292,7 +292,7 @@ def to_all(broker: BrokerProcess, topic: str, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("client", [*CLIENTS, pytest.param(Cooperative, marks=needs_confluent)])
-def test_two_members_share_and_one_takes_over(broker, topic, join, client):
+def test_two_members_share_partitions_and_one_takes_over(broker, topic, join, client):
     first = join(client)
     until(lambda: len(first.owned) == 6 and sorted(first.values) == ALL, first)
     until(first.commits, first)
@@ -325,7 +325,7 @@ def test_all_three_in_one_group(broker, topic, join):
     until(lambda: shared(*members), *members)
 
 
-def test_each_begins_where_another_has_committed(broker, topic, join):
+def test_each_client_continues_from_anothers_commits(broker, topic, join):
     first = join(KafkaPython)
     until(lambda: sorted(first.values) == ALL, first)
     until(first.commits, first)
@@ -340,7 +340,7 @@ def test_each_begins_where_another_has_committed(broker, topic, join):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_coordinator_moves_and_dies(broker, topic, join, client):
+def test_coordinator_moves_and_fails(broker, topic, join, client):
     member = join(client)
     until(lambda: sorted(member.values) == ALL, member)
     until(member.commits, member)
@@ -360,7 +360,7 @@ def test_the_coordinator_moves_and_dies(broker, topic, join, client):
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_static_member_comes_back_without_a_rebalance(join, client):
+def test_static_member_returns_without_a_rebalance(join, client):
     first, second = join(client, "one"), join(client, "two")
     until(lambda: shared(first, second), first, second)
     mine, yours = first.owned, second.owned
@@ -374,7 +374,7 @@ def test_a_static_member_comes_back_without_a_rebalance(join, client):
 
 
 def read_committed(broker: BrokerProcess, topic: str) -> list[bytes]:
-    """Return what is visible of a topic under read_committed, up to its end."""
+    """Return the records of a topic with read_committed."""
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers, isolation_level="read_committed", fetch_max_wait_ms=20
     )
@@ -392,7 +392,7 @@ def read_committed(broker: BrokerProcess, topic: str) -> list[bytes]:
 
 
 def committed(broker: BrokerProcess, group: str, topic: str) -> int:
-    """Return the group's offset of partition 0."""
+    """Return the group's committed offset of partition 0."""
     consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=group)
     found = consumer.committed(kafka.TopicPartition(topic, 0))
     consumer.close()
@@ -401,14 +401,14 @@ def committed(broker: BrokerProcess, group: str, topic: str) -> int:
 
 @pytest.fixture
 def pair(broker: BrokerProcess) -> tuple[str, str]:
-    """Where to read from and where to write to."""
+    """A source topic and a target topic."""
     number = next(NUMBERS)
     for stem in ("in", "out"):
         broker.create_topic(f"{stem}{number}", 2)
     return f"in{number}", f"out{number}"
 
 
-def test_kafka_python_in_transactions(broker, pair):
+def test_kafka_python_transactions(broker, pair):
     source, target = pair
     options = {"bootstrap_servers": broker.bootstrap_servers, "transactional_id": target}
     producer = kafka.KafkaProducer(**options)
@@ -437,7 +437,7 @@ def test_kafka_python_in_transactions(broker, pair):
     assert read_committed(broker, target) == [b"0", b"0", b"2", b"2"]
 
 
-def test_aiokafka_in_transactions(broker, pair):
+def test_aiokafka_transactions(broker, pair):
     source, target = pair
 
     async def main() -> None:
@@ -469,7 +469,7 @@ def test_aiokafka_in_transactions(broker, pair):
 
 
 @needs_confluent
-def test_confluent_kafka_in_transactions(broker, pair):
+def test_confluent_kafka_transactions(broker, pair):
     source, target = pair
     options = {"bootstrap.servers": broker.bootstrap_servers, "transactional.id": target}
     producer = confluent.Producer(options)
@@ -499,10 +499,10 @@ def test_confluent_kafka_in_transactions(broker, pair):
     assert read_committed(broker, target) == [b"0", b"0", b"2", b"2"]
 
 
-# -- administrators
+# -- administration
 
 
-def test_kafka_python_administers(broker, topic, join):
+def test_kafka_python_admin_client(broker, topic, join):
     admin = kafka.KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)
     made = f"made{next(NUMBERS)}"
     admin.create_topics([kafka.admin.NewTopic(made, 2, 1, topic_configs={"retention.ms": "5000"})])
@@ -529,7 +529,7 @@ def test_kafka_python_administers(broker, topic, join):
 
 
 @needs_confluent
-def test_confluent_kafka_administers(broker, topic, join):
+def test_confluent_kafka_admin_client(broker, topic, join):
     from confluent_kafka import admin as api
 
     admin = api.AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -560,7 +560,7 @@ def test_confluent_kafka_administers(broker, topic, join):
     member.leave()
     result(admin.delete_consumer_groups([topic]))
     where = {confluent.TopicPartition(topic, 0): api.OffsetSpec.max_timestamp()}
-    assert result(admin.list_offsets(where)).offset == 0  # of several with the highest, the first
+    assert result(admin.list_offsets(where)).offset == 0  # the first of several with the highest offset
     assert result(admin.delete_records([confluent.TopicPartition(topic, 0, 4)])).low_watermark == 4
     result(admin.delete_topics([made]))
     assert made not in admin.list_topics(timeout=PATIENCE_S).topics

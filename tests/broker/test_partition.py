@@ -1,4 +1,4 @@
-"""One replica: who waits for what, and how that ends."""
+"""One replica: waiting appends, listeners, roles and the high watermark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def append(cluster, answers, acks=-1, **options):
     cluster.leader(TP).append(batch(), acks, lambda code, _: answers.append(code), **options)
 
 
-def test_acks_1_is_answered_at_once_and_acks_all_when_all_have_it(new_cluster, answers):
+def test_acks_1_completes_immediately_and_acks_all_when_committed(new_cluster, answers):
     cluster = new_cluster(2, {"t": 1}, replication_s=1.0)
     append(cluster, answers, acks=1)
     assert answers == [0]
@@ -38,7 +38,7 @@ def test_acks_1_is_answered_at_once_and_acks_all_when_all_have_it(new_cluster, a
     assert answers == [0, 0]
 
 
-def test_acks_all_gives_up_when_its_time_is_over(new_cluster, answers):
+def test_acks_all_times_out(new_cluster, answers):
     cluster = new_cluster(2, {"t": 1})
     cluster.cut(1, 2)
     append(cluster, answers, timeout_s=2.0)
@@ -50,7 +50,7 @@ def test_acks_all_gives_up_when_its_time_is_over(new_cluster, answers):
     assert answers == [Code.REQUEST_TIMED_OUT]
 
 
-def test_losing_the_lead_ends_the_wait(new_cluster, answers):
+def test_leadership_change_fails_waiting_appends(new_cluster, answers):
     cluster = new_cluster(3, {"t": 1})
     cluster.cut(1, 2)
     append(cluster, answers)
@@ -58,7 +58,7 @@ def test_losing_the_lead_ends_the_wait(new_cluster, answers):
     assert answers == [Code.NOT_LEADER_OR_FOLLOWER]
 
 
-def test_too_few_in_sync(new_cluster, answers):
+def test_isr_below_minimum(new_cluster, answers):
     cluster = new_cluster(2, {"t": 1}, min_insync_replicas=2)
     cluster.kill(2, noticed_after_s=0)
     append(cluster, answers)
@@ -68,7 +68,7 @@ def test_too_few_in_sync(new_cluster, answers):
     assert cluster.leader(TP).high_watermark == 0, "under the minimum nothing becomes visible (KIP-966)"
 
 
-def test_a_refused_batch_is_answered_with_its_reason(new_cluster, answers):
+def test_rejected_batch_has_a_reason(new_cluster, answers):
     cluster = new_cluster(1, {"t": 1})
     broken = bytearray(batch())
     broken[-1] ^= 1
@@ -77,7 +77,7 @@ def test_a_refused_batch_is_answered_with_its_reason(new_cluster, answers):
     assert cluster.leader(TP).log.end_offset == 0
 
 
-def test_followers_do_not_take_anything(new_cluster, answers):
+def test_followers_reject_appends(new_cluster, answers):
     cluster = new_cluster(2, {"t": 1})
     follower = cluster.nodes[2].partitions[TP]
     follower.append(batch(), -1, lambda code, _: answers.append(code))
@@ -86,7 +86,7 @@ def test_followers_do_not_take_anything(new_cluster, answers):
     assert answers == [Code.NOT_LEADER_OR_FOLLOWER] * 3
 
 
-def test_a_coordinators_records_are_dated_and_acknowledged(new_cluster, answers):
+def test_coordinator_records_get_timestamps_and_acks_all(new_cluster, answers):
     cluster = new_cluster(2, {"t": 1})
     assert cluster.leader(TP).append_records([NewRecord(b"v", b"k"), NewRecord(None, b"k")], answers.append) == 0
     assert answers == [0]
@@ -94,7 +94,7 @@ def test_a_coordinators_records_are_dated_and_acknowledged(new_cluster, answers)
     assert [record.timestamp for record in stored.decode("t", 0)] == [1_700_000_000_000] * 2
 
 
-def test_watchers_are_told_until_they_stop(new_cluster):
+def test_listeners_are_called_until_removed(new_cluster):
     cluster = new_cluster(1, {"t": 1})
     seen = []
     number = cluster.leader(TP).add_listener(lambda: seen.append(cluster.leader(TP).high_watermark))
@@ -106,7 +106,7 @@ def test_watchers_are_told_until_they_stop(new_cluster):
     assert seen == []
 
 
-def test_the_high_watermark_survives_a_change_of_leaders(new_cluster):
+def test_high_watermark_survives_a_leader_change(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.produce("t", [b"a", b"b"])
     cluster.move_leader(TP, 2)
@@ -125,12 +125,12 @@ def test_records_are_not_deleted_above_the_high_watermark(new_cluster):
     assert cluster.leader(TP).log.start_offset == 1
 
 
-def test_it_says_what_it_does(new_cluster):
+def test_repr(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     assert repr(cluster.leader(TP)) == "<PartitionReplica t-0 node 1 leads in 0>"
 
 
-def test_min_isr_is_no_more_than_the_replicas(new_cluster):
+def test_min_isr_is_at_most_the_replica_count(new_cluster):
     cluster = new_cluster(1, {"t": 1}, min_insync_replicas=2)
     codes = []
     leader = cluster.leader(TP)
@@ -140,7 +140,7 @@ def test_min_isr_is_no_more_than_the_replicas(new_cluster):
     assert codes == [0, 0, 0]
 
 
-def test_markers_need_replicas_in_sync(new_cluster):
+def test_markers_need_the_minimum_isr(new_cluster):
     cluster = new_cluster(2, {"t": 1}, min_insync_replicas=2)
     cluster.kill(2, noticed_after_s=0)
     codes = []
@@ -148,7 +148,7 @@ def test_markers_need_replicas_in_sync(new_cluster):
     assert codes == [Code.NOT_ENOUGH_REPLICAS]
 
 
-def test_who_appends_again_when_leadership_is_lost_is_told(new_cluster):
+def test_append_within_a_failure_callback_fails_too(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.cut(1, 2)
     leader, codes = cluster.leader(TP), []
@@ -166,7 +166,7 @@ def test_who_appends_again_when_leadership_is_lost_is_told(new_cluster):
     assert end == 1
 
 
-def test_a_leader_that_goes_on_in_a_new_epoch_keeps_those_who_wait(new_cluster):
+def test_leader_in_a_new_epoch_keeps_waiting_appends(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     codes = []
     cluster.leader(TP).append(batch(), -1, lambda code, a: codes.append(code))
@@ -177,7 +177,7 @@ def test_a_leader_that_goes_on_in_a_new_epoch_keeps_those_who_wait(new_cluster):
     assert codes == [0]
 
 
-def test_who_is_told_may_let_timers_run(new_cluster):
+def test_callback_may_advance_the_clock(new_cluster):
     cluster = new_cluster(2, {"t": 1}, broker_session_timeout_ms=60000)
     cluster.cut(1, 2)
     leader, codes = cluster.leader(TP), []

@@ -1,4 +1,4 @@
-"""A broker in a process of its own: it starts, does what it is told, says what went wrong, and never stays behind."""
+"""A broker in its own process: start, calls, errors, and reliable termination."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("compiled_once")
 
 @pytest.fixture(scope="module")
 def shared(compiled_once):
-    """One for tests that leave it as it was."""
+    """A process for tests that leave it unchanged."""
     with BrokerProcess(3, {"orders": 2}) as process:
         yield process
         assert process.bugs() == []
@@ -36,7 +36,7 @@ def shared(compiled_once):
 
 @pytest.fixture
 def process():
-    """A fresh one."""
+    """A process for one test."""
     with BrokerProcess(2, {"orders": 2}) as process:
         yield process
         assert process.bugs() == []
@@ -52,7 +52,7 @@ def read(process, tp=ORDERS, **options):
 
 
 def is_alive(pid):
-    """Return whether there is such a process that has not ended."""
+    """Return whether the process exists and has not ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -62,27 +62,27 @@ def is_alive(pid):
 
 
 def wait_until_gone(pid):
-    """Wait for a process that is nobody's child here."""
+    """Wait for the end of a process that is not a child of this one."""
     deadline = time.monotonic() + 10
     while is_alive(pid):
         assert time.monotonic() < deadline, f"process {pid} stayed behind"
         time.sleep(0.01)
 
 
-def test_what_is_produced_can_be_read(shared):
+def test_produced_records_can_be_read(shared):
     first = shared.produce("orders", [b"a", None, NewRecord(b"b", b"key", [("h", b"1")])], 1)
     assert shared.produce("orders", [b"\xff"], 1, codec=1) == first + 3
     assert read(shared, TopicPartition("orders", 1))[first:] == [b"a", None, b"b", b"\xff"]
 
 
-def test_it_says_where_it_listens(shared):
+def test_addresses_are_reported(shared):
     assert shared.bootstrap_servers == ",".join(shared.addresses.values())
     assert list(shared.addresses) == [1, 2, 3]
     assert shared.bootstrap_servers in repr(shared)
     assert str(shared.pid) in repr(shared)
 
 
-def test_topics_come_grow_and_go(shared):
+def test_topics_are_created_expanded_and_deleted(shared):
     shared.create_topic("short", 1, configs={"cleanup.policy": "compact"})
     shared.expand("short", 3)
     with Consumer(bootstrap_servers=shared.bootstrap_servers) as consumer:
@@ -91,7 +91,7 @@ def test_topics_come_grow_and_go(shared):
         assert consumer.partitions_for_topic("short") is None
 
 
-def test_leaders_and_coordinators_move(shared):
+def test_leaders_and_coordinators_are_moved(shared):
     before = shared.leader(ORDERS)
     after = shared.move_leader(ORDERS)
     assert after != before
@@ -100,7 +100,7 @@ def test_leaders_and_coordinators_move(shared):
     assert shared.move_coordinator("billing") in (1, 2, 3)
 
 
-def test_errors_are_those_that_the_broker_raised(shared):
+def test_errors_have_their_original_type(shared):
     with pytest.raises(ControllerError) as error:
         shared.create_topic("orders", 1)
     assert error.value.code == Code.TOPIC_ALREADY_EXISTS
@@ -110,10 +110,10 @@ def test_errors_are_those_that_the_broker_raised(shared):
         shared.on("Fetch", lambda call: None)
     with pytest.raises(TypeError):
         shared.call("kill")
-    assert shared.leader(ORDERS) > 0  # it goes on
+    assert shared.leader(ORDERS) > 0  # it keeps running
 
 
-def test_a_broker_dies_and_comes_back(process):
+def test_broker_is_killed_and_restarted(process):
     process.produce("orders", [b"before"])
     victim = process.leader(ORDERS)
     process.kill(victim, noticed_after_s=0)
@@ -125,7 +125,7 @@ def test_a_broker_dies_and_comes_back(process):
     assert read(process) == [b"before", b"after"]
 
 
-def test_a_broker_pauses_and_goes_on(process):
+def test_broker_is_paused_and_resumed(process):
     process.produce("orders", [b"a"])
     for node in process.addresses:
         process.pause(node)
@@ -147,7 +147,7 @@ def test_rules_apply_until_they_are_removed(process):
     for_ever.remove()
 
 
-def test_settings_reach_it(tmp_path):
+def test_configuration_is_passed_on(tmp_path):
     config = {"num.partitions": 4, "auto.create.topics.enable": False}
     with BrokerProcess(1, {"here": 1}, config=config, directory=tmp_path / "data", racks=["a"]) as process:
         process.create_topic("four")
@@ -158,8 +158,8 @@ def test_settings_reach_it(tmp_path):
         assert read(process, TopicPartition("here", 0)) == [b"kept"]
 
 
-def test_it_starts_and_stops_soon():
-    """What it takes is Python's start and ours, so this is about orders of magnitude."""
+def test_process_starts_and_stops_quickly():
+    """Most of the time is Python's own start, so only the order of magnitude is checked."""
     started = time.monotonic()
     with BrokerProcess(3, {"orders": 6}) as process:
         took, pid = time.monotonic() - started, process.pid
@@ -169,7 +169,7 @@ def test_it_starts_and_stops_soon():
     assert not is_alive(pid)
 
 
-def test_stopping_again_does_nothing_and_calls_are_refused():
+def test_stop_is_idempotent_and_later_calls_fail():
     process = BrokerProcess()
     process.stop()
     process.stop()
@@ -178,7 +178,7 @@ def test_stopping_again_does_nothing_and_calls_are_refused():
         process.kill(1)
 
 
-def test_a_start_that_fails_says_why(shared):
+def test_failed_start_has_a_reason(shared):
     port = int(shared.addresses[1].rpartition(":")[2])
     with pytest.raises(BrokerProcessError, match=f"port {port} of 127.0.0.1 is taken") as error:
         BrokerProcess(port=port)
@@ -189,7 +189,7 @@ def test_a_start_that_fails_says_why(shared):
     assert error.value.returncode == 2
 
 
-def test_a_broker_that_has_ended_says_so():
+def test_ended_process_is_reported():
     process = BrokerProcess()
     os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(BrokerProcessError, match="has ended with exit code -9"):
@@ -198,7 +198,7 @@ def test_a_broker_that_has_ended_says_so():
         process.create_topic("t")
 
 
-def test_a_broker_that_hangs_is_ended():
+def test_hanging_process_is_killed():
     process = BrokerProcess(timeout_s=5)
     pid = process.pid
     process._timeout_s = 0.2
@@ -208,14 +208,14 @@ def test_a_broker_that_hangs_is_ended():
     assert not is_alive(pid)
 
 
-def test_a_call_larger_than_a_pipe_arrives(shared):
+def test_call_larger_than_the_pipe_buffer(shared):
     shared.create_topic("large", 1)
     values = [bytes([number]) * 10_000 for number in range(60)]
     shared.produce("large", values)
     assert read(shared, TopicPartition("large", 0)) == values
 
 
-def test_forgetting_it_warns_and_ends_it():
+def test_unstopped_process_is_killed_with_a_warning():
     process = BrokerProcess()
     pid = process.pid
     with warnings.catch_warnings(record=True) as found:
@@ -225,8 +225,8 @@ def test_forgetting_it_warns_and_ends_it():
     assert not is_alive(pid)
 
 
-def test_it_ends_with_its_owner_even_when_that_is_killed(tmp_path):
-    """An owner that gets no chance to stop it, as when a test run is killed."""
+def test_process_ends_when_its_parent_is_killed(tmp_path):
+    """The parent has no chance to stop it, for example when a test run is killed."""
     program = tmp_path / "owner.py"
     program.write_text(
         "import time\nfrom thinconsumer.broker.process import BrokerProcess\n"
@@ -240,13 +240,13 @@ def test_it_ends_with_its_owner_even_when_that_is_killed(tmp_path):
     wait_until_gone(pid)
 
 
-def test_ctrl_c_is_the_owners(shared):
-    """A terminal sends it to both; whoever goes on after it wants to find the broker as it was."""
+def test_process_ignores_sigint(shared):
+    """A terminal sends SIGINT to both; the broker must keep running if the parent does."""
     os.kill(shared.pid, signal.SIGINT)
     assert shared.leader(ORDERS) > 0
 
 
-def test_sigterm_ends_it():
+def test_sigterm_ends_the_process():
     process = BrokerProcess()
     os.kill(process.pid, signal.SIGTERM)
     wait_until_gone(process.pid)
@@ -254,8 +254,8 @@ def test_sigterm_ends_it():
         process.bugs()
 
 
-def test_an_interrupted_call_leaves_it_of_use(process):
-    """The answer that nobody waited for is not taken for that of the next call."""
+def test_interrupted_call_leaves_the_process_usable(process):
+    """The late response is not taken for that of the next call."""
 
     class Interruption(BaseException):
         pass

@@ -1,4 +1,4 @@
-"""Reading partitions: isolation and aborted transactions, how limits are shared, who is near."""
+"""Reading partitions: isolation, aborted transactions, shared limits, the preferred read replica."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from thinconsumer.wire.fetch import FetchPartition
 
 
 class Log:
-    """Five batches of two records each; what is read is cut where the limit says."""
+    """Five batches of two records each; reads are cut off at the limit."""
 
     start_offset, end_offset = 0, 10
 
@@ -77,7 +77,7 @@ def params(isolation=FetchIsolation.HIGH_WATERMARK, max_bytes=1 << 20, leader_on
 
 
 def read(replicas, asked_for, *, only_changed=False, **more):
-    """Return the rows to answer with, and the result behind them."""
+    """Return the response rows, and the read result."""
     node = node_of(*replicas)
     result = read_all(node, asked_for, params(**more))
     return [row for _, row in response_rows(node, result, params(**more), only_changed=only_changed)], result
@@ -92,7 +92,7 @@ def read_one(replica, asked_for=None, **more):
     ("isolation", "end"),
     [(FetchIsolation.HIGH_WATERMARK, 8), (FetchIsolation.LAST_STABLE, 6), (FetchIsolation.LOG_END, 10)],
 )
-def test_isolation_says_how_far_one_may_read(isolation, end):
+def test_isolation_determines_the_readable_end(isolation, end):
     replica = Replica()
     row = read_one(replica, isolation=isolation)
     assert replica.log.reads == [(0, end, 1 << 20, True)]
@@ -100,7 +100,7 @@ def test_isolation_says_how_far_one_may_read(isolation, end):
     assert (row.high_watermark, row.last_stable_offset, row.log_start_offset) == (8, 6, 0)
 
 
-def test_aborted_transactions_are_for_read_committed_only():
+def test_aborted_transactions_only_for_read_committed():
     assert read_one(Replica(log=Log([(7, 0)]))).aborted_transactions is None
     row = read_one(Replica(log=Log([(7, 0), (8, 3)])), isolation=FetchIsolation.LAST_STABLE)
     assert [(one.producer_id, one.first_offset) for one in row.aborted_transactions] == [(7, 0), (8, 3)]
@@ -110,28 +110,28 @@ def test_aborted_transactions_are_for_read_committed_only():
 
 
 @pytest.mark.parametrize(("limit", "aborted"), [(3 * SIZE + 5, None), (3 * SIZE, [])])
-def test_no_room_and_too_little_are_two_ways_of_having_no_aborted_transactions(limit, aborted):
-    """Null and an empty list, as brokers have it."""
+def test_aborted_transactions_without_records_are_null_or_empty(limit, aborted):
+    """Null and an empty list, as in Kafka."""
     replicas = [Replica(0), Replica(1)]
     rows, _ = read(replicas, [wanted(0), wanted(1)], isolation=FetchIsolation.LAST_STABLE, max_bytes=limit)
     assert [len(row.records) for row in rows] == [3 * SIZE, 0]
     assert rows[1].aborted_transactions == aborted
 
 
-def test_of_very_many_aborted_transactions_only_those_in_what_is_sent_are_told():
-    """Else every answer from the front of a long log would carry all of them."""
+def test_many_aborted_transactions_are_limited_to_the_returned_batches():
+    """Otherwise every response from the start of a long log would contain all of them."""
     many = [(n, n // 100) for n in range(1000)]
     row = read_one(Replica(log=Log(many)), wanted(max_bytes=SIZE + 30), isolation=FetchIsolation.LAST_STABLE)
     told = [one.first_offset for one in row.aborted_transactions]
     assert (len(told), max(told)) == (400, 3), "the batch that is cut off counts, as its header is there"
 
 
-def test_an_id_that_is_another_is_inconsistent():
+def test_wrong_topic_id_is_inconsistent():
     assert read_one(Replica(), wanted(topic_id=b"x" * 16)).error_code == Code.INCONSISTENT_TOPIC_ID
     assert read_one(Replica(), wanted(topic_id=b"t" * 16)).error_code == 0
 
 
-def test_where_there_is_no_replica_the_image_says_why():
+def test_missing_replica_error_depends_on_the_image():
     rows, result = read([], [wanted(), wanted(topic="u")])
     codes = [row.error_code for row in rows]
     assert codes == [Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION]
@@ -147,7 +147,7 @@ def test_where_there_is_no_replica_the_image_says_why():
         (-2, True, True, Code.FENCED_LEADER_EPOCH),
         (4, True, True, Code.UNKNOWN_LEADER_EPOCH),
         (-1, False, True, Code.NOT_LEADER_OR_FOLLOWER),
-        (2, False, True, Code.FENCED_LEADER_EPOCH),  # the epoch is looked at first
+        (2, False, True, Code.FENCED_LEADER_EPOCH),  # the epoch is checked first
         (3, False, False, None),
     ],
 )
@@ -173,7 +173,7 @@ def test_epochs_are_compared_before_roles(epoch, is_leader, leader_only, code):
         (3, -1, Code.OFFSET_OUT_OF_RANGE),
     ],
 )
-def test_where_a_log_parted_from_what_the_reader_holds(epoch, offset, found):
+def test_diverging_epoch_is_found(epoch, offset, found):
     request = FetchPartition(fetch_offset=offset, last_fetched_epoch=epoch)
     if isinstance(found, Code):
         with pytest.raises(PartitionReadError, match=found.name):
@@ -183,7 +183,7 @@ def test_where_a_log_parted_from_what_the_reader_holds(epoch, offset, found):
         assert (parted and (parted.epoch, parted.end_offset)) == found
 
 
-def test_the_limit_is_shared_in_order_and_the_first_batch_is_whole():
+def test_byte_limit_is_shared_in_order_and_the_first_batch_is_complete():
     replicas = [Replica(number) for number in range(3)]
     rows, result = read(replicas, [wanted(number) for number in range(3)], max_bytes=SIZE + 10)
     assert [len(row.records) for row in rows] == [SIZE + 10, 0, 0]
@@ -191,7 +191,7 @@ def test_the_limit_is_shared_in_order_and_the_first_batch_is_whole():
     assert (result.size, result.must_respond) == (SIZE + 10, True)
 
 
-def test_an_empty_partition_leaves_the_first_batch_to_the_next():
+def test_empty_partition_passes_the_first_batch_exception_on():
     replicas = [Replica(0, high_watermark=0), Replica(1)]
     rows, result = read(replicas, [wanted(0), wanted(1)], max_bytes=1)
     assert [len(row.records) for row in rows] == [0, SIZE]
@@ -199,14 +199,14 @@ def test_an_empty_partition_leaves_the_first_batch_to_the_next():
 
 
 @pytest.mark.parametrize("cut", [0, 5, 11, 12, 30])
-def test_a_first_batch_that_does_not_fit_is_left_out(cut):
+def test_incomplete_first_batch_is_omitted(cut):
     replicas = [Replica(0), Replica(1)]
     rows, _ = read(replicas, [wanted(0), wanted(1)], max_bytes=4 * SIZE + cut)
     assert [len(row.records) for row in rows] == [4 * SIZE, 0]
 
 
-def test_where_nothing_is_new_no_row_is_made():
-    """Of a thousand partitions in a session hardly any has something to say each time."""
+def test_unchanged_partitions_get_no_row():
+    """In a session of a thousand partitions usually only a few have changes."""
     replica, known, stale = Replica(), wanted(offset=8), wanted(offset=8)
     known.high_watermark, known.log_start_offset = 8, 0
     stale.high_watermark, stale.log_start_offset = 7, 0
@@ -220,15 +220,15 @@ def test_where_nothing_is_new_no_row_is_made():
     ("racks", "ends", "offset", "nearer"),
     [
         ({2: "here"}, {2: 8}, 8, 2),
-        ({2: "here"}, {2: 8}, 9, None),  # it does not have that yet
+        ({2: "here"}, {2: 8}, 9, None),  # it does not have this offset yet
         ({2: "there"}, {2: 10}, 8, None),
-        ({2: "here", 3: "here"}, {2: 9, 3: 10}, 8, 3),  # the one that has come furthest
+        ({2: "here", 3: "here"}, {2: 9, 3: 10}, 8, 3),  # the one with the highest end offset
         ({2: "here", 3: "here"}, {2: 10, 3: 10}, 8, 3),
-        ({2: "here", 4: "here"}, {2: 8, 4: 10}, 8, 2),  # 4 is not in sync
-        ({}, {2: 10}, 8, None),  # 2 is not alive
+        ({2: "here", 4: "here"}, {2: 8, 4: 10}, 8, 2),  # 4 is not in the ISR
+        ({}, {2: 10}, 8, None),  # 2 is fenced
     ],
 )
-def test_the_nearest_replica_is_in_sync_in_the_rack_and_has_the_offset(racks, ends, offset, nearer):
+def test_preferred_replica_is_in_the_isr_and_rack_and_has_the_offset(racks, ends, offset, nearer):
     brokers = {number: SimpleNamespace(rack=rack) for number, rack in racks.items()}
     node = SimpleNamespace(rack="elsewhere", image=SimpleNamespace(brokers=brokers))
     image = SimpleNamespace(replicas=(1, 2, 3, 4), isr=(1, 2, 3))
@@ -241,8 +241,8 @@ def test_the_nearest_replica_is_in_sync_in_the_rack_and_has_the_offset(racks, en
     assert read_one(replica, wanted(offset=offset), rack="here").preferred_read_replica == -1
 
 
-def test_failed_rows_differ_by_whether_the_partition_is_known():
-    """As real brokers' do: see tests/golden."""
+def test_error_rows_differ_for_unknown_partitions():
+    """As real brokers do: see tests/golden."""
     assert error_row(1, 3, is_known=False).aborted_transactions == []
     assert error_row(1, 1).aborted_transactions is None
     assert reading.ABORTED_MAX > 10

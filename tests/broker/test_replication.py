@@ -1,4 +1,4 @@
-"""Followers have what leaders have: at once, after a while, after cuts, and after they wrote something else."""
+"""Replication: followers converge with leaders, with delays, cuts and diverging logs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def contents(cluster, node_id):
     return [bytes(batch.data) for batch in log.batches_from(log.start_offset)]
 
 
-def test_followers_have_it_at_once(new_cluster):
+def test_followers_copy_immediately(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.produce("t", [b"a"])
     assert contents(cluster, 1) == contents(cluster, 2) == contents(cluster, 3)
     assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {1}
 
 
-def test_or_after_a_while_and_only_then_is_it_committed(new_cluster):
+def test_delayed_copy_delays_the_commit(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     cluster.produce("t", [b"a"])
     assert cluster.leader(TP).high_watermark == 0
@@ -32,7 +32,7 @@ def test_or_after_a_while_and_only_then_is_it_committed(new_cluster):
     assert {node.partitions[TP].high_watermark for node in cluster.nodes.values()} == {1}
 
 
-def test_a_follower_that_lags_too_long_is_out_of_sync_until_it_has_caught_up(new_cluster):
+def test_lagging_follower_leaves_the_isr_until_it_has_caught_up(new_cluster):
     cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=5000)
     cluster.cut(1, 2)
     cluster.produce("t", [b"a"])
@@ -46,7 +46,7 @@ def test_a_follower_that_lags_too_long_is_out_of_sync_until_it_has_caught_up(new
     assert contents(cluster, 1) == contents(cluster, 2)
 
 
-def test_what_an_old_leader_wrote_alone_is_given_up(new_cluster):
+def test_records_of_a_deposed_leader_are_truncated(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.produce("t", [b"everywhere"])
     cluster.cut(1, 2)
@@ -62,7 +62,7 @@ def test_what_an_old_leader_wrote_alone_is_given_up(new_cluster):
     assert cluster.leader(TP).log.end_of_epoch(0) == (0, 1)
 
 
-def test_a_follower_that_is_behind_the_logs_start_begins_there(new_cluster):
+def test_follower_behind_the_log_start_starts_there(new_cluster):
     cluster = new_cluster(2, {"t": 1})
     cluster.kill(2, noticed_after_s=0)
     for n in range(5):
@@ -73,7 +73,7 @@ def test_a_follower_that_is_behind_the_logs_start_begins_there(new_cluster):
     assert (follower.log.start_offset, follower.log.end_offset, follower.high_watermark) == (4, 5, 5)
 
 
-def test_deleted_records_go_everywhere(new_cluster):
+def test_deleted_records_are_deleted_on_all_replicas(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.produce("t", [b"a"])
     cluster.produce("t", [b"b"])
@@ -82,8 +82,8 @@ def test_deleted_records_go_everywhere(new_cluster):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_whatever_happens_replicas_agree_in_the_end_and_acked_records_survive(new_cluster, seed):
-    """Random cuts, deaths, pauses, elections; clean ones only, and acks=all."""
+def test_replicas_converge_and_acknowledged_records_survive(new_cluster, seed):
+    """Random cuts, kills, pauses and clean elections, with acks=all."""
     draw = random.Random(seed)
     cluster = new_cluster(
         3, {"t": 1}, replication_s=draw.choice([0, 0.05]), metadata_lag_s=draw.choice([0, 0.2]), min_insync_replicas=2
@@ -110,7 +110,7 @@ def test_whatever_happens_replicas_agree_in_the_end_and_acked_records_survive(ne
         else:
             value = b"%d" % number
             batch = build_batch([NewRecord(value, timestamp=1)])
-            for each in cluster.nodes.values():  # whoever believes to lead
+            for each in cluster.nodes.values():  # any broker that acts as leader
                 partition = each.partitions.get(TP)
                 if each.is_running and partition is not None and partition.is_leader:
 
@@ -136,7 +136,7 @@ def test_whatever_happens_replicas_agree_in_the_end_and_acked_records_survive(ne
     assert acked
 
 
-def test_an_emptied_follower_that_is_ahead_of_an_unclean_leader_goes_back(new_cluster):
+def test_empty_follower_ahead_of_an_unclean_leader_is_truncated(new_cluster):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 2, {"unclean.leader.election.enable": "true"})
     cluster.produce("t", [b"0"])
@@ -153,7 +153,7 @@ def test_an_emptied_follower_that_is_ahead_of_an_unclean_leader_goes_back(new_cl
     assert cluster.leader(TP).high_watermark == 2
 
 
-def test_lag_checks_end_when_the_dead_are_out(new_cluster):
+def test_lag_checks_end_when_dead_brokers_have_left_the_isr(new_cluster):
     cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=1000)
     cluster.kill(2, noticed_after_s=0)
     cluster.produce("t", [b"a"])
@@ -161,8 +161,8 @@ def test_lag_checks_end_when_the_dead_are_out(new_cluster):
     assert cluster.wake_at() > 100.0
 
 
-def test_an_epoch_without_records_does_not_hide_that_those_below_it_parted(new_cluster):
-    """Who led for a moment and wrote nothing still has to compare what it wrote in an epoch before (KIP-279)."""
+def test_epoch_without_records_does_not_hide_an_earlier_divergence(new_cluster):
+    """A leader without any write in its epoch must still compare the earlier epochs (KIP-279)."""
     cluster = new_cluster(2, {"t": 1})
     cluster.cut(1, 2)
     cluster.move_leader(TP, 2)
@@ -183,7 +183,7 @@ def test_an_epoch_without_records_does_not_hide_that_those_below_it_parted(new_c
     assert follower.log.end_offset == 2
 
 
-def test_everybody_learns_of_a_high_watermark_that_one_who_knew_it_has_moved(new_cluster):
+def test_new_high_watermark_reaches_all_followers(new_cluster):
     cluster = new_cluster(3, {"t": 1}, replication_s=0.1)
     cluster.produce("t", [b"a"])
     cluster.advance(1.0)
@@ -199,10 +199,10 @@ def test_everybody_learns_of_a_high_watermark_that_one_who_knew_it_has_moved(new
 
 
 def led_by_two_from_the_middle_of_a_batch(new_cluster, end_of_one):
-    """Node 1 has ``end_of_one`` records of an epoch that node 2, whose log starts at 2 in a batch 0 to 3, lacks."""
+    """Broker 1 has ``end_of_one`` records of an epoch that broker 2 lacks; its log starts at 2 in a batch 0 to 3."""
     cluster = new_cluster(2, {"t": 1}, replica_lag_time_max_ms=1000, unclean_leader_election_enable=True)
     cluster.cut(1, 2)
-    cluster.advance(5.0)  # only 1 is in sync
+    cluster.advance(5.0)  # only 1 is in the ISR
     for n in range(end_of_one):
         cluster.produce("t", [b"%d" % n])
     cluster.controller.elect_unclean(TP, 2)
@@ -212,7 +212,7 @@ def led_by_two_from_the_middle_of_a_batch(new_cluster, end_of_one):
 
 
 @pytest.mark.parametrize("end_of_one", [0, 1, 2, 3, 4, 5])
-def test_a_leader_whose_log_starts_in_the_middle_of_a_batch_can_be_followed(new_cluster, end_of_one):
+def test_leader_log_starting_within_a_batch_is_copied(new_cluster, end_of_one):
     cluster = led_by_two_from_the_middle_of_a_batch(new_cluster, end_of_one)
     cluster.heal()
     one, two = (cluster.nodes[n].partitions[TP] for n in (1, 2))
@@ -222,8 +222,8 @@ def test_a_leader_whose_log_starts_in_the_middle_of_a_batch_can_be_followed(new_
     assert one.high_watermark == two.high_watermark == 4
 
 
-def test_a_high_watermark_never_lies_behind_the_end_of_the_log(new_cluster):
-    """A batch goes as a whole, also where a part of it lies before the offset of the truncation."""
+def test_high_watermark_never_exceeds_the_log_end(new_cluster):
+    """A batch is truncated as a whole, even if part of it is below the truncation offset."""
     cluster = new_cluster(1, {"t": 1})
     cluster.produce("t", [b"a", b"b", b"c"])
     partition = cluster.leader(TP)

@@ -1,4 +1,4 @@
-"""The cluster's time: order, cancelling, and that coarse steps do what fine ones do."""
+"""The cluster's clock: order, cancellation, and independence of the step size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from thinconsumer.broker.schedule import CANCELLED_MAX, Schedule
 
 
-def test_timers_run_in_the_order_of_their_moments_and_then_of_asking():
+def test_timers_fire_in_order_of_time_then_registration():
     schedule, seen = Schedule(), []
     schedule.call_at(2.0, lambda: seen.append("b"))
     schedule.call_at(1.0, lambda: seen.append("a"))
@@ -20,7 +20,7 @@ def test_timers_run_in_the_order_of_their_moments_and_then_of_asking():
     assert schedule.wake_at() == math.inf
 
 
-def test_a_timer_sees_its_own_moment_as_now():
+def test_timer_sees_its_due_time_as_now():
     schedule, seen = Schedule(), []
     schedule.call_at(1.5, lambda: seen.append(schedule.now))
     schedule.advance(100.0)
@@ -28,14 +28,14 @@ def test_a_timer_sees_its_own_moment_as_now():
     assert schedule.now == 100.0
 
 
-def test_what_a_timer_sets_in_motion_happens_in_the_same_step_when_it_is_due():
+def test_timers_set_by_timers_fire_in_the_same_step():
     schedule, seen = Schedule(), []
     schedule.call_at(1.0, lambda: schedule.call_later(1.0, lambda: seen.append(schedule.now)))
     schedule.advance(3.0)
     assert seen == [2.0]
 
 
-def test_a_cancelled_timer_neither_runs_nor_wakes():
+def test_cancelled_timer_neither_fires_nor_wakes():
     schedule, seen = Schedule(), []
     timer = schedule.call_at(1.0, lambda: seen.append(1))
     assert timer.is_pending
@@ -43,10 +43,10 @@ def test_a_cancelled_timer_neither_runs_nor_wakes():
     assert schedule.wake_at() == math.inf
     schedule.advance(2.0)
     assert seen == []
-    timer.cancel()  # again: nothing
+    timer.cancel()  # idempotent
 
 
-def test_a_timer_happens_once_and_can_be_armed_again():
+def test_timer_fires_once_and_can_be_rearmed():
     seen = []
     timer = Schedule().call_at(1.0, lambda: seen.append(1))
     timer.fire()
@@ -58,7 +58,7 @@ def test_a_timer_happens_once_and_can_be_armed_again():
     assert seen == [1, 2]
 
 
-def test_time_never_goes_back_but_the_calendar_may():
+def test_monotonic_time_never_goes_back_but_wall_time_may():
     schedule = Schedule(10.0, wall_time=1_000.0)
     assert schedule.wall_ms() == 1_000_000
     schedule.advance(9.0)
@@ -71,8 +71,8 @@ def test_time_never_goes_back_but_the_calendar_may():
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 50), max_size=20), st.lists(st.integers(1, 20), min_size=1, max_size=20))
-def test_coarse_steps_do_what_fine_ones_do(delays, steps):
-    """Every timer sets another one going: whatever the pace, each sees the same moments."""
+def test_step_size_does_not_change_the_result(delays, steps):
+    """Every timer sets another one; with any step size each sees the same times."""
 
     def run(pace):
         schedule, seen = Schedule(), []
@@ -94,8 +94,8 @@ def test_coarse_steps_do_what_fine_ones_do(delays, steps):
     assert fine == coarse
 
 
-def test_cancelled_timers_do_not_pile_up_until_their_moments():
-    """A request with a timeout of weeks leaves nothing behind when it is answered at once."""
+def test_cancelled_timers_are_removed_early():
+    """A request with a timeout of weeks leaves nothing behind when it is answered immediately."""
     schedule = Schedule()
     seen = []
     schedule.call_at(5, lambda: seen.append("kept"))

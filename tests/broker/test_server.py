@@ -1,4 +1,4 @@
-"""The broker over real sockets: stepped on the test's own thread, with clients that are polite, slow, rude or gone."""
+"""The broker over real sockets, stepped by the test, with normal, slow, misbehaving and disconnecting clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_S = 10.0
 
 @pytest.fixture
 def embedded():
-    """``embedded(...)``: an EmbeddedBroker; at the end no handler may have raised anything."""
+    """``embedded(...)``: an EmbeddedBroker; fails at the end if any handler has raised an exception."""
     made = []
 
     def make(*args, **kwargs):
@@ -44,8 +44,8 @@ def broker(embedded):
     return embedded(topics={"t": 2})
 
 
-class Peer:
-    """A client's socket, and a broker that is stepped while it waits."""
+class SocketClient:
+    """A client socket; the broker is stepped while it waits."""
 
     def __init__(self, broker, node=1):
         self.broker = broker
@@ -59,7 +59,7 @@ class Peer:
         assert not self.unsent
 
     def send_what_fits(self, data, patience_s=PATIENCE_S):
-        """Send until the broker takes no more."""
+        """Send until the broker stops reading."""
         self.unsent = memoryview(data)
         deadline = time.monotonic() + patience_s
         while self.unsent and time.monotonic() < deadline:
@@ -87,7 +87,7 @@ class Peer:
             self.read_on()
 
     def frame(self):
-        """Return the next answer's frame."""
+        """Return the next response frame."""
         self.wait_for(lambda: len(self.received) >= 4 and len(self.received) >= 4 + self._size())
         size = self._size()
         frame = bytes(self.received[4 : 4 + size])
@@ -109,7 +109,7 @@ def connect():
     peers = []
 
     def make(broker, node=1):
-        peers.append(Peer(broker, node))
+        peers.append(SocketClient(broker, node))
         return peers[-1]
 
     yield make
@@ -157,10 +157,10 @@ def refuses(broker, node=1):
     return False
 
 
-# -- it starts, works and ends
+# -- lifecycle
 
 
-def test_it_starts_at_once_and_listens(embedded):
+def test_broker_listens_immediately(embedded):
     started = time.perf_counter()
     broker = embedded(3, {"orders": 3})
     took = time.perf_counter() - started
@@ -169,13 +169,13 @@ def test_it_starts_at_once_and_listens(embedded):
     assert not any(refuses(broker, node) for node in (1, 2, 3))
 
 
-def test_clients_are_told_where_they_can_reach_the_brokers(embedded):
+def test_advertised_addresses_are_reachable(embedded):
     broker = embedded(2)
     told = [(one.host, one.port) for one in broker.cluster.controller.image.brokers.values()]
     assert told == [address_of(broker, node) for node in (1, 2)]
 
 
-def test_records_go_in_and_come_out(broker, connect):
+def test_produce_and_fetch(broker, connect):
     peer = connect(broker)
     assert the_row(peer.ask(produce(), 9)).base_offset == 0
     assert broker.produce("t", [b"b", None]) == 1
@@ -183,7 +183,7 @@ def test_records_go_in_and_come_out(broker, connect):
     assert (row.error_code, row.high_watermark) == (0, 3)
 
 
-def test_a_waiting_fetch_is_woken_by_another_client(broker, connect):
+def test_waiting_fetch_is_completed_by_another_client(broker, connect):
     waiting, writing = connect(broker), connect(broker)
     waiting.send(frame_of(fetch(max_wait_ms=60_000), 12))
     run_for(broker, 0.02)
@@ -191,7 +191,7 @@ def test_a_waiting_fetch_is_woken_by_another_client(broker, connect):
     assert waiting.frame()
 
 
-def test_a_waiting_fetch_is_woken_by_the_owner_and_by_time(broker, connect):
+def test_waiting_fetch_is_completed_by_produce_call_and_timeout(broker, connect):
     peer = connect(broker)
     peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
     run_for(broker, 0.02)
@@ -202,14 +202,14 @@ def test_a_waiting_fetch_is_woken_by_the_owner_and_by_time(broker, connect):
     assert time.monotonic() - started >= 0.049
 
 
-def test_answers_leave_in_the_order_of_the_requests(broker, connect):
+def test_responses_are_in_request_order(broker, connect):
     broker.produce("t", [b"x" * 300_000])
     peer = connect(broker)
     peer.send(b"".join(frame_of(fetch(offset=n % 2), 12, number=n) for n in range(20)))
     assert [int.from_bytes(peer.frame()[:4], "big") for _ in range(20)] == list(range(20))
 
 
-def test_a_frame_may_come_byte_by_byte(broker, connect):
+def test_frame_may_arrive_byte_by_byte(broker, connect):
     peer = connect(broker)
     for byte in frame_of(fetch(), 12):
         peer.send(bytes([byte]))
@@ -217,7 +217,7 @@ def test_a_frame_may_come_byte_by_byte(broker, connect):
     assert peer.frame()
 
 
-def test_it_can_be_watched_by_another_loop(broker, connect):
+def test_fileno_works_with_another_event_loop(broker, connect):
     peer = connect(broker)
     run_for(broker, 0.02)
     assert select.select([broker.fileno()], [], [], 0)[0] == []
@@ -228,7 +228,7 @@ def test_it_can_be_watched_by_another_loop(broker, connect):
     assert broker.wake_at() < time.monotonic() + 2.1
 
 
-def test_it_serves_until_it_is_stopped(broker, connect):
+def test_serve_forever_runs_until_stop(broker, connect):
     peer = connect(broker)
     peer.send(frame_of(fetch(), 12))
 
@@ -241,7 +241,7 @@ def test_it_serves_until_it_is_stopped(broker, connect):
     assert peer.frame()
 
 
-def test_a_closed_broker_leaves_nothing_open_and_does_nothing(embedded, connect):
+def test_closed_broker_has_no_open_sockets(embedded, connect):
     broker = embedded(topics={"t": 1})
     peer = connect(broker)
     run_for(broker, 0.02)
@@ -256,14 +256,14 @@ def test_a_closed_broker_leaves_nothing_open_and_does_nothing(embedded, connect)
             use()
 
 
-def test_a_with_block_closes_it():
+def test_with_statement_closes_the_broker():
     with EmbeddedBroker() as broker:
         assert not refuses(broker)
     assert refuses(broker)
 
 
-def test_ports_follow_the_first_and_a_taken_one_is_an_error(embedded):
-    for _ in range(20):  # until two free ones in a row are found
+def test_ports_are_consecutive_and_a_taken_port_is_an_error(embedded):
+    for _ in range(20):  # until two consecutive free ports are found
         with socket.create_server(("127.0.0.1", 0)) as probe:
             port = probe.getsockname()[1]
         try:
@@ -276,7 +276,7 @@ def test_ports_follow_the_first_and_a_taken_one_is_an_error(embedded):
         EmbeddedBroker(2, port=port)
 
 
-def test_settings_have_kafkas_names(embedded):
+def test_configs_have_kafkas_names(embedded):
     broker = embedded(2, config={"num.partitions": 4})
     assert len(broker.create_topic("many").partitions) == 4
     assert len(embedded(config=BrokerConfig(num_partitions=2)).create_topic("two").partitions) == 2
@@ -284,7 +284,7 @@ def test_settings_have_kafkas_names(embedded):
         EmbeddedBroker(config={"num.partition": 4})
 
 
-def test_an_idle_broker_sleeps(embedded, connect):
+def test_idle_broker_sleeps(embedded, connect):
     broker = embedded(3, {"t": 10})
     peers = [connect(broker, node) for node in (1, 2, 3)]
     for peer in peers:
@@ -297,11 +297,11 @@ def test_an_idle_broker_sleeps(embedded, connect):
     assert time.process_time() - started < 0.05
 
 
-# -- clients that do not take their answers
+# -- clients that do not read their responses
 
 
-def test_a_client_that_takes_nothing_holds_up_only_itself(broker, connect):
-    """Two thousand small requests ask for gigabytes of answers; hardly more than one of them may wait in memory."""
+def test_client_that_reads_nothing_only_blocks_itself(broker, connect):
+    """Two thousand small requests cause gigabytes of responses; little more than one of them may be in memory."""
     for _ in range(20):
         broker.produce("t", [b"x" * 50_000])
     greedy, other = connect(broker), connect(broker)
@@ -319,7 +319,7 @@ def test_a_client_that_takes_nothing_holds_up_only_itself(broker, connect):
     assert numbers == list(range(100))
 
 
-def test_a_client_that_sends_ahead_is_not_read_from(broker, connect):
+def test_client_with_many_pipelined_requests_is_not_read_from(broker, connect):
     peer = connect(broker)
     peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
     peer.send_what_fits(frame_of(produce(), 9) * 100_000, 0.3)
@@ -330,7 +330,7 @@ def test_a_client_that_sends_ahead_is_not_read_from(broker, connect):
     assert peer.frame(), "then it is read from again"
 
 
-# -- clients that are rude or gone
+# -- misbehaving and disconnected clients
 
 
 @pytest.mark.parametrize(
@@ -346,7 +346,7 @@ def test_a_client_that_sends_ahead_is_not_read_from(broker, connect):
         struct.pack(">i", 8) + b"\xff" * 8,
     ],
 )
-def test_a_frame_that_makes_no_sense_closes_that_connection_only(broker, connect, data):
+def test_invalid_frame_closes_its_connection_only(broker, connect, data):
     rude, other = connect(broker), connect(broker)
     other.send(frame_of(fetch(max_wait_ms=60_000), 12))
     rude.send(data)
@@ -356,7 +356,7 @@ def test_a_frame_that_makes_no_sense_closes_that_connection_only(broker, connect
     assert len(broker._channels) == 1
 
 
-def test_what_was_answered_before_still_arrives(broker, connect):
+def test_earlier_responses_arrive_before_the_close(broker, connect):
     broker.produce("t", [b"x" * 900_000])
     peer = connect(broker)
     peer.send(frame_of(fetch(), 12) + frame_of(produce(b"", acks=0), 9))
@@ -364,14 +364,14 @@ def test_what_was_answered_before_still_arrives(broker, connect):
     peer.wait_for(lambda: peer.is_over)
 
 
-def test_a_client_that_is_gone_is_forgotten(broker, connect):
+def test_disconnected_client_leaves_nothing(broker, connect):
     peers = [connect(broker) for _ in range(10)]
     for peer in peers:
         peer.send(frame_of(fetch(max_wait_ms=60_000), 12))
     run_for(broker, 0.05)
     assert len(broker._channels) == 10
     for number, peer in enumerate(peers):
-        if number % 2:  # half of them break off
+        if number % 2:  # half of them reset the connection
             peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.socket.close()
     run_for(broker, 0.05)
@@ -380,7 +380,7 @@ def test_a_client_that_is_gone_is_forgotten(broker, connect):
     assert not broker.cluster.nodes[1].partitions[TopicPartition("t", 0)]._listeners
 
 
-def test_a_client_that_goes_with_answers_under_way_is_forgotten(broker, connect):
+def test_disconnect_with_pending_responses_leaves_nothing(broker, connect):
     for _ in range(20):
         broker.produce("t", [b"x" * 50_000])
     peer = connect(broker)
@@ -391,14 +391,14 @@ def test_a_client_that_goes_with_answers_under_way_is_forgotten(broker, connect)
     assert broker._channels == set()
 
 
-def test_connections_have_a_limit(embedded, connect):
+def test_connection_limit(embedded, connect):
     broker = embedded(topics={"t": 1}, config={"max.connections": 2})
     peers = [connect(broker) for _ in range(3)]
     peers[2].wait_for(lambda: peers[2].is_over)
     assert the_row(peers[0].ask(fetch(), 12)).error_code == 0
 
 
-def test_many_clients_at_once_are_all_accepted(broker, connect):
+def test_many_simultaneous_connections_are_accepted(broker, connect):
     peers = [connect(broker) for _ in range(200)]
     for peer in peers:
         peer.send(frame_of(fetch(), 12))
@@ -406,8 +406,8 @@ def test_many_clients_at_once_are_all_accepted(broker, connect):
         assert peer.frame()
 
 
-def test_without_descriptors_it_looks_away_and_comes_back(broker, connect):
-    """Else the listener would be ready for ever, and the loop would spin."""
+def test_accepting_pauses_without_file_descriptors(broker, connect):
+    """Otherwise the listener would stay readable and the loop would spin."""
     peer = connect(broker)
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -423,7 +423,7 @@ def test_without_descriptors_it_looks_away_and_comes_back(broker, connect):
     assert the_row(peer.ask(fetch(), 12)).error_code == 0
 
 
-def test_a_bug_in_a_timer_is_noted_and_the_rest_goes_on(broker, connect):
+def test_exception_in_a_timer_is_recorded_and_the_broker_continues(broker, connect):
     broker.cluster.schedule.call_later(0.0, lambda: 1 // 0)
     assert the_row(connect(broker).ask(fetch(), 12)).error_code == 0
     (bug,) = broker.cluster.bugs
@@ -431,10 +431,10 @@ def test_a_bug_in_a_timer_is_noted_and_the_rest_goes_on(broker, connect):
     broker.cluster.bugs.clear()
 
 
-# -- brokers that go and come
+# -- kill and restart
 
 
-def test_a_killed_broker_breaks_its_connections_and_refuses_new_ones(embedded, connect):
+def test_killed_broker_resets_connections_and_refuses_new_ones(embedded, connect):
     broker = embedded(2, {"t": 2})
     gone, stays = connect(broker, 1), connect(broker, 2)
     run_for(broker, 0.02)
@@ -452,14 +452,14 @@ def test_a_killed_broker_breaks_its_connections_and_refuses_new_ones(embedded, c
     assert the_row(again.ask(fetch(), 10)).error_code == 6
 
 
-def test_connections_that_were_not_accepted_yet_break_too(embedded, connect):
+def test_kill_resets_connections_in_the_accept_queue(embedded, connect):
     broker = embedded(2)
     peer = connect(broker, 1)
     broker.kill(1)
     peer.wait_for(lambda: peer.is_over)
 
 
-def test_killing_and_starting_again_and_again_changes_nothing(broker, connect):
+def test_repeated_kill_and_start(broker, connect):
     broker.start(1)
     broker.kill(1)
     broker.kill(1)
@@ -469,7 +469,7 @@ def test_killing_and_starting_again_and_again_changes_nothing(broker, connect):
     assert the_row(connect(broker).ask(fetch(), 12)).error_code == 0
 
 
-def test_a_paused_broker_says_nothing_until_it_is_resumed(broker, connect):
+def test_paused_broker_is_silent_until_it_resumes(broker, connect):
     peer = connect(broker)
     broker.pause(1)
     peer.send(frame_of(fetch(), 12))
@@ -482,7 +482,7 @@ def test_a_paused_broker_says_nothing_until_it_is_resumed(broker, connect):
     assert peer.frame()
 
 
-def test_rules_are_at_work(broker, connect):
+def test_fault_rules_apply(broker, connect):
     rule = broker.on("Fetch", Disconnect(after=True), times=1)
     peer = connect(broker)
     peer.send(frame_of(fetch(), 12))
@@ -491,8 +491,8 @@ def test_rules_are_at_work(broker, connect):
     assert the_row(connect(broker).ask(fetch(), 12)).error_code == 0
 
 
-def test_a_rule_may_change_the_cluster(embedded, connect):
-    """The connection that asks dies with its broker, in the middle of its own request."""
+def test_rule_may_change_the_cluster(embedded, connect):
+    """The rule kills the broker of the requesting connection during its own request."""
     broker = embedded(2, {"t": 2})
     broker.on("Fetch", lambda call: broker.kill(1) or Pass(), times=1)
     peer = connect(broker, 1)
@@ -501,7 +501,7 @@ def test_a_rule_may_change_the_cluster(embedded, connect):
     assert refuses(broker, 1)
 
 
-def test_the_clusters_face_is_all_there(embedded):
+def test_all_cluster_operations_are_available(embedded):
     broker = embedded(3, {"t": 1})
     tp = TopicPartition("t", 0)
     assert [broker.produce("t", [b"a", b"b"]), broker.produce("t", [b"c"])] == [0, 2]

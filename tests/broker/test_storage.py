@@ -1,4 +1,4 @@
-"""A cluster that is ended and started again on its folder: everything that was acknowledged is there."""
+"""A cluster restarted on its directory: everything acknowledged is restored."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TP = TopicPartition("t", 0)
 
 @pytest.fixture
 def started(tmp_path):
-    """``started(nodes)`` starts the cluster of one folder again; the one before is over then."""
+    """``started(nodes)`` starts the cluster of one directory again, after closing the previous one."""
     stores = []
 
     def start(nodes=2, seed=1):
@@ -49,7 +49,7 @@ def values(cluster, tp=TP):
     return [r.value for batch in log.read_batches(log.start_offset, log.end_offset) for r in batch.decode("t", 0)]
 
 
-def test_records_topics_and_ids_are_there_again(started):
+def test_records_topics_and_ids_are_restored(started):
     before = started()
     before.create_topic("u", 3, 2, {"cleanup.policy": "compact"})
     before.produce("t", [b"a", b"b"])
@@ -64,7 +64,7 @@ def test_records_topics_and_ids_are_there_again(started):
     assert after.produce("t", [b"d"]) == 3
 
 
-def test_leaders_that_moved_lead_on(started):
+def test_moved_leaders_are_restored(started):
     before = started()
     before.produce("t", [b"a"])
     before.move_leader(TP, 2)
@@ -91,7 +91,7 @@ def test_deleted_records_and_topics_stay_deleted(started):
     assert after.leader(TopicPartition("u", 0)).log.end_offset == 0
 
 
-def test_what_groups_committed_is_there_again(started, client_of):
+def test_committed_offsets_are_restored(started, client_of):
     before = started()
     group = OffsetCommitRequestTopic(
         name="t", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=7)]
@@ -111,13 +111,13 @@ def test_what_groups_committed_is_there_again(started, client_of):
     assert found.groups[0].topics[0].partitions[0].committed_offset == 7
 
 
-def test_fewer_nodes_than_the_folder_knows_are_refused(started, tmp_path):
+def test_fewer_brokers_than_stored_are_rejected(started, tmp_path):
     started(3)
     with pytest.raises(IllegalStateError, match="3 or more brokers"):
         started(2)
 
 
-def test_two_clusters_do_not_share_a_folder(started, tmp_path):
+def test_two_clusters_cannot_share_a_directory(started, tmp_path):
     started()
     with pytest.raises(IllegalStateError):
         ClusterDirectory(tmp_path, 2)

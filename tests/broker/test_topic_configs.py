@@ -1,4 +1,4 @@
-"""Settings of topics: what values each may have, and where a value comes from."""
+"""Topic configs: allowed values and sources."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from thinconsumer.errors import IllegalArgumentError
         ("leader.replication.throttled.replicas", ""),
     ],
 )
-def test_values_that_real_brokers_take(name, value):
+def test_accepted_values_match_kafka(name, value):
     validate_topic_configs({name: value})
 
 
@@ -62,29 +62,29 @@ def test_values_that_real_brokers_take(name, value):
         ("remote.storage.enable", "true"),
     ],
 )
-def test_values_that_real_brokers_refuse(name, value):
+def test_rejected_values_match_kafka(name, value):
     with pytest.raises(IllegalArgumentError, match=name.replace(".", r"\.")):
         validate_topic_configs({name: value})
 
 
-def test_unknown_names_are_refused():
+def test_unknown_names_are_rejected():
     with pytest.raises(IllegalArgumentError, match="Unknown topic config name: message.format.version"):
         validate_topic_configs({"message.format.version": "3.0"})
 
 
-def test_compaction_lags_may_not_contradict_each_other():
+def test_min_compaction_lag_above_max_is_rejected():
     validate_topic_configs({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
     with pytest.raises(IllegalArgumentError, match="above"):
         validate_topic_configs({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"})
 
 
-def test_every_default_is_allowed_and_can_be_read():
+def test_every_default_is_valid():
     defaults = {name: setting.default for name, setting in TOPIC_CONFIGS.items() if setting.is_public}
     validate_topic_configs(defaults)
     TopicConfig.parse(defaults)
 
 
-def test_what_the_topic_says_comes_first_and_the_rest_stays_visible():
+def test_topic_value_precedes_its_synonyms():
     entries = {
         entry.setting.name: entry for entry in describe_topic_configs({"cleanup.policy": "compact"}, BrokerConfig())
     }
@@ -99,14 +99,14 @@ def test_what_the_topic_says_comes_first_and_the_rest_stays_visible():
     assert "internal.segment.bytes" not in entries
 
 
-def test_what_a_broker_was_told_is_static():
+def test_broker_config_is_a_static_source():
     entries = {entry.setting.name: entry for entry in describe_topic_configs({}, BrokerConfig(message_max_bytes=5000))}
     assert (entries["max.message.bytes"].value, entries["max.message.bytes"].source) == ("5000", ConfigSource.STATIC)
-    # Kafka with eligible leader replicas keeps this one for all brokers together.
+    # With eligible leader replicas Kafka keeps this config as a cluster-wide default.
     assert entries["min.insync.replicas"].source == ConfigSource.DYNAMIC_DEFAULT
 
 
-def test_settings_for_tests_are_shown_once_they_are_used():
+def test_internal_configs_are_described_when_set():
     names = [entry.setting.name for entry in describe_topic_configs({"internal.segment.bytes": "100"}, BrokerConfig())]
     assert "internal.segment.bytes" in names
     assert names == sorted(names)
@@ -118,10 +118,10 @@ def test_lists_are_split_at_commas():
 
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.text(max_size=20))
-def test_whatever_is_sent_only_typed_errors_come_out(name, value):
+def test_any_input_raises_typed_errors_only(name, value):
     try:
         validate_topic_configs({name: value})
     except IllegalArgumentError:
         return
-    # What passes here is something a log can live with.
+    # Any accepted config must be usable by a log.
     TopicConfig.parse({name: value})

@@ -1,4 +1,4 @@
-"""A transaction's permission to write: who is asked, what producers are told, and what happens when nobody answers."""
+"""Verification of transactional writes: requests to the coordinator, error codes, unreachable coordinators."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def world():
 
 
 @pytest.mark.parametrize(("version", "add"), [(11, False), (12, True)])
-def test_the_coordinators_node_is_asked_and_says_yes(world, version, add):
+def test_verification_reaches_the_coordinators_broker(world, version, add):
     world.ask(version)
     assert world.coordinator.asked[0][:-1] == ("pay", 7, 2, TPS, add)
     assert world.told == []
@@ -71,7 +71,7 @@ def test_the_coordinators_node_is_asked_and_says_yes(world, version, add):
     assert world.told == [{}]
 
 
-def test_partitions_that_may_not_be_written_are_told(world):
+def test_rejected_partitions_are_returned(world):
     world.ask()
     world.coordinator.answer({TPS[1]: int(Code.INVALID_TXN_STATE)})
     assert world.told == [{TPS[1]: Code.INVALID_TXN_STATE}]
@@ -93,7 +93,7 @@ def test_partitions_that_may_not_be_written_are_told(world):
         (Code.INVALID_PRODUCER_ID_MAPPING, 12, Code.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_producers_are_told_what_their_version_understands(code, version, told):
+def test_error_codes_depend_on_the_produce_version(code, version, told):
     assert produce_error_code(code, version) == told
 
 
@@ -114,14 +114,14 @@ def is_unheard_of(world):
 
 
 @pytest.mark.parametrize("trouble", [nobody_knows, is_down, is_cut_off, is_unheard_of])
-def test_where_nobody_can_be_asked_producers_try_again(world, trouble):
+def test_unreachable_coordinator_returns_a_retriable_code(world, trouble):
     trouble(world)
     world.ask()
     assert world.told == [dict.fromkeys(TPS, Code.NOT_ENOUGH_REPLICAS)]
     assert world.coordinator.asked == []
 
 
-def test_a_coordinator_that_never_answers_is_given_up(world):
+def test_coordinator_without_response_times_out(world):
     world.ask()
     world.schedule.advance(TIMEOUT_S - 0.1)
     assert world.told == []
@@ -131,7 +131,7 @@ def test_a_coordinator_that_never_answers_is_given_up(world):
     assert len(world.told) == 1, "what comes too late changes nothing"
 
 
-def test_while_the_transaction_before_is_completed_the_leader_asks_again(world):
+def test_leader_retries_while_the_previous_transaction_completes(world):
     busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
     world.ask()
     world.coordinator.answer(busy)
@@ -141,7 +141,7 @@ def test_while_the_transaction_before_is_completed_the_leader_asks_again(world):
     assert world.told == [{}]
 
 
-def test_but_not_for_ever_and_not_for_old_producers(world):
+def test_retries_are_limited_and_not_for_old_versions(world):
     busy = {TPS[0]: int(Code.CONCURRENT_TRANSACTIONS)}
     world.ask(11)
     world.coordinator.answer(busy)
@@ -156,8 +156,8 @@ def test_but_not_for_ever_and_not_for_old_producers(world):
     assert world.schedule.now > RETRY_FOR_S
 
 
-def test_the_coordinators_own_codes_can_be_had(world):
-    """For the group coordinator, whose clients understand others."""
+def test_add_or_verify_returns_the_coordinators_codes(world):
+    """For the group coordinator, which maps them differently."""
     add_or_verify(world.node, WRITER, TPS, add=False, done=world.told.append)
     world.coordinator.answer({TPS[0]: int(Code.NOT_COORDINATOR)})
     assert world.told == [{TPS[0]: Code.NOT_COORDINATOR}]

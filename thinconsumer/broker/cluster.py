@@ -344,7 +344,7 @@ class Cluster:
         if kept is not None and kept[0] == topic_id:
             del self._logs[node_id, tp]
 
-    # -- inside
+    # -- internals
 
     def _replicas(self, tp: TopicPartition) -> list[PartitionReplica]:
         return [node.partitions[tp] for node in self.nodes.values() if tp in node.partitions]

@@ -133,7 +133,7 @@ class ServerConnection:
         finally:
             self._is_processing = False
 
-    # -- inside
+    # -- internals
 
     def _next_frame(self) -> bytes | None:
         buffer, start = self._buffer, self._start

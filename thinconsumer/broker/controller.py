@@ -249,7 +249,7 @@ class Controller:
             raise ControllerError(Code.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"node {leader} has no replica of {tp}")
         self._store_partition(row._replace(leader=leader, leader_epoch=row.leader_epoch + 1, isr=(leader,)))
 
-    # -- inside
+    # -- internals
 
     def _complete_reassignment(self, tp: TopicPartition) -> None:
         """Once the new replica is in the ISR, make it leader and remove the replica that it replaces.

@@ -174,7 +174,7 @@ class NodeDirectory:
         if self._has_unwritten_meta:
             self._write_meta()
 
-    # -- inside
+    # -- internals
 
     def _check_open(self) -> None:
         if self._lock is None:

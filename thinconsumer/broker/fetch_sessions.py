@@ -233,7 +233,7 @@ class FetchSessionCache:
         )
         return session_id
 
-    # -- inside
+    # -- internals
 
     def _session_error(self, code: Code) -> FetchContext:
         return FetchContext(FetchContextKind.ERROR, self, {}, error_code=int(code))

@@ -112,7 +112,7 @@ class PartitionReplica:
         self._fail_delayed_produces(int(Code.NOT_LEADER_OR_FOLLOWER))
         self.notify_listeners()
 
-    # -- appending, as leader
+    # -- appends, as leader
 
     def append(
         self,
@@ -221,7 +221,7 @@ class PartitionReplica:
         self.notify_listeners()
         self.node.cluster.replication.on_append(self)
 
-    # -- waiting
+    # -- waiting appends
 
     def when_committed(self, appended: AppendInfo, done: Done, timeout_s: float | None) -> None:
         """Call ``done`` once the high watermark covers what was appended, or with REQUEST_TIMED_OUT after

@@ -251,7 +251,7 @@ class BrokerProcess:
             if not answers_earlier_call(answer, number):
                 return result_of(answer, number)
 
-    # -- inside
+    # -- internals
 
     def _started(self, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
         if not sys.executable:

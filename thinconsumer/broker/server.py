@@ -300,7 +300,7 @@ class EmbeddedBroker:
         """Add a fault rule: see :class:`.faults.Rule`."""
         return self._cluster.on(api, action, **limits)
 
-    # -- inside
+    # -- internals
 
     @contextmanager
     def _changing_cluster(self) -> Iterator[Cluster]:
@@ -523,7 +523,7 @@ class _Channel:
         else:
             self._broker._unread_channels.add(self)
 
-    # -- inside
+    # -- internals
 
     def _receive(self) -> None:
         if self._socket.fileno() < 0 or self._is_closing:

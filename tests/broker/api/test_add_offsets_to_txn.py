@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: to the coordinator it is one more partition, the one that has the group."""
+"""AddOffsetsToTxn adds the group's partition of ``__consumer_offsets`` to the transaction."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ REQUEST = AddOffsetsToTxnRequest(transactional_id="t", producer_id=7, producer_e
 
 
 def ask(version, code=0):
-    """Return the arguments that the coordinator got, and the code that the client got."""
+    """Return the arguments of the coordinator call, and the error code of the response."""
     asked, answers = [], []
 
     def add_partitions(*args):
@@ -36,24 +36,24 @@ def ask(version, code=0):
     return asked, type(response).decode(response.encode(version), version).error_code
 
 
-def test_versions_are_those_of_a_broker():
+def test_supported_versions_match_kafka():
     assert (API.request, API.lowest, API.highest) == (AddOffsetsToTxnRequest, 0, 4)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_partition_of_the_group_is_added(version):
+def test_partition_of_the_group_is_added(version):
     asked, code = ask(version)
     assert asked == [["t", (7, 3), [TopicPartition("__consumer_offsets", partition_for("billing", 50))]]]
     assert code == 0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_older_clients_know_fencing_by_another_name(version):
+def test_producer_fenced_is_invalid_producer_epoch_in_old_versions(version):
     _, code = ask(version, Code.PRODUCER_FENCED)
     assert code == (Code.PRODUCER_FENCED if version >= 2 else Code.INVALID_PRODUCER_EPOCH)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refusing_it(version):
+def test_error_response(version):
     response = API.refuse(REQUEST, version, int(Code.NOT_COORDINATOR))
     assert type(response).decode(response.encode(version), version).error_code == Code.NOT_COORDINATOR

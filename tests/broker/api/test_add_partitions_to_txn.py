@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: one transaction for a client, many for a broker, and an answer for every partition."""
+"""AddPartitionsToTxn: one transaction from a client, several from a broker, a result for every partition."""
 
 from types import SimpleNamespace
 
@@ -34,7 +34,7 @@ FROM_BROKER = AddPartitionsToTxnRequest(
 
 
 class Coordinator:
-    """Takes questions; answers are given by the test."""
+    """Records calls; the test provides the results."""
 
     def __init__(self):
         self.asked = []
@@ -69,12 +69,12 @@ def read(response, version):
     return {one.transactional_id: by_topic(one.topic_results) for one in response.results_by_transaction}
 
 
-def test_versions_are_those_of_a_broker():
+def test_supported_versions_match_kafka():
     assert (API.request, API.lowest, API.highest) == (AddPartitionsToTxnRequest, 0, 5)
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_a_client_adds_partitions_of_one_transaction(version):
+def test_client_request_adds_partitions_to_one_transaction(version):
     coordinator, answers = send(FROM_CLIENT, version)
     assert coordinator.asked == [("t", (7, 3), [A1, A0, B0], 0, False)]
     assert answers == []
@@ -83,7 +83,7 @@ def test_a_client_adds_partitions_of_one_transaction(version):
 
 
 @pytest.mark.parametrize("version", OF_CLIENTS)
-def test_older_clients_know_fencing_by_another_name(version):
+def test_producer_fenced_is_invalid_producer_epoch_in_old_versions(version):
     coordinator, answers = send(FROM_CLIENT, version)
     coordinator.answer(Code.PRODUCER_FENCED)
     expected = Code.PRODUCER_FENCED if version >= 2 else Code.INVALID_PRODUCER_EPOCH
@@ -91,7 +91,7 @@ def test_older_clients_know_fencing_by_another_name(version):
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_a_broker_adds_and_verifies_for_many_and_is_answered_once_for_all(version):
+def test_broker_request_with_several_transactions_gets_one_response(version):
     coordinator, answers = send(FROM_BROKER, version)
     assert coordinator.asked == [("t", (7, 3), [A1, A0, B0], 2, False), ("u", (8, 0), [B0], 2, True)]
     coordinator.answer(Code.NONE)
@@ -102,14 +102,14 @@ def test_a_broker_adds_and_verifies_for_many_and_is_answered_once_for_all(versio
 
 
 @pytest.mark.parametrize("version", OF_BROKERS)
-def test_nothing_asked_is_nothing_answered(version):
+def test_request_without_transactions_gets_an_empty_response(version):
     _, (answer,) = send(AddPartitionsToTxnRequest(), version)
     assert read(answer, version) == {}
 
 
-def test_refusing_a_client_names_every_partition():
+def test_client_error_response_covers_every_partition():
     assert read(API.refuse(FROM_CLIENT, 3, int(Code.NOT_COORDINATOR)), 3) == dict.fromkeys((A0, A1, B0), 16)
 
 
-def test_refusing_a_broker_is_one_code():
+def test_broker_error_response_has_one_code():
     assert API.refuse(FROM_BROKER, 5, int(Code.CLUSTER_AUTHORIZATION_FAILED)).error_code == 31

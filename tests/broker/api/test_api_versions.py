@@ -1,4 +1,4 @@
-"""ApiVersions: what is offered, and to whom."""
+"""ApiVersions: supported versions and features."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def hello(name="tester", version="1.0"):
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_all_apis_are_told_in_order(client, version):
+def test_all_apis_are_listed_in_order(client, version):
     answer = client.ask(hello(), version)
     told = [(one.api_key, one.min_version, one.max_version) for one in answer.api_keys]
     assert answer.error_code == 0
     assert told == sorted((key, api.lowest, api.highest) for key, api in APIS.items())
 
 
-def test_features_whose_levels_begin_at_0_are_hidden_from_old_clients(client):
+def test_features_with_minimum_level_0_are_omitted_for_old_clients(client):
     assert [one.name for one in client.ask(hello(), 3).supported_features] == ["metadata.version"]
     new = client.ask(hello(), 4)
     assert ("transaction.version", 0, 2) in [(f.name, f.min_version, f.max_version) for f in new.supported_features]
@@ -36,7 +36,7 @@ def test_features_whose_levels_begin_at_0_are_hidden_from_old_clients(client):
 
 
 @pytest.mark.parametrize(("name", "software"), [("", "1"), ("x", ""), ("two words", "1"), ("-x", "1"), ("x", "1-")])
-def test_clients_have_to_say_who_they_are(client, name, software):
+def test_invalid_software_names_are_rejected(client, name, software):
     for version in (3, 4):
         answer = client.ask(hello(name, software), version)
         assert (answer.error_code, answer.api_keys) == (Code.INVALID_REQUEST, [])

@@ -1,4 +1,4 @@
-"""CreatePartitions: topics grow, and never shrink."""
+"""CreatePartitions increases partition counts and rejects everything else."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def grow(*topics, validate_only=False):
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_a_topic_grows_in_every_version(new_cluster, client_of, version):
+def test_partition_count_increases_in_every_version(new_cluster, client_of, version):
     cluster = new_cluster(2, {"t": 1})
     (told,) = client_of(cluster, 2).ask(grow(("t", 3, None)), version).results
     assert (told.name, told.error_code, told.error_message) == ("t", 0, None)
@@ -34,7 +34,7 @@ def test_a_topic_grows_in_every_version(new_cluster, client_of, version):
     cluster.produce("t", [b"x"], partition=2)
 
 
-def test_assignments_are_for_the_new_ones(new_cluster, client_of):
+def test_assignments_apply_to_new_partitions(new_cluster, client_of):
     cluster = new_cluster(3)
     cluster.create_topic("t", 1, 2)
     client_of(cluster, 1).ask(grow(("t", 3, [[3, 1], [2, 3]])))
@@ -42,7 +42,7 @@ def test_assignments_are_for_the_new_ones(new_cluster, client_of):
     assert [row.replicas for row in rows[1:]] == [(3, 1), (2, 3)]
 
 
-def test_validating_changes_nothing(new_cluster, client_of):
+def test_validate_only_changes_nothing(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     assert client_of(cluster, 1).ask(grow(("t", 3, None), validate_only=True)).results[0].error_code == 0
     assert len(cluster.controller.image.topics["t"].partitions) == 1
@@ -64,7 +64,7 @@ def test_validating_changes_nothing(new_cluster, client_of):
         (("t", 3, [[1, 2]]), Code.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_refusals(new_cluster, client_of, wanted, code):
+def test_invalid_requests_are_rejected(new_cluster, client_of, wanted, code):
     cluster = new_cluster(2)
     cluster.create_topic("t", 2, 1)
     (told,) = client_of(cluster, 1).ask(grow(wanted)).results
@@ -72,13 +72,13 @@ def test_refusals(new_cluster, client_of, wanted, code):
     assert len(cluster.controller.image.topics["t"].partitions) == 2
 
 
-def test_what_is_asked_for_twice_is_not_done(new_cluster, client_of):
+def test_duplicate_topics_are_rejected(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1, "u": 1})
     answer = client_of(cluster, 1).ask(grow(("t", 2, None), ("t", 3, None), ("u", 2, None)))
     assert [(one.name, one.error_code) for one in answer.results] == [("t", Code.INVALID_REQUEST), ("u", 0)]
     assert len(cluster.controller.image.topics["t"].partitions) == 1
 
 
-def test_a_refusal_names_every_topic():
+def test_error_response_covers_every_topic():
     refusal = API.refuse(grow(("t", 2, None), ("u", 2, None)), 3, int(Code.REQUEST_TIMED_OUT))
     assert [(one.name, one.error_code) for one in refusal.results] == [("t", 7), ("u", 7)]

@@ -1,4 +1,4 @@
-"""CreateTopics: what is created, what is refused, and what each is told."""
+"""CreateTopics: created topics, rejected requests, and their results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def codes(answer):
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_a_topic_in_every_version(new_cluster, client_of, version):
+def test_topic_is_created_in_every_version(new_cluster, client_of, version):
     cluster = new_cluster(3)
     (told,) = client_of(cluster, 2).ask(create(topic("t", 4, 2, configs=[("retention.ms", "5")])), version).topics
     made = cluster.controller.image.topics["t"]
@@ -52,7 +52,7 @@ def test_defaults(new_cluster, client_of):
     assert (told.num_partitions, told.replication_factor) == (6, 2)
 
 
-def test_validating_creates_nothing(new_cluster, client_of):
+def test_validate_only_creates_nothing(new_cluster, client_of):
     cluster = new_cluster()
     client = client_of(cluster, 1)
     assert codes(client.ask(create(topic("t", 3), validate_only=True))) == [0]
@@ -89,24 +89,24 @@ def test_validating_creates_nothing(new_cluster, client_of):
         (topic("t", -1, -1, [(0, [1]), (1, [1, 2])]), Code.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
-def test_refusals_say_why(new_cluster, client_of, wanted, code):
+def test_rejections_have_code_and_message(new_cluster, client_of, wanted, code):
     cluster = new_cluster(2, {"there": 1, "a.b": 1})
     (told,) = client_of(cluster, 1).ask(create(wanted)).topics
     assert told.error_code == code
     assert told.error_message
-    assert told.error_message != BY_CODE[code].text  # which clients know, and say themselves
+    assert told.error_message != BY_CODE[code].text  # clients send the default values explicitly
     assert (told.num_partitions, told.configs, told.topic_id) == (-1, [], bytes(16))
     assert sorted(cluster.controller.image.topics) == ["a.b", "there"]
 
 
-def test_assignments_are_kept_to(new_cluster, client_of):
+def test_manual_assignments_are_used(new_cluster, client_of):
     cluster = new_cluster(3)
     client_of(cluster, 1).ask(create(topic("t", -1, -1, [(1, [3, 1]), (0, [2, 3])])))
     rows = cluster.controller.image.topics["t"].partitions
     assert [(row.replicas, row.leader) for row in rows] == [((2, 3), 2), ((3, 1), 3)]
 
 
-def test_one_that_cannot_be_does_not_keep_others_from_being(new_cluster, client_of):
+def test_invalid_topic_does_not_affect_valid_ones(new_cluster, client_of):
     cluster = new_cluster()
     answer = client_of(cluster, 1).ask(create(topic("bad", 0), topic("twice"), topic("good"), topic("twice", 2)))
     assert [(one.name, one.error_code) for one in answer.topics] == [
@@ -117,7 +117,7 @@ def test_one_that_cannot_be_does_not_keep_others_from_being(new_cluster, client_
     assert list(cluster.controller.image.topics) == ["good"]
 
 
-def test_a_broker_that_cannot_reach_the_controller_goes_on_trying(new_cluster, client_of):
+def test_request_is_retried_until_the_controller_is_reachable(new_cluster, client_of):
     cluster = new_cluster(2)
     client = client_of(cluster, 1)
     cluster.cut(1, CONTROLLER)
@@ -130,7 +130,7 @@ def test_a_broker_that_cannot_reach_the_controller_goes_on_trying(new_cluster, c
     assert codes(answer) == [0]
 
 
-def test_a_broker_that_cannot_reach_the_controller_gives_up_in_the_end(new_cluster, client_of):
+def test_request_times_out_if_the_controller_stays_unreachable(new_cluster, client_of):
     cluster = new_cluster(2)
     client = client_of(cluster, 1)
     cluster.cut(1, CONTROLLER)

@@ -18,7 +18,7 @@ VERSIONS = range(API.lowest, API.highest + 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_deletes_what_there_is(version: int, new_cluster: Any, client_of: Any) -> None:
+def test_existing_groups_are_deleted(version: int, new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster(1, {"orders": 1})
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
@@ -31,7 +31,7 @@ def test_deletes_what_there_is(version: int, new_cluster: Any, client_of: Any) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refuses_in_every_version(version: int) -> None:
+def test_error_responses_encode_in_every_version(version: int) -> None:
     answer: Any = API.refuse(DeleteGroupsRequest(groups_names=["a"]), version, 15)
     answer = type(answer).decode(answer.encode(version), version)
     assert [(result.group_id, result.error_code) for result in answer.results] == [("a", 15)]

@@ -1,4 +1,4 @@
-"""DeleteRecords: the start of a log moves, on every replica."""
+"""DeleteRecords advances the log start offset on every replica."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cluster(new_cluster):
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_the_start_moves_in_every_version(cluster, client_of, version):
+def test_log_start_offset_advances_in_every_version(cluster, client_of, version):
     client = client_of(cluster, 1)
     assert told(client.ask(cut(3), version)) == (0, 3)
     assert cluster.leader(TP).log.start_offset == 3
@@ -41,11 +41,11 @@ def test_the_start_moves_in_every_version(cluster, client_of, version):
 
 
 @pytest.mark.parametrize("offset", [7, -2, 2**63 - 1])
-def test_offsets_outside_of_the_log(cluster, client_of, offset):
+def test_offsets_out_of_range_are_rejected(cluster, client_of, offset):
     assert told(client_of(cluster, 1).ask(cut(offset))) == (Code.OFFSET_OUT_OF_RANGE, -1)
 
 
-def test_logs_that_may_not_be_cut(new_cluster, client_of):
+def test_compacted_and_internal_topics_are_rejected(new_cluster, client_of):
     cluster = new_cluster(2)
     client = client_of(cluster, 1)
     cluster.create_topic("kept", 1, 2, {"cleanup.policy": "compact"})
@@ -74,7 +74,7 @@ def replicated(new_cluster, **config):
     return cluster, leader, 3 - leader
 
 
-def test_the_answer_waits_for_followers(new_cluster, client_of):
+def test_response_waits_for_followers(new_cluster, client_of):
     cluster, leader, follower = replicated(new_cluster, replication_s=0.5)
     client = client_of(cluster, leader)
     client.send(cut(1, timeout_ms=5000))
@@ -84,7 +84,7 @@ def test_the_answer_waits_for_followers(new_cluster, client_of):
     assert cluster.nodes[follower].partitions[TP].log.start_offset == 1
 
 
-def test_the_answer_does_not_wait_for_ever(new_cluster, client_of):
+def test_response_waits_at_most_for_the_timeout(new_cluster, client_of):
     cluster, leader, follower = replicated(new_cluster)
     client = client_of(cluster, leader)
     cluster.pause(follower)
@@ -94,13 +94,13 @@ def test_the_answer_does_not_wait_for_ever(new_cluster, client_of):
     assert [told(answer) for answer in client.answers()] == [(Code.REQUEST_TIMED_OUT, 0)]
 
 
-def test_the_dead_are_not_waited_for(new_cluster, client_of):
+def test_response_does_not_wait_for_fenced_brokers(new_cluster, client_of):
     cluster, leader, follower = replicated(new_cluster)
     cluster.kill(follower, noticed_after_s=0)
     assert told(client_of(cluster, leader).ask(cut(1))) == (0, 1)
 
 
-def test_a_leader_that_is_one_no_more_says_so(new_cluster, client_of):
+def test_leadership_change_is_reported_while_waiting(new_cluster, client_of):
     cluster, leader, follower = replicated(new_cluster, replication_s=0.5)
     client = client_of(cluster, leader)
     client.send(cut(1, timeout_ms=5000))
@@ -109,6 +109,6 @@ def test_a_leader_that_is_one_no_more_says_so(new_cluster, client_of):
     assert [told(answer) for answer in client.answers()] == [(Code.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
-def test_a_refusal_names_every_partition():
+def test_error_response_covers_every_partition():
     refusal = API.refuse(cut(1), 2, int(Code.NOT_LEADER_OR_FOLLOWER))
     assert told(refusal) == (Code.NOT_LEADER_OR_FOLLOWER, -1)

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name and by id, and never what is named twice."""
+"""DeleteTopics by name and by id; topics named twice are not deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def told(answer):
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_a_topic_goes_in_every_version(new_cluster, client_of, version):
+def test_topic_is_deleted_in_every_version(new_cluster, client_of, version):
     cluster = new_cluster(2, {"t": 2, "u": 1})
     topic_id = cluster.controller.image.topics["t"].topic_id
     (row,) = client_of(cluster, 2).ask(by_name("t", version=version), version).responses
@@ -36,14 +36,14 @@ def test_a_topic_goes_in_every_version(new_cluster, client_of, version):
     assert not [tp for node in cluster.nodes.values() for tp in node.partitions if tp.topic == "t"]
 
 
-def test_by_id(new_cluster, client_of):
+def test_topic_is_deleted_by_id(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     topic_id = cluster.controller.image.topics["t"].topic_id
     assert told(client_of(cluster, 1).ask(by_state((None, topic_id)))) == [("t", 0)]
     assert cluster.controller.image.topics == {}
 
 
-def test_a_topic_that_comes_back_is_another(new_cluster, client_of):
+def test_recreated_topic_has_a_new_id(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1})
     cluster.produce("t", [b"x"])
     old = cluster.controller.image.topics["t"].topic_id
@@ -52,7 +52,7 @@ def test_a_topic_that_comes_back_is_another(new_cluster, client_of):
     assert cluster.produce("t", [b"y"]) == 0
 
 
-def test_what_is_not_there(new_cluster, client_of):
+def test_unknown_topics_are_rejected(new_cluster, client_of):
     client = client_of(new_cluster(), 1)
     assert told(client.ask(by_name("none", "a/b", ""))) == [
         ("", Code.UNKNOWN_TOPIC_OR_PARTITION),
@@ -63,7 +63,7 @@ def test_what_is_not_there(new_cluster, client_of):
     assert (row.name, row.topic_id, row.error_code) == (None, b"?" * 16, Code.UNKNOWN_TOPIC_ID)
 
 
-def test_what_is_asked_for_twice_in_any_way_stays(new_cluster, client_of):
+def test_topics_named_twice_are_not_deleted(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 1, "u": 1})
     client = client_of(cluster, 1)
     topic_id = cluster.controller.image.topics["t"].topic_id
@@ -77,14 +77,14 @@ def test_what_is_asked_for_twice_in_any_way_stays(new_cluster, client_of):
     assert sorted(cluster.controller.image.topics) == ["t", "u"]
 
 
-def test_what_asks_for_nothing(new_cluster, client_of):
+def test_entries_without_name_or_id_are_rejected(new_cluster, client_of):
     client = client_of(new_cluster(), 1)
     assert [row.error_code for row in client.ask(by_state((None, ZERO_UUID))).responses] == [Code.INVALID_REQUEST]
     assert client.ask(by_state()).responses == []
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_a_refusal_can_be_sent_in_every_version(version):
+def test_error_responses_encode_in_every_version(version):
     refusal = API.refuse(by_name("t", version=version), version, int(Code.REQUEST_TIMED_OUT))
     answer = type(refusal).decode(refusal.encode(version), version)
     assert [(row.name, row.error_code) for row in answer.responses] == [("t", 7)]

@@ -1,4 +1,4 @@
-"""DescribeCluster: the brokers that are alive, and endpoints that this is not."""
+"""DescribeCluster lists live brokers and rejects other endpoint types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from thinconsumer.wire.error_codes import Code
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_brokers_with_their_racks(new_cluster, client_of, version):
+def test_brokers_are_listed_with_racks(new_cluster, client_of, version):
     cluster = new_cluster(2, racks=["a", None])
     answer = client_of(cluster, 2).ask(DescribeClusterRequest(), version)
     assert [(b.broker_id, b.host, b.port, b.rack) for b in answer.brokers] == [
@@ -22,7 +22,7 @@ def test_brokers_with_their_racks(new_cluster, client_of, version):
     assert answer.cluster_authorized_operations == -(2**31)
 
 
-def test_the_dead_are_not_told(new_cluster, client_of):
+def test_fenced_brokers_are_not_listed(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.kill(1, noticed_after_s=0)
     answer = client_of(cluster, 2).ask(DescribeClusterRequest(include_fenced_brokers=True))
@@ -30,7 +30,7 @@ def test_the_dead_are_not_told(new_cluster, client_of):
     assert answer.controller_id == 2
 
 
-def test_operations_when_they_are_asked_for(new_cluster, client_of):
+def test_authorized_operations_are_returned_on_request(new_cluster, client_of):
     request = DescribeClusterRequest(include_cluster_authorized_operations=True)
     assert client_of(new_cluster(), 1).ask(request).cluster_authorized_operations > 0
 
@@ -38,7 +38,7 @@ def test_operations_when_they_are_asked_for(new_cluster, client_of):
 @pytest.mark.parametrize(
     ("endpoint", "code"), [(2, Code.MISMATCHED_ENDPOINT_TYPE), (3, Code.UNSUPPORTED_ENDPOINT_TYPE)]
 )
-def test_this_is_a_broker(new_cluster, client_of, endpoint, code):
+def test_other_endpoint_types_are_rejected(new_cluster, client_of, endpoint, code):
     answer = client_of(new_cluster(), 1).ask(DescribeClusterRequest(endpoint_type=endpoint))
     assert (answer.error_code, answer.brokers, answer.controller_id) == (code, [], -1)
     assert answer.error_message

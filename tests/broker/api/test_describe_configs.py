@@ -1,4 +1,4 @@
-"""DescribeConfigs: settings with where they come from."""
+"""DescribeConfigs: configs with their sources."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def client(new_cluster, client_of):
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_a_topic_in_every_version(client, version):
+def test_topic_configs_in_every_version(client, version):
     (result,) = client.ask(describe((TOPIC, "t", None), include_synonyms=True), version).results
     assert (result.error_code, result.resource_type, result.resource_name) == (0, TOPIC, "t")
     configs = {config.name: config for config in result.configs}
@@ -40,7 +40,7 @@ def test_a_topic_in_every_version(client, version):
     assert configs["retention.ms"].config_type == (5 if version >= 3 else 0)
 
 
-def test_some_settings_only_and_no_synonyms(client):
+def test_selected_configs_without_synonyms(client):
     (result,) = client.ask(describe((TOPIC, "t", ["retention.ms", "nonsense"]))).results
     assert values(result) == {"retention.ms": "5"}
     assert result.configs[0].synonyms == []
@@ -48,7 +48,7 @@ def test_some_settings_only_and_no_synonyms(client):
     assert len(everything.configs) > 30
 
 
-def test_this_broker(client):
+def test_broker_configs(client):
     (result,) = client.ask(describe((BROKER, "1", None), include_synonyms=True)).results
     told = values(result)
     assert (told["node.id"], told["message.max.bytes"], told["auto.create.topics.enable"]) == ("1", "5000", "true")
@@ -58,12 +58,12 @@ def test_this_broker(client):
     assert not size.read_only
 
 
-def test_the_racks_of_brokers_are_told(new_cluster, client_of):
+def test_broker_rack_is_described(new_cluster, client_of):
     client = client_of(new_cluster(racks=["a"]), 1)
     assert values(client.ask(describe((BROKER, "1", ["broker.rack"]))).results[0]) == {"broker.rack": "a"}
 
 
-def test_what_is_set_for_all_brokers(client):
+def test_cluster_wide_defaults_are_described(client):
     (result,) = client.ask(describe((BROKER, "", None))).results
     assert values(result) == {"min.insync.replicas": "1"}
 
@@ -81,18 +81,18 @@ def test_what_is_set_for_all_brokers(client):
         ((GROUP, "", None), Code.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described_does_not_disturb_the_rest(client, resource, code):
+def test_invalid_resource_does_not_affect_the_others(client, resource, code):
     bad, good = client.ask(describe(resource, (TOPIC, "t", ["retention.ms"]))).results
     assert (bad.error_code, bad.configs) == (code, [])
     assert values(good) == {"retention.ms": "5"}
 
 
 @pytest.mark.parametrize("resource", [(LOGGER, "1", None), (METRICS, "m", None), (GROUP, "g", None)])
-def test_what_has_no_settings_here(client, resource):
+def test_resource_types_without_configs(client, resource):
     (result,) = client.ask(describe(resource)).results
     assert (result.error_code, result.configs) == (0, [])
 
 
-def test_an_unknown_kind_refuses_everything(client):
+def test_unknown_resource_type_rejects_the_request(client):
     answer = client.ask(describe((TOPIC, "t", None), (99, "x", None)))
     assert [result.error_code for result in answer.results] == [Code.INVALID_REQUEST] * 2

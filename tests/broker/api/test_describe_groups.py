@@ -16,7 +16,7 @@ NOT_ASKED = -(2**31)
 
 @pytest.fixture
 def client(new_cluster: Any, client_of: Any) -> Any:
-    """A client whose static member is the only one of a group."""
+    """A client with a static member, the only one of its group."""
     cluster = new_cluster()
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
@@ -37,7 +37,7 @@ def client(new_cluster: Any, client_of: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_describes(version: int, client: Any) -> None:
+def test_group_is_described_in_every_version(version: int, client: Any) -> None:
     (group,) = client.ask(DescribeGroupsRequest(groups=["billing"]), version).groups
     assert (group.error_code, group.group_id, group.group_state) == (0, "billing", "CompletingRebalance")
     (member,) = group.members
@@ -47,7 +47,7 @@ def test_describes(version: int, client: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(3, 7))
-def test_says_what_may_be_done_with_a_group_when_asked(version: int, client: Any) -> None:
+def test_authorized_operations_are_returned_on_request(version: int, client: Any) -> None:
     """KIP-430: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
     request = DescribeGroupsRequest(groups=["billing", "nobody"], include_authorized_operations=True)
     there, missing = sorted(client.ask(request, version).groups, key=lambda group: group.group_id)
@@ -56,14 +56,14 @@ def test_says_what_may_be_done_with_a_group_when_asked(version: int, client: Any
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_group_that_does_not_exist(version: int, client: Any) -> None:
+def test_unknown_group(version: int, client: Any) -> None:
     (group,) = client.ask(DescribeGroupsRequest(groups=["nobody"]), version).groups
     assert (group.error_code, group.group_state) == (69 if version >= 6 else 0, "Dead")
     assert group.error_message == ("Group nobody not found." if version >= 6 else None)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refuses_in_every_version(version: int) -> None:
+def test_error_responses_encode_in_every_version(version: int) -> None:
     answer: Any = API.refuse(DescribeGroupsRequest(groups=["a", "b"]), version, 15)
     answer = type(answer).decode(answer.encode(version), version)
     assert [(group.group_id, group.error_code) for group in answer.groups] == [("a", 15), ("b", 15)]

@@ -1,4 +1,4 @@
-"""EndTxn: what a request means to the coordinator, and what its answer means in each version."""
+"""EndTxn: the coordinator call of a request, and the response of each version."""
 
 from types import SimpleNamespace
 
@@ -14,7 +14,7 @@ REQUEST = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=3, c
 
 
 def ask(version, answer=(0, 7, 4), request=REQUEST):
-    """Return the arguments that the coordinator got, and the answer that the client got."""
+    """Return the arguments of the coordinator call, and the response."""
     asked, answers = [], []
 
     def end(*args, client_version):
@@ -28,12 +28,12 @@ def ask(version, answer=(0, 7, 4), request=REQUEST):
     return asked, type(response).decode(response.encode(version), version)
 
 
-def test_versions_are_those_of_a_broker():
+def test_supported_versions_match_kafka():
     assert (API.request, API.lowest, API.highest) == (EndTxnRequest, 0, 5)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_end_is_handed_on_as_what_the_client_speaks(version):
+def test_transaction_version_follows_the_request_version(version):
     asked, response = ask(version)
     assert asked == [("t", (7, 3), True, 2 if version >= 5 else 0)]
     assert response.error_code == 0
@@ -41,18 +41,18 @@ def test_an_end_is_handed_on_as_what_the_client_speaks(version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_older_clients_know_fencing_by_another_name(version):
+def test_producer_fenced_is_invalid_producer_epoch_in_old_versions(version):
     _, response = ask(version, (int(Code.PRODUCER_FENCED), -1, -1))
     assert response.error_code == (Code.PRODUCER_FENCED if version >= 2 else Code.INVALID_PRODUCER_EPOCH)
 
 
-def test_an_abort_is_one():
+def test_abort_is_passed_to_the_coordinator():
     request = EndTxnRequest(transactional_id="t", producer_id=7, producer_epoch=3, committed=False)
     assert ask(5, request=request)[0] == [("t", (7, 3), False, 2)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refusing_it(version):
+def test_error_response(version):
     response = API.refuse(REQUEST, version, int(Code.NOT_COORDINATOR))
     response = type(response).decode(response.encode(version), version)
     assert (response.error_code, response.producer_id, response.producer_epoch) == (Code.NOT_COORDINATOR, -1, -1)

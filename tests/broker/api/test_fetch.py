@@ -1,4 +1,4 @@
-"""Fetch as a client sees it, on a cluster in memory: data, limits, waiting, errors in Kafka's order, sessions."""
+"""Fetch on an in-memory cluster: records, limits, waiting, errors in Kafka's order, fetch sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def client(cluster, client_of):
 
 
 def fetch(cluster, *wanted, version=IDS, **more):
-    """``wanted``: (topic, partition, offset, {more fields}), or a name alone: its partition 0 from the start."""
+    """``wanted``: (topic, partition, offset, {more fields}), or a topic name for its partition 0 from offset 0."""
     request = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, **more}
     topics = []
     for one in wanted:
@@ -53,11 +53,11 @@ def the_row(answer):
     return row
 
 
-# -- reading
+# -- reads
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_records_come_back_in_every_version(cluster, client, version):
+def test_records_are_returned_in_every_version(cluster, client, version):
     cluster.produce("t", [b"a", b"b"])
     cluster.produce("t", [b"c"])
     row = the_row(client.ask(fetch(cluster, "t", version=version), version))
@@ -68,21 +68,21 @@ def test_records_come_back_in_every_version(cluster, client, version):
 
 
 @pytest.mark.parametrize("version", [NAMES, IDS])
-def test_topics_are_named_as_the_request_names_them(cluster, client, version):
+def test_response_uses_name_or_id_like_the_request(cluster, client, version):
     answer = client.ask(fetch(cluster, "t", "u", version=version), version)
     ids = [topic.topic_id for topic in cluster.controller.image.topics.values()]
     told = [(topic.topic, topic.topic_id) for topic in answer.responses]
     assert told == ([("t", bytes(16)), ("u", bytes(16))] if version == NAMES else [("", ids[0]), ("", ids[1])])
 
 
-def test_reading_starts_with_the_batch_that_holds_the_offset(cluster, client):
+def test_first_batch_contains_the_fetch_offset(cluster, client):
     cluster.produce("t", [b"a", b"b", b"c"])
     assert values(the_row(client.ask(fetch(cluster, ("t", 0, 1))))) == [b"a", b"b", b"c"]
     row = the_row(client.ask(fetch(cluster, ("t", 0, 3))))
     assert (row.error_code, values(row)) == (0, [])
 
 
-def test_a_partition_gives_at_most_what_it_may_but_the_first_batch_whole(cluster, client):
+def test_partition_limit_may_be_exceeded_by_the_first_batch(cluster, client):
     for value in (b"a" * 100, b"b" * 100, b"c" * 100):
         cluster.produce("t", [value])
     row = the_row(client.ask(fetch(cluster, ("t", 0, 0, {"partition_max_bytes": 1}))))
@@ -92,7 +92,7 @@ def test_a_partition_gives_at_most_what_it_may_but_the_first_batch_whole(cluster
     assert len(row.records) == 400, "the last batch is cut off, as slices of Kafka's files are"
 
 
-def test_the_whole_answer_has_a_limit_and_only_its_first_batch_may_exceed_it(cluster, client):
+def test_request_limit_may_be_exceeded_by_the_first_batch_only(cluster, client):
     for partition in range(3):
         cluster.produce("t", [b"x" * 1000], partition)
     wanted = [("t", partition, 0) for partition in range(3)]
@@ -102,7 +102,7 @@ def test_the_whole_answer_has_a_limit_and_only_its_first_batch_may_exceed_it(clu
     assert (sizes[1], sizes[2]) == (sizes[0], 0), "a first batch that does not fit is left out, not cut"
 
 
-def test_the_brokers_own_limit_counts_too(new_cluster, client_of):
+def test_broker_fetch_max_bytes_applies(new_cluster, client_of):
     cluster = new_cluster(1, {"t": 3}, fetch_max_bytes=10)
     for partition in range(3):
         cluster.produce("t", [b"x" * 100], partition)
@@ -110,12 +110,12 @@ def test_the_brokers_own_limit_counts_too(new_cluster, client_of):
     assert [bool(row.records) for row in rows(answer)] == [True, False, False]
 
 
-def test_neighbours_share_a_topic_and_the_order_is_the_requests(cluster, client):
+def test_adjacent_partitions_share_a_topic_entry_in_request_order(cluster, client):
     answer = client.ask(fetch(cluster, ("t", 2, 0), ("t", 0, 0), "u", ("t", 1, 0)))
     assert [[row.partition_index for row in topic.partitions] for topic in answer.responses] == [[2, 0], [0], [1]]
 
 
-# -- errors of partitions
+# -- partition errors
 
 
 def failure(answer):
@@ -138,12 +138,12 @@ def failure(answer):
         (("t", 0, 0, {"partition_max_bytes": -1}), IDS, Code.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_what_cannot_be_read_says_why(cluster, client, wanted, version, code):
+def test_unreadable_partitions_have_an_error_code(cluster, client, wanted, version, code):
     cluster.produce("t", [b"a", b"b"])
     assert failure(client.ask(fetch(cluster, wanted, version=version), version)) == code
 
 
-def test_below_the_logs_start_is_out_of_range(cluster, client):
+def test_offset_below_log_start_is_out_of_range(cluster, client):
     cluster.produce("t", [b"a"])
     cluster.produce("t", [b"b"])
     cluster.delete_records(T0, 1)
@@ -152,27 +152,27 @@ def test_below_the_logs_start_is_out_of_range(cluster, client):
     assert (row.log_start_offset, values(row)) == (1, [b"b"])
 
 
-def test_an_error_in_one_partition_leaves_the_others_alone(cluster, client):
+def test_partition_error_does_not_affect_other_partitions(cluster, client):
     cluster.produce("t", [b"a"])
     answer = client.ask(fetch(cluster, "missing", ("t", 1, 9), "t", version=NAMES), NAMES)
     codes = [row.error_code for row in rows(answer)]
     assert codes == [Code.OFFSET_OUT_OF_RANGE, 0, Code.UNKNOWN_TOPIC_OR_PARTITION], "unknown ones come last"
 
 
-def test_a_partition_named_twice_is_read_once_where_the_last_one_says(cluster, client):
+def test_duplicate_partition_is_read_once_at_the_last_offset(cluster, client):
     cluster.produce("t", [b"a"])
     cluster.produce("t", [b"b"])
     assert values(the_row(client.ask(fetch(cluster, "t", ("t", 0, 1))))) == [b"b"]
 
 
-def test_a_topic_made_anew_has_another_id(cluster, client):
+def test_recreated_topic_is_unknown_by_its_old_id(cluster, client):
     old = fetch(cluster, "t")
     cluster.delete_topic("t")
     cluster.create_topic("t", 1)
     assert failure(client.ask(old)) == Code.UNKNOWN_TOPIC_ID
 
 
-def test_a_session_keeps_the_name_and_learns_that_the_id_is_another(cluster, client):
+def test_session_reports_inconsistent_topic_id_after_recreation(cluster, client):
     session_id = client.ask(fetch(cluster, "t", session_epoch=0)).session_id
     cluster.delete_topic("t")
     gone = client.ask(FetchRequest(session_id=session_id, session_epoch=1))
@@ -205,7 +205,7 @@ def leader_of(cluster):
         (16, 7, Code.UNKNOWN_LEADER_EPOCH, False),
     ],
 )
-def test_the_old_leader_says_so_and_names_the_new_one_from_16_on(three, client_of, version, epoch, code, hint):
+def test_former_leader_returns_the_current_leader_from_version_16_on(three, client_of, version, epoch, code, hint):
     old = leader_of(three)
     new = three.move_leader(T0)
     request = fetch(three, ("t", 0, 0, {"current_leader_epoch": epoch}), version=version)
@@ -219,7 +219,7 @@ def test_the_old_leader_says_so_and_names_the_new_one_from_16_on(three, client_o
     assert endpoints == ([(new, node.host, node.port, node.rack)] if hint else [])
 
 
-def test_a_broker_without_a_replica_names_the_leader_as_far_as_it_knows(new_cluster, client_of):
+def test_broker_without_replica_returns_the_leader_from_its_image(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 1)
     leader = leader_of(cluster)
@@ -229,7 +229,7 @@ def test_a_broker_without_a_replica_names_the_leader_as_far_as_it_knows(new_clus
     assert [one.node_id for one in answer.node_endpoints] == [leader]
 
 
-def test_a_leader_that_is_gone_has_no_address(new_cluster, client_of):
+def test_missing_leader_has_no_endpoint(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 1)
     leader = leader_of(cluster)
@@ -238,8 +238,8 @@ def test_a_leader_that_is_gone_has_no_address(new_cluster, client_of):
     assert (the_row(answer).current_leader.leader_id, answer.node_endpoints) == (-1, [])
 
 
-def test_followers_serve_consumers_that_know_of_them(three, client_of):
-    """KIP-392: from version 11 on; up to their own high watermark."""
+def test_followers_serve_consumers_from_version_11_on(three, client_of):
+    """KIP-392: from version 11 on, up to the follower's own high watermark."""
     three.produce("t", [b"a"])
     follower = next(n for n in three.nodes if n != leader_of(three))
     client = client_of(three, follower)
@@ -247,7 +247,7 @@ def test_followers_serve_consumers_that_know_of_them(three, client_of):
     assert failure(client.ask(fetch(three, "t", version=10), 10)) == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_the_replica_in_the_clients_rack_is_preferred(three, client_of):
+def test_replica_in_the_clients_rack_is_preferred(three, client_of):
     three.produce("t", [b"a"])
     leader = three.nodes[leader_of(three)]
     client = client_of(three, leader.node_id)
@@ -260,7 +260,7 @@ def test_the_replica_in_the_clients_rack_is_preferred(three, client_of):
     assert values(the_row(client.ask(fetch(three, "t", rack_id="elsewhere")))) == [b"a"]
 
 
-def test_a_follower_that_lags_is_not_preferred(new_cluster, client_of):
+def test_lagging_follower_is_not_preferred(new_cluster, client_of):
     cluster = new_cluster(2, racks=["a", "b"], replication_s=5.0)
     cluster.create_topic("t", 1, 2)
     leader = leader_of(cluster)
@@ -273,7 +273,7 @@ def test_a_follower_that_lags_is_not_preferred(new_cluster, client_of):
     assert the_row(client.ask(fetch(cluster, ("t", 0, 1), rack_id=rack))).preferred_read_replica == 3 - leader
 
 
-def test_what_is_not_committed_is_not_told_to_consumers(new_cluster, client_of):
+def test_consumers_get_committed_records_only(new_cluster, client_of):
     cluster = new_cluster(2, replication_s=5.0)
     cluster.create_topic("t", 1, 2)
     cluster.advance(10)
@@ -288,8 +288,8 @@ def test_what_is_not_committed_is_not_told_to_consumers(new_cluster, client_of):
     assert failure(client.ask(stranger)) == Code.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_position_above_the_high_watermark_is_answered_at_once(new_cluster, client_of):
-    """As Kafka does, which takes such a leader for truncated; a client has to pace itself."""
+def test_offset_above_the_high_watermark_is_answered_immediately(new_cluster, client_of):
+    """As in Kafka, which treats it as a truncated log; the client must back off by itself."""
     cluster = new_cluster(2, replication_s=5.0)
     cluster.create_topic("t", 1, 2)
     cluster.advance(10)
@@ -299,7 +299,7 @@ def test_a_position_above_the_high_watermark_is_answered_at_once(new_cluster, cl
     assert (row.error_code, row.high_watermark) == (0, 0)
 
 
-def test_a_diverging_log_is_told_with_its_epoch_and_end(three, client_of):
+def test_diverging_epoch_is_returned_with_its_end_offset(three, client_of):
     three.produce("t", [b"a", b"b"])
     three.move_leader(T0)
     three.produce("t", [b"c"])
@@ -317,12 +317,12 @@ def test_a_diverging_log_is_told_with_its_epoch_and_end(three, client_of):
     assert asked(3, 5).error_code == Code.OFFSET_OUT_OF_RANGE, "an epoch that this leader has never heard of"
 
 
-# -- waiting
+# -- waiting appends
 
 
 @pytest.fixture
 def parked(cluster, client):
-    """``parked(*wanted, ...)``: a fetch that waits for data."""
+    """``parked(*wanted, ...)``: sends a fetch that waits for data."""
 
     def park(*wanted, **more):
         client.send(fetch(cluster, *wanted, **{"max_wait_ms": 500, **more}))
@@ -337,7 +337,7 @@ def settle(cluster, client):
     return client.answers()
 
 
-def test_a_fetch_without_data_waits_until_its_time_is_up(cluster, client, parked):
+def test_fetch_without_data_waits_for_max_wait(cluster, client, parked):
     parked("t")
     cluster.advance(0.499)
     assert client.answers() == []
@@ -347,18 +347,18 @@ def test_a_fetch_without_data_waits_until_its_time_is_up(cluster, client, parked
 
 
 @pytest.mark.parametrize("more", [{"max_wait_ms": 0}, {"max_wait_ms": -5}, {"min_bytes": 0}, {"max_bytes": 0}])
-def test_a_fetch_that_does_not_want_to_wait_does_not(cluster, client, more):
+def test_fetch_with_zero_max_wait_is_answered_immediately(cluster, client, more):
     assert client.ask(fetch(cluster, "t", **{"max_wait_ms": 500, **more})).error_code == 0
 
 
-def test_data_wakes_a_fetch(cluster, client, parked):
+def test_append_completes_a_waiting_fetch(cluster, client, parked):
     parked("t", "u")
     cluster.produce("u", [b"a"])
     (answer,) = settle(cluster, client)
     assert [values(row) for row in rows(answer)] == [[], [b"a"]]
 
 
-def test_a_wait_that_is_over_leaves_nothing_behind(cluster, client, parked):
+def test_completed_fetch_leaves_no_listener(cluster, client, parked):
     parked("t", "u")
     cluster.produce("u", [b"a"])
     settle(cluster, client)
@@ -367,7 +367,7 @@ def test_a_wait_that_is_over_leaves_nothing_behind(cluster, client, parked):
     assert client.answers() == []
 
 
-def test_what_is_appended_in_one_go_is_answered_in_one_go(cluster, client, parked):
+def test_records_appended_together_are_returned_together(cluster, client, parked):
     parked("t", "u")
     for partition in range(3):
         cluster.produce("t", [b"x"], partition)
@@ -376,7 +376,7 @@ def test_what_is_appended_in_one_go_is_answered_in_one_go(cluster, client, parke
     assert [len(values(row)) for row in rows(answer)] == [1, 1]
 
 
-def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster, client, parked):
+def test_fetch_waits_for_min_bytes(cluster, client, parked):
     cluster.produce("t", [b"x" * 1000])
     parked("t", "u", min_bytes=3000)
     cluster.produce("u", [b"y" * 1000])
@@ -386,7 +386,7 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_wants(cluster, client, parked):
     assert [len(values(row)) for row in rows(answer)] == [2, 1]
 
 
-def test_bytes_beyond_a_partitions_limit_do_not_count(cluster, client, parked):
+def test_bytes_above_the_partition_limit_do_not_count(cluster, client, parked):
     wanted = ("t", 0, 0, {"partition_max_bytes": 500})
     parked(wanted, min_bytes=1000)
     for _ in range(10):
@@ -397,7 +397,7 @@ def test_bytes_beyond_a_partitions_limit_do_not_count(cluster, client, parked):
     assert len(the_row(answer).records) == 500
 
 
-def test_less_than_wanted_is_given_when_the_time_is_up(cluster, client, parked):
+def test_fewer_bytes_are_returned_after_max_wait(cluster, client, parked):
     parked("t", min_bytes=1000)
     cluster.produce("t", [b"a"])
     cluster.advance(0.5)
@@ -405,7 +405,7 @@ def test_less_than_wanted_is_given_when_the_time_is_up(cluster, client, parked):
     assert values(the_row(answer)) == [b"a"]
 
 
-def test_a_new_leader_wakes_a_fetch_that_knows_its_epoch(three, client_of):
+def test_leader_change_completes_a_fetch_with_leader_epoch(three, client_of):
     old = leader_of(three)
     client = client_of(three, old)
     client.send(fetch(three, ("t", 0, 0, {"current_leader_epoch": 0}), max_wait_ms=5000))
@@ -415,14 +415,14 @@ def test_a_new_leader_wakes_a_fetch_that_knows_its_epoch(three, client_of):
     assert (row.error_code, row.current_leader.leader_id) == (Code.FENCED_LEADER_EPOCH, new)
 
 
-def test_a_deleted_topic_wakes_a_fetch(cluster, client, parked):
+def test_topic_deletion_completes_a_fetch(cluster, client, parked):
     parked("t", max_wait_ms=5000)
     cluster.delete_topic("t")
     (answer,) = settle(cluster, client)
     assert the_row(answer).error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_high_watermark_wakes_a_fetch_not_the_data(new_cluster, client_of):
+def test_high_watermark_completes_a_fetch_not_the_append(new_cluster, client_of):
     cluster = new_cluster(2, replication_s=1.0)
     cluster.create_topic("t", 1, 2)
     cluster.advance(10)
@@ -435,8 +435,8 @@ def test_the_high_watermark_wakes_a_fetch_not_the_data(new_cluster, client_of):
     assert values(the_row(answer)) == [b"a"]
 
 
-def test_a_client_that_is_gone_is_forgotten_at_once(cluster, client, parked):
-    """Else a fetch that may wait for weeks would be kept as long."""
+def test_disconnect_cancels_a_waiting_fetch(cluster, client, parked):
+    """Otherwise a fetch with a max_wait of weeks would be kept that long."""
     parked("t", max_wait_ms=2**31 - 1)
     client.connection.connection_lost()
     assert not cluster.nodes[1].partitions[T0]._listeners
@@ -444,14 +444,14 @@ def test_a_client_that_is_gone_is_forgotten_at_once(cluster, client, parked):
     assert settle(cluster, client) == []
 
 
-def test_a_partition_nobody_knows_does_not_end_the_wait_for_the_others(cluster, client, parked):
+def test_unknown_partition_does_not_complete_a_waiting_fetch(cluster, client, parked):
     parked("missing", "t")
     cluster.produce("t", [b"a"])
     (answer,) = settle(cluster, client)
     assert [row.error_code for row in rows(answer)] == [0, Code.UNKNOWN_TOPIC_ID]
 
 
-def test_a_killed_broker_forgets_its_fetches(cluster, client, parked):
+def test_kill_discards_waiting_fetches(cluster, client, parked):
     parked("t")
     cluster.kill(1, noticed_after_s=0)
     cluster.advance(10)
@@ -461,7 +461,7 @@ def test_a_killed_broker_forgets_its_fetches(cluster, client, parked):
 # -- sessions
 
 
-def test_an_incremental_fetch_says_only_what_is_new(cluster, client):
+def test_incremental_response_has_changed_partitions_only(cluster, client):
     cluster.produce("t", [b"a"])
     full = client.ask(fetch(cluster, "t", ("t", 1, 0), "u", session_epoch=0))
     assert len(rows(full)) == 3
@@ -476,8 +476,10 @@ def test_an_incremental_fetch_says_only_what_is_new(cluster, client):
     assert (answer.error_code, answer.session_id, rows(answer)) == (0, full.session_id, [])
 
 
-def test_limits_starve_nobody_in_a_session(cluster, client):
-    """What had its turn goes last, so that three busy partitions share a limit of one batch."""
+def test_session_partitions_take_turns_at_the_byte_limit(cluster, client):
+    """Partitions that returned records move to the end, so that three busy partitions take turns at a limit of one
+    batch.
+    """
     for partition in range(3):
         for _ in range(3):
             cluster.produce("t", [b"x" * 100], partition)
@@ -490,12 +492,12 @@ def test_limits_starve_nobody_in_a_session(cluster, client):
     assert seen == [[0], [0], [1], [2]]
 
 
-def test_a_session_that_is_not_there_ends_the_request_at_once(cluster, client):
+def test_unknown_session_is_answered_immediately(cluster, client):
     answer = client.ask(FetchRequest(session_id=77, session_epoch=1, max_wait_ms=500, min_bytes=1))
     assert (answer.error_code, answer.session_id, answer.responses) == (Code.FETCH_SESSION_ID_NOT_FOUND, 0, [])
 
 
-def test_a_session_goes_on_over_another_connection(cluster, client, client_of):
+def test_session_continues_over_another_connection(cluster, client, client_of):
     session_id = client.ask(fetch(cluster, "t", session_epoch=0)).session_id
     client.connection.connection_lost()
     cluster.produce("t", [b"a"])
@@ -503,10 +505,10 @@ def test_a_session_goes_on_over_another_connection(cluster, client, client_of):
     assert values(the_row(answer)) == [b"a"]
 
 
-# -- the rest
+# -- others
 
 
-def test_zstd_topics_are_not_kept_from_clients_older_than_zstd(new_cluster, client_of):
+def test_zstd_batches_are_sent_to_old_versions(new_cluster, client_of):
     cluster = new_cluster()
     cluster.create_topic("t", 1, configs={"compression.type": "zstd"})
     client = client_of(cluster, 1)
@@ -515,7 +517,7 @@ def test_zstd_topics_are_not_kept_from_clients_older_than_zstd(new_cluster, clie
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_a_refusal_can_be_sent_in_every_version(cluster, version):
+def test_error_responses_encode_in_every_version(cluster, version):
     refusal = API.refuse(fetch(cluster, "t", version=version), version, int(Code.UNKNOWN_SERVER_ERROR))
     told = type(refusal).decode(refusal.encode(version), version)
     assert told.error_code == (-1 if version >= 7 else 0)

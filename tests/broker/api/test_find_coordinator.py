@@ -1,4 +1,4 @@
-"""FindCoordinator in every version: one key or many, groups and transactional ids, and nothing else."""
+"""FindCoordinator in every version: one key or several, groups and transactional ids."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ TOPICS = {0: "__consumer_offsets", 1: "__transaction_state"}
 
 
 def leader(cluster: Any, kind: int, key: str) -> Any:
-    """Return the node that leads the partition of a key."""
+    """Return the broker that leads the partition of a key."""
     number = partition_for(key, 5)
     return cluster.nodes[cluster.leader(TopicPartition(TOPICS[kind], number)).node.node_id]
 
 
 @pytest.mark.parametrize("version", SINGLE)
 @pytest.mark.parametrize("kind", [0, 1])
-def test_one_key(version: int, kind: int, new_cluster: Any, client_of: Any) -> None:
+def test_single_key(version: int, kind: int, new_cluster: Any, client_of: Any) -> None:
     if version == 0 and kind == 1:
-        return  # has no key types
+        return  # version 0 has no key type
     cluster = new_cluster(3)
     answer = client_of(cluster, 1).ask(FindCoordinatorRequest(key="billing", key_type=kind), version)
     node = leader(cluster, kind, "billing")
@@ -36,7 +36,7 @@ def test_one_key(version: int, kind: int, new_cluster: Any, client_of: Any) -> N
 
 @pytest.mark.parametrize("version", MANY)
 @pytest.mark.parametrize("kind", [0, 1])
-def test_many_keys(version: int, kind: int, new_cluster: Any, client_of: Any) -> None:
+def test_several_keys(version: int, kind: int, new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster(3)
     keys = [f"key-{number}" for number in range(10)]
     answer = client_of(cluster, 2).ask(FindCoordinatorRequest(coordinator_keys=keys, key_type=kind), version)
@@ -47,7 +47,7 @@ def test_many_keys(version: int, kind: int, new_cluster: Any, client_of: Any) ->
 
 
 @pytest.mark.parametrize("kind", [2, 3, -1])
-def test_other_kinds_of_keys(kind: int, new_cluster: Any, client_of: Any) -> None:
+def test_invalid_key_types_are_rejected(kind: int, new_cluster: Any, client_of: Any) -> None:
     client = client_of(new_cluster(), 1)
     one = client.ask(FindCoordinatorRequest(key="k", key_type=kind), 3)
     assert (one.error_code, one.node_id, one.host, one.port) == (INVALID_REQUEST, -1, "", -1)
@@ -59,7 +59,7 @@ def test_no_keys(new_cluster: Any, client_of: Any) -> None:
     assert client_of(new_cluster(), 1).ask(FindCoordinatorRequest(), 6).coordinators == []
 
 
-def test_a_coordinator_that_is_gone(new_cluster: Any, client_of: Any) -> None:
+def test_dead_coordinator_is_not_available(new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster(2, offsets_topic_replication_factor=1)
     client = client_of(cluster, 1)
     keys = [f"key-{number}" for number in range(20)]
@@ -71,7 +71,7 @@ def test_a_coordinator_that_is_gone(new_cluster: Any, client_of: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_refuses_in_every_version(version: int) -> None:
+def test_error_responses_encode_in_every_version(version: int) -> None:
     answer = API.refuse(FindCoordinatorRequest(key="k", coordinator_keys=["k"]), version, 7)
     one: Any = answer if version in SINGLE else answer.coordinators[0]  # type: ignore[attr-defined]
     assert one.error_code == 7

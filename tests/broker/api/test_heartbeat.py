@@ -13,14 +13,14 @@ VERSIONS = range(API.lowest, API.highest + 1)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_stranger_is_told_so(version: int, new_cluster: Any, client_of: Any) -> None:
+def test_unknown_member_is_rejected(version: int, new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster()
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     request = HeartbeatRequest(group_id="billing", member_id="m", generation_id=1)
     assert client_of(cluster, 1).ask(request, version).error_code == 25
 
 
-def test_a_coordinator_that_catches_up_says_nothing_bad(new_cluster: Any, client_of: Any) -> None:
+def test_loading_coordinator_returns_no_error(new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster(coordinator_load_s=5.0)
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
@@ -31,6 +31,6 @@ def test_a_coordinator_that_catches_up_says_nothing_bad(new_cluster: Any, client
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refuses_in_every_version(version: int) -> None:
+def test_error_responses_encode_in_every_version(version: int) -> None:
     answer = API.refuse(HeartbeatRequest(), version, 27)
     assert type(answer).decode(answer.encode(version), version) == answer

@@ -1,4 +1,4 @@
-"""JoinGroup over a connection: parked until the generation is there, and what each version can say of it."""
+"""JoinGroup over a connection: parked until the join phase completes, and the fields of each version."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cluster(new_cluster: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_joins_in_every_version(version: int, cluster: Any, client_of: Any) -> None:
+def test_join_in_every_version(version: int, cluster: Any, client_of: Any) -> None:
     client = client_of(cluster, 1)
     member_id = ""
     if version >= 4:
@@ -54,8 +54,8 @@ def test_joins_in_every_version(version: int, cluster: Any, client_of: Any) -> N
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_error_has_no_protocol(version: int, cluster: Any, client_of: Any) -> None:
-    """Null where the version can say so, empty where it cannot."""
+def test_error_response_has_no_protocol(version: int, cluster: Any, client_of: Any) -> None:
+    """Null if the version allows it, else empty."""
     answer = client_of(cluster, 1).ask(request("m", session_timeout_ms=1), version)
     assert (answer.error_code, answer.member_id, answer.generation_id, answer.leader) == (26, "m", -1, "")
     assert answer.protocol_name == (None if version >= 7 else "")
@@ -71,18 +71,18 @@ def test_static_members(version: int, cluster: Any, client_of: Any) -> None:
     assert [m.group_instance_id for m in answer.members] == ["i"]
 
 
-def test_a_client_that_is_gone_is_not_answered(cluster: Any, client_of: Any) -> None:
+def test_disconnect_cancels_a_parked_join(cluster: Any, client_of: Any) -> None:
     client = client_of(cluster, 1)
     client.send(request(), 3)
     client.connection.connection_lost()
     cluster.advance(0.0)
     assert client.answers() == []
-    cluster.advance(11.0)  # its session ends, as anybody's
+    cluster.advance(11.0)  # its session expires like any other
     assert cluster.nodes[1].group_coordinator.describe(["billing"], 6)[0].group_state == "Empty"
 
 
-def test_a_heartbeat_behind_a_parked_join_waits(cluster: Any, client_of: Any) -> None:
-    """One call at a time on a connection, and no matter what it is."""
+def test_heartbeat_behind_a_parked_join_waits(cluster: Any, client_of: Any) -> None:
+    """A connection serves one call at a time, whatever its API."""
     client = client_of(cluster, 1)
     client.send(request(), 3)
     client.send(HeartbeatRequest(group_id="billing", member_id="m", generation_id=1))
@@ -92,7 +92,7 @@ def test_a_heartbeat_behind_a_parked_join_waits(cluster: Any, client_of: Any) ->
     assert (joined.error_code, beaten.error_code) == (0, 25)
 
 
-def test_another_node_is_not_the_coordinator(new_cluster: Any, client_of: Any) -> None:
+def test_other_brokers_return_not_coordinator(new_cluster: Any, client_of: Any) -> None:
     cluster = new_cluster(2)
     to = cluster.move_coordinator("billing")
     other = 3 - to

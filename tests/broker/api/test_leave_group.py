@@ -1,4 +1,4 @@
-"""LeaveGroup over a connection: one member before version 3, many after."""
+"""LeaveGroup over a connection: one member up to version 2, several from version 3 on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SINGLE = range(3)
 
 @pytest.fixture
 def joined(new_cluster: Any, client_of: Any) -> tuple[Any, str]:
-    """A client whose member is the only one of a group, and the member's id."""
+    """A client with the only member of a group, and the member id."""
     cluster = new_cluster()
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
@@ -43,7 +43,7 @@ def leaving(version: int, *members: str, group: str = "billing") -> LeaveGroupRe
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_member_goes(version: int, joined: tuple[Any, str]) -> None:
+def test_member_leaves(version: int, joined: tuple[Any, str]) -> None:
     client, member_id = joined
     answer = client.ask(leaving(version, member_id), version)
     assert answer.error_code == 0
@@ -54,7 +54,7 @@ def test_a_member_goes(version: int, joined: tuple[Any, str]) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("group", ["billing", "nobody"])
-def test_a_stranger_cannot_go(version: int, group: str, joined: tuple[Any, str]) -> None:
+def test_unknown_member_is_rejected(version: int, group: str, joined: tuple[Any, str]) -> None:
     answer = joined[0].ask(leaving(version, "stranger", group=group), version)
     if version in SINGLE:
         assert answer.error_code == 25
@@ -63,13 +63,13 @@ def test_a_stranger_cannot_go(version: int, group: str, joined: tuple[Any, str])
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_error_of_the_whole_is_one_in_every_version(version: int, joined: tuple[Any, str]) -> None:
+def test_group_error_in_every_version(version: int, joined: tuple[Any, str]) -> None:
     answer = joined[0].ask(leaving(version, "m", group=""), version)
     assert (answer.error_code, answer.members) == (24, [])
     refused = API.refuse(leaving(version, "m"), version, 15)
     assert type(refused).decode(refused.encode(version), version) == refused
 
 
-def test_nobody_goes(joined: tuple[Any, str]) -> None:
+def test_request_without_members(joined: tuple[Any, str]) -> None:
     answer = joined[0].ask(leaving(5))
     assert (answer.error_code, answer.members) == (0, [])

@@ -28,7 +28,7 @@ def client(new_cluster: Any, client_of: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_lists(version: int, client: Any) -> None:
+def test_groups_are_listed_in_every_version(version: int, client: Any) -> None:
     answer = client.ask(ListGroupsRequest(), version)
     assert answer.error_code == 0
     (group,) = answer.groups
@@ -37,13 +37,13 @@ def test_lists(version: int, client: Any) -> None:
     assert group.group_type == ("classic" if version >= 5 else "")
 
 
-def test_filters(client: Any) -> None:
+def test_groups_are_filtered_by_state_and_type(client: Any) -> None:
     assert client.ask(ListGroupsRequest(states_filter=["Stable"]), 4).groups == []
     assert len(client.ask(ListGroupsRequest(states_filter=["empty"]), 4).groups) == 1
     assert client.ask(ListGroupsRequest(types_filter=["consumer"]), 5).groups == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refuses_in_every_version(version: int) -> None:
+def test_error_responses_encode_in_every_version(version: int) -> None:
     answer: Any = API.refuse(ListGroupsRequest(), version, 15)
     assert type(answer).decode(answer.encode(version), version).error_code == 15

@@ -1,4 +1,4 @@
-"""ListOffsets: by time, at both ends, and what a leader that has just begun may not tell yet."""
+"""ListOffsets: lookups by timestamp, both ends of a log, and the limits of a new leader."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def client(cluster, client_of):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_both_ends_in_every_version(client, version):
+def test_earliest_and_latest_in_every_version(client, version):
     epoch = 0 if version >= 4 else -1
     assert told(client.ask(look(LATEST), version)) == (0, 5, -1, epoch)
     assert told(client.ask(look(EARLIEST), version)) == (0, 0, -1, epoch)
@@ -65,7 +65,7 @@ def test_both_ends_in_every_version(client, version):
         (-(2**63), 99, None),
     ],
 )
-def test_each_special_time_has_a_first_version(client, version, timestamp, since, answer):
+def test_special_timestamps_have_minimum_versions(client, version, timestamp, since, answer):
     expected = answer if version >= since else (Code.UNSUPPORTED_VERSION, -1, -1, -1)
     assert told(client.ask(look(timestamp), version)) == expected
 
@@ -74,17 +74,17 @@ def test_each_special_time_has_a_first_version(client, version, timestamp, since
     ("timestamp", "offset", "found"),
     [(0, 0, 1000), (1000, 0, 1000), (1001, 1, 3000), (2500, 1, 3000), (3000, 1, 3000), (3001, -1, -1)],
 )
-def test_times_find_the_first_record_that_late(client, timestamp, offset, found):
+def test_timestamp_finds_the_first_record_at_or_after_it(client, timestamp, offset, found):
     assert told(client.ask(look(timestamp))) == (0, offset, found, -1 if offset < 0 else 0)
 
 
-def test_the_start_moves_with_the_log(cluster, client):
+def test_earliest_follows_the_log_start_offset(cluster, client):
     cluster.delete_records(TP, 2)
     assert told(client.ask(look(EARLIEST))) == (0, 2, -1, 0)
     assert told(client.ask(look(0))) == (0, 2, 2000, 0)
 
 
-def test_an_empty_log(client):
+def test_empty_log(client):
     assert told(client.ask(look(LATEST, partition=1)))[:2] == (0, 0)
     assert told(client.ask(look(MAX_TIMESTAMP, partition=1))) == (0, -1, -1, -1)
     assert told(client.ask(look(0, partition=1))) == (0, -1, -1, -1)
@@ -101,11 +101,11 @@ def test_an_empty_log(client):
         (look(LATEST, isolation=7), Code.UNKNOWN_SERVER_ERROR),
     ],
 )
-def test_refusals(client, request_, code):
+def test_invalid_requests_are_rejected(client, request_, code):
     assert told(client.ask(request_)) == (code, -1, -1, -1)
 
 
-def test_the_same_partition_twice_is_refused_once(client):
+def test_duplicate_partitions_are_rejected_once(client):
     request = look(LATEST)
     request.topics += look(EARLIEST).topics + look(LATEST, partition=1).topics
     (topic,) = client.ask(request).topics
@@ -115,24 +115,24 @@ def test_the_same_partition_twice_is_refused_once(client):
     ]
 
 
-def test_committed_readers_end_at_the_last_stable_offset(cluster, client):
+def test_read_committed_ends_at_the_last_stable_offset(cluster, client):
     cluster.produce("t", dated(5000), producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     assert told(client.ask(look(LATEST)))[1] == 6
     assert told(client.ask(look(LATEST, isolation=1)))[1] == 5
-    # What is not readable cannot be found by its time either.
+    # Lookups by timestamp do not return uncommitted records either.
     assert told(client.ask(look(5000)))[1] == 5
     assert told(client.ask(look(5000, isolation=1)))[1] == -1
     assert told(client.ask(look(MAX_TIMESTAMP, isolation=1)))[1] == -1
 
 
 def behind(new_cluster):
-    """A cluster whose leader knows of records that its predecessor let nobody read yet."""
+    """A cluster with a new leader that has a lower high watermark than its predecessor had."""
     cluster = new_cluster(2, replication_s=0.1)
     cluster.create_topic("t", 1, 2, {"retention.ms": "-1"})
     cluster.advance(1.0)
     old = cluster.leader(TP).node.node_id
     cluster.produce("t", dated(1000))
-    cluster.advance(1.15)  # the follower has it, and has not heard yet that it is committed
+    cluster.advance(1.15)  # the follower has the batch, but not the new high watermark
     cluster.kill(old, noticed_after_s=0)
     new = cluster.leader(TP)
     new.high_watermark = new.log.high_watermark = 0
@@ -144,17 +144,17 @@ def behind(new_cluster):
     ("version", "code"),
     [(4, Code.LEADER_NOT_AVAILABLE), (5, Code.OFFSET_NOT_AVAILABLE), (11, Code.OFFSET_NOT_AVAILABLE)],
 )
-def test_a_new_leader_does_not_lead_readers_back(new_cluster, client_of, version, code):
+def test_new_leader_never_returns_an_earlier_end_offset(new_cluster, client_of, version, code):
     cluster, leader = behind(new_cluster)
     client = client_of(cluster, leader)
     assert told(client.ask(look(LATEST), version))[0] == code
     assert told(client.ask(look(1000), version))[0] == code
     assert told(client.ask(look(EARLIEST), version))[:2] == (0, 0)
-    # Followers read on: it is they who will tell it what is committed.
+    # Followers see all records; their fetches advance the high watermark.
     assert told(client.ask(look(LATEST, replica=2), version))[:2] == (0, 1)
 
 
-def test_only_the_leader_answers_unless_any_replica_is_asked(new_cluster, client_of):
+def test_only_the_leader_answers_unless_any_replica_is_requested(new_cluster, client_of):
     cluster = new_cluster(3)
     cluster.create_topic("t", 1, 2)
     cluster.produce("t", [b"x"])
@@ -168,6 +168,6 @@ def test_only_the_leader_answers_unless_any_replica_is_asked(new_cluster, client
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_refusal_can_be_sent_in_every_version(version):
+def test_error_responses_encode_in_every_version(version):
     refusal = API.refuse(look(LATEST), version, int(Code.NOT_LEADER_OR_FOLLOWER))
     assert told(type(refusal).decode(refusal.encode(version), version)) == (6, -1, -1, -1)

@@ -1,4 +1,4 @@
-"""Metadata: what a node knows of brokers and topics, in every version."""
+"""Metadata: a broker's view of brokers and topics, in every version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(answer):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_topic_in_every_version(new_cluster, client_of, version):
+def test_topic_is_described_in_every_version(new_cluster, client_of, version):
     cluster = new_cluster(3, {"t": 2}, racks=["a", "b", "c"])
     answer = client_of(cluster, 2).ask(about("t"), version)
     (topic,) = answer.topics
@@ -37,15 +37,15 @@ def test_a_topic_in_every_version(new_cluster, client_of, version):
     assert answer.controller_id in ({1, 2, 3} if version >= 1 else {-1})
 
 
-def test_everything_and_nothing(new_cluster, client_of):
+def test_all_topics_and_no_topics(new_cluster, client_of):
     client = client_of(new_cluster(1, {"a": 1, "b": 1}), 1)
     assert sorted(names(client.ask(MetadataRequest(topics=None)))) == ["a", "b"]
     assert names(client.ask(MetadataRequest(topics=[]))) == []
-    # In version 0 it is the empty list that means everything.
+    # In version 0 an empty list requests all topics.
     assert sorted(names(client.ask(MetadataRequest(topics=[]), 0))) == ["a", "b"]
 
 
-def test_unknown_and_impossible_names(new_cluster, client_of):
+def test_unknown_and_invalid_names(new_cluster, client_of):
     client = client_of(new_cluster(), 1)
     answer = client.ask(about("none", "a/b", "", create=False))
     assert [(t.name, t.error_code) for t in answer.topics] == [
@@ -56,7 +56,7 @@ def test_unknown_and_impossible_names(new_cluster, client_of):
     assert names(client.ask(MetadataRequest(topics=None))) == []
 
 
-def test_creation_is_set_going_and_seen_by_the_next_question(new_cluster, client_of):
+def test_auto_created_topic_is_in_the_next_response(new_cluster, client_of):
     client = client_of(new_cluster(num_partitions=3), 1)
     (first,) = client.ask(about("new")).topics
     assert (first.error_code, first.partitions) == (Code.UNKNOWN_TOPIC_OR_PARTITION, [])
@@ -64,7 +64,7 @@ def test_creation_is_set_going_and_seen_by_the_next_question(new_cluster, client
     assert (second.error_code, len(second.partitions)) == (0, 3)
 
 
-def test_internal_topics_are_created_as_what_they_are(new_cluster, client_of):
+def test_internal_topics_are_auto_created_as_internal(new_cluster, client_of):
     client = client_of(new_cluster(), 1)
     client.ask(about("__consumer_offsets"))
     (topic,) = client.ask(about("__consumer_offsets")).topics
@@ -72,21 +72,21 @@ def test_internal_topics_are_created_as_what_they_are(new_cluster, client_of):
 
 
 @pytest.mark.parametrize("allowed", ["by the client", "by the broker"])
-def test_nothing_is_created_unless_both_allow_it(new_cluster, client_of, allowed):
+def test_auto_creation_needs_broker_and_request(new_cluster, client_of, allowed):
     client = client_of(new_cluster(auto_create_topics_enable=allowed == "by the broker"), 1)
     for _ in range(2):
         (topic,) = client.ask(about("new", create=allowed == "by the client")).topics
         assert topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_topics_whose_names_are_too_much_alike_are_not_created(new_cluster, client_of):
+def test_colliding_topic_names_are_not_created(new_cluster, client_of):
     client = client_of(new_cluster(1, {"a.b": 1}), 1)
     for _ in range(2):
         assert client.ask(about("a_b")).topics[0].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_by_id(new_cluster, client_of, version):
+def test_topics_are_described_by_id(new_cluster, client_of, version):
     cluster = new_cluster(1, {"t": 1})
     client = client_of(cluster, 1)
     topic_id = cluster.controller.image.topics["t"].topic_id
@@ -95,7 +95,7 @@ def test_by_id(new_cluster, client_of, version):
     assert (known.error_code, known.name) == (0, "t")
 
 
-def test_ids_are_refused_before_version_12(new_cluster, client_of):
+def test_topic_ids_are_rejected_before_version_12(new_cluster, client_of):
     client = client_of(new_cluster(), 1)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="t", topic_id=b"?" * 16)])
     answer = client.ask(request, 10)
@@ -115,12 +115,12 @@ def test_partitions_without_a_leader_and_replicas_that_are_down(new_cluster, cli
     assert (both.error_code, both.leader_id, both.leader_epoch, both.offline_replicas) == (0, 2, 1, [1])
     lost = client.ask(about("one")).topics[0].partitions[alone.partition]
     assert (lost.error_code, lost.leader_id, lost.isr_nodes) == (Code.LEADER_NOT_AVAILABLE, -1, [1])
-    # Version 0 knows no brokers that are not there, and has an error for that.
+    # Version 0 omits offline replicas and reports REPLICA_NOT_AVAILABLE.
     old = client.ask(about("both"), 0).topics[0].partitions[0]
     assert (old.error_code, old.replica_nodes) == (Code.REPLICA_NOT_AVAILABLE, [2])
 
 
-def test_a_node_tells_what_it_knows_and_not_what_is(new_cluster, client_of):
+def test_response_comes_from_the_brokers_own_image(new_cluster, client_of):
     cluster = new_cluster(2, {"t": 1}, metadata_lag_s=5.0)
     cluster.advance(10.0)
     cluster.create_topic("late", 1)
@@ -129,7 +129,7 @@ def test_a_node_tells_what_it_knows_and_not_what_is(new_cluster, client_of):
     assert client_of(cluster, 1).ask(about("late", create=False)).topics[0].error_code == 0
 
 
-def test_operations_when_they_are_asked_for(new_cluster, client_of):
+def test_authorized_operations_are_returned_on_request(new_cluster, client_of):
     client = client_of(new_cluster(1, {"t": 1}), 1)
     request = about("t", include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
     answer = client.ask(request, 9)
@@ -140,7 +140,7 @@ def test_operations_when_they_are_asked_for(new_cluster, client_of):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_refusal_can_be_sent_in_every_version(version):
+def test_error_responses_encode_in_every_version(version):
     refusal = API.refuse(about("t"), version, int(Code.UNKNOWN_SERVER_ERROR))
     told = type(refusal).decode(refusal.encode(version), version)
     assert [topic.error_code for topic in told.topics] == [-1]

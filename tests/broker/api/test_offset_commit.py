@@ -1,4 +1,4 @@
-"""OffsetCommit over a connection: topics by name and by id, and those that do not exist."""
+"""OffsetCommit over a connection: topics by name and by id, and unknown topics."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def committed(client: Any) -> dict[tuple[str, int], int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_commits_what_exists_and_says_what_does_not(version: int, client: Any) -> None:
+def test_unknown_partitions_are_rejected_and_others_committed(version: int, client: Any) -> None:
     by_id = version >= 10
     strange = bytes(15) + b"x"
     topics = [topic("orders", orders_id(client), 1, 2, -1), topic("strange", strange, 0)]
@@ -61,7 +61,7 @@ def test_commits_what_exists_and_says_what_does_not(version: int, client: Any) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_topic_id_is_kept_in_every_version(version: int, client: Any) -> None:
+def test_topic_id_is_stored_in_every_version(version: int, client: Any) -> None:
     client.ask(OffsetCommitRequest(group_id="billing", topics=[topic("orders", orders_id(client), 0)]), version)
     (offset,) = [
         o
@@ -72,7 +72,7 @@ def test_the_topic_id_is_kept_in_every_version(version: int, client: Any) -> Non
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_an_error_of_the_whole_is_one_of_each_partition(version: int, client: Any) -> None:
+def test_group_error_is_returned_for_each_partition(version: int, client: Any) -> None:
     topics = [topic("orders", orders_id(client), 0, 1)]
     request = OffsetCommitRequest(group_id="billing", generation_id_or_member_epoch=4, member_id="m", topics=topics)
     answer = client.ask(request, version)
@@ -82,18 +82,18 @@ def test_an_error_of_the_whole_is_one_of_each_partition(version: int, client: An
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_when_nothing_exists_nobody_is_asked(version: int, client: Any) -> None:
-    """Whoever does not coordinate the group says the same."""
+def test_unknown_partitions_need_no_coordinator(version: int, client: Any) -> None:
+    """Brokers that do not coordinate the group give the same response."""
     answer = client.ask(OffsetCommitRequest(group_id="other", topics=[topic("strange", bytes(15) + b"x", 0)]), version)
     assert answer.topics[0].partitions[0].error_code in (UNKNOWN_PARTITION, UNKNOWN_ID)
     assert client.cluster.nodes[1].group_coordinator.describe(["other"], 6)[0].error_code == 69
 
 
-def test_one_topic_named_twice_is_answered_once(client: Any) -> None:
+def test_duplicate_topic_has_one_response_entry(client: Any) -> None:
     topics = [topic("orders", bytes(16), 0, 7), topic("orders", bytes(16), 1)]
     answer = client.ask(OffsetCommitRequest(group_id="billing", topics=topics), 9)
     assert [(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics] == [("orders", [7, 0, 1])]
 
 
-def test_nothing_to_commit(client: Any) -> None:
+def test_request_without_partitions(client: Any) -> None:
     assert client.ask(OffsetCommitRequest(group_id="billing"), 9).topics == []

@@ -1,4 +1,4 @@
-"""OffsetFetch over a connection: one group or many, all topics or some, by name and by id."""
+"""OffsetFetch over a connection: one group or several, all topics or some, by name and by id."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def test_one_group_and_some_partitions(version: int, client: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_one_group_and_all_there_is(version: int, client: Any) -> None:
+def test_one_group_and_all_partitions(version: int, client: Any) -> None:
     answer = client.ask(OffsetFetchRequest(group_id="billing", topics=None), version)
     assert [(t.name, [p.partition_index for p in t.partitions]) for t in answer.topics] == [("orders", [1])]
 
 
 @pytest.mark.parametrize("version", SINGLE)
-def test_an_error_of_the_group(version: int, client: Any) -> None:
-    """In its own field from version 2 on, in each partition before."""
+def test_group_error_in_every_version(version: int, client: Any) -> None:
+    """A group error has its own field from version 2 on; before, it is in each partition."""
     for index in range(5):
         client.cluster.nodes[1].group_coordinator.resigned(index)
     topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
@@ -71,7 +71,7 @@ def test_an_error_of_the_group(version: int, client: Any) -> None:
 
 
 @pytest.mark.parametrize("version", MANY)
-def test_many_groups(version: int, client: Any) -> None:
+def test_several_groups(version: int, client: Any) -> None:
     topic = OffsetFetchRequestTopics(name="orders", topic_id=orders_id(client), partition_indexes=[1])
     groups = [
         OffsetFetchRequestGroup(group_id="billing", topics=[topic]),
@@ -91,7 +91,7 @@ def test_no_groups(client: Any) -> None:
     assert client.ask(OffsetFetchRequest(groups=[]), 8).groups == []
 
 
-def test_ids_that_nobody_knows(client: Any) -> None:
+def test_unknown_topic_ids(client: Any) -> None:
     strange = OffsetFetchRequestTopics(topic_id=bytes(15) + b"x", partition_indexes=[0, 1])
     known = OffsetFetchRequestTopics(topic_id=orders_id(client), partition_indexes=[1])
     groups = [OffsetFetchRequestGroup(group_id="billing", topics=[strange, known])]
@@ -102,7 +102,7 @@ def test_ids_that_nobody_knows(client: Any) -> None:
     ]
 
 
-def test_a_topic_without_an_id_cannot_be_told_by_id(client: Any) -> None:
+def test_topics_without_id_are_omitted_in_version_10(client: Any) -> None:
     client.cluster.nodes[1].image.remove_topic("orders")
     groups = [OffsetFetchRequestGroup(group_id="billing", topics=None)]
     assert client.ask(OffsetFetchRequest(groups=groups), 10).groups[0].topics == []
@@ -110,7 +110,7 @@ def test_a_topic_without_an_id_cannot_be_told_by_id(client: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(7, 11))
-def test_stable_offsets_that_are(version: int, client: Any) -> None:
+def test_stable_offsets(version: int, client: Any) -> None:
     groups = [OffsetFetchRequestGroup(group_id="billing", topics=None)]
     request = OffsetFetchRequest(group_id="billing", topics=None, groups=groups, require_stable=True)
     if version < 8:
@@ -122,7 +122,7 @@ def test_stable_offsets_that_are(version: int, client: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_refuses_in_every_version(version: int) -> None:
+def test_error_responses_encode_in_every_version(version: int) -> None:
     topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
     groups = [OffsetFetchRequestGroup(group_id="billing", topics=None)]
     answer: Any = API.refuse(OffsetFetchRequest(topics=topics, groups=groups), version, 15)

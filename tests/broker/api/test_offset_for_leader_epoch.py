@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where each epoch ended, and who asks with the wrong leader in mind."""
+"""OffsetForLeaderEpoch: end offsets of epochs, and wrong leader epochs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def client(cluster, client_of):
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_in_every_version(client, version):
+def test_end_offset_in_every_version(client, version):
     assert told(client.ask(ends(0), version)) == (0, 0, 2)
 
 
 @pytest.mark.parametrize(
     ("epoch", "answer"), [(2, (0, 2, 5)), (0, (0, 0, 2)), (3, (0, -1, -1)), (-1, (0, -1, -1)), (-5, (0, -5, 0))]
 )
-def test_each_epoch(client, epoch, answer):
+def test_end_offset_of_each_epoch(client, epoch, answer):
     assert told(client.ask(ends(epoch))) == answer
 
 
@@ -65,20 +65,20 @@ def test_each_epoch(client, epoch, answer):
         (ends(0, partition=1), Code.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_refusals(client, request_, code):
+def test_invalid_requests_are_rejected(client, request_, code):
     assert told(client.ask(request_)) == (code, -1, -1)
 
 
-def test_followers_do_not_answer(cluster, client_of):
+def test_followers_return_not_leader(cluster, client_of):
     follower = 3 - cluster.leader(TP).node.node_id
     assert told(client_of(cluster, follower).ask(ends(0))) == (Code.NOT_LEADER_OR_FOLLOWER, -1, -1)
 
 
-def test_of_a_topic_that_is_named_twice_the_first_question_counts(client):
+def test_first_entry_of_a_duplicate_topic_counts(client):
     request = ends(0)
     request.topics += ends(2).topics
     assert told(client.ask(request)) == (0, 0, 2)
 
 
-def test_a_refusal_names_every_partition():
+def test_error_response_covers_every_partition():
     assert told(API.refuse(ends(0), 4, int(Code.UNKNOWN_LEADER_EPOCH))) == (Code.UNKNOWN_LEADER_EPOCH, -1, -1)

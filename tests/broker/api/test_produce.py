@@ -1,4 +1,4 @@
-"""Produce as a client sees it, on a cluster in memory: acks, errors in Kafka's order, waiting, transactions' word."""
+"""Produce on an in-memory cluster: acks, errors in Kafka's order, waiting, transaction verification."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def end_of(cluster, tp=T0):
     return cluster.leader(tp).log.end_offset
 
 
-# -- appending
+# -- appends
 
 
 @pytest.mark.parametrize("version", range(3, API.highest + 1))
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_a_batch_is_appended_in_every_version(cluster, client, version, acks):
+def test_batch_is_appended_in_every_version(cluster, client, version, acks):
     assert the_row(client.ask(produce(cluster, version=version, acks=acks), version)).base_offset == 0
     request = produce(cluster, ("t", 0, batch(b"a", b"b")), version=version, acks=acks)
     row = the_row(client.ask(request, version))
@@ -77,14 +77,14 @@ def test_a_batch_is_appended_in_every_version(cluster, client, version, acks):
 
 
 @pytest.mark.parametrize("version", [NAMES, IDS])
-def test_topics_are_named_as_the_request_names_them(cluster, client, version):
+def test_response_uses_name_or_id_like_the_request(cluster, client, version):
     answer = client.ask(produce(cluster, version=version), version)
     topic_id = cluster.controller.image.topics["t"].topic_id
     (topic,) = answer.responses
     assert (topic.name, topic.topic_id) == (("t", bytes(16)) if version == NAMES else ("", topic_id))
 
 
-def test_each_partition_has_its_own_answer(cluster, client):
+def test_each_partition_has_its_own_result(cluster, client):
     wanted = [("t", 2, batch()), ("t", 9, batch()), ("t", 0, batch(b"x", b"y")), ("t", 1, b"rubbish")]
     answer = client.ask(produce(cluster, *wanted))
     told = {row.index: (row.error_code, row.base_offset) for row in rows(answer)}
@@ -96,13 +96,13 @@ def test_each_partition_has_its_own_answer(cluster, client):
     }
 
 
-def test_log_append_time_is_told(new_cluster, client_of):
+def test_log_append_time_is_returned(new_cluster, client_of):
     cluster = new_cluster()
     cluster.create_topic("t", 1, configs={"message.timestamp.type": "LogAppendTime"})
     assert the_row(client_of(cluster, 1).ask(produce(cluster))).log_append_time_ms == 1_700_000_000_000
 
 
-def test_the_logs_start_is_told(cluster, client):
+def test_log_start_offset_is_returned(cluster, client):
     client.ask(produce(cluster))
     cluster.delete_records(T0, 1)
     assert the_row(client.ask(produce(cluster))).log_start_offset == 1
@@ -111,7 +111,7 @@ def test_the_logs_start_is_told(cluster, client):
 # -- acks=0
 
 
-def test_without_acks_there_is_no_answer(cluster, client):
+def test_acks_0_has_no_response(cluster, client):
     client.send(produce(cluster, acks=0))
     client.send(produce(cluster, acks=0))
     assert (client.answers(), client.closed, end_of(cluster)) == ([], False, 2)
@@ -122,8 +122,8 @@ def test_without_acks_there_is_no_answer(cluster, client):
 @pytest.mark.parametrize(
     "wanted", [("missing", 0, batch()), ("t", 9, batch()), ("t", 0, b""), ("t", 0, None), ("t", 0, batch()[:-1] + b"?")]
 )
-def test_without_acks_an_error_closes_the_connection(cluster, client, wanted):
-    """There is no other way to tell the producer that it has to look for another leader."""
+def test_acks_0_error_closes_the_connection(cluster, client, wanted):
+    """The closed connection makes the producer refresh its metadata."""
     client.send(produce(cluster, ("t", 1, batch()), wanted, acks=0))
     assert (client.answers(), client.closed, client.broken) == ([], True, False)
 
@@ -152,18 +152,18 @@ def flipped(data, place):
     ],
 )
 @pytest.mark.parametrize("version", [3, IDS])
-def test_what_is_not_one_whole_batch_is_refused(cluster, client, data, code, version):
+def test_data_without_exactly_one_batch_is_rejected(cluster, client, data, code, version):
     assert refusal(client.ask(produce(cluster, ("t", 0, data), version=version), version)) == code
     assert end_of(cluster) == 0
 
 
-def test_bytes_after_the_batch_that_are_no_batch_are_ignored(cluster, client):
-    """Kafka trims them; what comes out is the batch alone."""
+def test_trailing_bytes_are_ignored(cluster, client):
+    """Kafka trims them; only the batch is appended."""
     assert the_row(client.ask(produce(cluster, ("t", 0, batch() + b"trailing")))).error_code == 0
     assert cluster.leader(T0).log.read(0, 1, 1000, at_least_one=True)[17:] == batch()[17:]
 
 
-def test_zstd_is_for_those_who_may_know_it(cluster, client):
+def test_zstd_is_rejected_before_version_7(cluster, client):
     data = batch(b"a" * 100, codec=4)
     refused = client.ask(produce(cluster, ("t", 0, data), version=6), 6)
     assert refusal(refused) == Code.UNSUPPORTED_COMPRESSION_TYPE
@@ -180,37 +180,37 @@ def test_zstd_is_for_those_who_may_know_it(cluster, client):
         (("t", -1, batch()), IDS, Code.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_where_there_is_no_such_partition(cluster, client, wanted, version, code):
+def test_unknown_partitions_are_rejected(cluster, client, wanted, version, code):
     assert refusal(client.ask(produce(cluster, wanted, version=version), version)) == code
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])
-def test_acks_are_minus_one_zero_or_one(cluster, client, acks):
+def test_other_acks_values_are_rejected(cluster, client, acks):
     answer = client.ask(produce(cluster, ("t", 0, batch()), ("t", 1, b"rubbish"), acks=acks))
     assert [row.error_code for row in rows(answer)] == [Code.INVALID_REQUIRED_ACKS, Code.INVALID_RECORD]
     assert end_of(cluster) == 0
 
 
-def test_no_data_at_all_is_the_producers_mistake_in_every_partition(cluster, client):
+def test_null_data_fails_every_partition(cluster, client):
     answer = client.ask(produce(cluster, ("t", 0, batch()), ("t", 1, None)))
     assert [row.error_code for row in rows(answer)] == [Code.UNKNOWN_SERVER_ERROR] * 2
     assert end_of(cluster) == 0
 
 
-def test_the_brokers_own_topics_are_not_for_producers(cluster, client):
+def test_internal_topics_are_rejected(cluster, client):
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     assert refusal(client.ask(produce(cluster, ("__consumer_offsets", 0, batch())))) == Code.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_versions_before_batches_are_listed_but_cut_off(cluster, client, version):
+def test_versions_0_to_2_close_the_connection(cluster, client, version):
     assert API.lowest == 0
     client.send(produce(cluster, version=version), version)
     assert (client.answers(), client.closed, end_of(cluster)) == ([], True, 0)
 
 
 @pytest.mark.parametrize("version", range(API.lowest, API.highest + 1))
-def test_a_refusal_can_be_sent_in_every_version(cluster, version):
+def test_error_responses_encode_in_every_version(cluster, version):
     request = produce(cluster, ("t", 0, batch()), ("t", 2, batch()), version=version)
     told = API.refuse(request, version, 74)
     told = type(told).decode(told.encode(version), version)
@@ -225,7 +225,7 @@ def leader_of(cluster):
 
 
 @pytest.mark.parametrize(("version", "hint"), [(9, False), (10, True), (IDS, True)])
-def test_another_leader_is_named_from_10_on(new_cluster, client_of, version, hint):
+def test_current_leader_is_returned_from_version_10_on(new_cluster, client_of, version, hint):
     cluster = new_cluster(2, racks=["a", None])
     cluster.create_topic("t", 1, 1)
     leader = cluster.nodes[leader_of(cluster)]
@@ -240,14 +240,14 @@ def test_another_leader_is_named_from_10_on(new_cluster, client_of, version, hin
 
 @pytest.fixture
 def slow(new_cluster):
-    """Two nodes, the follower seconds behind."""
+    """Two brokers; the follower is seconds behind."""
     cluster = new_cluster(2, replication_s=2.0)
     cluster.create_topic("t", 2, 2)
     cluster.advance(20)
     return cluster
 
 
-def test_acks_all_waits_for_the_replicas_in_sync(slow, client_of):
+def test_acks_all_waits_for_the_isr(slow, client_of):
     client = client_of(slow, leader_of(slow))
     client.send(produce(slow, timeout_ms=10_000))
     assert client.answers() == []
@@ -260,7 +260,7 @@ def test_acks_one_does_not_wait(slow, client_of):
     assert the_row(client_of(slow, leader_of(slow)).ask(produce(slow, acks=1))).error_code == 0
 
 
-def test_a_time_that_is_up_says_so_and_where_the_batch_went(slow, client_of):
+def test_timed_out_append_returns_its_offset(slow, client_of):
     client = client_of(slow, leader_of(slow))
     client.send(produce(slow, timeout_ms=500))
     slow.advance(20.5)
@@ -270,7 +270,7 @@ def test_a_time_that_is_up_says_so_and_where_the_batch_went(slow, client_of):
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-def test_no_time_to_wait_is_over_at_the_next_moment(slow, client_of, timeout_ms):
+def test_zero_timeout_expires_immediately(slow, client_of, timeout_ms):
     client = client_of(slow, leader_of(slow))
     client.send(produce(slow, timeout_ms=timeout_ms))
     slow.advance(20)
@@ -278,7 +278,7 @@ def test_no_time_to_wait_is_over_at_the_next_moment(slow, client_of, timeout_ms)
     assert the_row(answer).error_code == Code.REQUEST_TIMED_OUT
 
 
-def test_a_leader_that_is_deposed_while_waiting_says_so(slow, client_of):
+def test_leader_change_fails_waiting_appends(slow, client_of):
     leader = leader_of(slow)
     client = client_of(slow, leader)
     client.send(produce(slow, timeout_ms=10_000))
@@ -288,7 +288,7 @@ def test_a_leader_that_is_deposed_while_waiting_says_so(slow, client_of):
     assert the_row(answer).current_leader.leader_id == 3 - leader
 
 
-def test_too_few_replicas_are_told_before_anything_is_written(new_cluster, client_of):
+def test_isr_below_minimum_rejects_before_the_append(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 2, {"min.insync.replicas": "2"})
     leader = leader_of(cluster)
@@ -300,7 +300,7 @@ def test_too_few_replicas_are_told_before_anything_is_written(new_cluster, clien
     assert the_row(client.ask(produce(cluster, acks=1))).error_code == 0
 
 
-def test_one_slow_partition_holds_the_whole_answer(slow, client_of):
+def test_response_waits_for_the_slowest_partition(slow, client_of):
     other = TopicPartition("t", 1)
     slow.move_leader(other, leader_of(slow))
     client = client_of(slow, leader_of(slow))
@@ -311,7 +311,7 @@ def test_one_slow_partition_holds_the_whole_answer(slow, client_of):
     assert [row.error_code for row in rows(answer)] == [0, Code.INVALID_RECORD]
 
 
-def test_what_was_sent_takes_effect_although_the_producer_is_gone(slow, client_of):
+def test_append_takes_effect_after_disconnect(slow, client_of):
     client = client_of(slow, leader_of(slow))
     client.send(produce(slow, timeout_ms=10_000))
     client.connection.connection_lost()
@@ -326,19 +326,19 @@ def transactional(producer_id=7, **more):
     return batch(producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True, **more)
 
 
-def test_a_transactional_batch_needs_a_transactional_id(cluster, client):
+def test_transactional_batch_needs_a_transactional_id(cluster, client):
     answer = client.ask(produce(cluster, ("t", 0, transactional()), ("t", 1, batch())))
     assert [row.error_code for row in rows(answer)] == [Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
 
 
-def test_one_request_has_one_producer(cluster, client):
+def test_request_with_two_producers_is_rejected(cluster, client):
     wanted = [("t", 0, transactional(7)), ("t", 1, transactional(8))]
     answer = client.ask(produce(cluster, *wanted, transactional_id="x"))
     assert [row.error_code for row in rows(answer)] == [Code.INVALID_PRODUCER_ID_MAPPING] * 2
 
 
 class Coordinator:
-    """Stands for the transaction coordinator: says of every partition what it is told to."""
+    """A transaction coordinator that returns the same code for every partition."""
 
     def __init__(self, code):
         self.code = code
@@ -358,7 +358,7 @@ class Coordinator:
         (11, False, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_ENOUGH_REPLICAS),
     ],
 )
-def test_a_transaction_asks_before_it_writes_to_a_partition(cluster, client, version, add, said, told):
+def test_first_transactional_write_is_verified(cluster, client, version, add, said, told):
     cluster.controller.ensure_internal_topic("__transaction_state")
     coordinator = cluster.nodes[1].transaction_coordinator = Coordinator(said)
     request = produce(cluster, ("t", 0, transactional()), ("t", 1, batch()), version=version, transactional_id="x")
@@ -369,8 +369,10 @@ def test_a_transaction_asks_before_it_writes_to_a_partition(cluster, client, ver
 
 
 @pytest.mark.parametrize(("version", "first"), [(11, Code.NONE), (12, Code.OUT_OF_ORDER_SEQUENCE_NUMBER)])
-def test_who_joins_by_writing_begins_at_zero_where_nobody_knows_it(cluster, client, version, first):
-    """Seen on Kafka 4.3; an older producer's batches may have been deleted, and so it may begin anywhere."""
+def test_unknown_producer_of_version_12_must_start_at_sequence_0(cluster, client, version, first):
+    """Observed on Kafka 4.3. With older versions the producer's earlier batches may have been deleted, so any start is
+    valid.
+    """
     cluster.controller.ensure_internal_topic("__transaction_state")
     cluster.nodes[1].transaction_coordinator = Coordinator(0)
     for sequence, code in ((5, first), (0, Code.NONE) if first else (6, Code.NONE)):
@@ -379,7 +381,7 @@ def test_who_joins_by_writing_begins_at_zero_where_nobody_knows_it(cluster, clie
         assert the_row(answer).error_code == code
 
 
-def test_a_partition_led_elsewhere_asks_nobody(new_cluster, client_of):
+def test_partition_led_elsewhere_is_not_verified(new_cluster, client_of):
     cluster = new_cluster(2)
     cluster.create_topic("t", 1, 1)
     other = 3 - leader_of(cluster)

@@ -15,7 +15,7 @@ VERSIONS = range(API.lowest, API.highest + 1)
 
 @pytest.fixture
 def joined(new_cluster: Any, client_of: Any) -> tuple[Any, str]:
-    """A client whose member leads a generation of one, and the member's id."""
+    """A client with the leader of a generation of one member, and the member id."""
     cluster = new_cluster()
     cluster.controller.ensure_internal_topic("__consumer_offsets")
     client = client_of(cluster, 1)
@@ -36,7 +36,7 @@ def joined(new_cluster: Any, client_of: Any) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_hands_the_assignment_out(version: int, joined: tuple[Any, str]) -> None:
+def test_member_gets_its_assignment(version: int, joined: tuple[Any, str]) -> None:
     client, member_id = joined
     plan = [SyncGroupRequestAssignment(member_id=member_id, assignment=b"plan")]
     request = SyncGroupRequest(group_id="billing", generation_id=1, member_id=member_id, assignments=plan)
@@ -48,17 +48,17 @@ def test_hands_the_assignment_out(version: int, joined: tuple[Any, str]) -> None
 
 
 @pytest.mark.parametrize(("kind", "name"), [(None, "range"), ("consumer", None), (None, None)])
-def test_version_5_needs_type_and_name(kind: str | None, name: str | None, joined: tuple[Any, str]) -> None:
-    """KIP-559; before anything else is looked at, even whether there is a group."""
+def test_version_5_requires_protocol_type_and_name(kind: str | None, name: str | None, joined: tuple[Any, str]) -> None:
+    """KIP-559; checked before anything else, even the group's existence."""
     client, _ = joined
     assert client.ask(SyncGroupRequest(protocol_type=kind, protocol_name=name), 5).error_code == 23
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refuses_in_every_version(version: int) -> None:
+def test_error_responses_encode_in_every_version(version: int) -> None:
     answer = API.refuse(SyncGroupRequest(), version, 27)
     assert type(answer).decode(answer.encode(version), version) == answer
 
 
-def test_a_group_without_a_name(joined: tuple[Any, str]) -> None:
+def test_empty_group_id(joined: tuple[Any, str]) -> None:
     assert joined[0].ask(SyncGroupRequest(), 4).error_code == 24

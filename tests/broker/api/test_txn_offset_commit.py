@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: partitions that exist, a transaction that may, then the group coordinator; and codes for each."""
+"""TxnOffsetCommit: unknown partitions, transaction verification, group coordinator, and the error codes of each."""
 
 from types import SimpleNamespace
 
@@ -23,8 +23,8 @@ from thinconsumer.wire.txn_offset_commit import (
 VERSIONS = range(API.lowest, API.highest + 1)
 
 
-class BrokerNode:
-    """Leads the group's offsets, coordinates the group, and its one peer coordinates the transaction."""
+class FakeNode:
+    """Leads the group's partition and coordinates the group; its peer coordinates the transaction."""
 
     def __init__(self, *, open_here=False, leads=0, says=0, commits=0):
         self.schedule = Schedule()
@@ -103,20 +103,20 @@ def send(node, asked=None, version=5):
     return {(topic.name, p.partition_index): p.error_code for topic in response.topics for p in topic.partitions}
 
 
-def test_versions_are_those_of_a_4_3_broker():
+def test_supported_versions_match_kafka_4_3():
     assert (API.request, API.lowest, API.highest) == (TxnOffsetCommitRequest, 0, 5)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_offsets_are_committed_after_the_transaction_was_asked(version):
-    node = BrokerNode()
+def test_offsets_are_committed_after_verification(version):
+    node = FakeNode()
     assert send(node, version=version) == {("orders", 0): 0, ("orders", 1): 0}
     assert node.asked == [("t", 7, 3, (TopicPartition("__consumer_offsets", 0),), version >= 5)]
     assert node.committed == [("g", version, [("orders", 2)])]
 
 
-def test_a_transaction_that_the_log_has_open_is_not_asked_again():
-    node = BrokerNode(open_here=True)
+def test_ongoing_transaction_is_not_verified_again():
+    node = FakeNode(open_here=True)
     send(node)
     assert (node.asked, len(node.committed)) == ([], 1)
 
@@ -136,8 +136,8 @@ def test_a_transaction_that_the_log_has_open_is_not_asked_again():
         (Code.UNKNOWN_TOPIC_OR_PARTITION, 5, Code.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_a_transaction_that_may_not(says, version, told):
-    node = BrokerNode(says=says)
+def test_rejected_transaction(says, version, told):
+    node = FakeNode(says=says)
     assert send(node, version=version) == {("orders", 0): told, ("orders", 1): told}
     assert node.committed == []
 
@@ -149,47 +149,47 @@ def test_a_transaction_that_may_not(says, version, told):
         (Code.UNKNOWN_TOPIC_OR_PARTITION, Code.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_a_node_that_does_not_lead_the_groups_offsets(code, told):
-    node = BrokerNode(leads=int(code))
+def test_broker_that_does_not_lead_the_groups_partition(code, told):
+    node = FakeNode(leads=int(code))
     assert set(send(node).values()) == {told}
     assert node.asked == []
 
 
-def test_a_peer_that_cannot_be_reached():
-    node = BrokerNode()
+def test_unreachable_transaction_coordinator():
+    node = FakeNode()
     node.cluster.reachable = lambda one, other: False
     assert set(send(node).values()) == {Code.COORDINATOR_LOAD_IN_PROGRESS}
 
 
-def test_partitions_that_do_not_exist_are_refused_and_the_others_committed():
-    node = BrokerNode()
+def test_unknown_partitions_are_rejected_and_others_committed():
+    node = FakeNode()
     asked = request(bills=[0], orders=[1, 2])
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
     assert send(node, asked) == {("bills", 0): unknown, ("orders", 2): unknown, ("orders", 1): 0}
     assert node.committed == [("g", 5, [("orders", 1)])]
 
 
-def test_when_none_exists_nobody_is_asked():
-    node = BrokerNode()
+def test_unknown_partitions_need_no_coordinator():
+    node = FakeNode()
     assert send(node, request(bills=[0])) == {("bills", 0): Code.UNKNOWN_TOPIC_OR_PARTITION}
     assert (node.asked, node.committed) == ([], [])
 
 
-def test_a_group_without_a_name():
-    node = BrokerNode()
+def test_empty_group_id():
+    node = FakeNode()
     assert set(send(node, request(group_id="")).values()) == {Code.INVALID_GROUP_ID}
     assert node.asked == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_the_group_coordinator_says_goes_through(version):
-    node = BrokerNode(commits=Code.COORDINATOR_LOAD_IN_PROGRESS)
+def test_group_coordinator_codes_are_returned(version):
+    node = FakeNode(commits=Code.COORDINATOR_LOAD_IN_PROGRESS)
     told = Code.COORDINATOR_LOAD_IN_PROGRESS if version >= 2 else Code.COORDINATOR_NOT_AVAILABLE
     assert set(send(node, version=version).values()) == {told}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_refusing_it_names_every_partition(version):
+def test_error_response_covers_every_partition(version):
     response = API.refuse(request(), version, int(Code.NOT_COORDINATOR))
     response = type(response).decode(response.encode(version), version)
     assert [p.error_code for topic in response.topics for p in topic.partitions] == [16, 16]

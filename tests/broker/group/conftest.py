@@ -1,4 +1,4 @@
-"""A coordinator on a node without a cluster: a schedule, a log in memory whose replication can be held, and members."""
+"""A group coordinator without a cluster: a clock, an in-memory log with controllable replication, and members."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOPIC = "orders"
 
 
 class MemoryLog:
-    """Batches one after the other. It outlives the partition that leads it."""
+    """Consecutive batches. It outlives the partition that leads it."""
 
     start_offset = 0
 
@@ -50,7 +50,7 @@ class MemoryLog:
         self.high_watermark = 0
 
     def append(self, data: bytes, count: int) -> int:
-        """Take a batch that was built for our end; return its offset."""
+        """Append a batch with the log end offset as base offset; return that."""
         self.batches.append(data)
         self.end_offset += count
         return self.end_offset - count
@@ -62,14 +62,14 @@ class MemoryLog:
                     yield batch
 
     def truncate(self) -> None:
-        """Lose what not all replicas had."""
+        """Remove records that were not replicated."""
         kept = [b for b in self.read_batches(0, self.end_offset) if b.next_offset <= self.high_watermark]
         self.batches = [bytes(b.view) for b in kept]
         self.end_offset = self.high_watermark
 
 
 class MemoryPartition:
-    """A replica that leads. While ``hold`` is set nothing reaches its followers; ``refuse`` refuses with a code."""
+    """A leading replica. With ``hold`` nothing is replicated; with ``refuse`` appends are rejected with that code."""
 
     def __init__(self, log: MemoryLog) -> None:
         self.log = log
@@ -112,13 +112,13 @@ class MemoryPartition:
         return base
 
     def append_marker(self, producer_id: int, commit: bool) -> None:
-        """End a transaction, as the transaction coordinator lets every leader do."""
+        """Append a transaction marker."""
         kind = ControlType.COMMIT if commit else ControlType.ABORT
         self.log.append(build_marker(kind, base_offset=self.log.end_offset, producer_id=producer_id, timestamp=0), 1)
         self.release()
 
     def release(self, count: int | None = None, code: int = 0) -> None:
-        """Let the first so many appends reach all replicas in sync, all by default; or give up on them with a code."""
+        """Replicate the first appends, all by default; or fail them with a code."""
         due = self._waiting[: len(self._waiting) if count is None else count]
         del self._waiting[: len(due)]
         if not code:
@@ -141,8 +141,8 @@ class MemoryPartition:
         return len(self._watchers)
 
 
-class Asked:
-    """A request, and its answer when there is one; a second answer is a bug."""
+class PendingRequest:
+    """A request with its response, once there is one; a second response fails the test."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []
@@ -166,8 +166,8 @@ class Asked:
 
 
 @dataclass
-class Seat:
-    """Somebody's place in a generation."""
+class MemberSeat:
+    """A member's id and generation."""
 
     member_id: str
     generation: int
@@ -175,7 +175,7 @@ class Seat:
 
 
 class World:
-    """A node, as far as a coordinator sees it, and the coordinator on it."""
+    """The coordinator's node, and the coordinator on it."""
 
     def __init__(self, *, partitions: int = 1, **config: Any) -> None:
         self.config = BrokerConfig(**{"group_min_session_timeout_ms": 10, **config})
@@ -217,7 +217,7 @@ class World:
         self.coordinator.resigned(index)
 
     def crash(self, *, losing: bool = False) -> None:
-        """The node dies; another comes to lead what it led, perhaps without what only the dead one had."""
+        """Kill the broker; the next coordinator loads the log, optionally without unreplicated records."""
         self.start()
         for index, log in self.logs.items():
             if losing:
@@ -254,8 +254,8 @@ class World:
         instance: str | None = None,
         protocol_type: str = "consumer",
         client: str = "app",
-    ) -> Asked:
-        asked = Asked()
+    ) -> PendingRequest:
+        asked = PendingRequest()
         wanted = {"range": b"", "roundrobin": b""} if protocols is None else protocols
         request = JoinGroupRequest(
             group_id=group,
@@ -271,15 +271,15 @@ class World:
 
     def sync(
         self,
-        seat: Seat,
+        seat: MemberSeat,
         assignments: Mapping[str, bytes] | None = None,
         *,
         group: str = GROUP,
         instance: str | None = None,
         protocol_type: str | None = None,
         protocol: str | None = None,
-    ) -> Asked:
-        asked = Asked()
+    ) -> PendingRequest:
+        asked = PendingRequest()
         request = SyncGroupRequest(
             group_id=group,
             generation_id=seat.generation,
@@ -295,8 +295,8 @@ class World:
         self.coordinator.sync(request, asked)
         return asked
 
-    def heartbeat(self, seat: Seat, *, group: str = GROUP, instance: str | None = None) -> Asked:
-        asked = Asked()
+    def heartbeat(self, seat: MemberSeat, *, group: str = GROUP, instance: str | None = None) -> PendingRequest:
+        asked = PendingRequest()
         self.coordinator.heartbeat(
             HeartbeatRequest(
                 group_id=group,
@@ -308,8 +308,8 @@ class World:
         )
         return asked
 
-    def leave(self, *members: str | tuple[str, str], group: str = GROUP) -> Asked:
-        asked = Asked()
+    def leave(self, *members: str | tuple[str, str], group: str = GROUP) -> PendingRequest:
+        asked = PendingRequest()
         pairs = [(member, None) if isinstance(member, str) else member for member in members]
         self.coordinator.leave(
             group, [MemberIdentity(member_id=name, group_instance_id=instance) for name, instance in pairs], asked
@@ -318,7 +318,7 @@ class World:
 
     def commit(
         self,
-        seat: Seat | None = None,
+        seat: MemberSeat | None = None,
         offset: int = 5,
         *,
         group: str = GROUP,
@@ -329,9 +329,9 @@ class World:
         epoch: int = -1,
         instance: str | None = None,
         retention_ms: int = -1,
-    ) -> Asked:
-        """Commit; the answer is that of the one partition."""
-        asked = Asked()
+    ) -> PendingRequest:
+        """Commit an offset; the result is that of the partition."""
+        asked = PendingRequest()
         request = OffsetCommitRequest(
             group_id=group,
             generation_id_or_member_epoch=-1 if seat is None else seat.generation,
@@ -357,9 +357,15 @@ class World:
         return asked
 
     def txn_commit(
-        self, producer_id: int, offset: int = 5, *, seat: Seat | None = None, partition: int = 0, group: str = GROUP
-    ) -> Asked:
-        asked = Asked()
+        self,
+        producer_id: int,
+        offset: int = 5,
+        *,
+        seat: MemberSeat | None = None,
+        partition: int = 0,
+        group: str = GROUP,
+    ) -> PendingRequest:
+        asked = PendingRequest()
         request = TxnOffsetCommitRequest(
             transactional_id="t",
             group_id=group,
@@ -385,9 +391,11 @@ class World:
         self.replica.append_marker(producer_id, commit)
         self.coordinator.on_marker(0, producer_id, commit)
 
-    def fetch(self, *partitions: int, group: str = GROUP, require_stable: bool = False, topic: str = TOPIC) -> Asked:
-        """Ask for offsets of these partitions of a topic, of everything if none is given."""
-        asked = Asked()
+    def fetch(
+        self, *partitions: int, group: str = GROUP, require_stable: bool = False, topic: str = TOPIC
+    ) -> PendingRequest:
+        """Fetch offsets of these partitions of a topic, or all."""
+        asked = PendingRequest()
         topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))] if partitions else None
         self.coordinator.fetch_offsets(OffsetFetchRequestGroup(group_id=group, topics=topics), require_stable, asked)
         return asked
@@ -398,40 +406,40 @@ class World:
         assert code == 0
         return int(topics[0].partitions[0].committed_offset)
 
-    def delete(self, *groups: str) -> Asked:
-        asked = Asked()
+    def delete(self, *groups: str) -> PendingRequest:
+        asked = PendingRequest()
         self.coordinator.delete(groups, asked)
         return asked
 
-    # -- whole flows
+    # -- transactions
 
     def newcomer(self, **options: Any) -> str:
-        """Ask for a member id, as newcomers do (KIP-394)."""
+        """Return a new member id, obtained with MEMBER_ID_REQUIRED (KIP-394)."""
         answer = self.join(**options).answer
         assert answer.error_code == 79
         return str(answer.member_id)
 
-    def seat(self, asked: Asked) -> Seat:
-        """Return the place that a JoinGroup gave."""
+    def seat(self, asked: PendingRequest) -> MemberSeat:
+        """Return the member id and generation of a JoinGroup response."""
         answer = asked.answer
         assert answer.error_code == 0
-        return Seat(answer.member_id, answer.generation_id, answer.leader == answer.member_id)
+        return MemberSeat(answer.member_id, answer.generation_id, answer.leader == answer.member_id)
 
-    def joined(self, count: int = 1, **options: Any) -> list[Seat]:
-        """Let so many newcomers join an empty group; return their places, the leader first. Nobody has synced yet."""
+    def joined(self, count: int = 1, **options: Any) -> list[MemberSeat]:
+        """Let new members join an empty group; return their seats, the leader first. None has sent SyncGroup."""
         ids = [self.newcomer(**options) for _ in range(count)]
         asked = [self.join(member_id, **options) for member_id in ids]
         self.advance(self.config.group_initial_rebalance_delay_ms / 1000)
         return sorted((self.seat(one) for one in asked), key=lambda seat: not seat.is_leader)
 
-    def stable(self, count: int = 1, **options: Any) -> list[Seat]:
-        """Let so many newcomers form a stable group; each is assigned its own id."""
+    def stable(self, count: int = 1, **options: Any) -> list[MemberSeat]:
+        """Let new members form a stable group; each is assigned its own member id."""
         seats = self.joined(count, **options)
         self.settle(seats)
         return seats
 
-    def settle(self, seats: Sequence[Seat], group: str = GROUP) -> list[Asked]:
-        """Let the members of a generation sync."""
+    def settle(self, seats: Sequence[MemberSeat], group: str = GROUP) -> list[PendingRequest]:
+        """Let the members of a generation send SyncGroup."""
         plan = {seat.member_id: seat.member_id.encode() for seat in seats}
         asked = [self.sync(seat, plan if seat.is_leader else None, group=group) for seat in seats]
         assert all(one.answer.assignment == plan[seat.member_id] for one, seat in zip(asked, seats, strict=True))
@@ -440,17 +448,17 @@ class World:
 
 @pytest.fixture(scope="session")
 def new_world() -> Callable[..., World]:
-    """``new_world(**config)`` returns a world whose coordinator is ready, unless it takes time to load."""
+    """``new_world(**config)`` returns a world with a ready coordinator, unless it is configured to load slowly."""
     return World
 
 
 @pytest.fixture
 def world() -> World:
-    """A world with everything at its default."""
+    """A world with the default configuration."""
     return World()
 
 
 @pytest.fixture(scope="session")
-def seat_of() -> Callable[[str, int], Seat]:
-    """``seat_of(member_id, generation)`` for members that lie."""
-    return lambda member_id, generation: Seat(member_id, generation, False)
+def seat_of() -> Callable[[str, int], MemberSeat]:
+    """``seat_of(member_id, generation)`` for requests with false identities."""
+    return lambda member_id, generation: MemberSeat(member_id, generation, False)

@@ -1,4 +1,4 @@
-"""What clients hear when the log refuses."""
+"""Error codes for clients when the log rejects an append."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from thinconsumer.wire.error_codes import Code
         (Code.INVALID_PRODUCER_EPOCH, Code.INVALID_PRODUCER_EPOCH),
     ],
 )
-def test_translates(code: Code, told: Code) -> None:
+def test_append_errors_are_mapped(code: Code, told: Code) -> None:
     assert append_error(code) == told

@@ -1,4 +1,4 @@
-"""Committing offsets and asking for them."""
+"""OffsetCommit, TxnOffsetCommit and OffsetFetch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from thinconsumer.wire.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 
 
-def test_what_is_committed_can_be_fetched(world: Any) -> None:
+def test_committed_offsets_can_be_fetched(world: Any) -> None:
     assert world.commit(offset=42, epoch=3, metadata="note").code == 0
     code, topics = world.fetch(0, 1).answer
     there, missing = topics[0].partitions
@@ -19,12 +19,12 @@ def test_what_is_committed_can_be_fetched(world: Any) -> None:
     assert missing.error_code == 0
 
 
-def test_no_note_is_an_empty_one(world: Any) -> None:
+def test_null_metadata_is_stored_as_empty(world: Any) -> None:
     world.commit(metadata=None)
     assert world.fetch(0).answer[1][0].partitions[0].metadata == ""
 
 
-def test_everything_can_be_fetched(world: Any) -> None:
+def test_all_offsets_can_be_fetched(world: Any) -> None:
     world.put_topic("clicks", 2)
     for topic, partition in (("orders", 0), ("orders", 2), ("clicks", 1)):
         world.commit(topic=topic, partition=partition, offset=partition)
@@ -36,25 +36,25 @@ def test_everything_can_be_fetched(world: Any) -> None:
     }
 
 
-def test_a_group_that_does_not_exist_has_no_offsets(world: Any) -> None:
+def test_unknown_group_has_no_offsets(world: Any) -> None:
     assert world.fetch().answer == (0, [])
     assert world.offset() == -1
 
 
-def test_a_group_without_a_name_has_offsets_of_its_own(world: Any) -> None:
-    """The oldest clients had such groups; nothing of theirs is anybody else's."""
+def test_empty_group_id_has_offsets(world: Any) -> None:
+    """The oldest clients used the empty group id."""
     assert world.commit(group="", offset=3).code == 0
     assert world.offset(group="") == 3
     assert world.offset(group="nobody") == -1
 
 
-def test_a_rewind_is_as_good_as_any_commit(world: Any) -> None:
+def test_lower_offset_can_be_committed(world: Any) -> None:
     world.commit(offset=9)
     world.commit(offset=4)
     assert world.offset() == 4
 
 
-def test_a_commit_is_answered_and_seen_when_the_log_has_it(world: Any) -> None:
+def test_commit_is_answered_and_visible_once_committed_to_the_log(world: Any) -> None:
     world.commit(offset=1)
     world.replica.hold = True
     asked = world.commit(offset=2)
@@ -65,7 +65,7 @@ def test_a_commit_is_answered_and_seen_when_the_log_has_it(world: Any) -> None:
     assert world.offset() == 2
 
 
-def test_a_stable_fetch_waits_for_commits_under_way(world: Any) -> None:
+def test_stable_fetch_waits_for_uncommitted_appends(world: Any) -> None:
     world.commit(offset=1)
     world.replica.hold = True
     world.commit(offset=2)
@@ -75,8 +75,8 @@ def test_a_stable_fetch_waits_for_commits_under_way(world: Any) -> None:
     assert asked.answer[1][0].partitions[0].committed_offset == 2
 
 
-def test_a_stable_fetch_that_waits_too_long_is_sent_elsewhere(world: Any) -> None:
-    """NOT_COORDINATOR and not COORDINATOR_NOT_AVAILABLE, which older clients do not know here."""
+def test_stable_fetch_that_times_out_returns_not_coordinator(world: Any) -> None:
+    """NOT_COORDINATOR, because older clients do not expect COORDINATOR_NOT_AVAILABLE here."""
     world.replica.hold = True
     world.commit()
     asked = world.fetch(0, require_stable=True)
@@ -85,7 +85,7 @@ def test_a_stable_fetch_that_waits_too_long_is_sent_elsewhere(world: Any) -> Non
 
 
 @pytest.mark.parametrize(("refuse", "told"), [(19, 15), (6, 16), (10, -1), (3, 15)])
-def test_a_commit_that_cannot_be_written(world: Any, refuse: int, told: int) -> None:
+def test_rejected_append_fails_the_commit(world: Any, refuse: int, told: int) -> None:
     world.commit(offset=1)
     world.replica.refuse = refuse
     assert world.commit(offset=2).code == told
@@ -93,7 +93,7 @@ def test_a_commit_that_cannot_be_written(world: Any, refuse: int, told: int) -> 
     assert world.offset() == 1
 
 
-def test_a_commit_that_takes_too_long_is_told_so_and_may_count_all_the_same(world: Any) -> None:
+def test_timed_out_commit_may_take_effect(world: Any) -> None:
     world.replica.hold = True
     asked = world.commit(offset=2)
     world.advance(4.9)
@@ -104,8 +104,8 @@ def test_a_commit_that_takes_too_long_is_told_so_and_may_count_all_the_same(worl
     assert world.offset() == 2
 
 
-def test_a_commit_with_too_few_replicas_after_all_counts(world: Any) -> None:
-    """It is in the log of all that there are: Kafka's coordinators look at the high watermark only."""
+def test_commit_with_not_enough_replicas_after_append_counts(world: Any) -> None:
+    """All ISR members have it; Kafka's coordinator only checks the high watermark."""
     world.replica.hold = True
     asked = world.commit(offset=2)
     world.replica.release(code=20)
@@ -114,17 +114,17 @@ def test_a_commit_with_too_few_replicas_after_all_counts(world: Any) -> None:
 
 
 @pytest.mark.parametrize(("length", "code"), [(4096, 0), (4097, 12)])
-def test_a_note_that_is_too_long(world: Any, length: int, code: int) -> None:
+def test_metadata_above_the_limit_is_rejected(world: Any, length: int, code: int) -> None:
     assert world.commit(metadata="x" * length).code == code
     assert world.offset() == (-1 if code else 5)
 
 
 @pytest.mark.parametrize(("length", "code"), [(2048, 0), (2049, 12)])
-def test_a_note_is_measured_in_javas_units(world: Any, length: int, code: int) -> None:
+def test_metadata_length_is_in_utf16_units(world: Any, length: int, code: int) -> None:
     assert world.commit(metadata="\U0001f600" * length).code == code
 
 
-def test_a_commit_keeps_a_session(world: Any) -> None:
+def test_commit_restarts_the_session_timeout(world: Any) -> None:
     (leader,) = world.stable(1, session_ms=3_000)
     for _ in range(5):
         world.advance(2)
@@ -132,8 +132,8 @@ def test_a_commit_keeps_a_session(world: Any) -> None:
     assert world.heartbeat(leader).answer == 0
 
 
-def test_members_commit_in_the_first_half_of_a_rebalance_and_not_in_the_second(world: Any) -> None:
-    """Seen on real brokers: 22 for the old generation, 27 for the new."""
+def test_members_may_commit_in_the_join_phase_but_not_in_the_sync_phase(world: Any) -> None:
+    """Observed on Kafka: error 22 for the old generation, 27 for the new."""
     leader, follower = world.stable(2)
     world.join(leader.member_id)
     assert world.commit(leader, 7).code == 0
@@ -143,25 +143,25 @@ def test_members_commit_in_the_first_half_of_a_rebalance_and_not_in_the_second(w
     assert world.offset() == 7
 
 
-def test_nobody_commits_beside_the_members(world: Any) -> None:
+def test_non_members_cannot_commit_for_a_group_with_members(world: Any) -> None:
     world.stable(1)
     assert world.commit().code == 25
 
 
-def test_an_administrator_commits_for_a_group_that_has_no_members_left(world: Any) -> None:
+def test_commits_without_member_id_for_an_empty_group(world: Any) -> None:
     (leader,) = world.stable(1)
     world.leave(leader.member_id)
     assert world.commit(offset=3).code == 0
 
 
-def test_an_old_client_says_how_long_to_keep_an_offset(world: Any) -> None:
+def test_retention_time_of_old_clients_is_stored(world: Any) -> None:
     world.commit(version=4, retention_ms=60_000)
     world.commit(partition=1)
     world.advance(601)
     assert (world.offset(0), world.offset(1)) == (-1, 5)
 
 
-def test_an_offset_of_an_earlier_topic_of_the_name_is_not_told(world: Any) -> None:
+def test_offset_of_a_deleted_topic_with_the_same_name_is_not_returned(world: Any) -> None:
     world.commit(offset=7)
     asked: list[Any] = []
     fetch = world.coordinator.fetch_offsets
@@ -180,7 +180,7 @@ def _by_id(topic_id: bytes) -> Any:
 # -- transactions
 
 
-def test_an_offset_in_a_transaction_counts_from_its_commit_on(world: Any) -> None:
+def test_transactional_offset_counts_after_the_commit_marker(world: Any) -> None:
     world.commit(offset=1)
     assert world.txn_commit(7, 2).code == 0
     assert world.offset() == 1
@@ -188,14 +188,14 @@ def test_an_offset_in_a_transaction_counts_from_its_commit_on(world: Any) -> Non
     assert world.offset() == 2
 
 
-def test_an_offset_in_an_aborted_transaction_never_counts(world: Any) -> None:
+def test_offset_of_an_aborted_transaction_never_counts(world: Any) -> None:
     world.commit(offset=1)
     world.txn_commit(7, 2)
     world.marker(7, commit=False)
     assert world.offset() == 1
 
 
-def test_while_a_transaction_is_open_its_partitions_are_unstable(world: Any) -> None:
+def test_partitions_of_an_ongoing_transaction_are_unstable(world: Any) -> None:
     """KIP-447."""
     world.commit(offset=1, partition=1)
     world.txn_commit(7, 2)
@@ -207,21 +207,21 @@ def test_while_a_transaction_is_open_its_partitions_are_unstable(world: Any) -> 
     assert world.fetch(0, require_stable=True).answer[1][0].partitions[0].committed_offset == 2
 
 
-def test_members_commit_in_transactions_all_through_a_rebalance(world: Any) -> None:
+def test_transactional_commits_are_allowed_during_a_rebalance(world: Any) -> None:
     leader, _ = world.joined(2)
     assert world.txn_commit(7, seat=leader).code == 0
 
 
-def test_a_transaction_for_a_group_without_a_name(world: Any) -> None:
+def test_transactional_commit_with_empty_group_id(world: Any) -> None:
     assert world.txn_commit(7, group="").code == 24
 
 
-def test_a_producer_that_the_log_fences(world: Any) -> None:
+def test_producer_fenced_by_the_log(world: Any) -> None:
     world.replica.refuse = 47
     assert world.txn_commit(7).code == 47
 
 
-def test_a_note_in_a_transaction_is_not_longer_than_others(new_world: Any) -> None:
+def test_transactional_commit_metadata_limit(new_world: Any) -> None:
     world = new_world(offset_metadata_max_bytes=0)
     assert world.txn_commit(7).code == 0
     assert world.commit(metadata="x").code == 12

@@ -1,4 +1,4 @@
-"""A node's groups all together: which shard is whose, what administrators ask, what the node tells."""
+"""The group coordinator of a broker: assignment of groups to shards, admin requests, node events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from thinconsumer.broker.group.hashing import partition_for
 from thinconsumer.broker.group.states import ShardState
 
 
-def test_a_group_belongs_to_the_partition_of_its_name(new_world: Any) -> None:
+def test_group_id_determines_the_partition(new_world: Any) -> None:
     world = new_world(partitions=5)
     for number in range(20):
         group = f"group-{number}"
@@ -17,7 +17,7 @@ def test_a_group_belongs_to_the_partition_of_its_name(new_world: Any) -> None:
         assert index == partition_for(group, 5)
 
 
-def test_groups_of_partitions_led_elsewhere_are_not_ours(new_world: Any) -> None:
+def test_groups_of_partitions_led_elsewhere_return_not_coordinator(new_world: Any) -> None:
     world = new_world(partitions=5)
     lost = partition_for("billing", 5)
     world.resign(lost)
@@ -26,7 +26,7 @@ def test_groups_of_partitions_led_elsewhere_are_not_ours(new_world: Any) -> None
     assert world.commit(group=other).code == 0
 
 
-def test_a_node_that_leads_nothing_has_no_groups(new_world: Any) -> None:
+def test_broker_without_leaderships_has_no_groups(new_world: Any) -> None:
     world = new_world(partitions=5)
     for index in range(5):
         world.resign(index)
@@ -34,17 +34,17 @@ def test_a_node_that_leads_nothing_has_no_groups(new_world: Any) -> None:
     assert world.coordinator.describe(["billing"], 6)[0].error_code == 16
 
 
-def test_before_there_is_an_offsets_topic_every_group_is_somebody_elses(new_world: Any) -> None:
+def test_missing_offsets_topic_returns_not_coordinator(new_world: Any) -> None:
     world = new_world()
     world.start()
     world.image.remove_topic("__consumer_offsets")
     assert world.commit().code == 16
 
 
-# -- describing and listing
+# -- describe and list
 
 
-def test_describes_a_stable_group_with_all_there_is(world: Any) -> None:
+def test_describe_stable_group(world: Any) -> None:
     leader, follower = world.stable(2, protocols={"range": b"topics"})
     (group,) = world.coordinator.describe(["billing"], 6)
     assert (group.group_state, group.protocol_type, group.protocol_data) == ("Stable", "consumer", "range")
@@ -54,7 +54,7 @@ def test_describes_a_stable_group_with_all_there_is(world: Any) -> None:
     assert [(m.client_id, m.client_host) for m in group.members] == [("app", "/127.0.0.1")] * 2
 
 
-def test_describes_a_rebalancing_group_without_metadata(world: Any) -> None:
+def test_describe_rebalancing_group_without_metadata(world: Any) -> None:
     leader, _ = world.stable(2, protocols={"range": b"topics"})
     world.join(leader.member_id, protocols={"range": b"topics"})
     (group,) = world.coordinator.describe(["billing"], 6)
@@ -63,7 +63,7 @@ def test_describes_a_rebalancing_group_without_metadata(world: Any) -> None:
     assert group.members[0].member_assignment == leader.member_id.encode()
 
 
-def test_a_group_that_does_not_exist_is_dead_or_not_found(world: Any) -> None:
+def test_unknown_group_is_dead_or_not_found(world: Any) -> None:
     """KIP-1043."""
     (old,) = world.coordinator.describe(["nobody"], 5)
     assert (old.error_code, old.group_state, old.error_message) == (0, "Dead", None)
@@ -71,7 +71,7 @@ def test_a_group_that_does_not_exist_is_dead_or_not_found(world: Any) -> None:
     assert (new.error_code, new.group_state, new.error_message) == (69, "Dead", "Group nobody not found.")
 
 
-def test_lists_groups_by_state_and_type(world: Any) -> None:
+def test_list_groups_by_state_and_type(world: Any) -> None:
     world.stable(1)
     world.commit(group="simple")
 
@@ -86,21 +86,21 @@ def test_lists_groups_by_state_and_type(world: Any) -> None:
     assert names(types=("nonsense",)) == []
 
 
-def test_lists_what_tools_show(world: Any) -> None:
+def test_list_groups_fields(world: Any) -> None:
     world.stable(1)
     (group,) = world.coordinator.list_groups([], [])[1]
     assert (group.protocol_type, group.group_state, group.group_type) == ("consumer", "Stable", "classic")
 
 
-def test_lists_nothing_while_one_partition_is_still_being_read(new_world: Any) -> None:
+def test_list_groups_fails_while_a_partition_is_loading(new_world: Any) -> None:
     world = new_world(partitions=2, coordinator_load_s=1.0)
     assert world.coordinator.list_groups([], []) == (14, [])
 
 
-# -- deleting
+# -- deletion
 
 
-def test_deletes_groups_of_many_partitions(new_world: Any) -> None:
+def test_delete_groups_of_several_partitions(new_world: Any) -> None:
     world = new_world(partitions=3)
     names = [f"group-{number}" for number in range(6)]
     for name in names:
@@ -112,25 +112,25 @@ def test_deletes_groups_of_many_partitions(new_world: Any) -> None:
     assert world.coordinator.list_groups([], []) == (0, [])
 
 
-def test_deletes_nothing_when_asked_to(world: Any) -> None:
+def test_delete_groups_without_groups(world: Any) -> None:
     assert world.delete().answer == []
 
 
-def test_a_group_with_members_is_not_deleted(world: Any) -> None:
+def test_group_with_members_is_not_deleted(world: Any) -> None:
     (leader,) = world.stable(1)
     world.commit(leader)
     assert world.delete("billing").answer[0].error_code == 68
     assert world.offset() == 5
 
 
-def test_a_group_that_cannot_be_deleted_just_now(world: Any) -> None:
+def test_delete_fails_if_the_append_is_rejected(world: Any) -> None:
     world.commit()
     world.replica.refuse = 19
     assert world.delete("billing").answer[0].error_code == 15
     assert world.offset() == 5
 
 
-def test_deleting_forgets_what_open_transactions_have_for_the_group(world: Any) -> None:
+def test_delete_removes_pending_transactional_offsets(world: Any) -> None:
     world.txn_commit(7, 3)
     world.delete("billing")
     world.marker(7)
@@ -138,16 +138,16 @@ def test_deleting_forgets_what_open_transactions_have_for_the_group(world: Any) 
     assert not world.shard.latest.offsets.has_open_transactions("billing")
 
 
-def test_somebody_who_was_to_come_back_to_a_deleted_group_is_unknown(world: Any) -> None:
+def test_pending_member_of_a_deleted_group_is_unknown(world: Any) -> None:
     pending = world.newcomer()
     world.delete("billing")
     assert world.join(pending).answer.error_code == 25
 
 
-# -- what the node tells
+# -- node events
 
 
-def test_offsets_of_deleted_topics_are_forgotten(world: Any) -> None:
+def test_offsets_of_deleted_topics_are_removed(world: Any) -> None:
     world.put_topic("clicks", 1)
     world.commit(topic="clicks")
     world.commit()
@@ -158,7 +158,7 @@ def test_offsets_of_deleted_topics_are_forgotten(world: Any) -> None:
     assert [t.name for t in world.fetch().answer[1]] == ["orders"]
 
 
-def test_offsets_of_a_topic_that_was_made_anew_are_kept_if_they_are_of_the_new_one(world: Any) -> None:
+def test_offsets_of_a_recreated_topic_are_kept_for_its_new_id(world: Any) -> None:
     world.commit(partition=0)
     world.put_topic("orders", 3, b"the second orders"[:16])
     world.commit(partition=1)
@@ -166,7 +166,7 @@ def test_offsets_of_a_topic_that_was_made_anew_are_kept_if_they_are_of_the_new_o
     assert (world.offset(0), world.offset(1)) == (-1, 5)
 
 
-def test_offsets_pending_for_a_deleted_topic_go_too(world: Any) -> None:
+def test_pending_offsets_of_deleted_topics_are_removed(world: Any) -> None:
     world.txn_commit(7, 3)
     world.image.remove_topic("orders")
     world.coordinator.on_topics_deleted(["orders"])
@@ -174,14 +174,14 @@ def test_offsets_pending_for_a_deleted_topic_go_too(world: Any) -> None:
     assert world.offset() == -1
 
 
-def test_topics_that_nobody_has_offsets_of_cost_nothing(new_world: Any) -> None:
+def test_deleted_topics_without_offsets_append_nothing(new_world: Any) -> None:
     world = new_world(partitions=2)
     world.resign(1)
     world.coordinator.on_topics_deleted(["orders"])
     assert world.replica.appends == 0
 
 
-def test_a_node_that_never_led_is_not_upset_by_news(new_world: Any) -> None:
+def test_events_without_any_shard_are_ignored(new_world: Any) -> None:
     world = new_world()
     world.start()
     world.coordinator.resigned(3)
@@ -190,7 +190,7 @@ def test_a_node_that_never_led_is_not_upset_by_news(new_world: Any) -> None:
     assert world.coordinator.shards == {}
 
 
-def test_a_shard_is_made_anew_when_it_is_elected_again(world: Any) -> None:
+def test_shard_reloads_when_elected_again(world: Any) -> None:
     world.stable(1)
     world.resign()
     world.elect()
@@ -198,22 +198,24 @@ def test_a_shard_is_made_anew_when_it_is_elected_again(world: Any) -> None:
     assert len(world.group.members) == 1
 
 
-# -- answers and what follows them
+# -- responses
 
 
-def test_an_answer_that_brings_the_next_request_along_finds_a_whole_group(world: Any) -> None:
-    """The answer to the first of two joins lets its client sync, before the second has its answer."""
+def test_request_sent_within_a_reply_sees_a_consistent_group(world: Any) -> None:
+    """The response to the first of two joins makes its client send SyncGroup before the second join is answered."""
     ids = [world.newcomer(), world.newcomer()]
     states: list[str] = []
     for name in ids:
         asked = world.join(name)
-        asked.answers = _Noting(lambda: states.append(world.group.state.value + str(len(world.group.pending_syncs))))
+        asked.answers = _NotifyingList(
+            lambda: states.append(world.group.state.value + str(len(world.group.pending_syncs)))
+        )
     world.advance(0)
     assert states == ["CompletingRebalance2"] * 2
 
 
-class _Noting(list[Any]):
-    """Tells when something is added to it."""
+class _NotifyingList(list[Any]):
+    """A list that calls back when an item is added."""
 
     def __init__(self, tell: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One thing after the other."""
+"""Serial execution of coordinator operations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from thinconsumer.broker.group.event_processor import EventProcessor
 
 
-def test_what_is_put_off_happens_after() -> None:
+def test_deferred_callbacks_run_after_the_operation() -> None:
     turns, seen = EventProcessor(), []
 
     def first() -> None:
@@ -18,7 +18,7 @@ def test_what_is_put_off_happens_after() -> None:
     assert seen == ["first", "answer"]
 
 
-def test_something_inside_is_part_of_it() -> None:
+def test_nested_operation_is_part_of_the_outer_one() -> None:
     turns, seen = EventProcessor(), []
 
     def outer() -> None:
@@ -30,7 +30,7 @@ def test_something_inside_is_part_of_it() -> None:
     assert seen == ["inner", "outer", "answer"]
 
 
-def test_an_answer_that_brings_the_next_request_along_is_a_turn_of_its_own() -> None:
+def test_operation_within_a_deferred_reply_runs_separately() -> None:
     turns, seen = EventProcessor(), []
 
     def request(number: int) -> None:
@@ -44,7 +44,7 @@ def test_an_answer_that_brings_the_next_request_along_is_a_turn_of_its_own() -> 
     assert seen == ["request 1", "answer 1", "request 2", "end of 1", "answer 2", "end of 2"]
 
 
-def test_an_error_does_not_stop_the_turns_after_it() -> None:
+def test_exception_does_not_stop_later_operations() -> None:
     turns, seen = EventProcessor(), []
     with pytest.raises(ZeroDivisionError):
         turns.run(lambda: 1 // 0)  # type: ignore[arg-type, return-value]

@@ -1,4 +1,4 @@
-"""Every request in every state: what a group answers, and what a coordinator answers that is not ready."""
+"""Every request in every group state, and in every coordinator state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from thinconsumer.broker.group.states import GroupEvent
 
-#: A call that waits.
+#: A parked request.
 PARKED = "parked"
 UNKNOWN, ILLEGAL, REBALANCE, INCONSISTENT = 25, 22, 27, 23
 ID_REQUIRED, FENCED, NOT_FOUND, NON_EMPTY = 79, 82, 69, 68
@@ -59,7 +59,7 @@ STATES: dict[str, Callable[[Any, Any], Made]] = {
     "Stable": stable,
 }
 
-#: A request of a world, its leader and its follower: what it is answered in each state, in the order above.
+#: For each request (given world, leader and follower) its result in each state, in the order above.
 REQUESTS: dict[str, tuple[Callable[[Any, Any, Any, Any], Any], tuple[int | str, ...]]] = {
     "join: newcomer": (lambda world, leader, follower, seat: world.join(), (ID_REQUIRED,) * 5),
     "join: newcomer of old": (lambda world, leader, follower, seat: world.join(version=3), (PARKED,) * 5),
@@ -185,7 +185,7 @@ REQUESTS: dict[str, tuple[Callable[[Any, Any, Any, Any], Any], tuple[int | str, 
 
 
 def told(asked: Any) -> int | str:
-    """Return what a request was told, of its only part where it has parts."""
+    """Return the error code of a response, or of its only entry."""
     if asked.is_parked:
         return PARKED
     answer = asked.answer
@@ -207,15 +207,15 @@ def test_every_request_in_every_state(name: str, state: str, new_world: Any, sea
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_every_state_is_what_it_is_called(state: str, new_world: Any, seat_of: Any) -> None:
+def test_groups_are_in_the_named_state(state: str, new_world: Any, seat_of: Any) -> None:
     world, _, _ = STATES[state](new_world, seat_of)
     (described,) = world.coordinator.describe(["billing"], 5)
     assert described.group_state == ("Dead" if state == "absent" else state)
 
 
 @pytest.mark.parametrize("name", [name for name in REQUESTS if not name.startswith(("fetch", "delete"))])
-def test_every_request_to_a_group_that_is_dead(name: str, new_world: Any, seat_of: Any) -> None:
-    """A coordinator that unloads its groups hands them no requests; should it do so, they are sent to look for it."""
+def test_every_request_to_a_dead_group(name: str, new_world: Any, seat_of: Any) -> None:
+    """An unloaded group gets no requests; if it did, clients would look for its coordinator."""
     world, leader, follower = stable(new_world, seat_of)
     world.group.cancel_all()
     world.group.move(GroupEvent.REMOVED)
@@ -230,8 +230,8 @@ def test_every_request_to_a_coordinator_that_is_down(name: str, new_world: Any, 
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_every_request_to_a_coordinator_that_is_catching_up(name: str, new_world: Any, seat_of: Any) -> None:
-    """A heartbeat is answered without an error: nobody knows better yet, and the member is most likely one."""
+def test_every_request_to_a_loading_coordinator(name: str, new_world: Any, seat_of: Any) -> None:
+    """A heartbeat gets no error: membership is unknown, and an error would make all members rejoin."""
     world = new_world(coordinator_load_s=1.0)
     expected = 0 if name.startswith("heartbeat") else LOADING
     seat = seat_of("m", 1)
@@ -240,10 +240,10 @@ def test_every_request_to_a_coordinator_that_is_catching_up(name: str, new_world
 
 @pytest.mark.parametrize("state", [name for name in STATES if name != "absent"])
 @pytest.mark.parametrize("fencing", ["join", "sync", "heartbeat", "commit", "leave"])
-def test_a_static_member_with_another_id_is_fenced_in_every_state(
+def test_old_member_id_of_a_static_member_is_fenced_in_every_state(
     state: str, fencing: str, new_world: Any, seat_of: Any
 ) -> None:
-    """Two processes with one instance id: the one that came first has to go. An empty group knows neither."""
+    """Two processes with one instance id: the earlier one is fenced. An empty group has neither."""
     world = new_world()
     old = world.join(instance="i")
     world.advance(0)

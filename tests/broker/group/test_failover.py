@@ -1,16 +1,14 @@
-"""A coordinator that dies at each step of a rebalance, and what becomes of the group with the next one.
+"""Coordinator failures at each step of a rebalance, and the state of the group at the next coordinator.
 
 The steps are those of the failure cases in Kafka's *Consumer Rewrite Design* and its coordinator's failover scenarios:
 
-1. a member failed or came, and nobody was told yet
-2. some members were told of the rebalance, others not
-3. some members have rejoined, others not
-4. the generation was made, and is not in the log; or it is, and nobody was told
-5. some members have heard of the new generation, others not
+1. a member failed or joined, and no member has received REBALANCE_IN_PROGRESS 2. some members have received it 3. some
+members have rejoined 4. the generation has begun and is not in the log; or it is, and no member has received it 5. some
+members have received the new generation
 
-There generation and members were written when all had joined; today they are written together with the assignment,
-when the leader brings it. So whoever dies before that leaves the earlier generation behind, and its members go on in it
-or rejoin; whoever dies after leaves the new one, with its assignments.
+That design writes generation and members when all have joined; today they are written with the leader's assignment. A
+coordinator that fails before that write leaves the previous generation, which its members continue or rejoin; one that
+fails after it leaves the new generation with its assignments.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from thinconsumer.broker.group.states import GroupState
 
 
 def rejoin_all(world: Any, seats: list[Any]) -> list[Any]:
-    """Let members join again and form a stable group; return their places, the leader first."""
+    """Let members rejoin and form a stable group; return their seats, the leader first."""
     asked = [world.join(seat.member_id) for seat in seats]
     found = sorted((world.seat(one) for one in asked), key=lambda seat: not seat.is_leader)
     world.settle(found)
@@ -33,7 +31,7 @@ def rejoin_all(world: Any, seats: list[Any]) -> list[Any]:
 # -- steady
 
 
-def test_a_steady_group_goes_on_with_its_generation(world: Any) -> None:
+def test_stable_group_keeps_its_generation(world: Any) -> None:
     leader, follower = world.stable(2)
     world.commit(leader, 7)
     world.crash()
@@ -43,7 +41,7 @@ def test_a_steady_group_goes_on_with_its_generation(world: Any) -> None:
     assert (world.offset(0), world.offset(1)) == (7, 8)
 
 
-def test_a_steady_group_goes_on_while_its_coordinator_catches_up(new_world: Any) -> None:
+def test_stable_group_continues_while_the_coordinator_loads(new_world: Any) -> None:
     world = new_world()
     leader, _ = world.stable(2)
     world.config = type(world.config)(coordinator_load_s=3.0, group_min_session_timeout_ms=10)
@@ -54,7 +52,7 @@ def test_a_steady_group_goes_on_while_its_coordinator_catches_up(new_world: Any)
     assert world.commit(leader).code == 0
 
 
-def test_sessions_begin_anew_with_the_new_coordinator(world: Any) -> None:
+def test_session_timeouts_restart_at_the_new_coordinator(world: Any) -> None:
     leader, follower = world.stable(2, session_ms=10_000)
     world.advance(9)
     world.crash()
@@ -65,8 +63,8 @@ def test_sessions_begin_anew_with_the_new_coordinator(world: Any) -> None:
     assert follower.member_id not in world.group.members
 
 
-def test_a_member_that_died_with_its_coordinator_is_missed_by_the_next(world: Any) -> None:
-    """Step 1: the failure is found once more, a session later."""
+def test_next_coordinator_detects_a_dead_member(world: Any) -> None:
+    """Step 1: the failure is detected again after a session timeout."""
     leader, _ = world.stable(2, session_ms=10_000)
     world.advance(9.9)
     world.heartbeat(leader)
@@ -78,8 +76,8 @@ def test_a_member_that_died_with_its_coordinator_is_missed_by_the_next(world: An
     assert left.generation == 2
 
 
-def test_an_id_that_was_given_out_is_not_known_to_the_next(world: Any) -> None:
-    """Step 1: nobody knows that a newcomer was to come back."""
+def test_pending_member_id_is_unknown_to_the_next_coordinator(world: Any) -> None:
+    """Step 1: pending member ids are not persistent."""
     (leader,) = world.stable(1)
     pending = world.newcomer()
     world.crash()
@@ -91,8 +89,8 @@ def test_an_id_that_was_given_out_is_not_known_to_the_next(world: Any) -> None:
 
 
 @pytest.mark.parametrize("told", [0, 1, 2])
-def test_a_rebalance_that_only_some_have_heard_of_begins_again(world: Any, told: int) -> None:
-    """Step 2: those who heard rejoin and so begin it; the others hear of it then. The newcomer is not known."""
+def test_rebalance_known_to_some_members_restarts(world: Any, told: int) -> None:
+    """Step 2: members that know of the rebalance rejoin and thereby restart it; the new member is unknown."""
     seats = world.stable(2)
     newcomer = world.newcomer()
     world.join(newcomer)
@@ -103,15 +101,15 @@ def test_a_rebalance_that_only_some_have_heard_of_begins_again(world: Any, told:
         assert [world.heartbeat(seat).answer for seat in seats] == [0, 0]
         assert world.group.state is GroupState.STABLE
         return
-    first = world.join(seats[0].member_id)  # the leader: a stable group rebalances for it
+    first = world.join(seats[0].member_id)  # a rejoining leader makes a stable group rebalance
     assert first.is_parked
     assert world.heartbeat(seats[1]).answer == 27
     second = world.join(seats[1].member_id)
     assert {world.seat(first).generation, world.seat(second).generation} == {2}
 
 
-def test_a_follower_that_alone_heard_of_a_rebalance_that_is_off_is_told_to_stay(world: Any) -> None:
-    """Step 2: why there was one died with the coordinator; the member that failed may be back."""
+def test_follower_rejoining_alone_keeps_the_generation(world: Any) -> None:
+    """Step 2: the reason of the rebalance is lost with the coordinator, and the failed member may be back."""
     _, follower = world.stable(2)
     world.join(world.newcomer())
     assert world.heartbeat(follower).answer == 27
@@ -121,8 +119,8 @@ def test_a_follower_that_alone_heard_of_a_rebalance_that_is_off_is_told_to_stay(
     assert world.sync(follower).answer.assignment == follower.member_id.encode()
 
 
-def test_joins_that_were_parked_are_sent_on_and_begin_the_rebalance_again(world: Any) -> None:
-    """Step 3, with a coordinator that could still say goodbye."""
+def test_parked_joins_fail_and_restart_the_rebalance(world: Any) -> None:
+    """Step 3, with a coordinator that resigns in order."""
     leader, follower = world.stable(2)
     parked = world.join(leader.member_id)
     world.resign()
@@ -132,7 +130,7 @@ def test_joins_that_were_parked_are_sent_on_and_begin_the_rebalance_again(world:
     assert {seat.generation for seat in seats} == {2}
 
 
-def test_some_have_rejoined_and_the_others_hear_of_it_from_the_next(world: Any) -> None:
+def test_rebalance_continues_after_some_members_have_rejoined(world: Any) -> None:
     """Step 3."""
     leader, follower, third = world.stable(3)
     assert world.join(leader.member_id).is_parked
@@ -144,8 +142,8 @@ def test_some_have_rejoined_and_the_others_hear_of_it_from_the_next(world: Any) 
     assert world.heartbeat(follower).answer == 27
 
 
-def test_members_that_were_joining_for_the_first_time_are_unknown(world: Any) -> None:
-    """Step 3: what was not written is not known."""
+def test_new_members_in_the_join_phase_are_unknown(world: Any) -> None:
+    """Step 3: members without a written generation are lost."""
     ids = [world.newcomer(), world.newcomer()]
     for member_id in ids:
         assert world.join(member_id).is_parked
@@ -157,8 +155,8 @@ def test_members_that_were_joining_for_the_first_time_are_unknown(world: Any) ->
 # -- rebalancing
 
 
-def test_a_generation_that_was_never_written_is_not_known(world: Any) -> None:
-    """Step 4, before the log has it: members fall back to the generation before, and say one that is too new."""
+def test_unwritten_generation_is_unknown(world: Any) -> None:
+    """Step 4, before the write: members send a generation that is newer than the loaded one."""
     seats = world.stable(2)
     world.join(seats[0].member_id)
     rejoined = world.seat(world.join(seats[1].member_id))
@@ -171,8 +169,8 @@ def test_a_generation_that_was_never_written_is_not_known(world: Any) -> None:
     assert {seat.generation for seat in rejoin_all(world, seats)} == {2}
 
 
-def test_a_first_generation_that_was_never_written_leaves_strangers(world: Any) -> None:
-    """Step 4, for a group that had no generation before."""
+def test_unwritten_first_generation_leaves_unknown_members(world: Any) -> None:
+    """Step 4, for a group without a previous generation."""
     leader, follower = world.joined(2)
     world.crash()
     assert world.sync(leader, {}).answer.error_code == 25
@@ -180,8 +178,8 @@ def test_a_first_generation_that_was_never_written_leaves_strangers(world: Any) 
     assert len(world.stable(2)) == 2
 
 
-def test_an_assignment_that_the_dead_coordinator_alone_had_is_lost(world: Any) -> None:
-    """Step 4: it was appended and not replicated, so nobody was told."""
+def test_unreplicated_assignment_is_lost(world: Any) -> None:
+    """Step 4: the assignment was appended but not replicated, so no member has received it."""
     leader, follower = world.joined(2)
     waiting = world.sync(follower)
     world.replica.hold = True
@@ -192,8 +190,8 @@ def test_an_assignment_that_the_dead_coordinator_alone_had_is_lost(world: Any) -
     assert world.sync(follower).answer.error_code == 25
 
 
-def test_an_assignment_that_was_replicated_is_there_though_nobody_was_told(world: Any) -> None:
-    """Step 4, after the log has it."""
+def test_replicated_assignment_is_loaded(world: Any) -> None:
+    """Step 4, after the write."""
     leader, follower = world.joined(2)
     world.replica.hold = True
     brought = world.sync(leader, {leader.member_id: b"a", follower.member_id: b"b"})
@@ -204,8 +202,8 @@ def test_an_assignment_that_was_replicated_is_there_though_nobody_was_told(world
     assert world.group.state is GroupState.STABLE
 
 
-def test_members_that_heard_of_the_generation_and_those_that_did_not_meet_in_it(world: Any) -> None:
-    """Step 5: some have their assignment, others ask the next coordinator for it."""
+def test_all_members_continue_in_the_written_generation(world: Any) -> None:
+    """Step 5: some members have their assignment, others request it from the next coordinator."""
     leader, follower, third = world.joined(3)
     world.sync(leader, {seat.member_id: seat.member_id.encode() for seat in (leader, follower, third)})
     world.sync(follower)
@@ -214,8 +212,8 @@ def test_members_that_heard_of_the_generation_and_those_that_did_not_meet_in_it(
     assert world.sync(third).answer.assignment == third.member_id.encode()
 
 
-def test_a_member_that_missed_the_answer_to_its_join_gets_the_generation_from_the_next(world: Any) -> None:
-    """Step 5: as a follower with the same metadata it need not disturb anybody."""
+def test_rejoining_follower_gets_the_written_generation(world: Any) -> None:
+    """Step 5: a follower with unchanged metadata causes no rebalance."""
     leader, follower = world.stable(2, protocols={"range": b"m"})
     world.crash()
     again = world.join(follower.member_id, protocols={"range": b"m"}).answer
@@ -223,18 +221,18 @@ def test_a_member_that_missed_the_answer_to_its_join_gets_the_generation_from_th
     assert world.heartbeat(leader).answer == 0
 
 
-def test_a_member_that_knows_more_protocols_than_were_written_rebalances_the_group(world: Any) -> None:
-    """Step 5, as Kafka has it: only the elected protocol is in the log, so the member looks changed."""
+def test_member_with_several_protocols_causes_a_rebalance(world: Any) -> None:
+    """Step 5, as in Kafka: only the elected protocol is in the log, so the member's protocols seem to have changed."""
     leader, follower = world.stable(2)
     world.crash()
     assert world.join(follower.member_id).is_parked
     assert world.heartbeat(leader).answer == 27
 
 
-# -- other things that can be under way
+# -- other parked requests
 
 
-def test_a_commit_that_the_dead_coordinator_alone_had_is_lost_and_was_not_confirmed(world: Any) -> None:
+def test_unreplicated_commit_is_lost_and_not_acknowledged(world: Any) -> None:
     world.commit(offset=1)
     world.replica.hold = True
     asked = world.commit(offset=2)
@@ -243,7 +241,7 @@ def test_a_commit_that_the_dead_coordinator_alone_had_is_lost_and_was_not_confir
     assert world.offset() == 1
 
 
-def test_a_group_that_was_emptied_stays_so(world: Any) -> None:
+def test_empty_group_stays_empty(world: Any) -> None:
     (leader,) = world.stable(1)
     world.leave(leader.member_id)
     world.crash()
@@ -251,7 +249,7 @@ def test_a_group_that_was_emptied_stays_so(world: Any) -> None:
     assert world.group.state is GroupState.EMPTY
 
 
-def test_a_group_whose_end_was_lost_times_out_once_more(world: Any) -> None:
+def test_group_with_a_lost_empty_generation_times_out_again(world: Any) -> None:
     (leader,) = world.stable(1, session_ms=5_000)
     world.replica.hold = True
     world.leave(leader.member_id)
@@ -262,7 +260,7 @@ def test_a_group_whose_end_was_lost_times_out_once_more(world: Any) -> None:
     assert world.group.generation == 2
 
 
-def test_the_generation_of_a_group_grows_over_any_number_of_coordinators(world: Any) -> None:
+def test_generation_increases_across_coordinators(world: Any) -> None:
     seats = world.stable(2)
     for number in range(2, 6):
         world.crash()
@@ -270,7 +268,7 @@ def test_the_generation_of_a_group_grows_over_any_number_of_coordinators(world: 
         assert {seat.generation for seat in seats} == {number}
 
 
-def test_a_static_member_that_was_away_comes_back_to_the_next_coordinator(world: Any) -> None:
+def test_static_member_returns_to_the_next_coordinator(world: Any) -> None:
     (old,) = [world.seat(a) for a in [world.join(instance="i", protocols={"range": b""})] if world.advance(0) is None]
     world.settle([old])
     world.crash()

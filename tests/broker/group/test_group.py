@@ -1,4 +1,4 @@
-"""One group's bookkeeping: leaders, protocols, static members, parked calls, timers."""
+"""A classic group's data: leader, protocols, static members, parked requests, timers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ RANGE_FIRST = ("range", "roundrobin")
 ROUNDROBIN_FIRST = ("roundrobin", "range")
 
 
-class GroupServices:
-    """Time and nothing else."""
+class FakeServices:
+    """A clock, and no log."""
 
     config = BrokerConfig()
 
@@ -40,12 +40,12 @@ class GroupServices:
 
 
 @pytest.fixture
-def services() -> GroupServices:
-    return GroupServices()
+def services() -> FakeServices:
+    return FakeServices()
 
 
 @pytest.fixture
-def group(services: GroupServices) -> ClassicGroup:
+def group(services: FakeServices) -> ClassicGroup:
     return ClassicGroup("billing", services)
 
 
@@ -56,13 +56,13 @@ def member(name: str, protocols: tuple[str, ...] = RANGE_FIRST, **options: Any) 
     return ClassicGroupMember(name, instance, "c", "/h", options.pop("rebalance_ms", 1), 1, kind, listed, **options)
 
 
-def test_the_first_member_leads_and_says_what_group_this_is(group: ClassicGroup) -> None:
+def test_first_member_leads_and_sets_the_protocol_type(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.add(member("b"))
     assert (group.leader_id, group.protocol_type, group.is_consumer_group) == ("a", "consumer", True)
 
 
-def test_another_leads_when_the_leader_goes(group: ClassicGroup) -> None:
+def test_removed_leader_is_replaced(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.add(member("b"))
     group.remove("a")
@@ -71,67 +71,65 @@ def test_another_leads_when_the_leader_goes(group: ClassicGroup) -> None:
     assert group.leader_id is None
 
 
-def test_refuses_two_members_with_one_instance_id(group: ClassicGroup) -> None:
+def test_duplicate_instance_id_is_rejected(group: ClassicGroup) -> None:
     group.add(member("a", instance="i"))
     with pytest.raises(IllegalStateError, match="'i'"):
         group.add(member("b", instance="i"))
 
 
-def test_refuses_a_member_that_has_nothing_in_common(group: ClassicGroup) -> None:
+def test_member_without_common_protocol_is_rejected(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.move(GroupEvent.CHANGED)
     with pytest.raises(IllegalStateError, match="protocol in common"):
         group.add(member("b", ("mine",)))
 
 
-def test_a_leader_that_has_not_joined_is_replaced_by_one_that_has(group: ClassicGroup) -> None:
+def test_leader_without_join_is_replaced_by_a_joined_member(group: ClassicGroup) -> None:
     for name in "abc":
         group.add(member(name), print if name == "c" else None)
     assert group.elect_joined_leader()
     assert group.leader_id == "c"
 
 
-def test_nobody_leads_when_nobody_has_joined(group: ClassicGroup) -> None:
+def test_no_leader_without_joined_members(group: ClassicGroup) -> None:
     assert not group.elect_joined_leader()
     group.add(member("a"))
     assert not group.elect_joined_leader()
 
 
-def test_most_votes_win(group: ClassicGroup) -> None:
+def test_protocol_with_most_votes_is_selected(group: ClassicGroup) -> None:
     for name, protocols in (("a", RANGE_FIRST), ("b", ROUNDROBIN_FIRST), ("c", ROUNDROBIN_FIRST)):
         group.add(member(name, protocols))
     assert group.select_protocol() == "roundrobin"
 
 
-def test_what_not_all_know_cannot_win(group: ClassicGroup) -> None:
+def test_protocol_must_be_supported_by_all_members(group: ClassicGroup) -> None:
     group.add(member("a", ("sticky", "range")))
     group.add(member("b", ("sticky", "range")))
     group.add(member("c", ("range",)))
     assert group.select_protocol() == "range"
 
 
-def test_a_draw_goes_the_way_of_javas_hash_map(group: ClassicGroup) -> None:
-    """In the order ['sticky', 'range', 'roundrobin'], whatever order members came in."""
+def test_equal_votes_follow_javas_hash_map_order(group: ClassicGroup) -> None:
+    """The order is ['sticky', 'range', 'roundrobin'] whatever the order of the members."""
     group.add(member("a", ("roundrobin", "range", "sticky")))
     group.add(member("b", ("sticky", "range", "roundrobin")))
     assert group.select_protocol() == "sticky"
 
 
 @pytest.mark.parametrize(("kind", "names", "good"), [("x", ["p"], True), ("", ["p"], False), ("x", [], False)])
-def test_an_empty_group_takes_anything_that_is_something(
-    group: ClassicGroup, kind: str, names: Any, good: bool
-) -> None:
+def test_empty_group_supports_any_protocols(group: ClassicGroup, kind: str, names: Any, good: bool) -> None:
     assert group.supports(kind, names) is good
 
 
-def test_rebalance_timeout_is_that_of_the_slowest(group: ClassicGroup) -> None:
+def test_rebalance_timeout_is_the_longest_of_all_members(group: ClassicGroup) -> None:
     assert group.rebalance_timeout_ms == 0
     group.add(member("a", rebalance_ms=5))
     group.add(member("b", rebalance_ms=9))
     assert group.rebalance_timeout_ms == 9
 
 
-def test_a_replaced_static_member_keeps_everything_but_its_id(group: ClassicGroup) -> None:
+def test_replaced_static_member_only_changes_its_id(group: ClassicGroup) -> None:
     seen: list[Any] = []
     old = member("a", instance="i", assignment=b"plan")
     group.add(old, seen.append)
@@ -144,8 +142,8 @@ def test_a_replaced_static_member_keeps_everything_but_its_id(group: ClassicGrou
     assert list(group.members) == ["a2"]
 
 
-def test_who_waits_for_a_call_that_was_parked_again_is_told(group: ClassicGroup) -> None:
-    """Kafka never answers it; nobody can wait for it except a client that broke off."""
+def test_replaced_parked_request_gets_an_error(group: ClassicGroup) -> None:
+    """Kafka never responds to it; its client has disconnected."""
     seen: list[Any] = []
     one = member("a")
     group.add(one, seen.append)
@@ -156,7 +154,7 @@ def test_who_waits_for_a_call_that_was_parked_again_is_told(group: ClassicGroup)
     assert one.join is print
 
 
-def test_a_generation_begins_with_whoever_is_in(group: ClassicGroup) -> None:
+def test_generation_begins_with_the_current_members(group: ClassicGroup) -> None:
     group.add(member("a"))
     group.pending_syncs.add("gone")
     group.move(GroupEvent.CHANGED)
@@ -165,13 +163,13 @@ def test_a_generation_begins_with_whoever_is_in(group: ClassicGroup) -> None:
     assert not group.pending_syncs
 
 
-def test_a_generation_of_nobody_is_empty(group: ClassicGroup) -> None:
+def test_generation_without_members_is_empty(group: ClassicGroup) -> None:
     group.move(GroupEvent.CHANGED)
     group.begin_generation()
     assert (group.generation, group.protocol_name, group.state) == (1, None, GroupState.EMPTY)
 
 
-def test_knows_what_consumers_subscribe_to(group: ClassicGroup) -> None:
+def test_subscribed_topics_of_consumers(group: ClassicGroup) -> None:
     assert not group.is_subscribed_to("t")
     metadata = b"\0\1\0\0\0\1\0\1t\xff\xff\xff\xff"
     group.add(ClassicGroupMember("a", None, "c", "/h", 1, 1, "consumer", (("range", metadata),)))
@@ -182,15 +180,15 @@ def test_knows_what_consumers_subscribe_to(group: ClassicGroup) -> None:
     assert not group.is_subscribed_to("u")
 
 
-def test_where_it_is_not_known_consumers_may_read_anything(group: ClassicGroup) -> None:
-    group.add(member("a"))  # whose metadata is no subscription
+def test_unknown_subscription_counts_as_any_topic(group: ClassicGroup) -> None:
+    group.add(member("a"))  # with metadata that is no subscription
     group.move(GroupEvent.CHANGED)
     group.begin_generation()
     assert group.subscribed_topics is None
     assert group.is_subscribed_to("t")
 
 
-def test_a_timer_replaces_the_one_of_its_name(group: ClassicGroup, services: GroupServices) -> None:
+def test_timer_replaces_the_one_of_the_same_name(group: ClassicGroup, services: FakeServices) -> None:
     seen: list[str] = []
     group.schedule("join", 1000, lambda: seen.append("first"))
     group.schedule("join", 3000, lambda: seen.append("second"))
@@ -201,7 +199,7 @@ def test_a_timer_replaces_the_one_of_its_name(group: ClassicGroup, services: Gro
     assert not group.timers
 
 
-def test_a_state_is_dated(group: ClassicGroup, services: GroupServices) -> None:
+def test_state_change_sets_the_timestamp(group: ClassicGroup, services: FakeServices) -> None:
     services.schedule.advance(2.0)
     group.move(GroupEvent.CHANGED)
     assert group.state_timestamp_ms == 3000

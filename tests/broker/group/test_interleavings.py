@@ -1,4 +1,4 @@
-"""Members, time, a slow log and dying coordinators in any order: what must hold all the same."""
+"""Random interleavings of members, time, slow appends and coordinator failures, with invariants after each step."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ PRODUCER = 7
 
 
 class Client:
-    """Somebody who uses a group as clients do: one call at a time, and what an answer says is done."""
+    """A well-behaved client of a group: one request at a time, and each response is obeyed."""
 
-    def __init__(self, arena: Arena, number: int) -> None:
-        self.arena = arena
+    def __init__(self, interleaving: InterleavingRun, number: int) -> None:
+        self.interleaving = interleaving
         self.instance = f"static-{number}" if number == 0 else None
         self.number = number
-        self.forget()
+        self.restart()
 
-    def forget(self) -> None:
-        """Start anew, without a word."""
+    def restart(self) -> None:
+        """Restart without leaving the group."""
         self.member_id = ""
         self.generation = -1
         self.is_leader = False
         self.members: list[str] = []
-        self.next = "join"  #: What a well-behaved client would do now.
+        self.next = "join"  #: The next step of a well-behaved client.
         self.call: Any = None
 
     def ask(self, asked: Any, then: Callable[[Any], None]) -> None:
-        """Wait for an answer, which may be there already."""
-        self.arena.outstanding.append(asked)
+        """Wait for a response, which may have arrived already."""
+        self.interleaving.outstanding.append(asked)
         self.call = asked
         if asked.is_parked:
-            asked.answers = Hearing(self, asked, then)
+            asked.answers = ListenedResponses(self, asked, then)
         else:
-            self.heard(asked, then)
+            self.handle_response(asked, then)
 
-    def heard(self, asked: Any, then: Callable[[Any], None]) -> None:
-        """Take an answer, unless it was given up on."""
+    def handle_response(self, asked: Any, then: Callable[[Any], None]) -> None:
+        """Handle a response, unless the request was abandoned."""
         if self.call is asked:
             self.call = None
             then(asked.answer)
 
     def take_code(self, code: int) -> None:
-        """Do what errors ask for."""
+        """React to an error code."""
         if code:
             self.next = "join"
         if code in (25, 82):
@@ -63,13 +63,13 @@ class Client:
 
     def join(self) -> None:
         version = 9 if self.number != 1 else 3
-        asked = self.arena.world.join(
+        asked = self.interleaving.world.join(
             self.member_id,
             instance=self.instance,
             session_ms=SESSION_MS,
             rebalance_ms=REBALANCE_MS,
             version=version,
-            protocols={"range": bytes([self.arena.round % 3])},
+            protocols={"range": bytes([self.interleaving.round % 3])},
         )
         self.ask(asked, self.joined)
 
@@ -83,15 +83,15 @@ class Client:
             self.is_leader = answer.leader == answer.member_id
             self.members = [member.member_id for member in answer.members]
             self.next = "sync"
-            self.arena.saw_generation(answer.generation_id)
+            self.interleaving.check_generation(answer.generation_id)
 
     def sync(self) -> None:
         plan = {}
         if self.is_leader:
             plan = {m: f"{self.generation}:{self.member_id}:{m}".encode() for m in self.members}
-        seat = self.arena.seat_of(self.member_id, self.generation)
+        seat = self.interleaving.seat_of(self.member_id, self.generation)
         generation = self.generation
-        asked = self.arena.world.sync(seat, plan, instance=self.instance)
+        asked = self.interleaving.world.sync(seat, plan, instance=self.instance)
         self.ask(asked, lambda answer: self.remove_pending_sync(answer, generation))
 
     def remove_pending_sync(self, answer: Any, generation: int) -> None:
@@ -99,54 +99,54 @@ class Client:
             self.take_code(answer.error_code)
         else:
             self.next = "heartbeat"
-            self.arena.saw_assignment(generation, answer.assignment)
+            self.interleaving.check_assignment(generation, answer.assignment)
 
     def heartbeat(self) -> None:
-        seat = self.arena.seat_of(self.member_id, self.generation)
-        self.ask(self.arena.world.heartbeat(seat, instance=self.instance), self.take_code)
+        seat = self.interleaving.seat_of(self.member_id, self.generation)
+        self.ask(self.interleaving.world.heartbeat(seat, instance=self.instance), self.take_code)
 
     def leave(self) -> None:
-        self.ask(self.arena.world.leave((self.member_id, self.instance)), lambda answer: self.forget())
+        self.ask(self.interleaving.world.leave((self.member_id, self.instance)), lambda answer: self.restart())
 
     def commit(self) -> None:
-        self.arena.next_offset += 1
-        offset = self.arena.next_offset
-        seat = self.arena.seat_of(self.member_id, self.generation)
-        asked = self.arena.world.commit(seat, offset, instance=self.instance)
+        self.interleaving.next_offset += 1
+        offset = self.interleaving.next_offset
+        seat = self.interleaving.seat_of(self.member_id, self.generation)
+        asked = self.interleaving.world.commit(seat, offset, instance=self.instance)
 
         def then(answer: Any) -> None:
             self.take_code(answer.error_code)
             if not answer.error_code:
-                self.arena.confirmed = max(self.arena.confirmed, offset)
+                self.interleaving.confirmed = max(self.interleaving.confirmed, offset)
 
         self.ask(asked, then)
 
     def txn_commit(self) -> None:
-        self.arena.next_offset += 1
-        offset = self.arena.next_offset
-        asked = self.arena.world.txn_commit(PRODUCER, offset)
+        self.interleaving.next_offset += 1
+        offset = self.interleaving.next_offset
+        asked = self.interleaving.world.txn_commit(PRODUCER, offset)
 
         def then(answer: Any) -> None:
             if not answer.error_code:
-                self.arena.pending = max(self.arena.pending, offset)
+                self.interleaving.pending = max(self.interleaving.pending, offset)
 
         self.ask(asked, then)
 
 
-class Hearing(list[Any]):
-    """Answers that are listened for."""
+class ListenedResponses(list[Any]):
+    """Responses with listeners."""
 
     def __init__(self, client: Client, asked: Any, then: Callable[[Any], None]) -> None:
         super().__init__()
-        self._hear = lambda: client.heard(asked, then)
+        self._hear = lambda: client.handle_response(asked, then)
 
     def append(self, item: Any) -> None:
         super().append(item)
         self._hear()
 
 
-class Arena:
-    """The world, its clients, and what has been seen so far."""
+class InterleavingRun:
+    """The world, its clients, and everything observed so far."""
 
     def __init__(self, world: Any, seat_of: Any) -> None:
         self.world = world
@@ -160,21 +160,21 @@ class Arena:
         self.assignments: dict[int, set[bytes]] = {}
         self.clients = [Client(self, number) for number in range(CLIENTS)]
 
-    # -- what is seen
+    # -- observations
 
-    def saw_generation(self, generation: int) -> None:
-        """No generation that anybody has an assignment of is ever followed by an earlier one."""
+    def check_generation(self, generation: int) -> None:
+        """Check that generations with a received assignment never decrease."""
         assert generation >= max(self.assignments, default=0)
 
-    def saw_assignment(self, generation: int, assignment: bytes) -> None:
-        """All that members of one generation are given comes from one leader."""
+    def check_assignment(self, generation: int, assignment: bytes) -> None:
+        """Check that all assignments of one generation come from one leader."""
         assert generation >= max(self.assignments, default=0)
         if assignment:
             found = self.assignments.setdefault(generation, set())
             found.add(assignment.rsplit(b":", 1)[0])
             assert len(found) == 1, found
 
-    # -- what happens
+    # -- steps
 
     def step(self, name: str, number: int, amount: int) -> None:
         self.round += 1
@@ -187,7 +187,7 @@ class Arena:
             if client.call is None and (knows or name in ("join", "txn_commit")):
                 getattr(client, name)()
         elif name == "forget":
-            client.forget()
+            client.restart()
         elif name == "advance":
             self.world.advance(amount / 4)
         elif name == "hold":
@@ -206,8 +206,8 @@ class Arena:
             self.world.elect()
             self.moved_at = log.end_offset
         elif name == "crash":
-            # A coordinator, Kafka's too, believes what it has read, also above the high watermark: it would be a lie
-            # to lose that again, and to expect that nobody was told of it.
+            # A coordinator, Kafka's too, applies records above the high watermark when it loads them. They must not be
+            # lost later in this test, because members may have received them.
             self.world.crash(losing=amount % 2 == 0 and log.high_watermark >= self.moved_at)
             self.outstanding = [asked for asked in self.outstanding if not asked.is_parked]
             for one in self.clients:
@@ -215,7 +215,7 @@ class Arena:
         self.check()
 
     def check(self) -> None:
-        """Look at the group: everything belongs together, and something is always going to happen."""
+        """Check the group's consistency, and that a timer or request will always cause progress."""
         for group in self.world.shard.latest.groups.values():
             parked_joins = [m for m in group.members.values() if m.join is not None]
             parked_syncs = [m for m in group.members.values() if m.sync is not None]
@@ -237,7 +237,7 @@ class Arena:
                 assert waits or rebalance.session_timer(member_id) in group.timers
 
     def finish(self) -> None:
-        """Let everything come to rest: nobody waits any more, and the next coordinator knows the same offsets."""
+        """Let all requests complete; the next coordinator must have the same offsets."""
         self.world.replica.hold = False
         self.world.replica.release()
         self.world.advance(rebalance.NEW_MEMBER_JOIN_TIMEOUT_MS / 1000 + 60)
@@ -266,20 +266,22 @@ STEPS = st.lists(
 
 @settings(deadline=None, max_examples=250)
 @given(steps=STEPS, delay=st.sampled_from([0, 1_000]))
-def test_any_order_of_things(steps: list[tuple[str, int, int]], delay: int, new_world: Any, seat_of: Any) -> None:
-    """One plan per generation; generations grow; one answer for each call; no confirmed offset is lost."""
-    arena = Arena(new_world(group_initial_rebalance_delay_ms=delay), seat_of)
+def test_random_interleavings_keep_the_invariants(
+    steps: list[tuple[str, int, int]], delay: int, new_world: Any, seat_of: Any
+) -> None:
+    """One assignment per generation, increasing generations, one response per request, no lost acknowledged offset."""
+    interleaving = InterleavingRun(new_world(group_initial_rebalance_delay_ms=delay), seat_of)
     for step in steps:
-        arena.step(*step)
-    arena.finish()
+        interleaving.step(*step)
+    interleaving.finish()
 
 
-def test_the_steps_come_to_something(new_world: Any, seat_of: Any) -> None:
-    """A row of steps as they should be brings a group through two generations; else the test above tests nothing."""
-    arena = Arena(new_world(), seat_of)
+def test_orderly_steps_form_generations(new_world: Any, seat_of: Any) -> None:
+    """An orderly sequence of steps forms two generations; otherwise the test above would test nothing."""
+    interleaving = InterleavingRun(new_world(), seat_of)
     for name in ("join", "join", "advance", "sync", "join", "join", "sync", "heartbeat"):
         for number in (1, 2, 3):
-            arena.step(name, number, 0)
-    arena.step("commit", 1, 0)
-    arena.finish()
-    assert len(arena.assignments) >= 2
+            interleaving.step(name, number, 0)
+    interleaving.step("commit", 1, 0)
+    interleaving.finish()
+    assert len(interleaving.assignments) >= 2

@@ -1,4 +1,4 @@
-"""Reading the log back: all that was written, and nothing that was not."""
+"""Loading a shard from its log."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from thinconsumer.records.builder import NewRecord
 
 
 def write(world: Any, key: bytes | None, value: bytes | None) -> None:
-    """Put a record into the log behind the coordinator's back."""
+    """Append a record that the coordinator has not written."""
     world.replica.append_records([NewRecord(value, key)], lambda code: None)
 
 
-def test_a_stable_group_comes_back_whole(world: Any) -> None:
+def test_stable_group_is_loaded_completely(world: Any) -> None:
     leader, follower = world.stable(2, protocols={"range": b"meta", "sticky": b"more"})
     before = world.group
     world.crash()
@@ -27,26 +27,26 @@ def test_a_stable_group_comes_back_whole(world: Any) -> None:
     assert (after.protocol_type, after.protocol_name) == ("consumer", "range")
     assert after.state_timestamp_ms is not None
     member = after.members[follower.member_id]
-    assert member.protocols == (("range", b"meta"),)  # what it said under others was not written
+    assert member.protocols == (("range", b"meta"),)  # metadata of other protocols is not written
     assert member.assignment == follower.member_id.encode()
     assert (member.client_id, member.client_host) == ("app", "/127.0.0.1")
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 30_000)
 
 
-def test_static_members_come_back_as_such(world: Any) -> None:
+def test_static_members_are_loaded_as_static(world: Any) -> None:
     world.settle([world.seat(a) for a in [world.join(instance="i")] if world.advance(0) is None])
     world.crash()
     assert list(world.group.static_members) == ["i"]
 
 
-def test_an_empty_group_comes_back_empty(world: Any) -> None:
+def test_empty_group_is_loaded(world: Any) -> None:
     (leader,) = world.stable(1)
     world.leave(leader.member_id)
     world.crash()
     assert (world.group.state, world.group.generation, world.group.protocol_type) == (GroupState.EMPTY, 2, "consumer")
 
 
-def test_offsets_come_back_the_latest_of_each_partition(world: Any) -> None:
+def test_latest_offset_of_each_partition_is_loaded(world: Any) -> None:
     for offset in (3, 9, 4):
         world.commit(offset=offset, metadata="m", epoch=2)
     world.crash()
@@ -54,7 +54,7 @@ def test_offsets_come_back_the_latest_of_each_partition(world: Any) -> None:
     assert (partition.committed_offset, partition.metadata, partition.committed_leader_epoch) == (4, "m", 2)
 
 
-def test_transactions_come_back_open(world: Any) -> None:
+def test_ongoing_transactions_are_loaded(world: Any) -> None:
     world.txn_commit(7, 3)
     world.crash()
     assert world.fetch(0, require_stable=True).answer[1][0].partitions[0].error_code == 88
@@ -63,7 +63,7 @@ def test_transactions_come_back_open(world: Any) -> None:
 
 
 @pytest.mark.parametrize(("commit", "offset"), [(True, 3), (False, -1)])
-def test_transactions_come_back_ended(world: Any, commit: bool, offset: int) -> None:
+def test_completed_transactions_are_loaded(world: Any, commit: bool, offset: int) -> None:
     world.txn_commit(7, 3)
     world.marker(7, commit=commit)
     world.crash()
@@ -71,7 +71,7 @@ def test_transactions_come_back_ended(world: Any, commit: bool, offset: int) -> 
     assert not world.shard.latest.offsets.has_open_transactions("billing")
 
 
-def test_a_member_of_old_has_its_session_timeout_for_rebalancing(world: Any) -> None:
+def test_old_member_records_use_the_session_timeout_as_rebalance_timeout(world: Any) -> None:
     member = log_format.MemberMetadata(member_id="m", client_id="c", client_host="/h", session_timeout=9_000)
     value = log_format.GroupMetadataValue(
         protocol_type="consumer", generation=4, protocol="range", leader="m", members=[member]
@@ -93,10 +93,10 @@ NONSENSE: list[tuple[bytes | None, bytes | None]] = [
 
 
 @pytest.mark.parametrize("record", NONSENSE)
-def test_what_makes_no_sense_is_left_out_and_said(
+def test_invalid_records_are_skipped_with_a_warning(
     world: Any, record: tuple[bytes | None, bytes | None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One group of nonsense would take all that share its partition along."""
+    """An invalid group record must not make its whole partition unavailable."""
     world.commit(offset=1)
     write(world, *record)
     world.commit(offset=2, partition=1)
@@ -106,7 +106,7 @@ def test_what_makes_no_sense_is_left_out_and_said(
     assert ("skipping" in caplog.text) is (record != NONSENSE[-1])
 
 
-def test_a_group_whose_members_have_nothing_in_common_is_left_out(world: Any) -> None:
+def test_group_without_common_protocol_is_skipped(world: Any) -> None:
     members = [
         log_format.MemberMetadata(member_id=name, group_instance_id="i", client_id="c", client_host="/h")
         for name in ("m", "n")
@@ -119,7 +119,7 @@ def test_a_group_whose_members_have_nothing_in_common_is_left_out(world: Any) ->
     assert world.shard.latest.groups == {}
 
 
-def test_a_broken_batch_is_left_out(world: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_batch_is_skipped(world: Any, caplog: pytest.LogCaptureFixture) -> None:
     world.commit(offset=1)
     broken = bytearray(world.replica.log.batches[-1])
     broken[-3:] = b"\x7f\x7f\x7f"

@@ -1,4 +1,4 @@
-"""Records of the offsets topic, byte by byte as Kafka writes them, and in every version that can lie in old logs."""
+"""Records of ``__consumer_offsets``: the bytes that Kafka writes, and every version in old logs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_keys() -> None:
     assert f.group_key("gr") == b"\0\2\0\2gr"
 
 
-def test_an_offset_is_written_in_version_4_with_its_topic_id_as_a_tag() -> None:
+def test_offset_is_written_in_version_4_with_a_topic_id_tag() -> None:
     value = f.OffsetCommitValue(offset=5, leader_epoch=2, metadata="n", commit_timestamp=7, topic_id=TOPIC_ID)
     fixed = (5).to_bytes(8, "big") + (2).to_bytes(4, "big") + b"\2n" + (7).to_bytes(8, "big")
     assert f.offset_value(value) == b"\0\4" + fixed + b"\1" + b"\0\x10" + TOPIC_ID
@@ -43,19 +43,19 @@ def test_without_a_topic_id_there_is_no_tag() -> None:
     assert f.offset_value(OFFSET).endswith((7).to_bytes(8, "big") + b"\0")
 
 
-def test_an_offset_that_says_when_it_expires_is_written_in_version_1() -> None:
+def test_offset_with_expiration_is_written_in_version_1() -> None:
     value = f.OffsetCommitValue(offset=5, leader_epoch=2, metadata="n", commit_timestamp=7, expire_timestamp=9)
     numbers = [number.to_bytes(8, "big") for number in (5, 7, 9)]
     assert f.offset_value(value) == b"\0\1" + numbers[0] + b"\0\1n" + numbers[1] + numbers[2]
 
 
-def test_a_group_is_written_in_version_3() -> None:
+def test_group_is_written_in_version_3() -> None:
     member = b"\0\1m\0\1i\0\1c\0\2/h\0\0\0\3\0\0\0\4\0\0\0\1s\0\0\0\1a"
     head = b"\0\3\0\x08consumer\0\0\0\x09\0\5range\0\1m" + (8).to_bytes(8, "big")
     assert f.group_value(GROUP) == head + b"\0\0\0\1" + member
 
 
-def test_reads_back_what_it_writes() -> None:
+def test_written_records_can_be_read() -> None:
     assert f.decode_offset_value(f.offset_value(OFFSET)) == OFFSET
     assert f.decode_group_value(f.group_value(GROUP)) == GROUP
     assert f.decode_key(f.offset_key("g", "t", 3)) == f.OffsetCommitKey(group="g", topic="t", partition=3)
@@ -63,14 +63,14 @@ def test_reads_back_what_it_writes() -> None:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_reads_every_version_of_an_offset(version: int) -> None:
+def test_every_version_of_an_offset_can_be_read(version: int) -> None:
     found = f.decode_offset_value(version.to_bytes(2, "big") + OFFSET.encode(version))
     assert (found.offset, found.metadata, found.commit_timestamp) == (5, "note", 7)
     assert found.leader_epoch == (2 if version >= 3 else -1)
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_reads_every_version_of_a_group(version: int) -> None:
+def test_every_version_of_a_group_can_be_read(version: int) -> None:
     found = f.decode_group_value(version.to_bytes(2, "big") + GROUP.encode(version))
     assert (found.generation, found.protocol, found.leader) == (9, "range", "m")
     (member,) = found.members
@@ -80,20 +80,20 @@ def test_reads_every_version_of_a_group(version: int) -> None:
     assert found.current_state_timestamp == (8 if version >= 2 else -1)
 
 
-def test_reads_the_oldest_keys() -> None:
+def test_oldest_keys_can_be_read() -> None:
     key = f.decode_key(b"\0\0" + f.offset_key("g", "t", 3)[2:])
     assert key == f.OffsetCommitKey(group="g", topic="t", partition=3)
 
 
 @pytest.mark.parametrize("kind", [3, 17, 32767, 0xFFFF])
-def test_leaves_keys_of_other_kinds_alone(kind: int) -> None:
-    """Records of KIP-848 groups lie in the same topic."""
+def test_other_key_types_are_ignored(kind: int) -> None:
+    """Records of KIP-848 groups are in the same topic."""
     assert f.decode_key(kind.to_bytes(2, "big") + b"whatever") is None
 
 
 @pytest.mark.parametrize("decode", [f.decode_offset_value, f.decode_group_value])
 @pytest.mark.parametrize("version", [5, 0xFFFF])
-def test_refuses_versions_that_nobody_knows(decode: Any, version: int) -> None:
+def test_unknown_versions_are_rejected(decode: Any, version: int) -> None:
     with pytest.raises(KafkaProtocolError, match="version"):
         decode(version.to_bytes(2, "big") + bytes(50))
 
@@ -101,7 +101,7 @@ def test_refuses_versions_that_nobody_knows(decode: Any, version: int) -> None:
 @pytest.mark.parametrize("decode", [f.decode_key, f.decode_offset_value, f.decode_group_value])
 @settings(deadline=None, max_examples=100)
 @given(version=st.integers(0, 5), data=st.binary(max_size=60), short=st.binary(max_size=1))
-def test_refuses_nonsense_with_one_error_only(decode: Any, version: int, data: bytes, short: bytes) -> None:
+def test_invalid_bytes_raise_one_error_type(decode: Any, version: int, data: bytes, short: bytes) -> None:
     for nonsense in (version.to_bytes(2, "big") + data, short):
         try:
             decode(nonsense)
@@ -109,6 +109,6 @@ def test_refuses_nonsense_with_one_error_only(decode: Any, version: int, data: b
             pass
 
 
-def test_a_record_without_a_key_is_nonsense() -> None:
+def test_record_without_key_is_invalid() -> None:
     with pytest.raises(KafkaProtocolError):
         f.decode_key(None)

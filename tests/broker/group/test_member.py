@@ -1,4 +1,4 @@
-"""One member: its protocols, its vote, and when it need not send heartbeats."""
+"""One member: its protocols, its vote, and when it needs no heartbeats."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ def member(**options: Any) -> ClassicGroupMember:
     return ClassicGroupMember("m", options.pop("instance", None), "c", "/h", 1, 1, "consumer", protocols, **options)
 
 
-def test_votes_for_its_first_choice_among_the_candidates() -> None:
+def test_member_votes_for_its_first_candidate() -> None:
     assert member().vote({"sticky", "range"}) == "range"
     assert member().vote({"sticky", "other"}) == "sticky"
 
 
-def test_tells_its_metadata_by_protocol() -> None:
+def test_metadata_by_protocol() -> None:
     assert member().metadata("sticky") == b"s"
     assert member().protocol_names == ["range", "sticky"]
 
 
-def test_is_static_with_an_instance_id() -> None:
+def test_instance_id_makes_a_member_static() -> None:
     assert member(instance="i").is_static
     assert not member().is_static
 
 
-def test_a_parked_call_stands_for_heartbeats_unless_the_member_is_new() -> None:
-    """A newcomer's client may be gone without a trace: nothing else would ever end its membership."""
+def test_parked_request_replaces_heartbeats_except_for_new_members() -> None:
+    """A new member's client may have disconnected without a trace, and the member would never be removed."""
     assert not member().has_satisfied_heartbeat
     assert member(join=print).has_satisfied_heartbeat
     assert member(sync=print).has_satisfied_heartbeat
     assert not member(join=print, is_new=True).has_satisfied_heartbeat
 
 
-def test_keeps_the_first_of_two_protocols_of_one_name() -> None:
+def test_first_of_two_protocols_with_the_same_name_counts() -> None:
     listed = [JoinGroupRequestProtocol(name="a", metadata=b"1"), JoinGroupRequestProtocol(name="a", metadata=b"2")]
     assert protocols_of(listed) == (("a", b"1"),)

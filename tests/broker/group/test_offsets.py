@@ -1,4 +1,4 @@
-"""Committed offsets, and those of transactions that are still open."""
+"""Committed offsets, and pending offsets of transactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def at(offset: int, record: int = 0) -> CommittedOffset:
     return CommittedOffset(offset, record_offset=record)
 
 
-def test_the_later_commit_counts_even_when_it_is_smaller(store: OffsetStore) -> None:
+def test_later_commit_counts_even_with_a_lower_offset(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(9))
     store.put("g", "t", 0, at(4, 1))
     assert store.get("g", "t", 0) == at(4, 1)
@@ -25,7 +25,7 @@ def test_the_later_commit_counts_even_when_it_is_smaller(store: OffsetStore) -> 
     assert store.get("other", "t", 0) is None
 
 
-def test_forgets(store: OffsetStore) -> None:
+def test_offsets_are_removed(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(9))
     store.remove("g", "t", 0)
     store.remove("g", "t", 0)
@@ -33,7 +33,7 @@ def test_forgets(store: OffsetStore) -> None:
     assert store.groups() == []
 
 
-def test_a_transactions_offset_counts_from_its_commit_on(store: OffsetStore) -> None:
+def test_transactional_offset_counts_after_the_commit(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(3))
     store.put("g", "t", 0, at(9, 1), 7)
     assert store.get("g", "t", 0) == at(3)
@@ -45,7 +45,7 @@ def test_a_transactions_offset_counts_from_its_commit_on(store: OffsetStore) -> 
     assert not store.has_open_transactions("g")
 
 
-def test_an_aborted_transactions_offset_never_counts(store: OffsetStore) -> None:
+def test_offset_of_an_aborted_transaction_never_counts(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(9, 1), 7)
     assert store.has_open_transactions("g")
     store.end_transaction(7, False)
@@ -53,14 +53,14 @@ def test_an_aborted_transactions_offset_never_counts(store: OffsetStore) -> None
     assert not store.has_open_transactions("g")
 
 
-def test_a_commit_beside_a_transaction_that_is_later_in_the_log_wins(store: OffsetStore) -> None:
+def test_later_plain_commit_takes_precedence_over_a_transaction(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(9, 1), 7)
     store.put("g", "t", 0, at(4, 2))
     store.end_transaction(7, True)
     assert store.get("g", "t", 0) == at(4, 2)
 
 
-def test_a_partition_is_unstable_until_the_last_transaction_ends(store: OffsetStore) -> None:
+def test_partition_is_unstable_until_the_last_transaction_ends(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(1), 7)
     store.put("g", "t", 0, at(2, 1), 8)
     store.end_transaction(7, True)
@@ -70,7 +70,7 @@ def test_a_partition_is_unstable_until_the_last_transaction_ends(store: OffsetSt
     assert store.get("g", "t", 0) == at(1)
 
 
-def test_forgetting_takes_what_transactions_have_along(store: OffsetStore) -> None:
+def test_removal_includes_pending_offsets(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(1), 7)
     store.remove("g", "t", 0)
     assert not store.is_unstable("g", "t", 0)
@@ -78,12 +78,12 @@ def test_forgetting_takes_what_transactions_have_along(store: OffsetStore) -> No
     assert store.get("g", "t", 0) is None
 
 
-def test_the_end_of_a_transaction_that_has_nothing_here_is_nothing(store: OffsetStore) -> None:
+def test_end_of_an_unknown_transaction_changes_nothing(store: OffsetStore) -> None:
     store.end_transaction(7, True)
     assert store.groups() == []
 
 
-def test_lists_places_pending_ones_too(store: OffsetStore) -> None:
+def test_places_include_pending_offsets(store: OffsetStore) -> None:
     store.put("g", "t", 0, at(1))
     store.put("g", "u", 2, at(1, 1), 7)
     assert store.places("g") == [("t", 0), ("u", 2)]
@@ -91,7 +91,7 @@ def test_lists_places_pending_ones_too(store: OffsetStore) -> None:
     assert dict(store.of_group("g")) == {("t", 0): at(1)}
 
 
-def test_values_come_back_from_records_as_they_were() -> None:
+def test_record_values_round_trip() -> None:
     offset = CommittedOffset(5, 2, "m", 7, 9, bytes(16), 11)
     assert CommittedOffset.from_value(offset.to_value(), 11) == offset
     assert offset.to_value() == OffsetCommitValue(

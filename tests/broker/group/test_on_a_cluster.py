@@ -1,4 +1,4 @@
-"""Groups on whole clusters: coordinators that die, move, are paused or slow, and transactions from end to end."""
+"""Groups on whole clusters: coordinator failures, moves, pauses and slow replication; transactions end to end."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from thinconsumer.wire.txn_offset_commit import (
 GROUP = "billing"
 
 
-class Somebody:
-    """Uses a cluster's group from wherever its coordinator is."""
+class GroupClient:
+    """A client of a cluster's group that always finds the current coordinator."""
 
     def __init__(self, cluster: Any, client_of: Any) -> None:
         self.cluster = cluster
@@ -40,7 +40,7 @@ class Somebody:
         self.generation = -1
 
     def coordinator(self, kind: int = 0, key: str = GROUP) -> Any:
-        """Return a connection to the coordinator, by a node that lives."""
+        """Return a connection to the coordinator, found through a live broker."""
         node = next(n for n in self.cluster.nodes.values() if n.is_running)
         request = FindCoordinatorRequest(coordinator_keys=[key], key_type=kind)
         (found,) = self._client_of(self.cluster, node.node_id).ask(request).coordinators
@@ -48,7 +48,7 @@ class Somebody:
         return self._client_of(self.cluster, found.node_id)
 
     def join(self) -> None:
-        """Form a stable group of one."""
+        """Form a stable group of one member."""
         client = self.coordinator()
         request = JoinGroupRequest(
             group_id=GROUP,
@@ -93,7 +93,7 @@ class Somebody:
         return int(answer.topics[0].partitions[0].error_code)
 
     def offset(self, *, require_stable: bool = False) -> tuple[int, int]:
-        """Return the error and the offset."""
+        """Return (error code, offset)."""
         topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
         request = OffsetFetchRequest(group_id=GROUP, topics=topics, require_stable=require_stable)
         partition = self.coordinator().ask(request, 7).topics[0].partitions[0]
@@ -101,14 +101,14 @@ class Somebody:
 
 
 @pytest.fixture
-def somebody(new_cluster: Any, client_of: Any) -> Any:
-    """``somebody(nodes, **config)`` returns somebody in a stable group on a cluster."""
+def group_client(new_cluster: Any, client_of: Any) -> Any:
+    """``group_client(nodes, **config)`` returns a client in a stable group on a new cluster."""
 
-    def make(nodes: int = 3, **config: Any) -> Somebody:
+    def make(nodes: int = 3, **config: Any) -> GroupClient:
         cluster = new_cluster(nodes, {"orders": 1}, **config)
         cluster.controller.ensure_internal_topic("__consumer_offsets")
         cluster.controller.ensure_internal_topic("__transaction_state")
-        one = Somebody(cluster, client_of)
+        one = GroupClient(cluster, client_of)
         one.join()
         return one
 
@@ -116,12 +116,12 @@ def somebody(new_cluster: Any, client_of: Any) -> Any:
 
 
 def coordinating(cluster: Any) -> int:
-    """Return the node that coordinates the group."""
+    """Return the broker that coordinates the group."""
     return int(cluster.leader(TopicPartition("__consumer_offsets", partition_for(GROUP, 5))).node.node_id)
 
 
-def test_a_steady_group_survives_its_coordinators_one_after_the_other(somebody: Any) -> None:
-    one = somebody()
+def test_stable_group_survives_successive_coordinator_failures(group_client: Any) -> None:
+    one = group_client()
     seen = set()
     for offset in range(1, 6):
         assert one.commit(offset) == 0
@@ -135,16 +135,16 @@ def test_a_steady_group_survives_its_coordinators_one_after_the_other(somebody: 
     assert len(seen) > 1
 
 
-def test_a_member_whose_coordinator_died_for_longer_than_its_session_is_still_in(somebody: Any) -> None:
-    """The session begins anew with the new coordinator."""
-    one = somebody(broker_session_timeout_ms=60_000)
+def test_member_survives_a_coordinator_outage_longer_than_its_session(group_client: Any) -> None:
+    """The session timeout restarts at the new coordinator."""
+    one = group_client(broker_session_timeout_ms=60_000)
     one.cluster.kill(coordinating(one.cluster))
     one.cluster.advance(one.cluster.schedule.now + 61)
     assert one.heartbeat() == 0
 
 
-def test_who_is_parked_when_the_coordinator_moves_is_sent_on(somebody: Any) -> None:
-    one = somebody()
+def test_parked_requests_fail_when_the_coordinator_moves(group_client: Any) -> None:
+    one = group_client()
     client = one.coordinator()
     client.send(
         JoinGroupRequest(
@@ -163,8 +163,8 @@ def test_who_is_parked_when_the_coordinator_moves_is_sent_on(somebody: Any) -> N
     assert one.heartbeat() == 0
 
 
-def test_a_coordinator_that_died_while_somebody_was_parked_leaves_nothing_behind(somebody: Any) -> None:
-    one = somebody()
+def test_coordinator_failure_discards_parked_requests(group_client: Any) -> None:
+    one = group_client()
     client = one.coordinator()
     client.send(JoinGroupRequest(group_id="other", session_timeout_ms=10_000, protocol_type="x", protocols=[]))
     one.cluster.kill(coordinating(one.cluster), noticed_after_s=0)
@@ -172,8 +172,8 @@ def test_a_coordinator_that_died_while_somebody_was_parked_leaves_nothing_behind
     assert client.broken
 
 
-def test_a_commit_is_answered_when_the_replicas_have_it(somebody: Any) -> None:
-    one = somebody()
+def test_commit_is_answered_once_replicated(group_client: Any) -> None:
+    one = group_client()
     client = one.coordinator()
     object.__setattr__(one.cluster.config, "replication_s", 1.0)
     client.send(one.committing(5), 9)
@@ -184,9 +184,9 @@ def test_a_commit_is_answered_when_the_replicas_have_it(somebody: Any) -> None:
     assert one.offset() == (0, 5)
 
 
-def test_a_paused_coordinator_lets_no_session_end_when_it_goes_on(somebody: Any) -> None:
-    """Its timers were held back; but by then another coordinates, and it has to hear of that first."""
-    one = somebody()
+def test_resumed_coordinator_expires_no_sessions(group_client: Any) -> None:
+    """Its timers were deferred; it must learn of its successor before they fire."""
+    one = group_client()
     paused = coordinating(one.cluster)
     one.cluster.pause(paused)
     one.cluster.advance(one.cluster.schedule.now + 5)
@@ -197,8 +197,8 @@ def test_a_paused_coordinator_lets_no_session_end_when_it_goes_on(somebody: Any)
     assert one.heartbeat() == 0
 
 
-def test_offsets_of_a_deleted_topic_go(somebody: Any) -> None:
-    one = somebody()
+def test_offsets_of_a_deleted_topic_are_removed(group_client: Any) -> None:
+    one = group_client()
     one.commit(5)
     one.cluster.delete_topic("orders")
     assert one.offset() == (0, -1)
@@ -206,8 +206,8 @@ def test_offsets_of_a_deleted_topic_go(somebody: Any) -> None:
     assert one.offset() == (0, -1)
 
 
-def test_compaction_of_the_offsets_topic_loses_nothing(somebody: Any) -> None:
-    one = somebody()
+def test_compaction_of_the_offsets_topic_keeps_all_state(group_client: Any) -> None:
+    one = group_client()
     for offset in range(10):
         one.commit(offset)
     one.cluster.compact(TopicPartition("__consumer_offsets", partition_for(GROUP, 5)))
@@ -219,9 +219,9 @@ def test_compaction_of_the_offsets_topic_loses_nothing(somebody: Any) -> None:
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [3, 5])
-def test_a_transaction_from_end_to_end(version: int, commit: bool, moves: bool, somebody: Any) -> None:
-    """Offsets of a transaction count when it is committed, whether or not the coordinator is still the same."""
-    one = somebody()
+def test_transactional_offsets_end_to_end(version: int, commit: bool, moves: bool, group_client: Any) -> None:
+    """Transactional offsets count after the commit, even if the coordinator has changed."""
+    one = group_client()
     assert one.commit(3) == 0
     transactions = one.coordinator(1, "t")
     producer = transactions.ask(InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=60_000))

@@ -1,4 +1,4 @@
-"""What is written and what it means in memory: the same, by construction, and read back the same."""
+"""Coordinator records: a change applied in memory equals the change loaded from its record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thinconsumer.broker.group.offsets import CommittedOffset
 from thinconsumer.broker.group.records import ReplayedState
 
 
-def test_an_offset(world: Any) -> None:
+def test_offset_record(world: Any) -> None:
     group = world.shard.new_group("g")
     entry = records.offset_record(group, "t", 3, CommittedOffset(5, 2, "m", 7))
     view = ReplayedState()
@@ -21,7 +21,7 @@ def test_an_offset(world: Any) -> None:
     assert log_format.decode_offset_value(entry.record.value).offset == 5
 
 
-def test_an_offset_does_not_replace_its_group(world: Any) -> None:
+def test_offset_record_keeps_an_existing_group(world: Any) -> None:
     view = ReplayedState()
     first, second = world.shard.new_group("g"), world.shard.new_group("g")
     records.put_group(first)(view, 0)
@@ -40,7 +40,7 @@ def test_tombstones(world: Any) -> None:
     assert (view.groups, view.offsets.groups()) == ({}, [])
 
 
-def test_a_removed_group_has_nothing_to_do_any_more(world: Any) -> None:
+def test_removed_group_has_no_timers(world: Any) -> None:
     group = world.shard.new_group("g")
     group.schedule("join", 10, lambda: None)
     view = ReplayedState()
@@ -49,7 +49,7 @@ def test_a_removed_group_has_nothing_to_do_any_more(world: Any) -> None:
     assert group.timers == {}
 
 
-def test_the_end_of_a_transaction(world: Any) -> None:
+def test_end_of_transaction(world: Any) -> None:
     view = ReplayedState()
     records.put_offset(world.shard.new_group("g"), "t", 0, CommittedOffset(4), 7)(view, 1)
     records.end_transaction(7, True)(view, 2)
@@ -58,7 +58,7 @@ def test_the_end_of_a_transaction(world: Any) -> None:
     assert found.offset == 4
 
 
-def test_a_group_and_its_members(world: Any) -> None:
+def test_group_record_with_members(world: Any) -> None:
     world.stable(2, protocols={"range": b"meta"})
     entry = records.group_record(world.group, dict.fromkeys(world.group.members, b"plan"))
     entry.change(ReplayedState(), 0)
@@ -69,7 +69,7 @@ def test_a_group_and_its_members(world: Any) -> None:
     assert [(m.subscription, m.assignment) for m in value.members] == [(b"meta", b"plan")] * 2
 
 
-def test_a_group_before_its_first_generation(world: Any) -> None:
+def test_group_record_before_the_first_generation(world: Any) -> None:
     entry = records.empty_group_record(world.shard.new_group("g"))
     assert entry.record.value is not None
     value = log_format.decode_group_value(entry.record.value)

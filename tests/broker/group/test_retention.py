@@ -1,4 +1,4 @@
-"""Which offsets are too old (KIP-211), and which belong to topics that are gone."""
+"""Offset expiration (KIP-211), and offsets of deleted topics."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def subscription(*topics: str) -> bytes:
 
 @pytest.fixture
 def short(new_world: Any) -> Any:
-    """Offsets are kept for a minute, and looked at every ten."""
+    """A world with an offset retention of a minute, checked every ten minutes."""
     return new_world(offsets_retention_minutes=1)
 
 
 def check(world: Any) -> None:
-    """Come to where offsets are looked at next."""
+    """Advance to the next expiration check."""
     world.advance(600)
 
 
-def test_offsets_of_a_group_without_members_age_from_their_commit(short: Any) -> None:
+def test_offsets_without_protocol_type_expire_after_their_commit(short: Any) -> None:
     short.advance(595)
     short.commit(partition=0)
     short.advance(10)
@@ -34,7 +34,7 @@ def test_offsets_of_a_group_without_members_age_from_their_commit(short: Any) ->
     assert short.shard.latest.groups == {}
 
 
-def test_offsets_of_a_group_that_has_become_empty_age_from_then_on(short: Any) -> None:
+def test_offsets_of_an_empty_group_expire_after_it_became_empty(short: Any) -> None:
     (leader,) = short.stable(1, session_ms=1_000_000)
     short.commit(leader)
     short.advance(595)
@@ -45,7 +45,7 @@ def test_offsets_of_a_group_that_has_become_empty_age_from_then_on(short: Any) -
     assert short.offset() == -1
 
 
-def test_offsets_of_topics_that_a_stable_group_reads_never_age(short: Any) -> None:
+def test_offsets_of_subscribed_topics_never_expire(short: Any) -> None:
     short.put_topic("clicks", 1)
     (leader,) = short.stable(1, session_ms=1_800_000, protocols={"range": subscription("orders")})
     short.commit(leader)
@@ -60,14 +60,14 @@ def test_offsets_of_topics_that_a_stable_group_reads_never_age(short: Any) -> No
 @pytest.mark.parametrize(
     ("kind", "metadata"), [("connect", b""), ("consumer", b"no subscription")], ids=["other kind", "unreadable"]
 )
-def test_where_nobody_knows_what_a_group_reads_nothing_ages(short: Any, kind: str, metadata: bytes) -> None:
+def test_offsets_never_expire_with_unknown_subscriptions(short: Any, kind: str, metadata: bytes) -> None:
     (leader,) = short.stable(1, session_ms=1_800_000, protocol_type=kind, protocols={"p": metadata})
     short.commit(leader)
     check(short)
     assert short.offset() == 5
 
 
-def test_a_rebalancing_group_loses_nothing(short: Any) -> None:
+def test_offsets_do_not_expire_during_a_rebalance(short: Any) -> None:
     leader, _ = short.stable(2, session_ms=1_800_000, rebalance_ms=1_800_000, protocols={"range": subscription("x")})
     short.commit(leader)
     short.join(leader.member_id, session_ms=1_800_000, rebalance_ms=1_800_000, protocols={"range": subscription("x")})
@@ -75,7 +75,7 @@ def test_a_rebalancing_group_loses_nothing(short: Any) -> None:
     assert short.offset() == 5
 
 
-def test_an_offset_that_a_transaction_may_change_is_kept(short: Any) -> None:
+def test_unstable_offsets_do_not_expire(short: Any) -> None:
     short.commit()
     short.txn_commit(7)
     check(short)
@@ -85,7 +85,7 @@ def test_an_offset_that_a_transaction_may_change_is_kept(short: Any) -> None:
     assert short.offset() == -1
 
 
-def test_a_group_that_has_nothing_is_forgotten(short: Any) -> None:
+def test_empty_group_without_offsets_is_removed(short: Any) -> None:
     short.newcomer()
     check(short)
     assert short.shard.latest.groups == {}
@@ -93,7 +93,7 @@ def test_a_group_that_has_nothing_is_forgotten(short: Any) -> None:
     assert short.shard.latest.groups == {}
 
 
-def test_what_is_forgotten_stays_so(short: Any) -> None:
+def test_expired_offsets_are_not_loaded_again(short: Any) -> None:
     short.commit()
     check(short)
     short.crash()

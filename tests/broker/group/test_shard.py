@@ -1,4 +1,4 @@
-"""The coordinator of one partition: electing, catching up, resigning, and who waits for the log."""
+"""A coordinator shard: election, loading, resignation, and replies that wait for the log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thinconsumer.broker.group.states import GroupState, ShardState
 from thinconsumer.errors import IllegalStateError
 
 
-def test_catching_up_takes_its_time(new_world: Any) -> None:
+def test_loading_delay(new_world: Any) -> None:
     world = new_world(coordinator_load_s=2.0)
     assert world.shard.state is ShardState.CATCHING_UP
     assert world.commit().code == 14
@@ -20,7 +20,7 @@ def test_catching_up_takes_its_time(new_world: Any) -> None:
     assert world.commit().code == 0
 
 
-def test_what_the_log_gets_while_it_is_being_read_is_read(new_world: Any) -> None:
+def test_records_appended_while_loading_are_loaded(new_world: Any) -> None:
     """A transaction may end meanwhile."""
     world = new_world()
     world.txn_commit(7, 3)
@@ -31,7 +31,7 @@ def test_what_the_log_gets_while_it_is_being_read_is_read(new_world: Any) -> Non
     assert world.offset() == 3
 
 
-def test_resigning_while_catching_up(new_world: Any) -> None:
+def test_resignation_while_loading(new_world: Any) -> None:
     world = new_world(coordinator_load_s=2.0)
     world.resign()
     world.advance(5)
@@ -41,18 +41,18 @@ def test_resigning_while_catching_up(new_world: Any) -> None:
     assert world.shard.state is ShardState.READY
 
 
-def test_cannot_be_elected_twice(world: Any) -> None:
+def test_second_election_is_invalid(world: Any) -> None:
     with pytest.raises(IllegalStateError, match="ready"):
         world.elect()
 
 
-def test_resigning_twice_is_nothing(world: Any) -> None:
+def test_second_resignation_is_ignored(world: Any) -> None:
     world.resign()
     world.resign()
     assert world.shard.state is ShardState.DOWN
 
 
-def test_everybody_who_waits_is_sent_elsewhere(world: Any) -> None:
+def test_resignation_fails_waiting_requests(world: Any) -> None:
     leader, follower = world.stable(2)
     joining = world.join(leader.member_id)
     world.replica.hold = True
@@ -64,7 +64,7 @@ def test_everybody_who_waits_is_sent_elsewhere(world: Any) -> None:
     assert beating.answer == 16
 
 
-def test_a_parked_sync_is_sent_elsewhere(world: Any) -> None:
+def test_resignation_fails_a_parked_sync(world: Any) -> None:
     leader, follower = world.joined(2)
     waiting = world.sync(follower)
     world.replica.hold = True
@@ -73,7 +73,7 @@ def test_a_parked_sync_is_sent_elsewhere(world: Any) -> None:
     assert (waiting.answer.error_code, brought.answer.error_code) == (16, 16)
 
 
-def test_a_static_member_that_waits_for_the_log_is_sent_elsewhere(world: Any) -> None:
+def test_resignation_fails_a_waiting_static_member(world: Any) -> None:
     world.settle([world.seat(a) for a in [world.join(instance="i")] if world.advance(0) is None])
     world.replica.hold = True
     back = world.join(instance="i")
@@ -81,7 +81,7 @@ def test_a_static_member_that_waits_for_the_log_is_sent_elsewhere(world: Any) ->
     assert back.answer.error_code == 16
 
 
-def test_nothing_of_a_shard_that_resigned_happens_later(world: Any) -> None:
+def test_resignation_cancels_all_timers(world: Any) -> None:
     world.stable(2, session_ms=1_000)
     world.newcomer(session_ms=1_000)
     group = world.group
@@ -93,7 +93,7 @@ def test_nothing_of_a_shard_that_resigned_happens_later(world: Any) -> None:
     assert world.replica.appends == appends
 
 
-def test_an_append_that_ends_after_resigning_changes_nothing_here(world: Any) -> None:
+def test_append_completed_after_resignation_is_ignored(world: Any) -> None:
     world.replica.hold = True
     asked = world.commit(offset=9)
     old = world.replica
@@ -102,11 +102,11 @@ def test_an_append_that_ends_after_resigning_changes_nothing_here(world: Any) ->
     old.release(code=6)
     world.elect()
     assert world.offset() == -1
-    world.replica.release()  # but it was in the log, which the next coordinator, here ourselves, has read
+    world.replica.release()  # the record is in the log, and the next coordinator, here the same broker, has loaded it
     assert world.offset() == 9
 
 
-def test_a_log_that_all_replicas_have_is_seen_at_once(world: Any) -> None:
+def test_committed_log_is_visible_after_loading(world: Any) -> None:
     world.commit(offset=9)
     world.resign()
     world.elect()
@@ -114,8 +114,8 @@ def test_a_log_that_all_replicas_have_is_seen_at_once(world: Any) -> None:
     assert world.replica.watchers == 0
 
 
-def test_the_end_of_the_log_is_seen_when_all_replicas_have_it(world: Any) -> None:
-    """What the coordinator before left unconfirmed may still be lost."""
+def test_uncommitted_loaded_records_become_visible_at_the_high_watermark(world: Any) -> None:
+    """Uncommitted records of the previous coordinator may still be lost."""
     world.commit(offset=1)
     world.replica.hold = True
     world.commit(offset=2)
@@ -130,8 +130,8 @@ def test_the_end_of_the_log_is_seen_when_all_replicas_have_it(world: Any) -> Non
     assert world.replica.watchers == 0
 
 
-def test_the_end_of_the_log_does_not_hide_what_came_after_it(world: Any) -> None:
-    """The replica tells those who append before those who watch: the older offset would have been taken last."""
+def test_loaded_records_do_not_overwrite_later_appends(world: Any) -> None:
+    """The replica completes appends before it calls listeners: the older offset would be applied last."""
     world.replica.hold = True
     world.commit(offset=1)
     world.resign()
@@ -143,7 +143,7 @@ def test_the_end_of_the_log_does_not_hide_what_came_after_it(world: Any) -> None
     assert world.offset() == 2
 
 
-def test_nobody_watches_a_replica_after_resigning(world: Any) -> None:
+def test_resignation_removes_the_listener(world: Any) -> None:
     world.replica.hold = True
     world.commit()
     world.resign()
@@ -153,32 +153,32 @@ def test_nobody_watches_a_replica_after_resigning(world: Any) -> None:
     assert world.replica.watchers == 0
 
 
-def test_a_new_group_is_seen_when_the_log_has_it(world: Any) -> None:
+def test_new_group_is_visible_once_committed(world: Any) -> None:
     world.replica.hold = True
-    assert world.join().answer.error_code == 79  # which does not wait
+    assert world.join().answer.error_code == 79  # a plain fetch does not wait
     assert world.coordinator.describe(["billing"], 6)[0].error_code == 69
     assert world.coordinator.list_groups([], []) == (0, [])
     world.replica.release()
     assert world.coordinator.describe(["billing"], 6)[0].group_state == "Empty"
 
 
-def test_a_new_group_that_cannot_be_written_does_not_exist(world: Any) -> None:
+def test_rejected_append_removes_a_new_group(world: Any) -> None:
     world.replica.refuse = 19
-    assert world.join().answer.error_code == 79  # on its way already, as in Kafka
+    assert world.join().answer.error_code == 79  # appended already, as in Kafka
     assert world.shard.latest.groups == {}
     assert world.join(version=3).answer.error_code == 15
     world.advance(10)
     assert world.shard.latest.groups == {}
 
 
-def test_a_group_that_only_joined_outlives_its_coordinator(world: Any) -> None:
+def test_group_in_its_first_join_phase_survives_the_coordinator(world: Any) -> None:
     world.newcomer()
     world.crash()
     assert world.group.state is GroupState.EMPTY
     assert world.group.protocol_type is None
 
 
-def test_a_deleted_group_is_seen_until_the_log_has_its_end(world: Any) -> None:
+def test_deleted_group_is_visible_until_the_tombstone_is_committed(world: Any) -> None:
     world.commit()
     world.replica.hold = True
     asked = world.delete("billing")
@@ -190,8 +190,8 @@ def test_a_deleted_group_is_seen_until_the_log_has_its_end(world: Any) -> None:
     assert world.offset() == -1
 
 
-def test_nothing_is_written_once_it_has_resigned(world: Any) -> None:
-    """The replica may lead again already, in another epoch, in which we have not caught up."""
+def test_no_appends_after_resignation(world: Any) -> None:
+    """The replica may lead again in another epoch that is not loaded yet."""
     world.resign()
     codes: list[int] = []
     world.shard.write_group(world.shard.new_group("g"), {}, codes.append)
@@ -199,7 +199,7 @@ def test_nothing_is_written_once_it_has_resigned(world: Any) -> None:
     assert world.replica.appends == 0
 
 
-def test_writes_are_waited_for_in_order(world: Any) -> None:
+def test_appends_complete_in_order(world: Any) -> None:
     world.replica.hold = True
     first, second = world.commit(offset=1), world.commit(offset=2)
     world.replica.release(1)
@@ -209,17 +209,17 @@ def test_writes_are_waited_for_in_order(world: Any) -> None:
     assert (second.code, world.offset()) == (0, 2)
 
 
-def test_an_end_of_a_transaction_means_nothing_to_a_shard_that_is_not_ready(world: Any) -> None:
+def test_marker_is_ignored_by_a_shard_that_is_not_ready(world: Any) -> None:
     world.resign()
     world.shard.apply(end_transaction(7, True))
     assert world.shard.latest.offsets.groups() == []
 
 
-def test_ids_come_from_the_nodes_randomness(new_world: Any) -> None:
+def test_member_ids_use_the_nodes_random_source(new_world: Any) -> None:
     assert new_world().newcomer() == new_world().newcomer()
 
 
-def test_old_offsets_are_looked_for_every_ten_minutes(new_world: Any) -> None:
+def test_offset_expiration_runs_every_ten_minutes(new_world: Any) -> None:
     world = new_world(offsets_retention_minutes=15)
     world.commit()
     world.advance(900)

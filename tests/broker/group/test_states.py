@@ -1,4 +1,4 @@
-"""The two tables of states: total, connected, and loud about what is not in them."""
+"""The transition tables of groups and shards: complete, reachable, and strict."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAIRS = [(table, s, e) for table, states, events, _ in MACHINES for s, e in iter
 
 
 @pytest.mark.parametrize(("table", "states", "events", "first"), MACHINES)
-def test_every_state_is_in_the_table_and_can_be_reached(table: Any, states: Any, events: Any, first: Any) -> None:
+def test_every_state_is_in_the_table_and_reachable(table: Any, states: Any, events: Any, first: Any) -> None:
     assert set(table) == set(states)
     reached, todo = {first}, [first]
     while todo:
@@ -40,7 +40,7 @@ def test_every_state_is_in_the_table_and_can_be_reached(table: Any, states: Any,
 
 
 @pytest.mark.parametrize(("table", "state", "event"), PAIRS)
-def test_every_pair_moves_or_raises(table: Any, state: Any, event: Any) -> None:
+def test_every_state_and_event_transitions_or_raises(table: Any, state: Any, event: Any) -> None:
     if event in table[state]:
         assert next_state(table, state, event, "it") is table[state][event]
     else:
@@ -48,12 +48,12 @@ def test_every_pair_moves_or_raises(table: Any, state: Any, event: Any) -> None:
             next_state(table, state, event, "it")
 
 
-def test_an_illegal_move_names_both_states_and_who() -> None:
+def test_invalid_transition_error_names_owner_and_states() -> None:
     with pytest.raises(IllegalStateError, match=r"billing: invalid transition from 'Empty' to 'Stable'"):
         next_state(GROUP_TRANSITIONS, GroupState.EMPTY, GroupEvent.ASSIGNED, "billing")
 
 
-#: Kafka's ClassicGroupState: where a group must come from to get into a state. (There Dead may follow Dead.)
+#: The valid previous states in Kafka's ClassicGroupState (which also allows Dead after Dead).
 KAFKA: dict[str, set[str]] = {
     "Empty": {"PreparingRebalance"},
     "PreparingRebalance": {"Stable", "CompletingRebalance", "Empty"},
@@ -63,7 +63,7 @@ KAFKA: dict[str, set[str]] = {
 }
 
 
-def test_groups_move_as_kafkas_do() -> None:
+def test_transitions_match_kafka() -> None:
     found: dict[str, set[str]] = {state.value: set() for state in GroupState}
     for state, moves in GROUP_TRANSITIONS.items():
         for to in moves.values():

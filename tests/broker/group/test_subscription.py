@@ -1,4 +1,4 @@
-"""The topics in a consumer's metadata, which comes from anybody."""
+"""Parsing of topics in consumer metadata, which is untrusted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def encoded(topics: list[str], version: int = 0, rest: bytes = b"\xff\xff\xff\xf
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 9])
-def test_reads_the_topics_of_every_version(version: int) -> None:
+def test_topics_of_every_version_are_read(version: int) -> None:
     assert subscribed_topics(encoded(["orders", "möbel"], version, b"whatever follows")) == {"orders", "möbel"}
 
 
@@ -26,7 +26,7 @@ def test_no_topics() -> None:
 
 
 @pytest.mark.parametrize("cut", range(len(encoded(["orders", "b"], rest=b""))))
-def test_refuses_what_ends_early(cut: int) -> None:
+def test_truncated_subscriptions_are_rejected(cut: int) -> None:
     with pytest.raises(KafkaProtocolError):
         subscribed_topics(encoded(["orders", "b"], rest=b"")[:cut])
 
@@ -42,14 +42,14 @@ def test_refuses_what_ends_early(cut: int) -> None:
     ],
     ids=["negative version", "two billion topics", "negative count", "negative length", "not UTF-8"],
 )
-def test_refuses_lies(data: bytes) -> None:
+def test_invalid_lengths_are_rejected(data: bytes) -> None:
     with pytest.raises(KafkaProtocolError):
         subscribed_topics(data)
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=60))
-def test_nothing_else_ever_comes_out(data: bytes) -> None:
+def test_any_bytes_parse_or_raise_one_error_type(data: bytes) -> None:
     try:
         topics = subscribed_topics(data)
     except KafkaProtocolError:

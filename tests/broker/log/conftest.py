@@ -1,4 +1,4 @@
-"""Logs to try, batches to append, and a store that keeps bytes in memory."""
+"""Logs, batches and an in-memory store for the tests of this folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TP = TopicPartition("t", 0)
 
 
 class MemoryStore:
-    """What a file would hold."""
+    """An in-memory LogStore."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -45,8 +45,8 @@ class MemoryStore:
         self.start = offset
 
 
-class TransactionalProducer:
-    """Writes to a log as producers and coordinators do, in leader epoch 0 unless told otherwise."""
+class LogWriter:
+    """Appends to a log like producers and coordinators, in leader epoch 0 by default."""
 
     now = NOW
 
@@ -55,18 +55,18 @@ class TransactionalProducer:
         self.sequences: dict[tuple[int, int], int] = {}
 
     def __call__(self, *values: Any, **more: Any) -> Any:
-        """Append one batch; values may be NewRecords. ``more`` goes to build_batch, but for leader_epoch and now."""
+        """Append one batch; values may be NewRecords. ``more`` goes to build_batch, except leader_epoch and now."""
         leader_epoch, now = more.pop("leader_epoch", 0), more.pop("now", self.now)
         return self.log.append(self.batch(*values, **more), leader_epoch=leader_epoch, now_ms=now)
 
     def batch(self, *values: Any, **more: Any) -> bytes:
-        """Return the bytes that a producer would send."""
+        """Return the bytes of a producer's batch."""
         records = [v if isinstance(v, NewRecord) else NewRecord(v) for v in values]
         dated = [r._replace(timestamp=self.now) if r.timestamp == -1 else r for r in records]
         return build_batch(dated, **more)
 
     def idempotent(self, producer: int, *values: Any, epoch: int = 0, transactional: bool = False, **more: Any) -> Any:
-        """Append with the sequence number that is next."""
+        """Append with the next sequence number."""
         sequence = self.sequences.get((producer, epoch), 0)
         appended = self(
             *values, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=transactional,
@@ -76,11 +76,11 @@ class TransactionalProducer:
         return appended
 
     def transactional(self, producer: int, *values: Any, **more: Any) -> Any:
-        """Append in a transaction."""
+        """Append a transactional batch."""
         return self.idempotent(producer, *values, transactional=True, **more)
 
     def end(self, producer: int, commit: bool = True, epoch: int = 0, **more: Any) -> Any:
-        """Append a marker."""
+        """Append a transaction marker."""
         return self.log.append_control(
             producer_id=producer, producer_epoch=epoch, commit=commit,
             **{"coordinator_epoch": 0, "leader_epoch": 0, "now_ms": self.now, **more},
@@ -94,7 +94,7 @@ def tools() -> SimpleNamespace:
         NOW=NOW,
         TP=TP,
         MemoryStore=MemoryStore,
-        TransactionalProducer=TransactionalProducer,
+        LogWriter=LogWriter,
         new_log=_new_log,
         contents=contents,
         logs_equal=same,
@@ -114,24 +114,24 @@ def new_log() -> Callable[..., Log]:
 
 @pytest.fixture
 def log() -> Log:
-    """A log with a topic's default settings."""
+    """A log with default topic configs."""
     return _new_log()
 
 
 @pytest.fixture
-def write(log: Log) -> TransactionalProducer:
-    """What writes to it."""
-    return TransactionalProducer(log)
+def write(log: Log) -> LogWriter:
+    """The TransactionalProducer of ``log``."""
+    return LogWriter(log)
 
 
 @pytest.fixture
 def compacted() -> Log:
-    """A log that is compacted, with tombstones that stay for a second."""
+    """A compacted log; tombstones are retained for a second."""
     return _new_log(compact=True, delete=False, delete_retention_ms=1_000)
 
 
 def contents(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
-    """Return (offset, key, value) of all records, as a consumer would find them."""
+    """Return (offset, key, value) of all records, as a consumer reads them."""
     found = []
     for batch in log.read_batches(log.start_offset, log.end_offset):
         found += [(one.offset, one.key, one.value) for one in batch.decode("t", 0, start=log.start_offset)]
@@ -139,7 +139,7 @@ def contents(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
 
 
 def same(one: Log, other: Log) -> None:
-    """Fail unless both hold the same and would go on alike."""
+    """Assert that both logs have the same contents and state."""
     assert contents(one) == contents(other)
     assert list(one.batches_from(0)) == list(other.batches_from(0))
     assert one.open_transactions() == other.open_transactions()
@@ -148,7 +148,7 @@ def same(one: Log, other: Log) -> None:
 
 
 def read_committed(log: Log, end: int) -> set[int]:
-    """Return the offsets that a consumer finds which reads committed transactions only."""
+    """Return the offsets that a read_committed consumer gets."""
     aborted = AbortedTransactions(log.aborted(log.start_offset, end), "t", 0)
     found = set()
     batches, error = split(memoryview(log.read(log.start_offset, end, 1 << 30)))

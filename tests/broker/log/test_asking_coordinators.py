@@ -1,4 +1,4 @@
-"""When a leader has to ask the coordinator about a transactional batch: by what its own log knows of the producer."""
+"""When a transactional batch must be verified with the coordinator, according to the log's producer state."""
 
 import pytest
 
@@ -25,15 +25,15 @@ def end(log, epoch):
     ("history", "epoch", "asks"),
     [
         ((), 0, True),
-        ((write,), 3, False),  # it is in the transaction already
-        ((write,), 2, True),  # a real leader lets the coordinator refuse it
-        ((write,), 4, True),  # the transaction that is open is not this one
+        ((write,), 3, False),  # the partition is in the transaction already
+        ((write,), 2, True),  # Kafka's leader lets the coordinator reject it
+        ((write,), 4, True),  # another transaction is ongoing
         ((write, end), 3, True),
         ((write, end), 4, True),
         ((write, end), 2, True),
     ],
 )
-def test_only_the_first_batch_of_a_transaction_is_asked_for(history, epoch, asks):
+def test_only_the_first_batch_of_a_transaction_is_verified(history, epoch, asks):
     log = Log(TopicPartition("t", 0), TopicConfig())
     log.begin_epoch(0)
     for step in history:

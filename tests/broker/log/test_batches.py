@@ -1,4 +1,4 @@
-"""The list of batches: found by offset and timestamp, read as slices of a file would be."""
+"""The list of batches: search by offset and timestamp, and reads like slices of a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def batch(base, count=1, timestamp=0, last=None):
 
 @pytest.fixture
 def three():
-    """Offsets 0-1, 2-4 of which only 2 is left, and 10."""
+    """Offsets 0-1, 2-4 (only 2 remains), and 10."""
     made = BatchList()
     for one in (batch(0, 2, 5), batch(2, 1, 3, last=2), batch(10, 1, 7)):
         made.append(one)
@@ -26,23 +26,23 @@ def three():
 @pytest.mark.parametrize(
     ("offset", "index"), [(0, 0), (1, 0), (2, 1), (3, 1), (4, 1), (5, 2), (9, 2), (10, 2), (11, 3), (99, 3)]
 )
-def test_the_batch_of_an_offset_or_the_one_behind_a_hole(three, offset, index):
+def test_index_of_an_offset_in_a_batch_or_a_gap(three, offset, index):
     assert three.index_of(offset) == index
     assert list(three.from_offset(offset)) == three.items[index:]
 
 
-def test_reading_ends_where_it_is_told(three):
+def test_read_ends_at_the_end_offset(three):
     first, second, third = (one.data for one in three.items)
     assert three.read(0, 11, 9999, False) == first + second + third
     assert three.read(0, 10, 9999, False) == first + second
-    assert three.read(0, 4, 9999, False) == first  # a batch that ends above is not read at all
+    assert three.read(0, 4, 9999, False) == first  # a batch that ends above the end offset is not read
     assert three.read(3, 11, 9999, False) == second + third
     assert three.read(5, 10, 9999, False) == b""
     assert three.read(11, 11, 9999, True) == b""
     assert three.read(4, 0, 9999, True) == b""
 
 
-def test_every_cut(three):
+def test_reads_of_every_size(three):
     whole = b"".join(one.data for one in three.items)
     first = len(three.items[0].data)
     for max_bytes in range(-1, len(whole) + 2):
@@ -50,11 +50,11 @@ def test_every_cut(three):
         assert three.read(0, 11, max_bytes, True) == whole[: max(first, max_bytes)]
 
 
-def test_a_single_batch_is_not_copied(three):
+def test_single_batch_is_not_copied(three):
     assert three.read(10, 11, 9999, False) is three.items[2].data
 
 
-def test_positions_go_on_when_the_front_goes(three):
+def test_positions_continue_after_drop_front(three):
     size = three.size
     first = len(three.items[0].data)
     three.drop_front(0)
@@ -68,13 +68,14 @@ def test_positions_go_on_when_the_front_goes(three):
     assert (three.end_position, len(three)) == (first + len(three.items[0].data), 1)
 
 
-def test_replacing_begins_anew(three):
+def test_replace_restarts_positions(three):
     three.drop_front(1)
     three.replace(three.items[1:])
     assert (three.start_position, len(three), three.index_of(0)) == (0, 1, 0)
 
 
-def test_no_batch_before_the_one_that_is_told_has_a_record_that_late(three):
+def test_no_batch_before_the_index_has_the_timestamp(three):
     assert [three.first_index_since(timestamp) for timestamp in (0, 5, 6, 7, 8)] == [0, 0, 2, 2, 3]
     three.drop_front(1)
-    assert three.first_index_since(5) == 0  # what was dropped may have been later; then the search begins too early
+    # dropped batches may have had later timestamps; the search then starts too early
+    assert three.first_index_since(5) == 0

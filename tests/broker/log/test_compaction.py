@@ -1,4 +1,4 @@
-"""What compaction leaves: keys, batches, tombstones, transactions, producers."""
+"""The results of compaction: keys, batches, tombstones, transactions, producer state."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def rec(key, value=b"v", timestamp=-1):
 
 @pytest.fixture
 def write(compacted, tools):
-    return tools.TransactionalProducer(compacted)
+    return tools.LogWriter(compacted)
 
 
 @pytest.fixture
 def compact(compacted, tools):
-    """``compact(after_ms=0)`` cleans everything."""
+    """``compact(after_ms=0)`` cleans the whole log."""
     return lambda after_ms=0: compacted.compact(tools.NOW + after_ms, compacted.end_offset)
 
 
@@ -31,7 +31,7 @@ def shape(compacted):
 
 
 @pytest.mark.parametrize("codec", [0, 1, 3, 4])
-def test_the_last_of_each_key_stays_where_it_was(compacted, write, compact, shape, tools, codec):
+def test_last_record_of_each_key_is_retained_in_place(compacted, write, compact, shape, tools, codec):
     write(rec(b"a"), rec(b"b"), rec(b"a", b"w"), rec(b"c"), codec=codec)
     write(rec(b"c", b"x"), codec=codec)
     compact()
@@ -43,7 +43,7 @@ def test_the_last_of_each_key_stays_where_it_was(compacted, write, compact, shap
     assert [id(one) for one in compacted.batches_from(0)] == [id(one) for one in before]
 
 
-def test_a_batch_with_nothing_left_goes_but_for_the_last(compacted, write, compact, shape):
+def test_empty_batches_are_removed_except_the_last(compacted, write, compact, shape):
     write(rec(b"a"))
     write(rec(b"a"))
     write(rec(b"b"))
@@ -60,7 +60,7 @@ def test_a_batch_with_nothing_left_goes_but_for_the_last(compacted, write, compa
     assert shape() == [(1, 1, 1), (5, 5, 1)]
 
 
-def test_headers_and_timestamps_stay_with_their_records(compacted, write, compact):
+def test_retained_records_keep_headers_and_timestamps(compacted, write, compact):
     write(
         rec(b"a", timestamp=5), NewRecord(b"x", b"b", [("h", b"1"), ("h", None)], timestamp=9), rec(b"a", timestamp=2)
     )
@@ -71,7 +71,7 @@ def test_headers_and_timestamps_stay_with_their_records(compacted, write, compac
     assert (batch.max_timestamp, batch.base_timestamp) == (9, 9)
 
 
-def test_tombstones_get_a_horizon_first_and_go_when_it_has_passed(compacted, write, compact, tools):
+def test_tombstones_are_removed_after_the_delete_horizon(compacted, write, compact, tools):
     write(rec(b"a"))
     write(rec(b"a", None), rec(b"b", timestamp=tools.NOW - 7))
     compact()
@@ -87,7 +87,7 @@ def test_tombstones_get_a_horizon_first_and_go_when_it_has_passed(compacted, wri
     assert (batch.base_offset, batch.last_offset, batch.delete_horizon_ms) == (1, 2, tools.NOW + 1_000)
 
 
-def test_a_key_that_comes_back_outlives_its_tombstone(compacted, write, compact, tools):
+def test_later_record_of_a_key_replaces_its_tombstone(compacted, write, compact, tools):
     write(rec(b"a", None))
     compact()
     write(rec(b"a", b"back"))
@@ -95,7 +95,7 @@ def test_a_key_that_comes_back_outlives_its_tombstone(compacted, write, compact,
     assert tools.contents(compacted) == [(1, b"a", b"back")]
 
 
-def test_nothing_above_the_high_watermark_or_undecided_is_cleaned(compacted, write, tools):
+def test_records_above_the_last_stable_offset_are_not_cleaned(compacted, write, tools):
     write(rec(b"a"))
     write(rec(b"a"))
     write.transactional(1, rec(b"b"))
@@ -107,29 +107,29 @@ def test_nothing_above_the_high_watermark_or_undecided_is_cleaned(compacted, wri
     assert [offset for offset, _, _ in tools.contents(compacted)] == [1, 2, 3]
 
 
-def test_records_before_the_start_do_not_count(compacted, write, compact, tools):
+def test_records_before_the_log_start_are_ignored(compacted, write, compact, tools):
     write(rec(b"a"), rec(b"b"), rec(b"c"))
     compacted.delete_before(1)
     compact()
     assert tools.contents(compacted) == [(1, b"b", b"v"), (2, b"c", b"v")]
 
 
-def test_a_log_that_is_not_compacted_is_left_alone(new_log, tools):
+def test_log_without_compact_policy_is_unchanged(new_log, tools):
     log = new_log()
-    tools.TransactionalProducer(log)(rec(b"a"), rec(b"a"))
+    tools.LogWriter(log)(rec(b"a"), rec(b"a"))
     log.compact(tools.NOW, 2)
     assert len(tools.contents(log)) == 2
 
 
-def test_records_without_keys_from_before_go(new_log, tools):
+def test_records_without_key_are_removed(new_log, tools):
     log = new_log()
-    tools.TransactionalProducer(log)(NewRecord(b"v"), rec(b"a"))
+    tools.LogWriter(log)(NewRecord(b"v"), rec(b"a"))
     log.config = tools.new_log(compact=True).config
     log.compact(tools.NOW, 2)
     assert tools.contents(log) == [(1, b"a", b"v")]
 
 
-def test_the_last_batch_of_a_producer_stays_as_a_header(compacted, write, compact, shape):
+def test_last_batch_of_a_producer_is_kept_as_header(compacted, write, compact, shape):
     write.idempotent(7, rec(b"a"), rec(b"b"))
     write.idempotent(7, rec(b"a"), rec(b"b"))
     write(rec(b"a"), rec(b"b"))
@@ -137,7 +137,7 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(compacted, write, compac
     assert shape() == [(2, 3, 0), (4, 5, 2)]
     empty = next(compacted.batches_from(0))
     assert (empty.producer_id, empty.base_sequence, empty.last_sequence, len(empty.data)) == (7, 2, 3, 61)
-    compacted.truncate_to(5)  # learns all producers anew from what is left
+    compacted.truncate_to(5)  # rebuilds the producer state from the remaining batches
     assert write(rec(b"a"), rec(b"b"), producer_id=7, producer_epoch=0, base_sequence=2).duplicate
     with pytest.raises(AppendRefused):
         write(rec(b"c"), producer_id=7, producer_epoch=0, base_sequence=5)
@@ -146,7 +146,7 @@ def test_the_last_batch_of_a_producer_stays_as_a_header(compacted, write, compac
     assert shape() == [(4, 4, 1)]
 
 
-def test_aborted_records_go_at_once_and_their_marker_later(compacted, write, compact, shape, tools):
+def test_aborted_records_are_removed_before_their_marker(compacted, write, compact, shape, tools):
     write.transactional(1, rec(b"a", b"aborted"))
     write.end(1, commit=False)
     write.transactional(1, rec(b"b"), epoch=1)
@@ -155,7 +155,7 @@ def test_aborted_records_go_at_once_and_their_marker_later(compacted, write, com
     assert compacted.aborted(0, 99) == [(1, 0)]
     compact()
     assert shape() == [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1)]
-    assert compacted.aborted(0, 99) == [(1, 0)]  # its batch was there in this round
+    assert compacted.aborted(0, 99) == [(1, 0)]  # its batch existed in this run
     compact()
     assert compacted.aborted(0, 99) == []
     marker = next(compacted.batches_from(0))
@@ -167,7 +167,7 @@ def test_aborted_records_go_at_once_and_their_marker_later(compacted, write, com
     assert tools.read_committed(compacted, 5) == {2, 4}
 
 
-def test_a_commit_marker_stays_for_as_long_as_a_record_does(compacted, write, compact, shape):
+def test_commit_marker_is_retained_with_its_records(compacted, write, compact, shape):
     write.transactional(1, rec(b"a"))
     write.end(1)
     write.transactional(1, rec(b"c"))
@@ -177,13 +177,13 @@ def test_a_commit_marker_stays_for_as_long_as_a_record_does(compacted, write, co
     compact(5_000)
     assert shape() == [(0, 0, 1), (1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1)]
     write(rec(b"a"))
-    compact(10_000)  # the record goes
-    compact(10_000)  # its marker gets a horizon
+    compact(10_000)  # the record is removed
+    compact(10_000)  # its marker gets a delete horizon
     compact(20_000)
     assert [base for base, _, _ in shape()] == [2, 3, 4, 5]
 
 
-def test_the_marker_of_a_producers_newest_epoch_stays(compacted, write, compact, shape):
+def test_marker_of_a_producers_latest_epoch_is_retained(compacted, write, compact, shape):
     write.transactional(1, rec(b"a"))
     write.end(1, epoch=1)
     write(rec(b"a"))
@@ -194,7 +194,7 @@ def test_the_marker_of_a_producers_newest_epoch_stays(compacted, write, compact,
     assert [batch.is_control for batch in compacted.batches_from(0)] == [True]
 
 
-def test_a_transaction_that_is_decided_further_up_is_left_to_the_next_round(compacted, write, tools):
+def test_transaction_ending_after_the_cleaned_range_is_kept(compacted, write, tools):
     write.transactional(1, rec(b"a"))
     write.end(1, commit=False)
     write(rec(b"b"))
@@ -203,9 +203,9 @@ def test_a_transaction_that_is_decided_further_up_is_left_to_the_next_round(comp
     assert compacted.aborted(0, 99) == [(1, 0)]
 
 
-def test_the_brokers_date_survives(new_log, tools):
+def test_log_append_time_is_retained(new_log, tools):
     log = new_log(compact=True, log_append_time=True)
-    write = tools.TransactionalProducer(log)
+    write = tools.LogWriter(log)
     write(rec(b"a"), rec(b"b"), now=50)
     write(rec(b"a"), now=60)
     log.compact(tools.NOW, 3)
@@ -214,7 +214,7 @@ def test_the_brokers_date_survives(new_log, tools):
     assert [r.timestamp for r in first.decode("t", 0)] == [50]
 
 
-def test_kafka_python_reads_what_is_left(compacted, write, compact):
+def test_kafka_python_reads_a_cleaned_log(compacted, write, compact):
     write(rec(b"a"), rec(b"b", None), rec(b"a", b"w"), codec=1)
     write.idempotent(7, rec(b"c"))
     write.transactional(8, rec(b"d"))
@@ -234,8 +234,8 @@ def test_kafka_python_reads_what_is_left(compacted, write, compact):
     assert found == [(1, b"b", None), (2, b"a", b"w"), (6, b"c", b"x")]
 
 
-def test_what_cannot_be_read_stays(compacted, write, compact, tools):
-    """A codec may be missing here, and of large batches not everything is looked at."""
+def test_undecodable_batches_are_retained(compacted, write, compact, tools):
+    """A codec may be missing, and large batches are not fully validated."""
     from thinconsumer.broker.log.stored import StoredBatch
 
     broken = bytearray(write.batch(*[rec(b"a")] * 30))

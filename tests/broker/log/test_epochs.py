@@ -1,4 +1,4 @@
-"""Leader epochs: where each began and ended, as followers and consumers ask (KIP-101, KIP-279, KIP-320)."""
+"""Leader epochs: start and end offsets, as followers and consumers request them (KIP-101, KIP-279, KIP-320)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from thinconsumer.broker.log.epochs import LeaderEpochs
 
 @pytest.fixture
 def epochs():
-    """Epoch 1 from 0, 3 from 10, 4 from 25; the log ends at 30."""
+    """Epoch 1 starts at 0, 3 at 10, 4 at 25; the log ends at 30."""
     made = LeaderEpochs()
     for epoch, start in ((1, 0), (3, 10), (4, 25)):
         made.assign(epoch, start)
@@ -20,19 +20,19 @@ def epochs():
     ("asked", "answer"),
     [
         (-1, (-1, -1)),
-        (0, (0, 0)),  # older than all that are known: it ended before them
+        (0, (0, 0)),  # older than all known epochs
         (1, (1, 10)),
-        (2, (1, 10)),  # nobody led in it, or its records are gone
+        (2, (1, 10)),  # no leader had this epoch, or its records were deleted
         (3, (3, 25)),
         (4, (4, 30)),
-        (5, (-1, -1)),  # from the future
+        (5, (-1, -1)),  # later than all known epochs
     ],
 )
-def test_where_an_epoch_ended(epochs, asked, answer):
+def test_end_offset_of_an_epoch(epochs, asked, answer):
     assert epochs.end_of(asked, 30) == answer
 
 
-def test_without_epochs_nothing_is_known():
+def test_end_offset_is_unknown_without_epochs():
     assert LeaderEpochs().end_of(0, 5) == (-1, -1)
     assert LeaderEpochs().latest == -1
 
@@ -41,16 +41,16 @@ def test_without_epochs_nothing_is_known():
     ("epoch", "start", "entries"),
     [
         (4, 28, [(1, 0), (3, 10), (4, 25)]),  # known
-        (4, 20, [(1, 0), (3, 10), (4, 20)]),  # it began earlier than was known
+        (4, 20, [(1, 0), (3, 10), (4, 20)]),  # it started earlier than known
         (5, 30, [(1, 0), (3, 10), (4, 25), (5, 30)]),
-        (5, 25, [(1, 0), (3, 10), (5, 25)]),  # nothing was written in 4
+        (5, 25, [(1, 0), (3, 10), (5, 25)]),  # epoch 4 has no records
         (5, 5, [(1, 0), (5, 5)]),
-        (2, 12, [(1, 0), (2, 12)]),  # the newest word counts
+        (2, 12, [(1, 0), (2, 12)]),  # the latest assignment counts
         (0, 0, [(0, 0)]),
         (-1, 40, [(1, 0), (3, 10), (4, 25)]),
     ],
 )
-def test_what_contradicts_the_newest_word_is_forgotten(epochs, epoch, start, entries):
+def test_contradicting_entries_are_removed(epochs, epoch, start, entries):
     epochs.assign(epoch, start)
     assert epochs.entries == entries
 

@@ -1,4 +1,4 @@
-"""A replica's log as a whole: what is read is what was appended, whatever happened to it in between."""
+"""A replica's log as a whole: reads return what was appended, after any sequence of operations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
 
 
-def test_an_empty_log(log):
+def test_empty_log(log):
     assert (log.start_offset, log.end_offset, log.latest_epoch, log.epochs, log.size_bytes) == (0, 0, -1, [], 0)
     assert log.read(0, 0, 100, at_least_one=True) == b""
     assert list(log.read_batches(0, 10)) == []
@@ -23,7 +23,7 @@ def test_an_empty_log(log):
     assert (log.start_offset, log.end_offset) == (0, 0)
 
 
-def test_offsets_and_the_leaders_epoch_are_stamped_and_nothing_else(log, write):
+def test_append_sets_only_offset_and_leader_epoch(log, write):
     assert write(b"a", b"b") == (0, 2, -1, False)
     sent = write.batch(b"c", NewRecord(b"d", b"k", [("h", b"v")]))
     assert log.append(memoryview(sent), leader_epoch=7, now_ms=write.now) == (2, 4, -1, False)
@@ -34,9 +34,9 @@ def test_offsets_and_the_leaders_epoch_are_stamped_and_nothing_else(log, write):
     assert log.epochs == [(0, 0), (7, 2)]
 
 
-def test_log_append_time_is_the_brokers(new_log, tools):
+def test_log_append_time_is_set_by_the_broker(new_log, tools):
     log = new_log(log_append_time=True)
-    write = tools.TransactionalProducer(log)
+    write = tools.LogWriter(log)
     assert write(NewRecord(b"a", timestamp=5), now=99) == (0, 1, 99, False)
     assert write.end(4, now_ms=100).log_append_time_ms == 100
     first, marker = log.read_batches(0, 2)
@@ -46,8 +46,8 @@ def test_log_append_time_is_the_brokers(new_log, tools):
     assert (marker.timestamp_type, marker.max_timestamp) == (1, 100)
 
 
-def test_what_is_larger_than_a_segment_is_refused_after_everything_else(new_log, tools):
-    write = tools.TransactionalProducer(new_log(segment_bytes=100))
+def test_batch_above_segment_bytes_is_rejected_last(new_log, tools):
+    write = tools.LogWriter(new_log(segment_bytes=100))
     with pytest.raises(AppendRefused) as refused:
         write(bytes(100))
     assert refused.value.code == Code.RECORD_LIST_TOO_LARGE
@@ -57,7 +57,7 @@ def test_what_is_larger_than_a_segment_is_refused_after_everything_else(new_log,
     assert refused.value.code == Code.CORRUPT_MESSAGE
 
 
-def test_a_refused_batch_leaves_no_trace(log, write):
+def test_rejected_batch_changes_nothing(log, write):
     write.transactional(1, b"a")
     before = (log.end_offset, log.size_bytes, dict(log.open_transactions()))
     with pytest.raises(AppendRefused):
@@ -67,7 +67,7 @@ def test_a_refused_batch_leaves_no_trace(log, write):
     assert (log.end_offset, log.size_bytes, dict(log.open_transactions())) == before
 
 
-def test_a_duplicate_is_answered_with_its_first_offset_and_time(log, write, tools):
+def test_duplicate_returns_the_first_offset_and_timestamp(log, write, tools):
     sent = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
     first = write(b"a", b"b", **sent)
     write(b"other")
@@ -75,7 +75,7 @@ def test_a_duplicate_is_answered_with_its_first_offset_and_time(log, write, tool
     assert log.end_offset == 3
 
 
-def test_a_coordinator_has_no_sequence_numbers(log, write):
+def test_coordinator_batches_need_no_sequence_numbers(log, write):
     for value in (b"a", b"b"):
         data = write.batch(value, producer_id=1, producer_epoch=3, transactional=True)
         log.append(data, leader_epoch=0, now_ms=0, from_client=False)
@@ -85,7 +85,7 @@ def test_a_coordinator_has_no_sequence_numbers(log, write):
     assert refused.value.code == Code.INVALID_PRODUCER_EPOCH
 
 
-def test_followers_share_batches(log, write, new_log):
+def test_followers_share_batch_objects(log, write, new_log):
     write(b"a", b"b")
     write(b"c")
     follower = new_log()
@@ -97,7 +97,7 @@ def test_followers_share_batches(log, write, new_log):
         follower.append_stored(next(log.batches_from(2)))
 
 
-def test_a_follower_may_begin_inside_a_batch_of_the_leader(log, write, new_log):
+def test_follower_may_start_inside_a_batch_of_the_leader(log, write, new_log):
     write(b"a", b"b", b"c")
     log.delete_before(1)
     follower = new_log()
@@ -106,7 +106,7 @@ def test_a_follower_may_begin_inside_a_batch_of_the_leader(log, write, new_log):
     assert (follower.start_offset, follower.end_offset) == (1, 3)
 
 
-def test_truncation_takes_back_everything(log, write, new_log, tools):
+def test_truncation_restores_all_state(log, write, new_log, tools):
     write.transactional(1, b"a")
     write.end(1, commit=False)
     kept = list(log.batches_from(0))
@@ -126,7 +126,7 @@ def test_truncation_takes_back_everything(log, write, new_log, tools):
     assert write.transactional(1, b"again").base_offset == 2
 
 
-def test_a_batch_across_the_offset_goes_as_a_whole(log, write):
+def test_batch_across_the_truncation_offset_is_removed(log, write):
     write(b"a")
     write(b"b", b"c", b"d")
     log.truncate_to(2)
@@ -135,7 +135,7 @@ def test_a_batch_across_the_offset_goes_as_a_whole(log, write):
     assert log.end_offset == 1
 
 
-def test_an_epoch_without_records_goes_even_when_nothing_else_does(log, write):
+def test_truncation_removes_an_epoch_without_records(log, write):
     write(b"a")
     log.begin_epoch(3)
     assert log.latest_epoch == 3
@@ -143,7 +143,7 @@ def test_an_epoch_without_records_goes_even_when_nothing_else_does(log, write):
     assert log.epochs == [(0, 0)]
 
 
-def test_deleting_moves_the_start_and_drops_whole_batches(log, write, tools):
+def test_delete_before_moves_the_start_and_drops_whole_batches(log, write, tools):
     write(b"a", b"b")
     write(b"c", b"d")
     log.delete_before(3)
@@ -157,7 +157,7 @@ def test_deleting_moves_the_start_and_drops_whole_batches(log, write, tools):
     assert write(b"e").base_offset == 4
 
 
-def test_producers_outlive_their_batches_until_they_are_forgotten(log, write, tools):
+def test_producer_state_outlives_its_batches_until_it_expires(log, write, tools):
     write.idempotent(1, b"a", b"b")
     log.delete_before(2)
     with pytest.raises(AppendRefused):
@@ -166,7 +166,7 @@ def test_producers_outlive_their_batches_until_they_are_forgotten(log, write, to
     assert write(b"c", producer_id=1, producer_epoch=0, base_sequence=7).base_offset == 2
 
 
-def test_transactions_are_forgotten_with_their_markers(log, write):
+def test_transactions_are_removed_with_their_markers(log, write):
     for _ in range(2):
         write.transactional(1, b"a")
         write.end(1, commit=False)
@@ -177,14 +177,14 @@ def test_transactions_are_forgotten_with_their_markers(log, write):
     assert log.aborted(0, 99) == [(1, 2)]
 
 
-def test_starting_elsewhere_forgets_everything(log, write):
+def test_start_at_removes_everything(log, write):
     write.transactional(1, b"a")
     log.start_at(50)
     assert (log.start_offset, log.end_offset, log.epochs, dict(log.open_transactions())) == (50, 50, [], {})
     assert write(b"b").base_offset == 50
 
 
-def test_read_committed_ends_before_the_oldest_open_transaction(log, write):
+def test_last_stable_offset_is_before_the_oldest_ongoing_transaction(log, write):
     write(b"a")
     write.transactional(1, b"b")
     write.transactional(2, b"c")
@@ -196,28 +196,28 @@ def test_read_committed_ends_before_the_oldest_open_transaction(log, write):
     assert log.last_stable_offset(5) == 5
 
 
-def test_the_stable_offset_is_never_below_the_start(log, write):
+def test_last_stable_offset_is_never_below_the_log_start(log, write):
     write.transactional(1, b"b", b"c")
     log.delete_before(1)
     assert log.last_stable_offset(2) == 1
 
 
-def test_a_full_disk_is_a_storage_error(new_log, tools):
+def test_full_disk_returns_storage_error(new_log, tools):
     class Full(tools.MemoryStore):
         def append(self, data):
             raise OSError(28, "No space left on device")
 
     log = new_log(Full())
     with pytest.raises(AppendRefused) as refused:
-        tools.TransactionalProducer(log)(b"a")
+        tools.LogWriter(log)(b"a")
     assert refused.value.code == Code.KAFKA_STORAGE_ERROR
     assert log.end_offset == 0
 
 
-def test_what_lies_before_the_start_goes_from_the_store_when_it_is_most_of_it(new_log, tools):
+def test_store_is_rewritten_when_most_of_it_is_deleted(new_log, tools):
     store = tools.MemoryStore()
     log = new_log(store, compact=True)
-    write = tools.TransactionalProducer(log)
+    write = tools.LogWriter(log)
     for number in range(10):
         write(NewRecord(bytes(300_000), b"%d" % number))
     log.delete_before(3)
@@ -253,7 +253,7 @@ STEP = st.one_of(
 
 
 class Model:
-    """The same as lists: records with their batches' ends, and where the log begins and ends."""
+    """A reference model with lists: records with the ends of their batches, and the log's bounds."""
 
     def __init__(self):
         self.records = []  # offset, key, value, timestamp
@@ -294,11 +294,11 @@ class Model:
 
 @settings(deadline=None, max_examples=80)
 @given(data=st.data(), steps=st.lists(STEP, max_size=12))
-def test_any_history_against_a_list_of_records(tools, data, steps):
+def test_random_operations_match_a_list_model(tools, data, steps):
     store = tools.MemoryStore()
     log = tools.new_log(store, compact=True, delete_retention_ms=10**9)
     model, epoch = Model(), 0
-    floor = 0  # what was compacted was committed, and is never taken back
+    floor = 0  # compacted records were committed, and are never truncated
     for name, *arguments in steps:
         share = model.start + round((arguments[0] if name in ("truncate", "delete", "compact") else 0)
                                     * (model.end - model.start))  # fmt: skip
@@ -306,7 +306,7 @@ def test_any_history_against_a_list_of_records(tools, data, steps):
             rows, codec = arguments
             model.append(rows, epoch, tools.NOW)
             news = [NewRecord(value, key, timestamp=tools.NOW - age) for key, value, age in rows]
-            tools.TransactionalProducer(log)(*news, codec=codec, leader_epoch=epoch)
+            tools.LogWriter(log)(*news, codec=codec, leader_epoch=epoch)
         elif name == "epoch":
             epoch += 1
             log.begin_epoch(epoch)
@@ -357,13 +357,13 @@ TRANSACTIONAL_STEP = st.one_of(
 )
 
 
-class Fates:
-    """What becomes of each record of transactions, and of those outside of any."""
+class TransactionModel:
+    """The expected outcome of each record, transactional or not."""
 
     def __init__(self, log, write):
         self.log, self.write = log, write
         self.rows = {}  # offset -> [producer or None, the marker's offset or None, committed, key]
-        self.floor = 0  # nothing below it may be taken back: it was committed once
+        self.floor = 0  # committed offsets are never truncated
         self.now = write.now
 
     def append(self, producer, count, transactional):
@@ -392,7 +392,7 @@ class Fates:
                 fate[1:3] = [None, False]
 
     def delete(self, share):
-        self.floor = self.log.end_offset  # only what is committed and decided can be deleted
+        self.floor = self.log.end_offset  # only stable records can be deleted
         self.log.delete_before(min(self.at(share), self.log.last_stable_offset(self.floor)))
 
     def compact(self, share, passes_ms):
@@ -414,10 +414,12 @@ class Fates:
 
 @settings(deadline=None, max_examples=200)
 @given(steps=st.lists(TRANSACTIONAL_STEP, max_size=25))
-def test_any_transactions_against_what_became_of_each_record(tools, steps):
-    """Read committed, a log yields the records of committed transactions and no others, up to the first open one."""
+def test_random_transactions_match_a_model(tools, steps):
+    """With read_committed a log returns the records of committed transactions up to the first ongoing one, and no
+    others.
+    """
     log = tools.new_log(compact=True, delete=False, delete_retention_ms=2)
-    fates = Fates(log, tools.TransactionalProducer(log))
+    fates = TransactionModel(log, tools.LogWriter(log))
     for name, *arguments in steps:
         getattr(fates, name)(*arguments)
         stable = log.last_stable_offset(log.end_offset)
@@ -427,7 +429,7 @@ def test_any_transactions_against_what_became_of_each_record(tools, steps):
         assert tools.read_committed(log, stable) == committed
 
 
-def test_a_stored_batch_is_what_its_header_says(write):
+def test_stored_batch_matches_its_header(write):
     data = write.batch(b"a", b"b", producer_id=5, producer_epoch=6, base_sequence=2**31 - 1, transactional=True)
     batch = StoredBatch.of(data)
     assert (batch.base_offset, batch.next_offset, batch.last_offset, batch.record_count) == (0, 2, 1, 2)

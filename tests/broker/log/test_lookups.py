@@ -1,4 +1,4 @@
-"""Offsets by timestamp, as ListOffsets asks for them."""
+"""Offset lookups by timestamp for ListOffsets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def fill(write, **more):
         (40, (4, 40, 0)), (41, None),
     ],
 )  # fmt: skip
-def test_the_first_record_that_is_not_older(log, write, codec, timestamp, found):
+def test_first_record_at_or_after_a_timestamp(log, write, codec, timestamp, found):
     fill(write, codec=codec)
     assert log.offset_for_timestamp(timestamp, log.end_offset) == found
 
 
-def test_only_between_start_and_end(log, write):
+def test_lookups_respect_start_and_end_offset(log, write):
     fill(write)
     assert log.offset_for_timestamp(31, 4) is None
     assert log.offset_for_timestamp(31, 3) is None
@@ -37,35 +37,35 @@ def test_only_between_start_and_end(log, write):
     assert log.offset_for_timestamp(10, 6) == (5, 40, 2)
 
 
-def test_the_highest_timestamp(log, write):
+def test_highest_timestamp(log, write):
     assert log.offset_of_max_timestamp(0) is None
     fill(write)
     assert log.offset_of_max_timestamp(6) == (4, 40, 0)
     assert log.offset_of_max_timestamp(3) == (1, 30, 0)
 
 
-def test_records_without_a_time_have_no_highest(log, write):
+def test_records_without_timestamp_have_no_highest(log, write):
     write.now = -1
     write(b"v", now=0)
     assert log.offset_of_max_timestamp(1) is None
 
 
-def test_a_batch_that_the_broker_dated(new_log, tools):
-    write = tools.TransactionalProducer(new_log(log_append_time=True))
+def test_batch_with_log_append_time(new_log, tools):
+    write = tools.LogWriter(new_log(log_append_time=True))
     write(b"a", b"b", now=50)
     assert write.log.offset_for_timestamp(50, 2) == (0, 50, 0)
     assert write.log.offset_of_max_timestamp(2) == (1, 50, 0)
 
 
-def test_markers_are_found_too(log, write):
+def test_markers_are_found(log, write):
     write(NewRecord(b"v", timestamp=5))
     write.end(1, now_ms=60)
     assert log.offset_for_timestamp(50, 2) == (1, 60, 0)
     assert log.offset_of_max_timestamp(2) == (1, 60, 0)
 
 
-def test_emptied_batches_are_passed(compacted, tools):
-    write = tools.TransactionalProducer(compacted)
+def test_empty_batches_are_skipped(compacted, tools):
+    write = tools.LogWriter(compacted)
     write.idempotent(1, NewRecord(b"old", b"k", timestamp=90))
     write(NewRecord(b"new", b"k", timestamp=80))
     compacted.compact(tools.NOW, 2)
@@ -73,11 +73,11 @@ def test_emptied_batches_are_passed(compacted, tools):
     assert compacted.offset_for_timestamp(10, 2) == (1, 80, 0)
 
 
-def test_what_cannot_be_read_is_found_as_a_batch(log, write, tools):
-    """Of large batches only the records' lengths are known to be right."""
+def test_undecodable_batch_is_found_as_a_whole(log, write, tools):
+    """Large batches are validated by record lengths only."""
     data = write.batch(*[b"v"] * 30)
     broken = bytearray(data)
-    broken[66:67] = b"\x7f"  # a key's length
+    broken[66:67] = b"\x7f"  # corrupts a key length
     from thinconsumer.broker.log.stored import StoredBatch
 
     log.append_stored(StoredBatch.of(bytes(broken)))

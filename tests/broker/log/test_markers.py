@@ -1,4 +1,4 @@
-"""Markers of transactions' ends: read where they are some, and never an error."""
+"""Parsing of transaction markers, without exceptions on invalid ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
-def test_what_a_marker_says(kind):
+def test_marker_is_parsed(kind):
     data = build_marker(kind, producer_id=1, base_offset=90, timestamp=5, coordinator_epoch=7)
     assert marker_of(StoredBatch.of(data)) == Marker(kind == ControlType.ABORT, 7, 5)
 
@@ -24,20 +24,20 @@ def test_what_a_marker_says(kind):
         [NewRecord(bytes(5), bytes(4))],
         [NewRecord(None, bytes(4))],
         [NewRecord(bytes(6), None)],
-        [NewRecord(bytes(6), b"\0\0\0\2")],  # KRaft's: a leader change
+        [NewRecord(bytes(6), b"\0\0\0\2")],  # a KRaft leader change record
     ],
 )
-def test_other_control_batches_say_nothing(records):
+def test_other_control_batches_are_no_markers(records):
     assert marker_of(StoredBatch.of(build_batch(records, control=True))) is None
 
 
-def test_garbage_says_nothing():
+def test_invalid_markers_are_ignored():
     data = bytearray(build_marker(ControlType.ABORT, producer_id=1))
     data[61:] = b"\xff" * len(data[61:])
     assert marker_of(StoredBatch.of(bytes(data))) is None
 
 
-def test_the_record_can_be_written_again():
+def test_control_record_can_be_rebuilt():
     data = build_marker(ControlType.COMMIT, producer_id=1, producer_epoch=2, timestamp=5, coordinator_epoch=7)
     record = control_record(StoredBatch.of(data))
     again = build_batch([record], producer_id=1, producer_epoch=2, transactional=True, control=True)

@@ -1,4 +1,4 @@
-"""What producers may append: sequence numbers, epochs, transactions, markers."""
+"""Producer state: sequence numbers, epochs, transactions, markers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LAST = 2**31 - 1
 
 
 def sent(write, first, count=1, *, epoch=0, producer=1, **more):
-    """Append a batch of so many records; return its base offset, the code it was refused with, or 'again N'."""
+    """Append a batch of ``count`` records; return its base offset, its rejection code, or 'again N' for a duplicate."""
     try:
         appended = write(
             *[b"v"] * count, producer_id=producer, producer_epoch=epoch, base_sequence=first, **more
@@ -21,7 +21,7 @@ def sent(write, first, count=1, *, epoch=0, producer=1, **more):
     return f"again {appended.base_offset}" if appended.duplicate else appended.base_offset
 
 
-def test_sequence_numbers_have_to_follow(write):
+def test_sequence_numbers_must_be_consecutive(write):
     assert sent(write, 0, 3) == 0
     assert sent(write, 3) == 3
     assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
@@ -29,13 +29,13 @@ def test_sequence_numbers_have_to_follow(write):
     assert sent(write, 4) == 4
 
 
-def test_a_producer_that_is_not_known_may_begin_anywhere(write):
+def test_unknown_producer_may_start_at_any_sequence_number(write):
     assert sent(write, 17) == 0
     assert sent(write, 18) == 1
 
 
-def test_nothing_overtakes_the_batch_that_a_coordinator_is_asked_about(write):
-    """Retries of several batches may come in any order, also those of which the first was refused."""
+def test_no_later_batch_is_accepted_before_the_one_in_verification(write):
+    """Retries of several in-flight batches may arrive in any order, even if the first was rejected."""
     asked = {"is_strict": False, "now_ms": 0}
     write.log.start_verification(1, 0, 4, **asked)
     write.log.start_verification(1, 0, 2, **asked)
@@ -47,7 +47,7 @@ def test_nothing_overtakes_the_batch_that_a_coordinator_is_asked_about(write):
     assert sent(write, 3, transactional=True) == 2
 
 
-def test_an_epoch_later_another_batch_is_the_first(write):
+def test_new_epoch_resets_the_verification(write):
     write.log.start_verification(1, 0, 2, is_strict=False, now_ms=0)
     write.log.start_verification(1, 1, 7, is_strict=False, now_ms=0)
     write.log.start_verification(1, 0, 1, is_strict=False, now_ms=0)
@@ -55,8 +55,8 @@ def test_an_epoch_later_another_batch_is_the_first(write):
     assert sent(write, 7, epoch=1) == 0
 
 
-def test_a_producer_that_adds_partitions_by_writing_begins_at_zero(write):
-    """Where nobody knows it. Once it has begun, or has written before, it goes on where it was."""
+def test_unknown_strict_producer_must_start_at_sequence_0(write):
+    """An unknown producer must start at 0; a known one continues."""
     write.log.start_verification(1, 0, 5, is_strict=True, now_ms=0)
     assert sent(write, 5, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 0, transactional=True) == 0
@@ -64,7 +64,7 @@ def test_a_producer_that_adds_partitions_by_writing_begins_at_zero(write):
     assert sent(write, 1, transactional=True) == 1
 
 
-def test_what_was_asked_is_forgotten_with_the_producer(write):
+def test_verifications_expire_with_the_producer(write):
     write.log.start_verification(1, 0, 5, is_strict=True, now_ms=1000)
     write.log.expire_producers(2999, 2000)
     assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
@@ -72,28 +72,28 @@ def test_what_was_asked_is_forgotten_with_the_producer(write):
     assert sent(write, 5) == 0
 
 
-def test_the_last_five_batches_may_come_again(write):
+def test_last_five_batches_are_recognised_as_duplicates(write):
     for first in range(6):
         assert sent(write, first) == first
     assert [sent(write, first) for first in range(1, 6)] == [f"again {first}" for first in range(1, 6)]
     assert sent(write, 0) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
-    assert sent(write, 4, 2) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # not the same batch
+    assert sent(write, 4, 2) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # not a duplicate
     assert write.log.end_offset == 6
 
 
-def test_sequence_numbers_go_round(write):
+def test_sequence_numbers_wrap(write):
     assert sent(write, LAST - 1, 2) == 0
     assert sent(write, 0) == 2
     assert sent(write, 1) == 3
 
 
-def test_sequence_numbers_go_round_within_a_batch(write):
+def test_sequence_numbers_wrap_within_a_batch(write):
     assert sent(write, LAST - 1, 4) == 0
     assert sent(write, LAST - 1, 4) == "again 0"
     assert sent(write, 2) == 4
 
 
-def test_a_new_epoch_begins_at_zero_and_ends_the_old_one(write):
+def test_new_epoch_starts_at_sequence_0_and_fences_the_old_one(write):
     assert sent(write, 0) == 0
     assert sent(write, 1, epoch=1) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert sent(write, 0, epoch=1) == 1
@@ -102,16 +102,16 @@ def test_a_new_epoch_begins_at_zero_and_ends_the_old_one(write):
     assert sent(write, 0, epoch=0) == "INVALID_PRODUCER_EPOCH"
 
 
-def test_producers_do_not_know_of_each_other(write):
+def test_producers_are_independent(write):
     assert [sent(write, 0, producer=1), sent(write, 0, producer=2), sent(write, 1, producer=1)] == [0, 1, 2]
 
 
-def test_a_producer_without_an_epoch_is_never_out_of_order(write):
+def test_producer_known_by_a_marker_only_may_start_anywhere(write):
     assert sent(write, 5, epoch=-1) == 0
     assert sent(write, 9, epoch=-1) == 1
 
 
-def test_in_a_transaction_everything_belongs_to_it(write):
+def test_non_transactional_batch_in_a_transaction_is_rejected(write):
     assert sent(write, 0, transactional=True) == 0
     assert sent(write, 1) == "INVALID_TXN_STATE"
     assert sent(write, 1, transactional=True) == 1
@@ -128,7 +128,7 @@ def refusal_of_marker(write, **marker):
     return None
 
 
-def test_sequence_numbers_go_on_after_a_marker_of_the_same_epoch_and_anew_after_one_of_the_next(write):
+def test_sequence_numbers_restart_only_after_a_marker_of_a_new_epoch(write):
     sent(write, 0, transactional=True)
     write.end(1)
     assert sent(write, 1, transactional=True) == 2
@@ -138,7 +138,7 @@ def test_sequence_numbers_go_on_after_a_marker_of_the_same_epoch_and_anew_after_
     assert sent(write, 0, epoch=1) == 4
 
 
-def test_markers_of_older_epochs_and_older_coordinators_are_refused(write):
+def test_markers_of_old_producer_or_coordinator_epochs_are_rejected(write):
     sent(write, 0, epoch=3, transactional=True)
     assert refusal_of_marker(write, epoch=2) == "INVALID_PRODUCER_EPOCH"
     assert refusal_of_marker(write, epoch=3, coordinator_epoch=5) is None
@@ -153,26 +153,26 @@ def test_markers_of_older_epochs_and_older_coordinators_are_refused(write):
         (0, 0, None), (0, 1, None), (0, 2, "INVALID_PRODUCER_EPOCH"), (1, 2, None),
     ],
 )  # fmt: skip
-def test_from_version_2_on_a_transaction_ends_in_an_epoch_of_its_own(write, epoch, version, refusal):
+def test_transaction_version_2_marker_needs_a_new_epoch(write, epoch, version, refusal):
     sent(write, 0, transactional=True)
     assert refusal_of_marker(write, epoch=epoch, transaction_version=version) == refusal
 
 
-def test_the_same_marker_once_more_is_no_error(write):
+def test_repeated_marker_is_accepted(write):
     sent(write, 0, transactional=True)
     assert refusal_of_marker(write, epoch=1, transaction_version=2) is None
     assert refusal_of_marker(write, epoch=1, transaction_version=2) is None
     assert write.log.aborted(0, 99) == []
 
 
-def test_a_marker_without_a_transaction_is_appended(write):
+def test_marker_without_transaction_is_appended(write):
     assert refusal_of_marker(write) is None
     assert (write.log.end_offset, write.log.last_stable_offset(1)) == (1, 1)
-    assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # it has made the producer known
+    assert sent(write, 5) == "OUT_OF_ORDER_SEQUENCE_NUMBER"  # the producer is known by it
     assert sent(write, 0) == 1
 
 
-def test_only_idle_producers_are_forgotten(write, tools):
+def test_only_idle_producers_expire(write, tools):
     sent(write, 0, producer=1)
     sent(write, 0, producer=2, transactional=True)
     write.log.expire_producers(tools.NOW + 9, 10)
@@ -182,14 +182,14 @@ def test_only_idle_producers_are_forgotten(write, tools):
     assert sent(write, 7, producer=2, transactional=True) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
-def test_followers_and_restarts_learn_the_same(write, new_log, tools):
+def test_followers_and_restarts_have_the_same_producer_state(write, new_log, tools):
     sent(write, 0, 3)
     sent(write, 0, producer=2, transactional=True)
     write.end(2, commit=False, coordinator_epoch=4)
     follower = new_log()
     for batch in write.log.batches_from(0):
         follower.append_stored(batch)
-    twin = tools.TransactionalProducer(follower)
+    twin = tools.LogWriter(follower)
     assert sent(twin, 0, 3) == "again 0"
     assert sent(twin, 4) == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     with pytest.raises(AppendRefused) as refused:
@@ -198,8 +198,8 @@ def test_followers_and_restarts_learn_the_same(write, new_log, tools):
     assert follower.aborted(0, 99) == [(2, 3)]
 
 
-def test_followers_take_what_their_leader_took(write, new_log):
-    """Even what they would refuse as leaders: it was checked once, and the logs have to be equal."""
+def test_followers_accept_every_batch_of_the_leader(write, new_log):
+    """The leader has checked it once, and the logs must be equal, even if the follower's state would reject it."""
     sent(write, 0, epoch=1)
     later = new_log()
     for batch in write.log.batches_from(0):

@@ -1,4 +1,4 @@
-"""A topic's own codec: the same records, packed otherwise."""
+"""Recompression to the topic's codec keeps the records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(batch):
 
 @pytest.mark.parametrize("before", HERE)
 @pytest.mark.parametrize("after", HERE)
-def test_records_and_everything_else_of_the_header_stay(before, after):
+def test_records_and_other_header_fields_are_kept(before, after):
     data = build_batch(
         RECORDS, codec=CODECS[before], producer_id=7, producer_epoch=1, base_sequence=3, transactional=True
     )
@@ -35,13 +35,13 @@ def test_records_and_everything_else_of_the_header_stay(before, after):
     assert [getattr(new, name) for name in kept] == [getattr(old, name) for name in kept]
 
 
-def test_what_has_the_codec_already_is_the_same_object():
+def test_batch_with_the_topics_codec_is_not_copied():
     data = build_batch(RECORDS, codec=3)
     assert recompress(data, "lz4") is data
     assert recompress(data, "producer") is data
 
 
-def test_a_log_with_a_codec_of_its_own_keeps_everything_in_it():
+def test_log_with_compression_type_uses_its_codec():
     log = Log(TopicPartition("t", 0), TopicConfig.parse({"compression.type": "zstd"}))
     log.append(build_batch(RECORDS), leader_epoch=0, now_ms=5)
     log.append(build_batch(RECORDS, codec=1), leader_epoch=0, now_ms=5)

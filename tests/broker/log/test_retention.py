@@ -1,4 +1,4 @@
-"""Old and superfluous segments go as wholes, and never what is not committed."""
+"""Retention deletes whole committed segments."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SIZE = 1_000
 
 @pytest.fixture
 def filled(tools):
-    """``filled(**config)``: ten batches of 1000 bytes, three to a segment; batch n at the time 100 n."""
+    """``filled(**config)``: ten batches of 1000 bytes, three to a segment; batch n has timestamp 100 n."""
 
     def fill(**config):
         log = tools.new_log(segment_bytes=3 * SIZE + 10, **config)
-        write = tools.TransactionalProducer(log)
+        write = tools.LogWriter(log)
         empty = len(write.batch(NewRecord(b"", timestamp=0)))
         for number in range(10):
             data = write.batch(NewRecord(bytes(SIZE - empty - 2), timestamp=100 * number))
@@ -27,7 +27,7 @@ def filled(tools):
     return fill
 
 
-def test_segments_are_as_full_as_they_may_be(filled):
+def test_segments_are_filled_to_segment_bytes(filled):
     log = filled()
     found = segments(list(log.batches_from(0)), 3 * SIZE + 10, log.end_offset)
     assert found == [(3000, 200, 3), (3000, 500, 6), (3000, 800, 9), (1000, 900, 10)]
@@ -38,7 +38,7 @@ def test_segments_are_as_full_as_they_may_be(filled):
     ("keep", "start"),
     [(-1, 0), (10_000, 0), (9_999, 0), (7_001, 0), (7_000, 3), (4_000, 6), (1_000, 9), (0, 10)],
 )
-def test_by_size(filled, keep, start):
+def test_retention_by_size(filled, keep, start):
     log = filled(retention_ms=-1, retention_bytes=keep)
     log.apply_retention(10**12, 10)
     assert (log.start_offset, log.end_offset) == (start, 10)
@@ -47,40 +47,40 @@ def test_by_size(filled, keep, start):
 @pytest.mark.parametrize(
     ("now", "start"), [(1_200, 0), (1_201, 3), (1_500, 3), (1_501, 6), (1_801, 9), (1_900, 9), (1_901, 10)]
 )
-def test_by_age_of_the_newest_record_of_a_segment(filled, now, start):
+def test_retention_by_age_of_the_latest_record(filled, now, start):
     log = filled(retention_ms=1_000)
     log.apply_retention(now, 10)
     assert log.start_offset == start
 
 
 @pytest.mark.parametrize(("high_watermark", "start"), [(0, 0), (2, 0), (3, 3), (8, 6), (10, 10)])
-def test_nothing_that_is_not_committed(filled, high_watermark, start):
+def test_uncommitted_segments_are_kept(filled, high_watermark, start):
     log = filled(retention_ms=0)
     log.apply_retention(10**6, high_watermark)
     assert log.start_offset == start
 
 
-def test_size_and_age_each_count_from_the_front(filled):
+def test_size_and_age_are_combined(filled):
     log = filled(retention_ms=1_000, retention_bytes=7_000)
-    log.apply_retention(1_501, 10)  # by size one segment goes, by age a second
+    log.apply_retention(1_501, 10)  # size deletes one segment, age a second
     assert log.start_offset == 6
 
 
-def test_what_is_too_large_for_the_rest_is_not_found_behind_what_is_too_old(filled):
+def test_size_limit_ends_at_an_expired_segment(filled):
     log = filled(retention_ms=1_000, retention_bytes=8_500)
-    log.apply_retention(1_801, 10)  # 1500 bytes too many: less than the first segment has, more than the last
+    log.apply_retention(1_801, 10)  # 1500 bytes above the limit: less than the first segment, more than the last
     assert log.start_offset == 9
 
 
-def test_a_compacted_log_keeps_everything(filled):
+def test_compacted_log_has_no_retention(filled):
     log = filled(delete=False, retention_ms=0)
     log.apply_retention(10**12, 10)
     assert log.start_offset == 0
 
 
-def test_records_without_a_time_stay(tools):
+def test_records_without_timestamp_are_kept(tools):
     log = tools.new_log(retention_ms=1)
-    write = tools.TransactionalProducer(log)
+    write = tools.LogWriter(log)
     write.now = -1
     write(b"v", now=0)
     log.apply_retention(10**12, 1)

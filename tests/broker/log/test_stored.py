@@ -1,4 +1,4 @@
-"""Batches as logs keep them, and refusals as those who meet them see them."""
+"""Stored batches, and the exception for rejected ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.wire.error_codes import Code
 
 
-def test_a_batch_is_what_its_header_says():
+def test_stored_batch_matches_its_header():
     data = build_batch(
         [NewRecord(b"a", timestamp=3), NewRecord(b"b", timestamp=9)],
         base_offset=7, codec=1, leader_epoch=4, producer_id=5, producer_epoch=6, base_sequence=8, transactional=True,
@@ -26,7 +26,7 @@ def test_a_batch_is_what_its_header_says():
     assert batch.data is data
 
 
-def test_markers_horizons_and_brokers_dates():
+def test_attribute_flags():
     assert StoredBatch.of(build_marker(ControlType.ABORT, producer_id=1)).is_control
     assert StoredBatch.of(build_batch([NewRecord(None, b"k", timestamp=1)], delete_horizon=77)).delete_horizon_ms == 77
     assert StoredBatch.of(build_batch([NewRecord(b"v")], log_append_time=5)).has_log_append_time
@@ -36,17 +36,17 @@ def test_markers_horizons_and_brokers_dates():
     ("first", "count", "last"),
     [(0, 1, 0), (-1, 2, -1), (2**31 - 1, 1, 2**31 - 1), (2**31 - 1, 2, 0), (2**31 - 2, 5, 2)],
 )
-def test_sequence_numbers_go_round(first, count, last):
+def test_sequence_numbers_wrap(first, count, last):
     data = build_batch([NewRecord(b"v")] * count, producer_id=1, base_sequence=first)
     assert StoredBatch.of(data).last_sequence == last
 
 
-def test_a_refusal_says_why_and_can_be_pickled():
+def test_append_refused_has_a_message_and_can_be_pickled():
     refused = AppendRefused(Code.INVALID_RECORD, "two of them", [(1, "no key")])
     assert str(refused) == "error 87: two of them"
     again = pickle.loads(pickle.dumps(refused))
     assert (again.code, again.message, again.record_errors) == (87, "two of them", [(1, "no key")])
 
 
-def test_what_appending_came_to_has_defaults_for_what_is_rare():
+def test_append_info_has_defaults():
     assert AppendInfo(1, 3) == (1, 3, -1, False)

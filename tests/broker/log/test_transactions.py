@@ -1,11 +1,11 @@
-"""Open and aborted transactions, and how far all are decided."""
+"""Ongoing and aborted transactions, and the last stable offset."""
 
 from __future__ import annotations
 
 from thinconsumer.broker.log.transactions import LogTransactions
 
 
-def test_undecided_from_the_first_that_is_open_or_not_committed():
+def test_first_unstable_offset_of_ongoing_and_uncommitted_transactions():
     transactions = LogTransactions()
     assert transactions.first_unstable(100) is None
     transactions.begin(1, 10)
@@ -13,20 +13,20 @@ def test_undecided_from_the_first_that_is_open_or_not_committed():
     assert transactions.first_unstable(100) == 10
     transactions.end(1, 20, is_abort=False)
     assert transactions.first_unstable(100) == 12
-    assert transactions.first_unstable(20) == 10  # the marker at 20 may still be lost
+    assert transactions.first_unstable(20) == 10  # the marker at 20 is not committed
     assert transactions.first_unstable(21) == 12
     transactions.end(2, 21, is_abort=True)
     assert transactions.first_unstable(22) is None
     assert transactions.first_unstable(0) == 10
 
 
-def test_a_marker_without_a_transaction_changes_nothing():
+def test_marker_without_transaction_changes_nothing():
     transactions = LogTransactions()
     transactions.end(1, 5, is_abort=True)
     assert (transactions.completed, transactions.aborted, transactions.first_unstable(0)) == ([], [], None)
 
 
-def test_aborted_ones_by_their_markers_not_by_their_beginnings():
+def test_aborted_transactions_are_ordered_by_marker():
     transactions = LogTransactions()
     transactions.begin(1, 0)
     transactions.begin(2, 5)
@@ -38,7 +38,7 @@ def test_aborted_ones_by_their_markers_not_by_their_beginnings():
     assert transactions.aborted_in(11, 99) == []
 
 
-def test_the_search_ends_where_nothing_more_can_come():
+def test_search_ends_at_the_last_relevant_transaction():
     transactions = LogTransactions()
     for first in range(0, 1000, 10):
         transactions.begin(1, first)
@@ -47,7 +47,7 @@ def test_the_search_ends_where_nothing_more_can_come():
     assert [one.last_stable_offset for one in transactions.aborted[:2]] == [6, 16]
 
 
-def test_what_is_deleted_is_forgotten():
+def test_deleted_transactions_are_removed():
     transactions = LogTransactions()
     transactions.begin(1, 0)
     transactions.end(1, 3, is_abort=True)

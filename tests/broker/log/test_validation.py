@@ -1,4 +1,4 @@
-"""What leaders refuse: code by code, in the order that real brokers look, and whatever the bytes are."""
+"""Batch validation: error codes in Kafka's order, for any bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thinconsumer.wire.error_codes import Code
 
 
 def sealed(data, **fields):
-    """Return the batch with header fields replaced, and the checksum right again."""
+    """Return the batch with replaced header fields and a valid checksum."""
     out = bytearray(data)
     places = {
         "base_offset": (">q", 0), "length": (">i", 8), "magic": (">b", 16), "attributes": (">h", 21),
@@ -71,19 +71,19 @@ def code(log, tools):
         ({"count": 2**31 - 1, "last_offset_delta": 2**31 - 2}, "INVALID_RECORD"),
         ({"attributes": 0x20}, "INVALID_RECORD"),
         ({"attributes": 5}, "UNKNOWN_SERVER_ERROR"),
-        ({"attributes": 1}, "UNKNOWN_SERVER_ERROR"),  # says it is gzip, and is not
+        ({"attributes": 1}, "UNKNOWN_SERVER_ERROR"),  # marked as gzip, but not compressed
     ],
 )
-def test_headers(code, good, fields, name):
+def test_invalid_headers(code, good, fields, name):
     assert code(sealed(good, **fields)) == name
 
 
-def test_a_wrong_checksum(code, good):
+def test_wrong_checksum(code, good):
     assert code(good[:-1] + b"x") == "CORRUPT_MESSAGE"
     assert code(good[:17] + bytes(4) + good[21:]) == "CORRUPT_MESSAGE"
 
 
-def test_checks_come_in_kafkas_order(new_log, write, tools):
+def test_checks_are_in_kafkas_order(new_log, write, tools):
     log = new_log(max_message_bytes=100)
     large = write.batch(bytes(200))
     assert code_of(log, large, tools.NOW) == "MESSAGE_TOO_LARGE"
@@ -92,25 +92,25 @@ def test_checks_come_in_kafkas_order(new_log, write, tools):
 
 
 @pytest.mark.parametrize("size", [0, 11, 16, 17, 60])
-def test_less_than_a_batch(code, good, size):
+def test_incomplete_batch(code, good, size):
     assert code(good[:size]) == "INVALID_RECORD"
 
 
-def test_more_than_a_batch(code, good):
+def test_bytes_after_the_batch(code, good):
     assert code(good + good) == "INVALID_RECORD"
 
 
-def test_the_formats_of_old_are_refused(code):
+def test_old_magic_values_are_rejected(code):
     assert code(build_legacy([NewRecord(b"v")], magic=1)) == "INVALID_RECORD"
 
 
-def test_a_producer_without_a_sequence_number(code, write):
+def test_producer_id_without_sequence_number(code, write):
     assert code(write.batch(b"a", producer_id=1, producer_epoch=0)) == "INVALID_RECORD"
 
 
 @pytest.mark.parametrize("count", [2, 30])
 @pytest.mark.parametrize("codec", [0, 1, 3, 4])
-def test_records_are_looked_at_in_small_and_in_large_batches(code, write, count, codec):
+def test_records_are_validated_in_small_and_large_batches(code, write, count, codec):
     good = write.batch(*[b"v"] * count, codec=codec)
     assert code(good) == "taken"
     if codec:
@@ -124,53 +124,53 @@ def test_records_are_looked_at_in_small_and_in_large_batches(code, write, count,
         assert code(sealed(good[:61] + b"\xff" * 6 + good[67:])) == "INVALID_RECORD"  # a varint without an end
 
 
-def test_records_have_to_be_numbered_in_a_row(code, write):
+def test_record_offsets_must_be_consecutive(code, write):
     assert code(write.batch(NewRecord(b"a", offset=1), NewRecord(b"b", offset=0), last_offset_delta=1)) == (
         "INVALID_RECORD"
     )
 
 
-def test_a_compacted_topic_needs_keys_and_says_where_they_are_missing(new_log, tools):
+def test_compacted_topic_reports_records_without_key(new_log, tools):
     log = new_log(compact=True)
     rows = [NewRecord(b"v", b"k" if number % 2 else None) for number in range(50)]
     with pytest.raises(AppendRefused) as refused:
-        tools.TransactionalProducer(log)(*rows)
+        tools.LogWriter(log)(*rows)
     assert refused.value.code == Code.INVALID_RECORD
     assert [at for at, _ in refused.value.record_errors] == list(range(0, 50, 2))
-    assert tools.TransactionalProducer(log)(NewRecord(None, b"k")).base_offset == 0
+    assert tools.LogWriter(log)(NewRecord(None, b"k")).base_offset == 0
 
 
-def test_complaints_are_bounded(new_log, tools):
+def test_record_errors_are_limited(new_log, tools):
     with pytest.raises(AppendRefused) as refused:
-        tools.TransactionalProducer(new_log(compact=True))(*[b""] * 5_000)
+        tools.LogWriter(new_log(compact=True))(*[b""] * 5_000)
     assert len(refused.value.record_errors) == 1_000
 
 
 @pytest.mark.parametrize(("age", "taken"), [(0, True), (-3_600_000, True), (-3_600_001, False), (10**12, True)])
 @pytest.mark.parametrize("count", [1, 30])
-def test_records_from_the_future_are_refused(log, write, tools, age, taken, count):
+def test_timestamps_too_far_in_the_future_are_rejected(log, write, tools, age, taken, count):
     data = write.batch(*[NewRecord(b"v", timestamp=tools.NOW - age)] * count)
     assert code_of(log, data, tools.NOW) == ("taken" if taken else "INVALID_TIMESTAMP")
 
 
-def test_records_that_are_too_old_are_refused_where_a_topic_says_so(new_log, tools):
+def test_timestamps_too_old_for_the_topic_are_rejected(new_log, tools):
     log = new_log(message_timestamp_before_max_ms=10)
-    write = tools.TransactionalProducer(log)
+    write = tools.LogWriter(log)
     rows = [NewRecord(b"v", timestamp=tools.NOW - age) for age in range(30)]
     with pytest.raises(AppendRefused) as refused:
         write(*rows)
     assert refused.value.code == Code.INVALID_TIMESTAMP
     assert [at for at, _ in refused.value.record_errors] == list(range(11, 30))
     assert write(*rows[:11]).base_offset == 0
-    assert code_of(log, build_batch([NewRecord(b"v", timestamp=-1)]), tools.NOW) == "taken"  # none at all is no time
+    assert code_of(log, build_batch([NewRecord(b"v", timestamp=-1)]), tools.NOW) == "taken"  # -1 is no timestamp
 
 
-def test_the_time_counts_for_nothing_where_the_broker_dates_records(new_log, tools):
-    write = tools.TransactionalProducer(new_log(log_append_time=True))
+def test_timestamps_are_ignored_with_log_append_time(new_log, tools):
+    write = tools.LogWriter(new_log(log_append_time=True))
     assert write(NewRecord(b"v", timestamp=tools.NOW + 10**10)).log_append_time_ms == tools.NOW
 
 
-def test_only_brokers_date_whole_batches(new_log, log, tools):
+def test_producers_may_not_send_log_append_time(new_log, log, tools):
     dated = build_batch([NewRecord(b"v", timestamp=5)], log_append_time=tools.NOW)
     assert code_of(new_log(log_append_time=True), dated, tools.NOW) == "INVALID_TIMESTAMP"
     assert code_of(log, build_batch([NewRecord(b"v")], log_append_time=-1), tools.NOW) == "INVALID_TIMESTAMP"
@@ -180,7 +180,7 @@ def test_only_brokers_date_whole_batches(new_log, log, tools):
     batch.check_crc()
 
 
-def test_a_wrong_max_timestamp_is_put_right(log, write, tools):
+def test_wrong_max_timestamp_is_corrected(log, write, tools):
     data = sealed(write.batch(NewRecord(b"v", timestamp=500)), max_timestamp=tools.NOW)
     assert code_of(log, data, tools.NOW) == "taken"
     (batch,) = log.read_batches(0, 1)
@@ -196,8 +196,8 @@ def test_a_wrong_max_timestamp_is_put_right(log, write, tools):
     cut=st.integers(0, 30),
     compact=st.booleans(),
 )
-def test_whatever_the_bytes_are_they_are_refused_or_can_be_kept(tools, count, codec, changes, cut, compact):
-    """No other exception comes out, and what is taken can be read, replicated, looked up, compacted and taken back."""
+def test_any_bytes_are_rejected_or_stored_safely(tools, count, codec, changes, cut, compact):
+    """No other exception is raised, and accepted batches can be read, replicated, compacted and truncated."""
     out = bytearray(build_batch([NewRecord(b"value", b"k", timestamp=tools.NOW)] * count, codec=codec))
     out = out[: max(0, len(out) - cut)]
     for at, byte in changes:
@@ -221,7 +221,7 @@ def test_whatever_the_bytes_are_they_are_refused_or_can_be_kept(tools, count, co
         try:
             batch.decode("t", 0)
         except KafkaError:
-            assert batch.count > 20  # only of large batches not every field is looked at
+            assert batch.count > 20  # only large batches are not fully validated
     assert split(memoryview(log.read(0, log.end_offset, 10_000)))[1] is None
     log.offset_for_timestamp(0, log.end_offset)
     log.offset_of_max_timestamp(log.end_offset)
@@ -229,7 +229,7 @@ def test_whatever_the_bytes_are_they_are_refused_or_can_be_kept(tools, count, co
     log.truncate_to(0)
 
 
-def test_the_limits_of_time_are_the_topics_settings(log, write, tools):
+def test_timestamp_limits_are_topic_configs(log, write, tools):
     log.config = TopicConfig.parse({"message.timestamp.after.max.ms": "5", "message.timestamp.before.max.ms": "7"})
     taken = [
         code_of(log, write.batch(NewRecord(b"v", timestamp=tools.NOW + ahead)), tools.NOW) for ahead in (-8, -7, 5, 6)
@@ -237,7 +237,7 @@ def test_the_limits_of_time_are_the_topics_settings(log, write, tools):
     assert taken == ["INVALID_TIMESTAMP", "taken", "taken", "INVALID_TIMESTAMP"]
 
 
-def test_what_is_too_large_in_the_topics_codec_is_refused(new_log, write, tools):
+def test_batch_too_large_after_recompression_is_rejected(new_log, write, tools):
     log = new_log(compression_type="uncompressed", max_message_bytes=500)
     assert code_of(log, write.batch(bytes(5_000), codec=1), tools.NOW) == "MESSAGE_TOO_LARGE"
     assert log.end_offset == 0

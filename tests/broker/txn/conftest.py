@@ -1,4 +1,4 @@
-"""A world small enough to hold in one hand: one log of transactions, partitions that take markers, and a clock."""
+"""A small test environment: one transaction log, partitions that accept markers, and a clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from thinconsumer.wire.error_codes import Code
 
 
 class Marker(NamedTuple):
-    """A marker that a partition has taken."""
+    """A marker that a partition has accepted."""
 
     tp: TopicPartition
     producer_id: int
@@ -33,7 +33,7 @@ class Marker(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """A record in the log of transactions, decoded; ``facts`` is None for a tombstone."""
+    """A decoded record of the transaction log; ``metadata`` is None for a tombstone."""
 
     offset: int
     transactional_id: str
@@ -41,14 +41,14 @@ class Logged(NamedTuple):
 
 
 class Replica:
-    """A replica of the log of transactions, leading until :meth:`World.fail_over`."""
+    """A replica of the transaction log, leader until :meth:`World.fail_over`."""
 
     def __init__(self, world: World, epoch: int) -> None:
         self.tp = TopicPartition(TOPIC, 0)
         self.is_leader = True
         self.leader_epoch = epoch
         self._world = world
-        self.waiting: list[tuple[int, Callable[[int], None]]] = []  #: Appends that no follower has yet.
+        self.waiting: list[tuple[int, Callable[[int], None]]] = []  #: Appends that are not replicated yet.
 
     @property
     def log(self) -> World:
@@ -72,14 +72,14 @@ class Replica:
         return base
 
     def replicate(self) -> None:
-        """Followers have it all now."""
+        """Replicate everything to all followers."""
         waiting, self.waiting = self.waiting, []
         for _, done in waiting:
             done(0)
 
 
 class World:
-    """Host of the coordinator, log of transactions and leader of every other partition, all in one."""
+    """The coordinator's node, its log, and the leader of every other partition."""
 
     def __init__(self, **config: object) -> None:
         self.config = BrokerConfig(transaction_state_log_num_partitions=1, **config)
@@ -91,8 +91,8 @@ class World:
         for name, count in {TOPIC: 1, "orders": 3, "bills": 1, "__consumer_offsets": 2}.items():
             self.create(name, count)
         self.batches: list[tuple[int, int, bytes]] = []
-        self.timeline: list[Marker | Logged] = []  #: What is in the logs, in the order in which it came there.
-        self.append_codes: list[int] = []  #: What the log answers to the next appends, instead of taking them.
+        self.timeline: list[Marker | Logged] = []  #: All records and markers in the order in which they were logged.
+        self.append_codes: list[int] = []  #: Error codes for the next appends, which are not logged.
         self.hold_appends = False
         self.away: set[TopicPartition] = set()  #: Partitions without a leader.
         self.marker_codes: dict[TopicPartition, list[int]] = {}
@@ -105,7 +105,7 @@ class World:
         self.coordinator = TransactionCoordinator(self)
         self.coordinator.elected(0, 1, self.replica)
 
-    # -- what a node is to its coordinator
+    # -- the coordinator's node
 
     def call_later(self, seconds, callback):
         life = self.replica
@@ -168,7 +168,7 @@ class World:
             if start <= base < end:
                 yield from split(memoryview(data))[0]
 
-    # -- what happens to it
+    # -- events
 
     def create(self, name: str, count: int) -> None:
         topic_id = name.encode().ljust(16, b"\0")[:16]
@@ -176,7 +176,7 @@ class World:
         self.image.put_topic(TopicImage(name, topic_id, rows, {}))
 
     def fail_over(self, *, lose_uncommitted: bool = False) -> None:
-        """The coordinator's node dies, another one takes over with the log as it is."""
+        """Kill the coordinator's broker; another one takes over with the current log."""
         old = self.replica
         old.is_leader = False
         self.is_running = True
@@ -193,7 +193,7 @@ class World:
         self.coordinator.elected(0, self.replica.leader_epoch, self.replica)
 
     def resign(self) -> None:
-        """Leadership moves away while the node lives."""
+        """Move the leadership away from a live broker."""
         self.replica.is_leader = False
         waiting, self.replica.waiting = self.replica.waiting, []
         for _, done in waiting:
@@ -210,7 +210,7 @@ class World:
             callback()
 
     def release_markers(self) -> None:
-        """Let the leaders work on what they were sent."""
+        """Let the leaders process the markers sent so far."""
         held, self.held_markers = self.held_markers, []
         for write in held:
             write()
@@ -218,7 +218,7 @@ class World:
     def run(self, seconds: float) -> None:
         self.schedule.advance(self.schedule.now + seconds)
 
-    # -- requests; each returns the list that its answer comes into
+    # -- requests; each returns the list that collects its response
 
     def init(self, transactional_id="t", *, timeout_ms=60_000, expected=None, at=None):
         answers: list[tuple[str, int, int]] = []
@@ -228,7 +228,7 @@ class World:
         return answers
 
     def producer(self, transactional_id="t", **options) -> ProducerIdAndEpoch:
-        """A producer that has been let in."""
+        """Return the id and epoch of an initialised producer."""
         ((code, producer_id, epoch),) = self.init(transactional_id, **options)
         assert code == "NONE"
         return ProducerIdAndEpoch(producer_id, epoch)
@@ -250,14 +250,14 @@ class World:
         )  # fmt: skip
         return answers
 
-    # -- what can be seen
+    # -- observations
 
     @property
     def markers(self) -> list[Marker]:
         return [one for one in self.timeline if isinstance(one, Marker)]
 
     def state(self, transactional_id="t") -> TransactionState:
-        """By the log, as the next coordinator would find it."""
+        """Return the state in the log, as the next coordinator would load it."""
         found = [
             one.metadata
             for one in self.timeline
@@ -268,7 +268,7 @@ class World:
 
 @pytest.fixture(scope="session")
 def new_world():
-    """The class, for tests that want a world of their own making."""
+    """The World class, for tests that build their own."""
     return World
 
 
@@ -280,5 +280,5 @@ def world():
 
 @pytest.fixture(scope="session")
 def seen():
-    """Names for what a world's timeline holds."""
+    """The classes of the entries in a world's timeline."""
     return SimpleNamespace(Marker=Marker, Logged=Logged)

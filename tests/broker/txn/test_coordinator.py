@@ -1,4 +1,4 @@
-"""The coordinator as producers see it: whole lives, and everything that can cut them short."""
+"""The transaction coordinator as producers see it, with every kind of failure."""
 
 import dataclasses
 
@@ -18,22 +18,22 @@ NOBODY = (-1, -1)
 
 
 def seed(world, metadata, transactional_id="t"):
-    """Let the log have a transaction from before; the next coordinator will find it."""
+    """Append a transaction from an earlier coordinator; the next one loads it."""
     record = NewRecord(encode_value(metadata), encode_key(transactional_id), timestamp=1)
     world.log_bytes(build_batch([record], base_offset=world.end_offset))
     world.fail_over()
 
 
-# -- who may ask
+# -- errors of requests
 
 
-def test_without_a_transactional_id_anybody_gets_a_new_producer_id(world):
+def test_init_without_transactional_id_returns_a_new_producer_id(world):
     assert world.init(None) == [("NONE", 1, 0)]
     assert world.init(None) == [("NONE", 2, 0)]
     assert world.timeline == []
 
 
-def test_an_empty_transactional_id_is_invalid(world):
+def test_empty_transactional_id_is_invalid(world):
     who = ProducerIdAndEpoch(1, 0)
     assert world.init("") == [("INVALID_REQUEST", *NOBODY)]
     assert world.add(who, transactional_id="") == ["INVALID_REQUEST"]
@@ -42,22 +42,22 @@ def test_an_empty_transactional_id_is_invalid(world):
 
 
 @pytest.mark.parametrize("timeout_ms", [-1, 0, 900_001])
-def test_a_timeout_that_is_not_allowed(world, timeout_ms):
+def test_transaction_timeout_out_of_range(world, timeout_ms):
     assert world.init(timeout_ms=timeout_ms) == [("INVALID_TRANSACTION_TIMEOUT", *NOBODY)]
 
 
-def test_the_longest_timeout_that_is_allowed(world):
+def test_longest_transaction_timeout(world):
     assert world.init(timeout_ms=900_000) == [("NONE", 1, 0)]
 
 
-def test_a_transactional_id_that_nobody_has_used_is_mapped_to_nothing(world):
+def test_unknown_transactional_id_has_no_producer_id_mapping(world):
     who = ProducerIdAndEpoch(1, 0)
     assert world.add(who) == ["INVALID_PRODUCER_ID_MAPPING"]
     assert world.end(who) == [("INVALID_PRODUCER_ID_MAPPING", *NOBODY)]
     assert world.coordinator.verify_partitions("t", who, [O0]) == {O0: Code.INVALID_PRODUCER_ID_MAPPING}
 
 
-def test_somebody_else_coordinates_it(world):
+def test_other_coordinator_returns_not_coordinator(world):
     who = world.producer()
     world.resign()
     assert world.init() == [("NOT_COORDINATOR", *NOBODY)]
@@ -65,7 +65,7 @@ def test_somebody_else_coordinates_it(world):
     assert world.end(who) == [("NOT_COORDINATOR", *NOBODY)]
 
 
-def test_while_the_log_is_being_read(new_world):
+def test_loading_coordinator_returns_load_in_progress(new_world):
     world = new_world(coordinator_load_s=2.0)
     assert world.init() == [("COORDINATOR_LOAD_IN_PROGRESS", *NOBODY)]
     world.run(1.9)
@@ -74,18 +74,18 @@ def test_while_the_log_is_being_read(new_world):
     assert world.init() == [("NONE", 1, 0)]
 
 
-def test_a_load_that_leadership_has_ended_comes_to_nothing(new_world):
+def test_load_is_cancelled_by_a_leadership_change(new_world):
     world = new_world(coordinator_load_s=2.0)
     world.resign()
     world.run(3)
     assert world.init() == [("NOT_COORDINATOR", *NOBODY)]
 
 
-# -- whole lives
+# -- transactions
 
 
-def test_a_life_since_kip_890(world):
-    """Every transaction has an epoch of its own."""
+def test_transactions_since_kip_890(world):
+    """Every transaction has its own epoch."""
     who = world.producer()
     assert who == (1, 0)
     for epoch, commit in enumerate((True, False, True), start=1):
@@ -97,8 +97,8 @@ def test_a_life_since_kip_890(world):
     assert set(world.marker_versions) == {2}, "so that leaders can tell a late one by its epoch"
 
 
-def test_a_life_before_kip_890(world):
-    """The epoch stays, and the answer tells none."""
+def test_transactions_before_kip_890(world):
+    """The epoch stays the same, and the EndTxn response has none."""
     who = world.producer()
     for commit in (True, False):
         assert world.add(who, [O0], version=0) == ["NONE"]
@@ -107,7 +107,7 @@ def test_a_life_before_kip_890(world):
     assert world.marker_versions == [0, 0]
 
 
-def test_the_producer_is_answered_before_the_markers_are_there(world):
+def test_end_is_answered_before_the_markers_are_written(world):
     world.away.add(O0)
     who = world.producer()
     world.add(who)
@@ -119,7 +119,7 @@ def test_the_producer_is_answered_before_the_markers_are_there(world):
     assert world.add(ProducerIdAndEpoch(1, 1)) == ["NONE"]
 
 
-def test_the_producer_is_answered_when_the_log_has_it_and_not_before(world):
+def test_requests_are_answered_once_logged(world):
     world.hold_appends = True
     answers = world.init()
     assert answers == []
@@ -128,21 +128,21 @@ def test_the_producer_is_answered_when_the_log_has_it_and_not_before(world):
     assert answers == [("NONE", 1, 0)]
 
 
-def test_an_end_that_is_asked_for_again_is_answered_the_same(world):
+def test_retried_end_gets_the_same_response(world):
     who = world.producer()
     world.add(who)
     assert world.end(who) == world.end(who) == [("NONE", 1, 1)]
     assert len(world.markers) == 1
 
 
-def test_an_abort_of_nothing_raises_the_epoch(world):
-    """The producer cannot know whether its first write ever reached the transaction."""
+def test_abort_without_a_transaction_increments_the_epoch(world):
+    """The producer cannot know whether its first write reached the transaction."""
     who = world.producer()
     assert world.end(who, commit=False) == [("NONE", 1, 1)]
     assert (world.state(), world.markers) == (S.COMPLETE_ABORT, [])
 
 
-def test_two_transactional_ids_are_strangers(world):
+def test_transactional_ids_are_independent(world):
     one, other = world.producer("a"), world.producer("b")
     world.add(one, transactional_id="a")
     world.add(other, transactional_id="b")
@@ -154,7 +154,7 @@ def test_two_transactional_ids_are_strangers(world):
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_a_zombie_is_fenced(world, version):
+def test_zombie_producer_is_fenced(world, version):
     zombie = world.producer()
     successor = world.producer()
     assert successor == (zombie.id, zombie.epoch + 1)
@@ -166,7 +166,7 @@ def test_a_zombie_is_fenced(world, version):
 
 
 @pytest.mark.parametrize("version", [0, 2])
-def test_what_a_zombie_left_behind_is_aborted_before_its_successor_is_let_in(world, version):
+def test_zombies_transaction_is_aborted_before_init_succeeds(world, version):
     zombie = world.producer()
     world.add(zombie, [O0, O1], version=version)
     world.away.add(O1)
@@ -179,7 +179,7 @@ def test_what_a_zombie_left_behind_is_aborted_before_its_successor_is_let_in(wor
     assert world.init() == [("NONE", 1, 2)]
 
 
-def test_a_fence_that_cannot_be_logged_fences_nobody(world):
+def test_unlogged_fence_has_no_effect(world):
     zombie = world.producer()
     world.add(zombie)
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
@@ -187,7 +187,7 @@ def test_a_fence_that_cannot_be_logged_fences_nobody(world):
     assert world.end(zombie) == [("NONE", 1, 1)]
 
 
-def test_a_producer_that_goes_on_after_an_error_keeps_its_id(world):
+def test_producer_that_continues_keeps_its_id(world):
     who = world.producer()
     again = world.producer(expected=who)
     assert again == (who.id, who.epoch + 1)
@@ -197,7 +197,7 @@ def test_a_producer_that_goes_on_after_an_error_keeps_its_id(world):
 # -- time
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(world):
+def test_timed_out_transaction_is_aborted_and_its_producer_fenced(world):
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.run(10)
@@ -209,8 +209,8 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(wo
     assert world.end(who, commit=True, version=0) == [("PRODUCER_FENCED", *NOBODY)]
 
 
-def test_the_one_whose_time_ran_out_learns_of_it_when_it_ends_its_transaction(world):
-    """The old epoch with an abort looks like asking again, which it may: it goes on with the new epoch."""
+def test_end_after_a_timeout_abort(world):
+    """An abort with the old epoch looks like a retry, which is valid: the producer continues with the new epoch."""
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.run(12)
@@ -219,7 +219,7 @@ def test_the_one_whose_time_ran_out_learns_of_it_when_it_ends_its_transaction(wo
     assert world.add(ProducerIdAndEpoch(1, 1)) == ["NONE"]
 
 
-def test_time_begins_with_the_first_partition_and_later_ones_win_none(world):
+def test_timeout_starts_with_the_first_partition(world):
     who = world.producer(timeout_ms=10_000)
     world.run(30)
     world.add(who)
@@ -229,7 +229,7 @@ def test_time_begins_with_the_first_partition_and_later_ones_win_none(world):
     assert world.state() is S.COMPLETE_ABORT
 
 
-def test_time_goes_on_over_a_change_of_coordinators(world):
+def test_timeout_continues_after_a_coordinator_change(world):
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.run(6)
@@ -238,7 +238,7 @@ def test_time_goes_on_over_a_change_of_coordinators(world):
     assert world.state() is S.COMPLETE_ABORT
 
 
-def test_a_transaction_in_the_middle_of_a_move_is_left_alone_until_it_is_made(world):
+def test_pending_transition_delays_the_timeout_abort(world):
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.run(9.5)
@@ -250,7 +250,7 @@ def test_a_transaction_in_the_middle_of_a_move_is_left_alone_until_it_is_made(wo
     assert (answers, world.state()) == ([("NONE", 1, 1)], S.COMPLETE_COMMIT)
 
 
-def test_time_runs_for_a_transaction_whose_beginning_is_long_in_being_logged(world):
+def test_timeout_applies_to_a_transaction_with_a_slow_first_append(world):
     who = world.producer(timeout_ms=10_000)
     world.hold_appends = True
     answers = world.add(who)
@@ -262,7 +262,7 @@ def test_time_runs_for_a_transaction_whose_beginning_is_long_in_being_logged(wor
     assert world.state() is S.COMPLETE_ABORT
 
 
-def test_an_abort_for_time_that_cannot_be_logged_is_tried_again(world):
+def test_unlogged_timeout_abort_is_retried(world):
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
@@ -270,7 +270,7 @@ def test_an_abort_for_time_that_cannot_be_logged_is_tried_again(world):
     assert world.state() is S.COMPLETE_ABORT
 
 
-def test_the_clocks_stop_when_there_is_nothing_to_wait_for(world):
+def test_periodic_tasks_stop_without_transactional_ids(world):
     who = world.producer()
     world.add(who)
     world.end(who)
@@ -281,7 +281,7 @@ def test_the_clocks_stop_when_there_is_nothing_to_wait_for(world):
     assert world.timeline[-1] == (world.timeline[-1].offset, "t", None)
 
 
-def test_a_transactional_id_that_nobody_uses_is_forgotten_after_a_week(world):
+def test_unused_transactional_id_expires_after_a_week(world):
     who = world.producer()
     world.run(604_800 - 3600)
     assert world.add(ProducerIdAndEpoch(who.id, who.epoch - 1)) == ["PRODUCER_FENCED"]
@@ -290,7 +290,7 @@ def test_a_transactional_id_that_nobody_uses_is_forgotten_after_a_week(world):
     assert world.producer() == (2, 0)
 
 
-def test_a_transaction_is_aborted_for_time_but_its_id_not_forgotten_while_in_use(world):
+def test_ongoing_transaction_times_out_but_its_id_does_not_expire(world):
     who = world.producer()
     for _ in range(8):
         world.add(who)
@@ -300,12 +300,12 @@ def test_a_transaction_is_aborted_for_time_but_its_id_not_forgotten_while_in_use
     assert world.add(who) == ["NONE"]
 
 
-# -- a coordinator goes, another comes
+# -- coordinator changes
 
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [0, 2])
-def test_what_was_decided_is_carried_out_by_the_next_coordinator(world, commit, version):
+def test_logged_end_is_completed_by_the_next_coordinator(world, commit, version):
     who = world.producer()
     world.add(who, [O0, O1], version=version)
     world.away.add(O1)
@@ -319,7 +319,7 @@ def test_what_was_decided_is_carried_out_by_the_next_coordinator(world, commit, 
     assert world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
 
 
-def test_a_decision_that_was_lost_with_the_coordinator_was_none(world):
+def test_unreplicated_end_is_lost_with_the_coordinator(world):
     who = world.producer()
     world.add(who)
     world.hold_appends = True
@@ -331,7 +331,7 @@ def test_a_decision_that_was_lost_with_the_coordinator_was_none(world):
     assert world.end(who, commit=False) == [("NONE", 1, 1)]
 
 
-def test_a_decision_whose_answer_was_lost_stands(world):
+def test_logged_end_with_a_lost_response_stands(world):
     who = world.producer()
     world.add(who)
     world.hold_appends = True
@@ -345,7 +345,7 @@ def test_a_decision_whose_answer_was_lost_stands(world):
     assert world.end(who, commit=False) == [("INVALID_TXN_STATE", *NOBODY)]
 
 
-def test_the_coordinator_of_the_past_cannot_end_what_is_not_its_own_any_more(world):
+def test_former_coordinator_cannot_end_transactions(world):
     who = world.producer()
     world.add(who)
     world.hold_markers = True
@@ -357,14 +357,14 @@ def test_the_coordinator_of_the_past_cannot_end_what_is_not_its_own_any_more(wor
     assert world.markers == [(O0, 1, 1, True, 2)]
 
 
-def test_whoever_waits_for_the_log_when_leadership_moves_is_sent_on(world):
+def test_leadership_change_fails_waiting_requests(world):
     world.hold_appends = True
     answers = world.init()
     world.resign()
     assert answers == [("NOT_COORDINATOR", *NOBODY)]
 
 
-def test_elected_again_it_reads_the_log_again(world):
+def test_reelected_coordinator_reloads_the_log(world):
     who = world.producer()
     world.replica.leader_epoch = 5
     world.coordinator.elected(0, 5, world.replica)
@@ -373,7 +373,7 @@ def test_elected_again_it_reads_the_log_again(world):
     assert world.markers == [(O0, 1, 1, True, 5)]
 
 
-def test_what_a_paused_coordinator_is_asked_waits_with_its_clocks(world):
+def test_paused_coordinator_defers_requests_and_timeouts(world):
     who = world.producer(timeout_ms=10_000)
     world.add(who)
     world.pause()
@@ -383,13 +383,13 @@ def test_what_a_paused_coordinator_is_asked_waits_with_its_clocks(world):
     assert world.state() is S.COMPLETE_ABORT
 
 
-# -- epochs run out
+# -- exhausted epochs
 
 
 LAST = TransactionMetadata(1000, EPOCH_MAX - 2, 60_000, 1_700_000_000_000, previous_producer_id=1000, client_version=2)
 
 
-def test_when_the_epochs_are_used_up_the_producer_goes_on_with_another_id(world):
+def test_exhausted_epochs_lead_to_a_new_producer_id(world):
     seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 3))
     who = world.producer()
     assert who == (1000, EPOCH_MAX - 2)
@@ -403,7 +403,7 @@ def test_when_the_epochs_are_used_up_the_producer_goes_on_with_another_id(world)
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
-def test_the_producer_with_its_next_id_is_patient_until_that_counts(world):
+def test_next_producer_id_gets_concurrent_transactions_until_completion(world):
     seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
     who = world.producer()
     world.add(who)
@@ -416,7 +416,7 @@ def test_the_producer_with_its_next_id_is_patient_until_that_counts(world):
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
-def test_the_id_set_aside_survives_a_change_of_coordinators(world):
+def test_next_producer_id_survives_a_coordinator_change(world):
     seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
     who = world.producer()
     world.add(who)
@@ -428,7 +428,7 @@ def test_the_id_set_aside_survives_a_change_of_coordinators(world):
     assert world.add(ProducerIdAndEpoch(1, 0)) == ["NONE"]
 
 
-def test_time_runs_out_with_the_last_epoch(world):
+def test_timeout_abort_with_the_last_epoch(world):
     seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2))
     who = world.producer(timeout_ms=10_000)
     world.add(who)
@@ -437,7 +437,7 @@ def test_time_runs_out_with_the_last_epoch(world):
     assert world.end(who, commit=False) == [("NONE", 1, 0)]
 
 
-def test_an_old_client_gets_another_id_when_it_comes_back(world):
+def test_old_client_gets_a_new_producer_id_at_its_next_init(world):
     seed(world, dataclasses.replace(LAST, producer_epoch=EPOCH_MAX - 2, client_version=0))
     assert world.producer() == (1000, EPOCH_MAX - 1)
     assert world.producer() == (1, 0)
@@ -446,7 +446,7 @@ def test_an_old_client_gets_another_id_when_it_comes_back(world):
 # -- partitions
 
 
-def test_one_partition_that_does_not_exist_keeps_all_of_them_out(world):
+def test_unknown_partition_rejects_all_partitions(world):
     who = world.producer()
     answers = []
     world.coordinator.add_or_verify("t", who, [O0, TopicPartition("orders", 3)], answers.append)
@@ -454,7 +454,7 @@ def test_one_partition_that_does_not_exist_keeps_all_of_them_out(world):
     assert world.state() is S.EMPTY
 
 
-def test_leaders_add_partitions_or_make_sure_and_are_told_what_may_not_be_written(world):
+def test_leaders_add_or_verify_and_get_rejected_partitions(world):
     who = world.producer()
     answers = []
     world.coordinator.add_or_verify_for_leader("t", *who, [O0], answers.append, add=False)
@@ -469,7 +469,7 @@ def test_leaders_add_partitions_or_make_sure_and_are_told_what_may_not_be_writte
     ]
 
 
-def test_offsets_are_a_partition_like_any_other(world):
+def test_offsets_partition_is_handled_like_any_other(world):
     offsets = TopicPartition("__consumer_offsets", 1)
     who = world.producer()
     world.add(who, [O0, offsets], version=0)

@@ -1,4 +1,4 @@
-"""Records of ``__transaction_state``: byte for byte what Kafka's own ``TransactionLog`` 4.3.0 wrote."""
+"""Records of ``__transaction_state``: the bytes that Kafka 4.3.0's ``TransactionLog`` writes."""
 
 import dataclasses
 
@@ -40,49 +40,49 @@ PREPARE_COMMIT_METADATA = TransactionMetadata(
 EMPTY_METADATA = TransactionMetadata(producer_id=5, producer_epoch=0, timeout_ms=60_000, updated_ms=1_700_000_000_456)
 
 
-def test_a_key_is_written_and_read_as_kafka_does():
+def test_key_matches_kafka():
     assert encode_key("billing-7") == KEY
     assert decode_key(KEY) == "billing-7"
 
 
 @pytest.mark.parametrize(("data", "metadata"), [(PREPARE_COMMIT, PREPARE_COMMIT_METADATA), (EMPTY, EMPTY_METADATA)])
-def test_a_value_is_written_and_read_as_kafka_does(data, metadata):
+def test_value_matches_kafka(data, metadata):
     assert encode_value(metadata) == data
     assert decode_value(memoryview(data)) == metadata
 
 
-def test_values_of_version_0_are_read_too():
-    """A cluster that was upgraded has them in its log."""
+def test_version_0_values_can_be_read():
+    """An upgraded cluster has them in its log."""
     old = TransactionLogValue(producer_id=5, producer_epoch=0, transaction_timeout_ms=60_000,
                               transaction_partitions=None, transaction_last_update_timestamp_ms=1_700_000_000_456,
                               transaction_start_timestamp_ms=-1)  # fmt: skip
     assert decode_value(b"\0\0" + old.encode(0)) == EMPTY_METADATA
 
 
-def test_the_last_epoch_is_not_logged():
-    """So a producer whose answer was lost together with the coordinator is fenced when it goes on; as in Kafka."""
+def test_last_producer_epoch_is_not_logged():
+    """As in Kafka: a producer that retries after its coordinator failed is fenced."""
     metadata = dataclasses.replace(EMPTY_METADATA, last_producer_epoch=7)
     assert decode_value(encode_value(metadata)) == EMPTY_METADATA
 
 
-def test_records_of_a_later_kafka_are_left_alone():
+def test_records_of_later_versions_are_ignored():
     assert decode_key(b"\0\1" + KEY[2:]) is None
     assert decode_value(b"\0\2" + PREPARE_COMMIT[2:]) is None
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0", b"\0\0", KEY[:-1], KEY + b"x"])
-def test_a_broken_key_is_an_error_of_the_right_kind(key):
+def test_invalid_key_raises_a_protocol_error(key):
     with pytest.raises(KafkaProtocolError):
         decode_key(key)
 
 
 @pytest.mark.parametrize("end", range(len(PREPARE_COMMIT)))
-def test_a_value_cut_anywhere_is_an_error_of_the_right_kind(end):
+def test_truncated_value_raises_a_protocol_error(end):
     with pytest.raises(KafkaProtocolError):
         decode_value(PREPARE_COMMIT[:end])
 
 
-def test_a_status_that_means_nothing_is_an_error_of_the_right_kind():
+def test_unknown_status_raises_a_protocol_error():
     broken = bytearray(EMPTY)
     broken[16] = 9
     with pytest.raises(KafkaProtocolError, match="status 9"):
@@ -95,7 +95,7 @@ _tps = st.builds(TopicPartition, st.text(min_size=1, max_size=5), st.integers(0,
 
 @settings(deadline=None, max_examples=100)
 @given(st.integers(0, 2**62), st.integers(0, 32767), _states, st.frozensets(_tps, max_size=5))
-def test_whatever_is_written_is_read_again(producer_id, epoch, state, partitions):
+def test_values_round_trip(producer_id, epoch, state, partitions):
     if state is TransactionState.EMPTY:
         partitions = frozenset()
     metadata = TransactionMetadata(producer_id, epoch, 1, 2, state, partitions=partitions)

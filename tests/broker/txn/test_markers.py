@@ -1,4 +1,4 @@
-"""From the decision to the end: markers into every partition, again and again if need be, then the log."""
+"""Completion of a transaction: markers in every partition with retries, then the log record."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ O0, O1, B0 = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPart
 
 @pytest.fixture
 def decided(world):
-    """Return a function that decides an end and starts to carry it out."""
+    """Return a function that logs an end and starts its completion."""
     shard = TransactionCoordinatorShard(world, 0, world.replica.leader_epoch, world.replica)
     shard.load()
 
@@ -34,19 +34,19 @@ def decided(world):
 
 
 @pytest.mark.parametrize(("state", "commit"), [(S.PREPARE_COMMIT, True), (S.PREPARE_ABORT, False)])
-def test_every_partition_gets_the_marker_then_the_log_is_told(world, decided, seen, state, commit):
+def test_completion_is_logged_after_all_markers(world, decided, seen, state, commit):
     txn = decided(O0, O1, B0, state=state)
     assert world.timeline[:3] == [seen.Marker(tp, 7, 3, commit, 1) for tp in sorted((O0, O1, B0))]
     assert txn.state is world.state() is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT)
     assert txn.pending is None
 
 
-def test_without_partitions_the_log_is_told_at_once(world, decided):
+def test_completion_without_partitions_is_logged_immediately(world, decided):
     assert decided().state is S.COMPLETE_COMMIT
     assert world.markers == []
 
 
-def test_the_log_is_not_told_before_the_last_marker_is_there(world, decided):
+def test_completion_waits_for_the_last_marker(world, decided):
     world.away.add(O1)
     txn = decided(O0, O1)
     world.run(30)
@@ -56,7 +56,7 @@ def test_the_log_is_not_told_before_the_last_marker_is_there(world, decided):
     assert (txn.state, [m.tp for m in world.markers]) == (S.COMPLETE_COMMIT, [O0, O1])
 
 
-def test_a_leader_that_is_away_is_asked_ever_more_slowly(world, decided):
+def test_missing_leader_is_retried_with_backoff(world, decided):
     asked = []
     write = world.write_transaction_marker
     world.write_transaction_marker = lambda *args, **more: (asked.append(world.schedule.now), write(*args, **more))
@@ -80,14 +80,14 @@ def test_a_leader_that_is_away_is_asked_ever_more_slowly(world, decided):
         Code.KAFKA_STORAGE_ERROR,
     ],
 )
-def test_markers_are_tried_again_after(world, decided, code):
+def test_markers_are_retried_after(world, decided, code):
     world.marker_codes[O0] = [code, code]
     txn = decided(O0, O1)
     world.run(1)
     assert (txn.state, sorted(m.tp for m in world.markers)) == (S.COMPLETE_COMMIT, [O0, O1])
 
 
-def test_a_code_that_nobody_expects_is_logged_and_tried_again(world, decided, caplog):
+def test_unexpected_code_is_logged_and_retried(world, decided, caplog):
     world.marker_codes[O0] = [Code.POLICY_VIOLATION]
     txn = decided(O0)
     assert "unexpected code 44" in caplog.text
@@ -96,8 +96,8 @@ def test_a_code_that_nobody_expects_is_logged_and_tried_again(world, decided, ca
 
 
 @pytest.mark.parametrize("code", [Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED])
-def test_what_was_ended_by_somebody_else_is_let_go_and_not_called_complete(world, decided, code):
-    """As in Kafka: this coordinator must be one of the past, and whoever is now has it in the log."""
+def test_fenced_marker_stops_the_completion(world, decided, code):
+    """As in Kafka: this coordinator is outdated, and the current one has logged the end."""
     world.marker_codes[O0] = [code]
     txn = decided(O0, O1)
     world.run(60)
@@ -106,18 +106,18 @@ def test_what_was_ended_by_somebody_else_is_let_go_and_not_called_complete(world
 
 
 @pytest.mark.parametrize("code", [Code.UNSUPPORTED_FOR_MESSAGE_FORMAT, Code.UNSUPPORTED_VERSION])
-def test_a_partition_that_takes_no_markers_needs_none(world, decided, code):
+def test_partition_without_marker_support_is_skipped(world, decided, code):
     world.marker_codes[O0] = [code]
     assert decided(O0, O1).state is S.COMPLETE_COMMIT
 
 
-def test_a_topic_that_was_deleted_needs_no_markers(world, decided):
+def test_deleted_topic_needs_no_markers(world, decided):
     world.image.remove_topic("orders")
     assert decided(O0, B0).state is S.COMPLETE_COMMIT
     assert [m.tp for m in world.markers] == [B0]
 
 
-def test_a_topic_that_is_deleted_while_its_leader_is_away_needs_no_markers(world, decided):
+def test_topic_deleted_during_retries_needs_no_markers(world, decided):
     world.away.add(O0)
     txn = decided(O0)
     world.image.remove_topic("orders")
@@ -126,7 +126,7 @@ def test_a_topic_that_is_deleted_while_its_leader_is_away_needs_no_markers(world
 
 
 @pytest.mark.parametrize("code", [Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT])
-def test_a_log_that_is_not_available_is_told_later(world, decided, code):
+def test_unavailable_log_is_retried(world, decided, code):
     world.append_codes = [code, code]
     txn = decided(O0)
     assert (txn.state, txn.pending) == (S.PREPARE_COMMIT, S.COMPLETE_COMMIT)
@@ -134,14 +134,14 @@ def test_a_log_that_is_not_available_is_told_later(world, decided, code):
     assert (txn.state, len(world.markers)) == (S.COMPLETE_COMMIT, 1)
 
 
-def test_a_log_that_refuses_is_no_more_than_logged(world, decided, caplog):
+def test_rejected_completion_is_logged_as_error(world, decided, caplog):
     world.append_codes = [Code.MESSAGE_TOO_LARGE]
     decided(O0)
     assert "cannot log the completion" in caplog.text
     assert "UNKNOWN_SERVER_ERROR" in caplog.text
 
 
-def test_nothing_goes_on_once_the_shard_is_gone(world, decided):
+def test_stale_shard_stops_the_completion(world, decided):
     world.away.add(O0)
     decided(O0, O1)
     decided.shard.unload()
@@ -151,7 +151,7 @@ def test_nothing_goes_on_once_the_shard_is_gone(world, decided):
     assert not [one for one in world.timeline if one not in world.markers]
 
 
-def test_an_answer_that_comes_when_the_shard_is_gone_counts_for_nothing(world, decided):
+def test_marker_response_for_a_stale_shard_is_ignored(world, decided):
     world.hold_markers = True
     txn = decided(O0)
     decided.shard.unload()
@@ -159,7 +159,7 @@ def test_an_answer_that_comes_when_the_shard_is_gone_counts_for_nothing(world, d
     assert txn.state is S.PREPARE_COMMIT
 
 
-def test_a_paused_coordinator_hears_of_its_markers_when_it_goes_on(world, decided):
+def test_paused_coordinator_handles_marker_responses_after_it_resumes(world, decided):
     world.hold_markers = True
     txn = decided(O0)
     world.pause()

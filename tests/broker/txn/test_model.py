@@ -1,7 +1,6 @@
-"""Any order of requests, failures and time: every transaction ends one way, everywhere, and all is answered once.
+"""Random requests, failures and delays: every transaction ends the same way in all partitions, with one response each.
 
-What is checked is read from the logs alone, not from the coordinator: its own log and the markers, in the order in
-which they came there.
+All checks use the logs only: the transaction log and the markers, in the order in which they were written.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ steps = st.one_of(
 )
 
 
-class Drama:
-    """Plays steps on a world; two producers for each transactional id, of which one is always a zombie."""
+class RandomRun:
+    """Runs steps on a world, with two producers per transactional id, of which one is always a zombie."""
 
     def __init__(self, world):
         self.world = world
         self.known: dict[str, list[ProducerIdAndEpoch]] = {transactional_id: [] for transactional_id in IDS}
-        self.asked: list[list[object]] = []  #: One list for each request; its answer is to come into it.
+        self.asked: list[list[object]] = []  #: One list per request, which collects its responses.
         self.pending_init: list[tuple[str, list]] = []
 
     def play(self, step):
         kind, *args = step
-        if self.world.is_running or kind not in ("init", "add", "end"):  # nothing reaches a node that is paused
+        if self.world.is_running or kind not in ("init", "add", "end"):  # a paused broker receives nothing
             getattr(self, kind)(*args)
         self.take_answers()
 
@@ -118,19 +117,19 @@ class Drama:
         self.world.image.remove_topic("bills")
 
     def heal(self):
-        """Let everything work again, and time pass."""
+        """End all failures, and advance the time."""
         self.world.append_codes.clear()
         self.come_back()
         self.resume()
         self.release()
         self.run(120)
-        # What took longer to be logged than a transaction may is in the log all the same, for the next one to find.
+        # An append that timed out is in the log all the same; the next coordinator loads it.
         self.fail_over(False)
         self.run(120)
 
 
 def check_ends(timeline, marker, exists):
-    """Every transaction that is complete has one marker in each partition, by one coordinator, and no other kind."""
+    """Check that every complete transaction has one kind of marker, once per partition, from one coordinator."""
     open_ends: dict[tuple[int, int], tuple[bool, frozenset[TopicPartition], Counter[tuple[TopicPartition, int]]]] = {}
     ids_of: dict[str, tuple[int, int]] = {}
     for one in timeline:
@@ -160,30 +159,30 @@ def check_ends(timeline, marker, exists):
 
 @settings(deadline=None, max_examples=400)
 @given(st.lists(steps, min_size=5, max_size=60))
-def test_every_transaction_ends_one_way_and_everywhere(new_world, seen, play):
+def test_every_transaction_ends_consistently(new_world, seen, play):
     world = new_world()
-    drama = Drama(world)
-    drama.init("a", False)
-    drama.take_answers()
+    random_run = RandomRun(world)
+    random_run.init("a", False)
+    random_run.take_answers()
     for step in play:
-        drama.play(step)
-    drama.heal()
+        random_run.play(step)
+    random_run.heal()
 
     check_ends(world.timeline, seen.Marker, lambda tp: world.image.partition(*tp) is not None)
     for transactional_id in IDS:
-        if drama.known[transactional_id]:
+        if random_run.known[transactional_id]:
             assert world.state(transactional_id) in (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT), "never ended"
-    assert all(len(answers) == 1 for answers in drama.asked), "not answered, or twice"
+    assert all(len(answers) == 1 for answers in random_run.asked), "not answered, or twice"
 
 
 @pytest.mark.parametrize("transactional_id", IDS)
-def test_after_all_that_a_producer_can_work(new_world, transactional_id):
+def test_producer_works_after_all_failures(new_world, transactional_id):
     world = new_world()
-    drama = Drama(world)
+    random_run = RandomRun(world)
     for step in [("init", transactional_id, False), ("hold", "markers"), ("add", transactional_id, TPS, 2),
                  ("end", transactional_id, True, 2), ("fail_over", True), ("pause",), ("run", 12.0)]:  # fmt: skip
-        drama.play(step)
-    drama.heal()
+        random_run.play(step)
+    random_run.heal()
     who = world.producer(transactional_id)
     assert world.add(who, TPS, transactional_id=transactional_id) == ["NONE"]
     assert world.end(who, transactional_id=transactional_id)[0][0] == "NONE"

@@ -1,4 +1,4 @@
-"""Offsets in transactions: where a group has them; who may commit them is in ``api/test_txn_offset_commit``."""
+"""The partition of a group's offsets; verification is tested in ``api/test_txn_offset_commit``."""
 
 from types import SimpleNamespace
 
@@ -9,18 +9,18 @@ from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 
 
-def test_the_partition_of_a_group_is_by_the_topic_that_there_is(world):
+def test_partition_of_a_group_with_an_existing_topic(world):
     assert partition_of_group(world, "billing") == TopicPartition(OFFSETS_TOPIC, partition_for("billing", 2))
 
 
-def test_before_there_is_the_topic_it_is_by_the_number_that_it_will_have(new_world):
+def test_partition_of_a_group_before_the_topic_exists(new_world):
     world = new_world(offsets_topic_num_partitions=50)
     world.image.remove_topic(OFFSETS_TOPIC)
     assert partition_of_group(world, "billing").partition == partition_for("billing", 50)
 
 
-def test_a_coordinator_that_is_not_there_yet_is_no_answer_for_long():
-    """The topic of transactions is being created; clients are to ask again."""
+def test_missing_coordinator_returns_a_retriable_code():
+    """The transaction topic is being created; clients must retry."""
     codes = []
     log = SimpleNamespace(would_begin_transaction=lambda producer_id, epoch: True)
     node = SimpleNamespace(

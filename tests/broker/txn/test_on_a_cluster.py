@@ -1,4 +1,4 @@
-"""Transactions on a whole cluster, by the requests that producers send: old ones, and those since KIP-890."""
+"""Transactions on a whole cluster with producers' requests, before and since KIP-890."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 MODERN, OLD = "since KIP-890", "before"
 
 
-class ProducerIdAndEpoch:
-    """Sends what a transactional producer sends, to whom it has to be sent."""
+class TransactionalClient:
+    """A transactional producer that sends its requests to the right brokers."""
 
     def __init__(self, cluster, client_of, kind=MODERN):
         self.cluster = cluster
@@ -51,7 +51,7 @@ class ProducerIdAndEpoch:
         return client
 
     def coordinator(self, key=ID, kind=1):
-        """Ask any node; then the topic is there."""
+        """Return the coordinator's connection; the lookup creates the topic."""
         anyone = next(node.node_id for node in self.cluster.nodes.values() if node.is_running)
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         self.node(anyone).ask(request)
@@ -69,7 +69,7 @@ class ProducerIdAndEpoch:
         return answer.error_code
 
     def write(self, tp, *values):
-        """Write one batch; in the old way the partition is added first."""
+        """Write one batch; before KIP-890 the partition is added first."""
         if not self.is_modern and (code := self.add(tp)):
             return code
         sequence = self._sequences.get(tp, 0)
@@ -149,13 +149,13 @@ def cluster(new_cluster):
 
 @pytest.fixture(params=[MODERN, OLD])
 def producer(request, cluster, client_of):
-    producer = ProducerIdAndEpoch(cluster, client_of, request.param)
+    producer = TransactionalClient(cluster, client_of, request.param)
     assert producer.init() == 0
     return producer
 
 
 def markers(cluster, tp):
-    """(producer id, epoch, commit) of each marker that the partition's leader has."""
+    """Return (producer id, epoch, commit) of each marker in a partition."""
     log = cluster.leader(tp).log
     return [
         (batch.producer_id, batch.producer_epoch, batch.control_type() is ControlType.COMMIT)
@@ -169,7 +169,7 @@ def run(cluster, seconds):
 
 
 def state(cluster):
-    """As its coordinator has it."""
+    """Return the transaction's state at its coordinator."""
     (found,) = [
         shard.transactions[ID].state
         for node in cluster.nodes.values()
@@ -181,7 +181,7 @@ def state(cluster):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_transaction_over_two_partitions(cluster, producer, commit):
+def test_transaction_with_two_partitions(cluster, producer, commit):
     assert producer.write(T0, b"a", b"b") == 0
     assert producer.write(T1, b"c") == 0
     assert cluster.leader(T0).last_stable_offset == 0
@@ -194,7 +194,7 @@ def test_a_transaction_over_two_partitions(cluster, producer, commit):
     assert leader.log.aborted(0, 3) == ([] if commit else [(producer.id, 0)])
 
 
-def test_many_transactions_in_a_row(cluster, producer):
+def test_consecutive_transactions(cluster, producer):
     for number in range(20):
         assert producer.write(T0, b"%d" % number) == 0
         assert producer.end(number % 3 != 0) == 0
@@ -204,7 +204,7 @@ def test_many_transactions_in_a_row(cluster, producer):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_offsets_in_a_transaction(cluster, producer, commit):
+def test_transactional_offsets(cluster, producer, commit):
     assert producer.commit_offset("readers", T0, 17) == 0
     assert producer.committed("readers", T0) == -1
     assert producer.end(commit) == 0
@@ -214,8 +214,8 @@ def test_offsets_in_a_transaction(cluster, producer, commit):
     assert producer.committed("readers", T0) == (17 if commit else -1)
 
 
-def test_a_write_to_a_partition_that_was_not_added_is_refused_to_old_producers(cluster, client_of):
-    producer = ProducerIdAndEpoch(cluster, client_of, OLD)
+def test_write_to_a_partition_not_added_is_rejected_before_kip_890(cluster, client_of):
+    producer = TransactionalClient(cluster, client_of, OLD)
     producer.init()
     assert producer.add(T0) == 0
     producer.add = lambda *tps: 0
@@ -223,9 +223,9 @@ def test_a_write_to_a_partition_that_was_not_added_is_refused_to_old_producers(c
     assert producer.write(T1, b"b") == Code.TRANSACTION_ABORTABLE
 
 
-def test_a_zombie_is_fenced_everywhere(cluster, client_of, producer):
+def test_zombie_producer_is_fenced_everywhere(cluster, client_of, producer):
     assert producer.write(T0, b"a") == 0
-    successor = ProducerIdAndEpoch(cluster, client_of)
+    successor = TransactionalClient(cluster, client_of)
     assert successor.init() == Code.CONCURRENT_TRANSACTIONS
     run(cluster, 1)
     assert successor.init() == 0
@@ -237,8 +237,8 @@ def test_a_zombie_is_fenced_everywhere(cluster, client_of, producer):
     assert successor.end() == 0
 
 
-def test_a_transaction_that_takes_too_long(cluster, client_of):
-    producer = ProducerIdAndEpoch(cluster, client_of)
+def test_transaction_timeout(cluster, client_of):
+    producer = TransactionalClient(cluster, client_of)
     producer.init(timeout_ms=5_000)
     producer.write(T0, b"a")
     run(cluster, 7)
@@ -248,8 +248,8 @@ def test_a_transaction_that_takes_too_long(cluster, client_of):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_the_next_coordinator_carries_out_what_was_decided(cluster, producer, commit):
-    """One partition's leader is cut off while markers are written, then the coordinator dies."""
+def test_next_coordinator_completes_a_logged_end(cluster, producer, commit):
+    """A partition's leader is cut off while markers are written, then the coordinator is killed."""
     coordinator = cluster.leader(
         TopicPartition(TRANSACTIONS_TOPIC, partition_for(ID, cluster.config.transaction_state_log_num_partitions))
     ).node.node_id
@@ -271,7 +271,7 @@ def test_the_next_coordinator_carries_out_what_was_decided(cluster, producer, co
     assert producer.end() == 0
 
 
-def test_every_node_restarts_in_turn_and_nothing_is_forgotten(cluster, producer):
+def test_rolling_restart_keeps_all_transactions(cluster, producer):
     assert producer.write(T0, b"a") == 0
     for node_id in cluster.nodes:
         cluster.kill(node_id)

@@ -1,4 +1,4 @@
-"""The transactions of one partition of the log: read from it, written to it, forgotten."""
+"""The transactions of one partition: loading, appends, expiration."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def append(shard, txn, **options):
     return codes
 
 
-def test_a_move_is_made_when_the_log_has_it(world, shard, txn):
+def test_transition_completes_once_logged(world, shard, txn):
     world.hold_appends = True
     codes = append(shard, txn)
     assert (codes, txn.metadata.producer_epoch, txn.pending) == ([], -1, S.EMPTY)
@@ -53,7 +53,7 @@ def test_a_move_is_made_when_the_log_has_it(world, shard, txn):
     ],
 )
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_move_that_is_not_logged_is_given_up_unless_it_will_be_tried_again(world, shard, txn, code, answer, keep):
+def test_unlogged_transition_is_cancelled_unless_kept_pending(world, shard, txn, code, answer, keep):
     world.append_codes = [code]
     assert append(shard, txn, keep_pending=keep) == [answer]
     assert txn.metadata.producer_epoch == -1
@@ -61,7 +61,7 @@ def test_a_move_that_is_not_logged_is_given_up_unless_it_will_be_tried_again(wor
     assert txn.pending is (S.EMPTY if kept else None)
 
 
-def test_a_log_that_takes_longer_than_a_transaction_may_is_not_waited_for(world, shard, txn):
+def test_append_longer_than_the_transaction_timeout_fails(world, shard, txn):
     world.hold_appends = True
     codes = append(shard, txn)
     world.run(59.9)
@@ -73,7 +73,7 @@ def test_a_log_that_takes_longer_than_a_transaction_may_is_not_waited_for(world,
 
 
 @pytest.mark.parametrize("gone", ["dropped", "not leading", "in another epoch"])
-def test_nothing_is_written_for_a_shard_that_is_gone(world, shard, txn, gone):
+def test_stale_shard_appends_nothing(world, shard, txn, gone):
     if gone == "dropped":
         shard.unload()
     elif gone == "not leading":
@@ -85,7 +85,7 @@ def test_nothing_is_written_for_a_shard_that_is_gone(world, shard, txn, gone):
     assert world.timeline == []
 
 
-def test_a_move_that_is_logged_after_all_does_not_count_for_a_shard_that_is_gone(world, shard, txn):
+def test_transition_logged_late_does_not_count_for_a_stale_shard(world, shard, txn):
     world.hold_appends = True
     codes = append(shard, txn)
     shard.unload()
@@ -93,7 +93,7 @@ def test_a_move_that_is_logged_after_all_does_not_count_for_a_shard_that_is_gone
     assert (codes, txn.metadata.producer_epoch) == ([Code.NOT_COORDINATOR], -1)
 
 
-def test_the_next_one_knows_what_was_logged(world, shard, txn):
+def test_next_shard_loads_the_logged_transactions(world, shard, txn):
     append(shard, txn)
     other = TransactionCoordinatorShard(world, 0, 2, world.replica)
     other.load()
@@ -101,7 +101,7 @@ def test_the_next_one_knows_what_was_logged(world, shard, txn):
     assert other.transactions["t"].metadata == txn.metadata
 
 
-def test_tombstones_and_records_of_a_later_kafka_are_left_out_when_catching_up(world, shard, txn, caplog):
+def test_tombstones_and_unknown_records_are_skipped_when_loading(world, shard, txn, caplog):
     append(shard, txn)
     keys = [encode_key("t"), b"\0\x05later", b"\0"]
     for key, value in zip(keys, [None, b"\0\1", b"\0\1"], strict=True):
@@ -116,10 +116,10 @@ def _batch(offset, key, value):
     return build_batch([NewRecord(value, key, timestamp=1)], base_offset=offset)
 
 
-# -- forgetting
+# -- expiration
 
 
-def test_what_nobody_has_used_for_long_is_forgotten(world, shard, txn):
+def test_unused_transactional_ids_expire(world, shard, txn):
     append(shard, txn)  # at 200
     shard.expire(199)
     assert "t" in shard.transactions
@@ -129,25 +129,25 @@ def test_what_nobody_has_used_for_long_is_forgotten(world, shard, txn):
 
 
 @pytest.mark.parametrize("state", [S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT])
-def test_what_is_going_on_is_not_forgotten(world, shard, state):
+def test_ongoing_transactions_do_not_expire(world, shard, state):
     shard.transactions["t"] = Transaction("t", TransactionMetadata(7, 0, 60_000, 100, state))
     shard.expire(10_000)
     assert (list(shard.transactions), world.timeline) == (["t"], [])
 
 
-def test_what_is_being_moved_is_not_forgotten(world, shard, txn):
+def test_pending_transitions_do_not_expire(world, shard, txn):
     txn.prepare_init(60_000, None, 200)
     shard.expire(10_000)
     assert list(shard.transactions) == ["t"]
 
 
-def test_a_tombstone_that_is_not_logged_forgets_nothing(world, shard, txn):
+def test_unlogged_tombstone_removes_nothing(world, shard, txn):
     world.append_codes = [Code.NOT_ENOUGH_REPLICAS]
     shard.expire(10_000)
     assert (list(shard.transactions), txn.pending) == (["t"], None)
 
 
-def test_while_the_tombstone_is_being_logged_the_id_is_in_the_middle_of_a_move(world, shard, txn):
+def test_expiring_id_has_a_pending_transition(world, shard, txn):
     world.hold_appends = True
     shard.expire(10_000)
     assert txn.pending is S.DEAD
@@ -155,7 +155,7 @@ def test_while_the_tombstone_is_being_logged_the_id_is_in_the_middle_of_a_move(w
     assert shard.transactions == {}
 
 
-def test_many_are_forgotten_in_batches_that_fit(world, shard):
+def test_tombstones_are_batched(world, shard):
     for number in range(TOMBSTONES_MAX + 1):
         shard.transactions[str(number)] = Transaction(str(number), TransactionMetadata(number, 0, 60_000, 100))
     shard.expire(10_000)
@@ -163,7 +163,7 @@ def test_many_are_forgotten_in_batches_that_fit(world, shard):
     assert [end - base for base, end, _ in world.batches] == [TOMBSTONES_MAX, 1]
 
 
-def test_it_says_what_it_is(shard):
+def test_repr(shard):
     assert repr(shard) == "<TransactionCoordinatorShard 0 epoch 1 ready, 0 transactional ids>"
     shard.unload()
     assert "stale" in repr(shard)

@@ -1,4 +1,4 @@
-"""Where a transaction stands: the table, against the one that Kafka draws from the other end."""
+"""The transaction state table, compared with Kafka's table of valid previous states."""
 
 import pytest
 
@@ -27,7 +27,7 @@ PREVIOUS = {
 }
 
 
-def test_every_move_is_one_that_kafka_makes_and_none_is_missing():
+def test_transitions_match_kafka():
     ours = {(before, after) for before, moves in TRANSITIONS.items() for after in moves.values()}
     assert ours == {(before, after) for after, befores in PREVIOUS.items() for before in befores}
     assert set(TRANSITIONS) == set(S)
@@ -35,7 +35,7 @@ def test_every_move_is_one_that_kafka_makes_and_none_is_missing():
 
 @pytest.mark.parametrize("state", S)
 @pytest.mark.parametrize("event", TransactionEvent)
-def test_an_illegal_move_names_the_state_and_what_happened(state, event):
+def test_invalid_transition_error_names_state_and_event(state, event):
     if event in TRANSITIONS[state]:
         assert next_state(state, event, "t") is TRANSITIONS[state][event]
     else:
@@ -43,7 +43,7 @@ def test_an_illegal_move_names_the_state_and_what_happened(state, event):
             next_state(state, event, "t")
 
 
-def test_statuses_are_the_numbers_that_kafka_logs():
+def test_status_numbers_match_kafka():
     assert [S.of_status(number).value for number in range(8)] == [
         "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead",
         "PrepareEpochFence",
@@ -52,10 +52,10 @@ def test_statuses_are_the_numbers_that_kafka_logs():
 
 
 @pytest.mark.parametrize("status", [-1, 8])
-def test_a_status_of_a_later_kafka_is_refused(status):
+def test_unknown_status_is_rejected(status):
     with pytest.raises(ValueError, match=str(status)):
         S.of_status(status)
 
 
-def test_every_state_that_can_be_logged_is_at_rest_ongoing_or_ending():
+def test_every_logged_state_is_idle_ongoing_or_prepared():
     assert IDLE_STATES | PREPARED_STATES | {S.ONGOING} == set(S) - {S.DEAD, S.PREPARE_EPOCH_FENCE}

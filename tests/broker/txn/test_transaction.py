@@ -1,4 +1,4 @@
-"""One transactional id: a move is prepared, then made or given up, and nothing else happens meanwhile."""
+"""One transactional id: a single transition at a time, prepared, then completed or cancelled."""
 
 import dataclasses
 
@@ -18,28 +18,28 @@ def txn():
     return Transaction("t", TransactionMetadata(7, 0, 60_000, 100))
 
 
-def test_a_move_counts_once_it_is_completed(txn):
+def test_transition_takes_effect_on_completion(txn):
     metadata = txn.add([TP], 200, 2)
     assert (txn.state, txn.pending) == (S.EMPTY, S.ONGOING)
     txn.complete(metadata)
     assert (txn.state, txn.pending, txn.metadata) == (S.ONGOING, None, metadata)
 
 
-def test_a_move_that_was_given_up_leaves_no_trace(txn):
+def test_cancelled_transition_has_no_effect(txn):
     before = txn.metadata
     txn.add([TP], 200, 2)
     txn.cancel_transition()
     assert (txn.metadata, txn.pending) == (before, None)
 
 
-def test_only_one_move_at_a_time(txn):
+def test_one_transition_at_a_time(txn):
     txn.add([TP], 200, 2)
     for move in (lambda: txn.add([TP], 200, 2), txn.prepare_fence, txn.expire, lambda: txn.end(False, 2, -1, 200)):
         with pytest.raises(IllegalStateError, match="while another transition is"):
             move()
 
 
-def test_only_the_move_that_was_prepared_can_be_completed(txn):
+def test_only_the_prepared_transition_can_be_completed(txn):
     metadata = txn.add([TP], 200, 2)
     with pytest.raises(IllegalStateError, match="cannot complete a transition"):
         txn.complete(dataclasses.replace(metadata, state=S.EMPTY))
@@ -48,7 +48,7 @@ def test_only_the_move_that_was_prepared_can_be_completed(txn):
         txn.complete(metadata)
 
 
-def test_a_fence_can_only_be_followed_by_the_abort(txn):
+def test_fence_must_be_followed_by_an_abort(txn):
     txn.complete(txn.add([TP], 200, 2))
     txn.prepare_fence()
     assert txn.pending is S.PREPARE_EPOCH_FENCE
@@ -58,12 +58,12 @@ def test_a_fence_can_only_be_followed_by_the_abort(txn):
     assert (txn.state, txn.metadata.producer_epoch, txn.metadata.last_producer_epoch) == (S.PREPARE_ABORT, 1, 0)
 
 
-def test_only_what_is_ongoing_can_be_fenced(txn):
+def test_only_ongoing_transactions_can_be_fenced(txn):
     with pytest.raises(IllegalStateError, match="'producer fenced' is invalid in state 'Empty'"):
         txn.prepare_fence()
 
 
-def test_the_end_empties_it_and_keeps_what_the_producer_may_ask_again_with(txn):
+def test_completion_clears_partitions_and_keeps_the_last_epoch(txn):
     txn.complete(txn.add([TP], 200, 2))
     txn.complete(txn.end(True, 2, -1, 300))
     txn.complete(txn.prepare_complete(400))
@@ -77,7 +77,7 @@ def test_the_end_empties_it_and_keeps_what_the_producer_may_ask_again_with(txn):
     assert (metadata.producer_epoch, metadata.last_producer_epoch) == (1, 0)
 
 
-def test_an_id_set_aside_is_taken_when_all_is_done_and_the_one_before_is_remembered(txn):
+def test_next_producer_id_is_used_after_completion(txn):
     txn.complete(txn.add([TP], 200, 2))
     txn.complete(txn.end(True, 2, 50, 300))
     assert txn.metadata.producer_id == 7
@@ -96,16 +96,16 @@ def test_an_id_set_aside_is_taken_when_all_is_done_and_the_one_before_is_remembe
     )
 
 
-def test_without_an_epoch_left_none_is_given_out(txn):
+def test_exhausted_epochs_raise(txn):
     txn.metadata = dataclasses.replace(txn.metadata, producer_epoch=EPOCH_MAX - 1)
     with pytest.raises(IllegalStateError, match="epochs of producer id 7 are exhausted"):
         txn.prepare_init(1000, None, 200)
 
 
-def test_the_last_epoch_is_kept_to_fence_with():
+def test_last_epoch_is_reserved_for_fencing():
     assert [is_exhausted(epoch) for epoch in (0, EPOCH_MAX - 2, EPOCH_MAX - 1, EPOCH_MAX)] == [False, False, True, True]
 
 
-def test_it_says_where_it_stands_and_where_it_goes(txn):
+def test_repr(txn):
     txn.add([TP], 200, 2)
     assert repr(txn) == "<Transaction t Empty to Ongoing 7/0>"

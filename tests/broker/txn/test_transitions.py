@@ -1,4 +1,4 @@
-"""Every request in every state: what Kafka 4.3's ``TransactionCoordinator`` does, written down from its source."""
+"""Every request in every state, with the results of Kafka 4.3's ``TransactionCoordinator`` source."""
 
 import pytest
 
@@ -22,7 +22,7 @@ NEW_ID = 99
 
 STATES = ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort")
 
-#: The last column: Ongoing, while some other move is being logged. Producer id 7 has epoch 5, had 4 before.
+#: The last column is Ongoing with another pending transition. Producer id 7 has epoch 5; its last epoch was 4.
 SHORT = {
     "CONC": "CONCURRENT_TRANSACTIONS",
     "FENCED": "PRODUCER_FENCED",
@@ -121,7 +121,7 @@ def test_every_request_in_every_state(request_, state, outcome):
         assert txn.state is decision.state
 
 
-#: The producer had used up its epochs: id 7 ended at 32766, and it goes on as 9/0. These ask again for that end.
+#: The producer's epochs were exhausted: id 7 ended at 32766, and it continues as 9/0. These requests retry that end.
 OVERFLOW = """
 request         | Empty  | Ongoing | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort | pending
 commit2 7/32766 | FENCED | FENCED  | FENCED        | FENCED       | NONE           | INVALID       | CONC
@@ -132,23 +132,23 @@ commit1 7/32766 | MAP    | MAP     | MAP           | MAP          | MAP         
 
 
 @pytest.mark.parametrize(("request_", "state", "outcome"), rows(OVERFLOW))
-def test_asking_again_for_an_end_after_which_the_producer_id_was_another(request_, state, outcome):
+def test_retried_end_after_a_producer_id_change(request_, state, outcome):
     txn = transaction(state, producer_id=9, epoch=0, last=EPOCH_MAX - 1, previous=7)
     assert named(decide(txn, request_)) == outcome
 
 
 @pytest.mark.parametrize("state", ["Dead", "PrepareEpochFence"])
 @pytest.mark.parametrize("request_", ["init 7/5", "add a-1 7/5", "commit2 7/5"])
-def test_a_state_that_is_never_more_than_prepared_is_a_bug(state, request_):
+def test_pending_only_states_raise(state, request_):
     with pytest.raises(IllegalStateError):
         decide(transaction(state), request_)
 
 
-# -- what a move brings
+# -- transitions
 
 
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
-def test_init_raises_the_epoch_and_takes_the_new_timeout(state):
+def test_init_increments_the_epoch_and_sets_the_timeout(state):
     metadata = decide(transaction(state), "init")
     assert (metadata.producer_id, metadata.producer_epoch, metadata.last_producer_epoch) == (7, 6, -1)
     assert (metadata.timeout_ms, metadata.updated_ms, metadata.started_ms, metadata.partitions) == (
@@ -159,45 +159,45 @@ def test_init_raises_the_epoch_and_takes_the_new_timeout(state):
     )
 
 
-def test_a_producer_that_goes_on_is_remembered_with_its_last_epoch():
-    """KIP-360: so that it can ask again when the answer is lost."""
+def test_continuing_producer_keeps_its_last_epoch():
+    """KIP-360: so that it can retry after a lost response."""
     metadata = decide(transaction("Empty"), "init 7/5")
     assert (metadata.producer_epoch, metadata.last_producer_epoch) == (6, 5)
 
 
-def test_a_producer_that_asks_again_is_told_the_same():
+def test_retried_init_gets_the_same_epoch():
     metadata = decide(transaction("Empty"), "init 7/4")
     assert (metadata.producer_epoch, metadata.last_producer_epoch) == (5, 4)
 
 
 @pytest.mark.parametrize("who", ["", " 7/32766"])
-def test_a_producer_whose_epochs_are_used_up_gets_another_id(who):
+def test_exhausted_epochs_rotate_the_producer_id(who):
     txn = transaction("CompleteCommit", epoch=EPOCH_MAX - 1)
     metadata = decide(txn, "init" + who)
     assert (metadata.producer_id, metadata.producer_epoch, metadata.previous_producer_id) == (NEW_ID, 0, 7)
     assert metadata.last_producer_epoch == (EPOCH_MAX - 1 if who else -1)
 
 
-def test_the_one_before_with_its_epochs_used_up_may_ask_again():
-    """Its id is the previous one, and its epoch one that only its last answer can have followed."""
+def test_previous_exhausted_producer_may_retry():
+    """It sends the previous producer id with an exhausted epoch, so only its response can have been lost."""
     txn = transaction("Empty", producer_id=9, epoch=0, last=EPOCH_MAX - 1, previous=7)
     metadata = decide(txn, "init 7/32766")
     assert (metadata.producer_id, metadata.producer_epoch) == (9, 0)
     assert named(decide(transaction("Empty", producer_id=9, epoch=0, previous=7), "init 7/3")) == "PRODUCER_FENCED"
 
 
-def test_used_up_epochs_and_a_stranger_trip_kafka_up():
+def test_exhausted_epochs_with_an_outdated_epoch_return_kafkas_unknown_server_error():
     assert named(decide(transaction("Empty", epoch=EPOCH_MAX - 1), "init 7/5")) == "UNKNOWN_SERVER_ERROR"
 
 
-def test_a_transactional_id_that_was_never_answered_lets_anybody_in():
-    """UNKNOWN_PRODUCER_ID made the producer come back, and the coordinator has forgotten it too."""
+def test_new_transactional_id_accepts_any_expected_producer():
+    """After UNKNOWN_PRODUCER_ID the producer continues, and the coordinator has expired the id, too."""
     metadata = decide(transaction("Empty", producer_id=3, epoch=-1, last=-1, previous=-1), "init 7/5")
     assert (metadata.producer_id, metadata.producer_epoch, metadata.last_producer_epoch) == (3, 0, -1)
 
 
 @pytest.mark.parametrize("epoch", [5, EPOCH_MAX - 2])
-def test_what_was_left_behind_is_aborted_with_one_epoch_more(epoch):
+def test_unrequested_abort_increments_the_epoch(epoch):
     txn = transaction("Ongoing", epoch=epoch, version=0)
     metadata = prepare_abort_unrequested(txn, NOW, lambda: NEW_ID)
     assert metadata.state is TransactionState.PREPARE_ABORT
@@ -206,7 +206,7 @@ def test_what_was_left_behind_is_aborted_with_one_epoch_more(epoch):
 
 
 @pytest.mark.parametrize("epoch", [EPOCH_MAX - 1, EPOCH_MAX])
-def test_what_was_left_behind_with_the_last_epoch_goes_on_with_another_id(epoch):
+def test_unrequested_abort_with_the_last_epoch_sets_the_next_producer_id(epoch):
     txn = transaction("Ongoing", epoch=epoch)
     metadata = prepare_abort_unrequested(txn, NOW, lambda: NEW_ID)
     assert (metadata.producer_id, metadata.producer_epoch, metadata.next_producer_id) == (7, EPOCH_MAX, NEW_ID)
@@ -215,7 +215,7 @@ def test_what_was_left_behind_with_the_last_epoch_goes_on_with_another_id(epoch)
     assert (ended.producer_id, ended.producer_epoch, ended.next_producer_id) == (NEW_ID, 0, -1)
 
 
-def test_the_first_partitions_begin_the_transaction_and_later_ones_do_not():
+def test_first_partitions_begin_the_transaction():
     txn = transaction("CompleteAbort")
     began = decide(txn, "add a-0 7/5")
     assert (began.started_ms, began.partitions, began.client_version) == (NOW, {A0}, 2)
@@ -223,22 +223,22 @@ def test_the_first_partitions_begin_the_transaction_and_later_ones_do_not():
     assert (went_on.started_ms, went_on.partitions) == (900, {A0, A1})
 
 
-def test_an_end_of_an_old_client_keeps_the_epoch():
+def test_end_before_kip_890_keeps_the_epoch():
     metadata = decide(transaction("Ongoing", version=0), "commit1 7/5")
     assert (metadata.producer_epoch, metadata.last_producer_epoch, metadata.client_version) == (5, 4, 0)
 
 
-def test_an_end_raises_the_epoch_since_kip_890():
+def test_end_since_kip_890_increments_the_epoch():
     metadata = decide(transaction("Ongoing"), "commit2 7/5")
     assert (metadata.producer_epoch, metadata.last_producer_epoch, metadata.next_producer_id) == (6, 5, -1)
 
 
-def test_an_end_with_the_last_epoch_sets_another_id_aside():
+def test_end_with_the_last_epoch_sets_the_next_producer_id():
     txn = transaction("Ongoing", epoch=EPOCH_MAX - 1)
     metadata = decide(txn, "commit2 7/32766")
     assert (metadata.producer_epoch, metadata.next_producer_id) == (EPOCH_MAX, NEW_ID)
 
 
-def test_an_abort_of_nothing_begins_and_ends_now():
+def test_abort_without_a_transaction_starts_now():
     metadata = decide(transaction("CompleteCommit"), "abort2 7/5")
     assert (metadata.started_ms, metadata.partitions, metadata.producer_epoch) == (NOW, frozenset(), 6)

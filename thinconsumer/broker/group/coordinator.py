@@ -313,7 +313,7 @@ class GroupCoordinator:
 
         self._run(names[0], operation, done)
 
-    # -- inside
+    # -- internals
 
     @property
     def shards(self) -> Mapping[int, GroupCoordinatorShard]:
