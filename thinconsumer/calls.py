@@ -33,6 +33,11 @@ class Call(Generic[T]):
         """Whether there is nothing left to do for it."""
         return self.done or self.abandoned
 
+    @property
+    def error(self) -> KafkaError | None:
+        """The error of a settled call, if it has one."""
+        return self._error
+
     def succeed(self, result: T) -> None:
         """Settle with ``result``; a call settled before stays as it is."""
         if not self.done:

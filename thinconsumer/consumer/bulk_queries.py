@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..calls import Call
 from ..errors import UnknownTopicOrPartitionError
 from ..fetch.collector import Records
 from ..types import TopicPartition
@@ -60,9 +61,17 @@ def look_up(
     shell = consumer._shell
     with shell.enter():
         calls = [shell.engine.look_up(dict(question), "look_up()") for question in questions]
+        whole: Call[None] = Call("look_up()")
+
+        def settled() -> bool:
+            left = [call for call in calls if not call.done]
+            whole.last_error = next((call.last_error for call in left if call.last_error is not None), None)
+            return not left or any(call.error is not None for call in calls)
+
         try:
-            # The others go on meanwhile: waiting for one steps all. One that has failed ends the waiting for all.
-            answers = [shell.wait(call, timeout_ms) for call in calls]
+            shell.wait(whole, timeout_ms, settled)
+            failed = [call for call in calls if call.error is not None]
+            answers = [call.result() for call in failed or calls]
         finally:
             for call in calls:
                 call.abandoned = True

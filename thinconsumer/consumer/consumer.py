@@ -11,6 +11,7 @@ from ..calls import Call
 from ..config import ConsumerConfig
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
+from ..fetch.lookups import ListedOffset
 from ..metrics import MetricValues
 from ..partitions import PositionEvent, PositionState, Reset
 from ..types import ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -37,6 +38,8 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
 
     Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.
     Constructing does no I/O. Use it in a ``with`` block, or call :meth:`close`.
+
+    A question or a commit that runs out of time goes on for 5 s: the same call made again meanwhile returns its answer.
 
     Raises:
         KafkaConfigurationError: an option is unknown, wrong, or contradicts another; all problems at once.
@@ -175,7 +178,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def drive(self) -> None:
         """Keep alive, cheaply: I/O and deadlines, no records, no callbacks. Call it while processing takes long."""
         with self._shell.enter():
-            self._shell.turn(self._shell.driver.now())
+            self._shell.open_calls.drop_old(self._shell.turn(self._shell.driver.now()))
 
     def wakeup(self) -> None:
         """Make the current call, or else the next one that waits, raise ``WakeupError``.
@@ -267,8 +270,8 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return all topics this consumer may see."""
         with self._shell.enter():
-            call = self._shell.engine.metadata.inquire(None, "topics()")
-            found = self._shell.wait(call, timeout_ms)
+            metadata = self._shell.engine.metadata
+            found = self._shell.ask("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)
         hidden = self.config.exclude_internal_topics
         return {name for name, topic in found.items() if not (topic.internal and hidden)}
 
@@ -276,8 +279,8 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         """Return the topic's partition numbers, or None if there is no such topic. Always asks a broker."""
         topic = topic_name(topic, "partitions_for_topic()")
         with self._shell.enter():
-            call = self._shell.engine.metadata.inquire([topic], f"partitions_for_topic({topic!r})")
-            found = self._shell.wait(call, timeout_ms)
+            what = f"partitions_for_topic({topic!r})"
+            found = self._shell.ask(what, lambda: self._shell.engine.metadata.inquire([topic], what), timeout_ms)
         return set(found[topic].partitions) if topic in found else None
 
     def beginning_offsets(
@@ -300,8 +303,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             if not is_whole(timestamp, 0):
                 raise IllegalArgumentError(f"{tp}: a time is milliseconds since 1970, 0 or more, not {timestamp!r}")
         wanted = {topic_partition(tp): timestamp for tp, timestamp in timestamps.items()}
-        with self._shell.enter():
-            found = self._shell.wait(self._shell.engine.look_up(wanted, "offsets_for_times"), timeout_ms)
+        found = self._look_up(wanted, "offsets_for_times", timeout_ms)
         return {
             tp: OffsetAndTimestamp(f.offset, f.timestamp, f.leader_epoch) if f.offset >= 0 else None
             for tp, f in ((tp, found[tp]) for tp in wanted)
@@ -349,7 +351,8 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         """
         with self._shell.enter():
             if refresh or not self._shell.engine.metadata.nodes:
-                self._shell.wait(self._shell.engine.metadata.inquire([], "bootstrap()"), timeout_ms)
+                metadata = self._shell.engine.metadata
+                self._shell.ask("bootstrap", lambda: metadata.inquire([], "bootstrap()"), timeout_ms)
 
     def bootstrap_connected(self) -> bool:
         """Return whether any broker can be talked to right now. No I/O."""
@@ -419,9 +422,15 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         self, partitions: Iterable[TopicPartition], mark: int, what: str, timeout_ms: float | None
     ) -> dict[TopicPartition, int]:
         wanted = dict.fromkeys(topic_partitions(partitions, f"{what}()"), mark)
-        with self._shell.enter():
-            found = self._shell.wait(self._shell.engine.look_up(wanted, what), timeout_ms)
+        found = self._look_up(wanted, what, timeout_ms)
         return {tp: found[tp].offset for tp in wanted}
+
+    def _look_up(
+        self, wanted: dict[TopicPartition, int], what: str, timeout_ms: float | None
+    ) -> dict[TopicPartition, ListedOffset]:
+        with self._shell.enter():
+            key = what, frozenset(wanted.items())
+            return self._shell.ask(key, lambda: self._shell.engine.look_up(wanted, what), timeout_ms)
 
     def _lag(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.require(tp)

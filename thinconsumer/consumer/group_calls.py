@@ -126,7 +126,9 @@ class GroupCalls:
         tps = topic_partitions([partition] if one else partition, "committed()")
         with self._shell.enter():
             began, group = self._shell.driver.now(), self._shell.membership.group
-            found = self._shell.wait(group.ask_committed(tps), timeout_ms)
+            found = self._shell.ask(
+                ("committed", group.commits.newest, *tps), lambda: group.ask_committed(tps), timeout_ms
+            )
             now = self._shell.driver.now()
             self._shell.engine.metrics.record_call_time("committed", now - began, now)
         answers = {tp: _as_asked(found.get(tp), metadata) for tp in tps}

@@ -14,10 +14,11 @@ from ..assignors import PartitionAssignor
 from ..assignors.registry import create
 from ..calls import run_all
 from ..config import ConsumerConfig
-from ..errors import IllegalStateError, KafkaError
+from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError
 from ..group.classic.states import MemberState
 from ..types import OffsetAndMetadata, TopicPartition
 from .metrics_recorder import CALLBACKS
+from .open_calls import KEPT
 
 if TYPE_CHECKING:
     from ..group.group import Group
@@ -94,10 +95,15 @@ class Membership:
         """Commit and wait; what was committed in the background before is through first."""
         shell, group = self._shell, self.group
         now = shell.driver.now()
-        deadline = now + shell.default_timeout(timeout_ms)
-        call = group.commit(offsets, deadline)
+        # A commit that runs out of time is kept: made again with the same offsets, it is not sent again.
+        deadline = now + max(KEPT, shell.default_timeout(timeout_ms))
+        key = "commit", frozenset(offsets.items())
         try:
-            shell.wait(call, timeout_ms)
+            # Not valid once another commit was made: this one could be behind it.
+            commits = group.commits
+            shell.ask(key, lambda: group.commit(offsets, deadline), timeout_ms, lambda call: call is commits.newest)
+        except KafkaTimeoutError as error:
+            raise group.commits.timeout_error(offsets, shell.driver.now()) from error
         finally:
             done = shell.driver.now()
             shell.engine.metrics.record_call_time("commit_sync", done - now, done)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TypeVar
@@ -35,6 +35,7 @@ from .arguments import to_seconds
 from .health import HealthMonitor
 from .membership import CLOSING, Membership, make_assignors
 from .metrics_recorder import handed_out, read_off
+from .open_calls import OpenCalls
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ class Shell:
         self.poll_result: PollResult | None = None
         self._entry = Entry(self._guard, self._begin)
         self._raised: KafkaError | None = None
+        self.open_calls = OpenCalls()
 
     # -- beginning a call
 
@@ -207,6 +209,7 @@ class Shell:
         if not self.partitions and (group is None or not group.subscription.is_subscribed):
             raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
         self.watch.polled_at = began = self.driver.now()
+        self.open_calls.drop_old(began)
         self.engine.metrics.record_poll_start(began)
         self.engine.planner.batches = columns
         try:
@@ -311,6 +314,16 @@ class Shell:
         finally:
             call.abandoned = True
         return call.result()
+
+    def ask(
+        self,
+        key: Hashable,
+        ask: Callable[[], Call[T]],
+        timeout_ms: float | None,
+        is_valid: Callable[[Call[T]], bool] = lambda call: True,
+    ) -> T:
+        """Wait for an answer, which may have been asked for by an earlier call that ran out of time."""
+        return self.open_calls.wait(key, ask, lambda call: self.wait(call, timeout_ms), self.driver.now(), is_valid)
 
     def default_timeout(self, timeout_ms: float | None) -> float:
         """Return a call's timeout in seconds, ``default_api_timeout_ms`` if it was given none."""

@@ -102,6 +102,7 @@ class CommitQueue:
         self._explain = explain
         self._calls: OrderedDict[int, Pending] = OrderedDict()
         self._numbers = 0
+        self.newest: Call[None] | None = None  #: Added last, settled or not.
         self._deadlines: list[tuple[float, int]] = []
         self._empty: deque[Pending] = deque()
         self.ready: Entries = {}  #: To be sent next.
@@ -129,6 +130,7 @@ class CommitQueue:
         """Queue a call. One without offsets is settled as soon as all before it are."""
         self._numbers += 1
         pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, what)
+        self.newest = pending.call
         self._calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
         for tp, value in pending.offsets.items():

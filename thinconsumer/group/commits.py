@@ -140,6 +140,17 @@ class Commits:
         """Return what settles when everything added so far has; what is added later does not hold it up."""
         return self.add({}, NEVER)
 
+    @property
+    def newest(self) -> Call[None] | None:
+        """The call that was added last, settled or not."""
+        return self._queue.newest
+
+    def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
+        """Return the error of a call for these offsets whose user waits no longer, while it goes on."""
+        waiting = [pending for pending in self._queue.unsettled() if pending.offsets == offsets]
+        failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].left} if waiting else {}
+        return final_error(self._settings, self._group_id, failures, "commit")
+
     def give_up_all(self, now: float) -> None:
         """Fail every call that is not settled: the consumer waits no longer."""
         if self._queue.idle:
