@@ -2,8 +2,8 @@
 
     python job.py BOOTSTRAP_SERVERS PREFIX FOLDER
 
-This is the file to copy. It can be killed at any moment and started again with the same arguments: it continues from its
-checkpoints, and the final results are the same.
+This is the file to copy. It can be killed at any moment and started again with the same arguments: it continues from
+its checkpoints, and the final results are the same.
 """
 
 from __future__ import annotations
