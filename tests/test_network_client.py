@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from thinconsumer.broker import Delay, Disconnect, Silence
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.connection.route import SLOW_ATTEMPT
@@ -17,17 +18,17 @@ from thinconsumer.errors import (
     SaslAuthenticationFailedError,
 )
 from thinconsumer.network_client import SILENT, NetworkClient
-from thinconsumer.testing import Delay, Disconnect, MemoryDriver, ScriptedBroker, ScriptedCluster, ScriptedPeer, Silence
+from thinconsumer.testing import MemoryCluster, MemoryDriver, ScriptedPeer
 from thinconsumer.types import Node
 from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
+from thinconsumer.wire.metadata import MetadataRequest
 
 
 class Desk:
-    """Links at work on a scripted cluster, stepped as a consumer steps its engine."""
+    """A network client on a cluster in memory, stepped as a consumer steps its engine."""
 
-    def __init__(self, node_ids=(1, 2, 3), bootstrap=None, new_login=None, seed=1, **options):
-        self.cluster = ScriptedCluster(node_ids)
+    def __init__(self, nodes=3, bootstrap=None, new_login=None, seed=1, **options):
+        self.cluster = MemoryCluster(nodes)
         self.network = self.cluster.network
         self.driver = MemoryDriver(self.network)
         servers = bootstrap or self.cluster.bootstrap_servers
@@ -74,7 +75,7 @@ class Desk:
 
     def know(self, *node_ids):
         """Tell the client of nodes, as metadata does."""
-        brokers = [self.cluster.brokers[node_id] for node_id in node_ids or self.cluster.brokers]
+        brokers = [self.cluster.nodes[node_id] for node_id in node_ids or self.cluster.nodes]
         self.client.update_nodes([Node(b.node_id, b.host, b.port) for b in brokers])
 
     def connect(self, *node_ids):
@@ -86,8 +87,7 @@ class Desk:
 
     def heard_by(self, api=MetadataRequest):
         """Return the ids of the brokers that heard requests of an API, in order."""
-        heard = [(r.at, b.node_id) for b in self.cluster.brokers.values() for r in b.requests if r.api is api]
-        return [node_id for _, node_id in sorted(heard)]
+        return [received.node_id for received in self.cluster.received(api)]
 
 
 # -- to one node
@@ -97,12 +97,12 @@ def test_a_request_for_a_node_goes_there():
     desk = Desk()
     desk.know()
     answer = desk.answer_to(desk.send(2))
-    assert answer.response.controller_id == 1
+    assert [broker.node_id for broker in answer.response.brokers] == [1, 2, 3]
     assert answer.node_id == 2
     assert desk.heard_by() == [2]
     assert desk.client.is_ready(2)
     assert not desk.client.is_ready(1)
-    assert desk.cluster.complaints == []
+    assert not desk.cluster.invalid_requests
 
 
 def test_a_node_that_metadata_does_not_name_is_an_error_at_once():
@@ -119,7 +119,7 @@ def test_pain_A4_each_channel_has_a_connection_of_its_own():
     """A heartbeat behind a long poll would wait with it."""
     desk = Desk()
     desk.know()
-    desk.cluster.brokers[1].handlers[FetchRequest] = lambda *_: Silence()
+    desk.cluster.on("Fetch", Silence(), node=1)
     desk.send(1, api=FetchRequest, build=lambda v: FetchRequest(max_wait_ms=1, min_bytes=1))
     heartbeat = desk.send(Target(1, "coordinator"))
     assert desk.answer_to(heartbeat).response
@@ -127,7 +127,7 @@ def test_pain_A4_each_channel_has_a_connection_of_its_own():
     assert desk.client.in_flight(Target(1)) == 1
     assert desk.client.in_flight(Target(1, "coordinator")) == 0
     assert desk.client.is_ready(1, "coordinator")
-    assert len(desk.cluster.brokers[1].connections) == 2
+    assert len(desk.cluster.nodes[1].connections) == 2
 
 
 def test_a_refused_connection_is_answered_at_once_and_the_next_request_waits_for_the_backoff():
@@ -169,14 +169,14 @@ def test_idle_connections_are_closed_and_made_again_when_wanted():
     desk = Desk(connections_max_idle_ms=60_000).connect(1)
     desk.run(61.0)
     assert not desk.client.any_open()
-    assert desk.cluster.brokers[1].connections == []
+    assert desk.cluster.nodes[1].connections == []
     assert desk.answer_to(desk.send(1)).response
     assert desk.client.outage(desk.now) is None
 
 
 def test_an_overdue_answer_closes_the_connection_and_the_next_one_is_fine():
     desk = Desk().connect(1)
-    desk.cluster.brokers[1].answer_once(MetadataRequest, Silence())
+    desk.cluster.on("Metadata", Silence(), node=1, times=1)
     slow = desk.send(1, allowance=5.0)
     other = desk.send(1, allowance=30.0)
     assert isinstance(desk.answer_to(slow).error, KafkaTimeoutError)
@@ -187,11 +187,12 @@ def test_an_overdue_answer_closes_the_connection_and_the_next_one_is_fine():
 
 @pytest.mark.parametrize("api_versions", [(0, 0), (0, 2), (0, 3), (0, 4)])
 def test_old_brokers_are_spoken_to_in_their_versions(api_versions):
-    desk = Desk(node_ids=(1,))
-    desk.cluster.brokers[1].versions.update({18: api_versions, 3: (0, 5)})
+    desk = Desk(nodes=1)
+    desk.cluster.set_versions("ApiVersions", api_versions)
+    desk.cluster.set_versions("Metadata", (0, 5))
     answer = desk.answer_to(desk.send())
     assert answer.version == 5
-    assert desk.cluster.complaints == []
+    assert not desk.cluster.invalid_requests
 
 
 @pytest.mark.parametrize("chunk", [1, 7, None])
@@ -209,7 +210,7 @@ def test_however_bytes_are_cut_it_works(chunk, send_limit):
 
 def test_poll_0_now_and_then_gets_its_answer_though_every_deadline_passed_meanwhile():
     """One thread: whoever stays away for a minute must find what came, not that it did not come in time."""
-    desk = Desk(node_ids=(1,), socket_connection_setup_timeout_ms=10_000)
+    desk = Desk(nodes=1, socket_connection_setup_timeout_ms=10_000)
     request = desk.send(ANY_NODE, allowance=1000.0)
     for _ in range(20):
         desk.cluster.clock.advance(60.0)
@@ -232,7 +233,7 @@ def test_poll_0_now_and_then_gets_its_answer_though_every_deadline_passed_meanwh
 def test_any_node_takes_the_least_loaded_one():
     desk = Desk().connect(1, 2, 3)
     for node_id in (1, 3):
-        desk.cluster.brokers[node_id].handlers[FetchRequest] = lambda *_: Silence()
+        desk.cluster.on("Fetch", Silence(), node=node_id)
         desk.send(node_id, api=FetchRequest)
     before = len(desk.heard_by())
     for _ in range(5):
@@ -283,7 +284,7 @@ def test_any_node_is_spread_over_nodes():
 
 def test_pain_H2_one_dead_host_in_the_list_costs_a_second_and_not_a_timeout():
     for seed in range(6):
-        desk = Desk(node_ids=(1, 2, 3), seed=seed)
+        desk = Desk(nodes=3, seed=seed)
         desk.network.black_hole("kafka1", 9092)
         desk.network.black_hole("kafka2", 9092)
         assert desk.answer_to(desk.send()).response
@@ -291,9 +292,8 @@ def test_pain_H2_one_dead_host_in_the_list_costs_a_second_and_not_a_timeout():
 
 
 def test_kip_899_bootstrap_servers_are_dialled_only_when_all_known_nodes_failed():
-    desk = Desk(node_ids=(1, 2), bootstrap=["seed:9092"])
-    seed = ScriptedBroker(9, "seed", 9092, handlers={MetadataRequest: lambda *_: MetadataResponse(cluster_id="seed")})
-    desk.network.listen("seed", 9092, seed)
+    desk = Desk(nodes=2, bootstrap=["seed:9092"])
+    seed = MemoryCluster(network=desk.network, hosts=[("seed", 9092)], seed=7)
     desk.know()
     desk.network.kill("kafka1", 9092)
     for _ in range(5):
@@ -303,14 +303,14 @@ def test_kip_899_bootstrap_servers_are_dialled_only_when_all_known_nodes_failed(
     desk.network.kill("kafka2", 9092)
     desk.run(0.01)
     answer = desk.answer_to(desk.send())
-    assert answer.response.cluster_id == "seed"
+    assert answer.response.cluster_id == seed.cluster_id != desk.cluster.cluster_id
     assert answer.node_id == -1
     assert desk.passed < 5
 
 
 def test_kip_899_can_be_turned_off():
-    desk = Desk(node_ids=(1,), bootstrap=["seed:9092"], metadata_recovery_strategy="none")
-    desk.network.listen("seed", 9092, ScriptedBroker(9, "seed"))
+    desk = Desk(nodes=1, bootstrap=["seed:9092"], metadata_recovery_strategy="none")
+    MemoryCluster(network=desk.network, hosts=[("seed", 9092)])
     desk.know()
     desk.network.kill("kafka1", 9092)
     desk.send()
@@ -320,7 +320,7 @@ def test_kip_899_can_be_turned_off():
 
 def test_a_bootstrap_connection_becomes_that_of_the_node_living_there():
     """One connection for a whole job, where one broker is enough."""
-    desk = Desk(node_ids=(1,))
+    desk = Desk(nodes=1)
     desk.answer_to(desk.send())
     desk.know()
     assert desk.client.is_ready(1)
@@ -329,23 +329,22 @@ def test_a_bootstrap_connection_becomes_that_of_the_node_living_there():
 
 
 def test_other_bootstrap_connections_are_closed_when_nothing_waits_for_them():
-    desk = Desk(node_ids=(1,), bootstrap=["seed:9092"])
-    seed = ScriptedBroker(9, "seed", handlers={MetadataRequest: lambda *_: MetadataResponse()})
-    desk.network.listen("seed", 9092, seed)
+    desk = Desk(nodes=1, bootstrap=["seed:9092"])
+    seed = MemoryCluster(network=desk.network, hosts=[("seed", 9092)], seed=7)
     desk.answer_to(desk.send())
-    seed.handlers[MetadataRequest] = lambda *_: Delay(3.0, MetadataResponse(cluster_id="late"))
+    seed.on("Metadata", Delay(3.0))
     late = desk.send()
     desk.run(0.1)
     desk.know()
     desk.run(1.0)
-    assert len(seed.connections) == 1
-    assert desk.answer_to(late).response.cluster_id == "late"
+    assert len(seed.nodes[1].connections) == 1
+    assert desk.answer_to(late).response.cluster_id == seed.cluster_id
     desk.run(1.0)
-    assert seed.connections == []
+    assert seed.nodes[1].connections == []
 
 
 def test_what_nobody_can_take_waits_until_its_deadline_and_says_why():
-    desk = Desk(node_ids=(1, 2))
+    desk = Desk(nodes=2)
     desk.network.kill("kafka1", 9092)
     desk.network.names["kafka2"] = "the name does not resolve"
     answer = desk.answer_to(desk.send(allowance=3.0))
@@ -382,18 +381,17 @@ def test_one_name_is_looked_up_at_a_time():
 
 
 def test_pain_B7_all_addresses_change_and_it_finds_the_new_ones():
-    desk = Desk(node_ids=(1,)).connect(1)
-    broker = desk.cluster.brokers[1]
+    desk = Desk(nodes=1).connect(1)
     desk.network.kill("kafka1", 9092)
     desk.network.names["kafka1"] = ["10.9.9.9"]
-    desk.network.listen("kafka1", 9092, broker)
+    desk.cluster.listen(1)
     desk.run(0.1)
     assert desk.answer_to(desk.send(1)).response
     assert str(desk.network.dials[-1][2]) == "10.9.9.9:9092"
 
 
 def test_v6_first_and_v4_when_that_fails():
-    desk = Desk(node_ids=(1,))
+    desk = Desk(nodes=1)
     desk.network.names["kafka1"] = ["fd00::1", "10.0.0.1"]
     assert desk.answer_to(desk.send()).response
     assert [str(address) for _, _, address in desk.network.dials] == ["[fd00::1]:9092", "10.0.0.1:9092"]
@@ -409,35 +407,35 @@ def test_a_node_that_moved_is_dialled_at_its_new_address():
     assert "moved to kafka2:9092" in str(desk.answer_to(flying).error)
     assert desk.answer_to(desk.send(1)).response
     assert desk.heard_by()[-1] == 2
-    assert desk.cluster.brokers[1].connections == []
+    assert desk.cluster.nodes[1].connections == []
 
 
 def test_a_node_that_vanished_drains_and_takes_nothing_new():
     desk = Desk().connect(1, 2)
-    desk.cluster.brokers[1].answer_once(MetadataRequest, Delay(1.0, MetadataResponse(cluster_id="late")))
+    desk.cluster.on("Metadata", Delay(1.0), node=1, times=1)
     flying = desk.send(1)
     desk.know(2, 3)
     refused = desk.send(1)
     assert "not known" in str(desk.answer_to(refused).error)
-    assert desk.answer_to(flying).response.cluster_id == "late"
+    assert desk.answer_to(flying).response
     desk.run(0.1)
-    assert desk.cluster.brokers[1].connections == []
+    assert desk.cluster.nodes[1].connections == []
     desk.know(1, 2, 3)
     assert desk.answer_to(desk.send(1)).response
 
 
 def test_kip_1102_rebootstrap_forgets_everything():
-    desk = Desk(node_ids=(1, 2), bootstrap=["seed:9092"])
-    desk.network.listen("seed", 9092, desk.cluster.brokers[2])
+    desk = Desk(nodes=2, bootstrap=["seed:9092"])
+    desk.network.names["seed"] = desk.network.names["kafka2"]
     desk.connect(1)
-    desk.cluster.brokers[1].answer_once(MetadataRequest, Silence())
+    desk.cluster.on("Metadata", Silence(), node=1, times=1)
     flying = desk.send(1)
     desk.client.rebootstrap(desk.now)
     assert isinstance(desk.answer_to(flying).error, KafkaConnectionError)
     assert "not known" in str(desk.answer_to(desk.send(1)).error)
     desk.answer_to(desk.send())
     assert desk.network.dials[-1][1] == "seed"
-    assert desk.cluster.brokers[1].connections == []
+    assert desk.cluster.nodes[1].connections == []
 
 
 # -- outages
@@ -470,7 +468,7 @@ def outage_of(desk, seconds):
     ids=["dns", "refused", "timeout", "stopped", "http", "tls", "closes", "ssh"],
 )
 def test_pain_H2_an_outage_names_each_hosts_cause(breaks, words):
-    desk = Desk(node_ids=(1,))
+    desk = Desk(nodes=1)
     breaks(desk.network)
     outage = outage_of(desk, 40.0)
     assert words in outage.causes["kafka1:9092"]
@@ -480,14 +478,14 @@ def test_pain_H2_an_outage_names_each_hosts_cause(breaks, words):
 
 
 def test_causes_do_not_repeat_the_name_and_tell_the_address():
-    desk = Desk(node_ids=(1,))
+    desk = Desk(nodes=1)
     desk.network.kill("kafka1", 9092)
     cause = outage_of(desk, 1.0).causes["kafka1:9092"]
     assert cause == "connection refused (nothing listens there), while connecting (10.0.0.1:9092)"
 
 
 def test_an_outage_names_hosts_not_tried_yet_and_known_nodes():
-    desk = Desk(node_ids=(1, 2), bootstrap=["seed:9092"])
+    desk = Desk(nodes=2, bootstrap=["seed:9092"])
     desk.network.kill("kafka1", 9092)
     desk.network.kill("kafka2", 9092)
     desk.know(1)
@@ -509,13 +507,12 @@ def test_no_outage_while_anything_is_ready_or_nothing_is_wanted():
 
 
 def test_an_outage_ends_with_the_first_success_and_can_be_acknowledged():
-    desk = Desk(node_ids=(1,))
-    broker = desk.cluster.brokers[1]
+    desk = Desk(nodes=1)
     desk.network.kill("kafka1", 9092)
     assert outage_of(desk, 31.0).since == desk.began
     desk.client.acknowledge_outage(desk.now)
     assert desk.client.outage(desk.now).since == desk.now
-    desk.network.listen("kafka1", 9092, broker)
+    desk.cluster.listen(1)
     desk.run(2.0)
     assert desk.client.outage(desk.now) is None
     assert desk.client.any_ready()
@@ -528,7 +525,7 @@ def test_an_outage_ends_with_the_first_success_and_can_be_acknowledged():
 
 def test_an_outage_counts_only_time_that_somebody_attended():
     """An hour between two polls is no outage of an hour: two attempts in a row prove nothing."""
-    desk = Desk(node_ids=(1,))
+    desk = Desk(nodes=1)
     desk.network.kill("kafka1", 9092)
     assert outage_of(desk, 1.0)
     desk.cluster.clock.advance(3600.0)
@@ -539,7 +536,7 @@ def test_an_outage_counts_only_time_that_somebody_attended():
 
 
 def test_an_outage_is_forgotten_when_nothing_was_wanted_for_a_while():
-    desk = Desk(node_ids=(1,))
+    desk = Desk(nodes=1)
     desk.network.kill("kafka1", 9092)
     desk.send(allowance=3.0)
     desk.run(4.0)
@@ -553,8 +550,8 @@ def test_an_outage_is_forgotten_when_nothing_was_wanted_for_a_while():
 
 
 def test_closing_answers_everything_and_hangs_up():
-    desk = Desk(node_ids=(1, 2)).connect(1)
-    desk.cluster.brokers[1].answer_once(MetadataRequest, Silence())
+    desk = Desk(nodes=2).connect(1)
+    desk.cluster.on("Metadata", Silence(), node=1, times=1)
     desk.network.black_hole("kafka2", 9092)
     waiting = [desk.send(1), desk.send(2), desk.send(ANY_NODE)]
     desk.client.close(desk.now)
@@ -569,7 +566,7 @@ def test_closing_answers_everything_and_hangs_up():
 
 
 def test_repr_answers_the_support_question():
-    desk = Desk(node_ids=(1, 2), bootstrap=["nowhere:9092"])
+    desk = Desk(nodes=2, bootstrap=["nowhere:9092"])
     desk.connect(1)
     desk.network.kill("kafka2", 9092)
     desk.answer_to(desk.send(2))
@@ -584,9 +581,9 @@ def test_repr_answers_the_support_question():
 
 def test_disconnecting_brokers_do_not_make_a_busy_loop():
     """It accepts, negotiates, and hangs up at the first request: dialled again with a pause each time."""
-    desk = Desk(node_ids=(1,))
+    desk = Desk(nodes=1)
     desk.know()
-    desk.cluster.brokers[1].handlers[MetadataRequest] = lambda *_: Disconnect()
+    desk.cluster.on("Metadata", Disconnect(), node=1)
     while desk.passed < 10:
         assert isinstance(desk.answer_to(desk.send(1)).error, KafkaError)
     assert len(desk.network.dials) < 10 / 0.04 + 2

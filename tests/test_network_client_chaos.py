@@ -12,55 +12,48 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thinconsumer.broker import Delay, Disconnect, Raw, Reply, Silence
+from thinconsumer.broker.cluster import Cluster
+from thinconsumer.broker.faults import APIS_BY_NAME
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.errors import IllegalArgumentError, KafkaConnectionError, KafkaError
 from thinconsumer.network_client import NetworkClient
-from thinconsumer.testing import Delay, Disconnect, Raw, ScriptedBroker, Silence
 from thinconsumer.types import Node
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 
-REPLIES = [
-    MetadataResponse(),
-    MetadataResponse(throttle_time_ms=3000),
-    MetadataResponse(throttle_time_ms=-1),
+ACTIONS = [
+    Reply(MetadataResponse()),
+    Reply(MetadataResponse(throttle_time_ms=3000)),
+    Reply(MetadataResponse(throttle_time_ms=-1)),
     Raw(b"\0\0\0\x08\0\0\0\x01rubb"),
     Raw(b"\x15\x03\x03\0\2\2F"),
     Raw(b""),
     Silence(),
     Disconnect(),
-    Delay(1.0, MetadataResponse()),
+    Delay(1.0),
 ]
 
 
 class Line:
-    """One dialled stream, and the broker at the other end; bytes wait until the test lets them through."""
+    """One dialled stream, and the broker's connection at the other end; bytes wait until the test delivers them."""
 
-    def __init__(self, stream, peer, chaos):
+    client_host = "/127.0.0.1"
+
+    def __init__(self, stream):
         self.stream = stream
-        self.peer = peer
-        self.chaos = chaos
         self.made = False
-        self.is_open = True
         self.to_client = bytearray()
-        self.conversation = None
+        self.server = None
 
-    # what a peer sees
-
-    def now(self):
-        return self.chaos.now
-
-    def send(self, data):
+    def write(self, data):
         self.to_client += data
 
     def close(self):
-        self.to_client += b""
+        pass
 
     reset = close
-
-    def call_later(self, seconds, callback):
-        self.chaos.later.append(callback)
 
 
 class Chaos:
@@ -76,14 +69,14 @@ class Chaos:
         self.answers = []
         self.lines = []
         self.resolves = []
-        self.later = []
-        self.broker = ScriptedBroker(1, handlers={MetadataRequest: lambda *_: REPLIES[self.reply]})
+        self.broker = Cluster(1, random=random.Random(seed))
+        self.broker.on("Metadata", lambda call: ACTIONS[self.reply])
         self.reply = 0
 
     def take_commands(self):
         for command in self.client.take_commands():
             if isinstance(command, Dial):
-                self.lines.append(Line(command.stream, self.broker, self))
+                self.lines.append(Line(command.stream))
             elif isinstance(command, Hangup):
                 self.lines = [line for line in self.lines if line.stream is not command.stream]
             else:
@@ -131,7 +124,7 @@ class Chaos:
         line = self.line(number)
         if line is not None and not line.made:
             line.made = True
-            line.conversation = line.peer.connection_made(line)
+            line.server = self.broker.connect(1, line)
             line.stream.connection_made(self.now)
 
     def write(self, number):
@@ -140,13 +133,13 @@ class Chaos:
             data = b"".join(line.stream.data_to_send())[: 1 + number % 50]
             if data:
                 line.stream.data_sent(len(data), self.now)
-                line.conversation.data_received(data)
+                line.server.data_received(data)
 
     def write_all(self, number):
         for line in self.lines:
             if line.made and (data := b"".join(line.stream.data_to_send())):
                 line.stream.data_sent(len(data), self.now)
-                line.conversation.data_received(data)
+                line.server.data_received(data)
 
     def read(self, number):
         line = self.line(number)
@@ -180,15 +173,15 @@ class Chaos:
             line.stream.connection_lost(KafkaConnectionError("reset") if number % 2 else None, self.now)
 
     def change_reply(self, number):
-        self.reply = number % len(REPLIES)
+        self.reply = number % len(ACTIONS)
 
     def change_versions(self, number):
-        self.broker.versions = [{18: (0, 4), 3: (0, 13)}, {18: (0, 0), 3: (0, 3)}, {18: (0, 5)}, {}][number % 4]
+        offered = [{18: (0, 4), 3: (0, 13)}, {18: (0, 0), 3: (0, 3)}, {18: (0, 5)}, {}][number % 4]
+        for api in ("ApiVersions", "Metadata"):
+            self.broker.set_versions(api, offered.get(APIS_BY_NAME[api]))
 
     def let_peers_go_on(self, number):
-        later, self.later = self.later, []
-        for callback in later:
-            callback()
+        self.broker.advance(self.broker.schedule.now + 1.0)
 
     def nodes(self, number):
         hosts = [f"kafka{1 + number % 3}", "10.0.0.9", "seed1"]

@@ -19,7 +19,7 @@ import thinconsumer
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.network_client import NetworkClient
-from thinconsumer.testing import ScriptedCluster
+from thinconsumer.testing import MemoryCluster
 from thinconsumer.types import Node
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -81,7 +81,7 @@ class Story:
     """Bootstrap, learn the nodes, ask them, lose one, ask again. The part that is interrupted is given up."""
 
     def __init__(self):
-        self.cluster = ScriptedCluster((1, 2))
+        self.cluster = MemoryCluster(2)
         self.driver = self.cluster.driver()
         config = ConsumerConfig.from_options(bootstrap_servers=self.cluster.bootstrap_servers)
         self.client = NetworkClient(config, random.Random(1))

@@ -10,7 +10,7 @@ from thinconsumer.config import ConsumerConfig
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.connection.route import SLOW_ATTEMPT
 from thinconsumer.network_client import NetworkClient
-from thinconsumer.testing import ScriptedCluster
+from thinconsumer.testing import MemoryCluster
 from thinconsumer.types import Node
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -19,7 +19,7 @@ class Watcher:
     """Links to two nodes; keeps every doubt that they have."""
 
     def __init__(self):
-        self.cluster = ScriptedCluster((1, 2))
+        self.cluster = MemoryCluster(2)
         self.network = self.cluster.network
         self.driver = self.cluster.driver()
         config = ConsumerConfig.from_options(bootstrap_servers=self.cluster.bootstrap_servers)
@@ -32,7 +32,7 @@ class Watcher:
 
     def know(self):
         """Tell the client of the nodes, as metadata does."""
-        self.client.update_nodes([Node(b.node_id, b.host, b.port) for b in self.cluster.brokers.values()])
+        self.client.update_nodes([Node(b.node_id, b.host, b.port) for b in self.cluster.nodes.values()])
 
     def ask(self, target):
         self.client.send(Request("t", MetadataRequest, target, lambda _: MetadataRequest(), self.now + 500), self.now)

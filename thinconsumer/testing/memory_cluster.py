@@ -38,6 +38,7 @@ class MemoryCluster(Cluster):
         nodes: How many brokers.
         topics: Names and numbers of partitions.
         network: Where they listen; a new one by default.
+        hosts: A host and a port for each broker, instead of these.
         racks: One for each broker.
         seed: Of the cluster's randomness: topic ids, and the broker that is named as controller.
         config: Broker settings under Kafka's names with ``_`` for ``.``.
@@ -52,6 +53,7 @@ class MemoryCluster(Cluster):
         topics: Mapping[str, int] | None = None,
         *,
         network: Network | None = None,
+        hosts: Sequence[tuple[str, int]] | None = None,
         racks: Sequence[str | None] | None = None,
         seed: int = 1,
         **config: Any,
@@ -62,7 +64,7 @@ class MemoryCluster(Cluster):
             topics,
             random=random.Random(seed),
             config=BrokerConfig.of(config),
-            hosts=[(f"kafka{number + 1}", PORT) for number in range(nodes)],
+            hosts=hosts or [(f"kafka{number + 1}", PORT) for number in range(nodes)],
             racks=racks,
             schedule=_NetworkSchedule(self.network),
         )
