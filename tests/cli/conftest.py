@@ -1,4 +1,4 @@
-"""A cluster for the commands to talk to, and ways to run them: here, or in a process of their own as users do."""
+"""A cluster for the commands, and fixtures that run them in this process or in one of their own."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NUMBERS = itertools.count(1)
 
 
 class Commands:
-    """Runs commands in processes, from a folder where no other thinconsumer is."""
+    """Runs commands in processes, in a folder without a thinconsumer package."""
 
     def __init__(self, folder):
         self.folder = folder
         self.children = []
 
     def start(self, *words, warnings="error", **streams):
-        """Start one; its streams are pipes of text unless told otherwise."""
+        """Start a command; its streams are text pipes by default."""
         options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
         child = subprocess.Popen(
             [sys.executable, "-W", warnings, "-m", "thinconsumer", *map(str, words)],
@@ -38,13 +38,13 @@ class Commands:
         return child
 
     def run(self, *words, given=""):
-        """Run one to its end: exit code, output, errors."""
+        """Run a command; return exit code, standard output and standard error."""
         child = self.start(*words)
         out, err = child.communicate(given, timeout=50)
         return child.returncode, out, err
 
     def close(self):
-        """End what still runs."""
+        """Kill running commands."""
         for child in self.children:
             child.kill()
             child.wait()
@@ -55,7 +55,7 @@ class Commands:
 
 @pytest.fixture
 def commands(tmp_path, compiled_once):
-    """Run commands in processes of their own."""
+    """Return a runner of commands in processes."""
     made = Commands(tmp_path)
     yield made
     made.close()
@@ -63,7 +63,7 @@ def commands(tmp_path, compiled_once):
 
 @pytest.fixture(scope="session")
 def cluster(compiled_once):
-    """Three brokers for all tests of this folder."""
+    """Return three brokers, shared by all tests of this folder."""
     with BrokerProcess(3) as process:
         yield process
         assert process.bugs() == []
@@ -71,7 +71,7 @@ def cluster(compiled_once):
 
 @pytest.fixture
 def topic(cluster):
-    """A topic of three partitions with a name of its own."""
+    """Return a new topic of three partitions."""
     name = f"cli-{next(NUMBERS)}"
     cluster.create_topic(name, 3)
     return name
@@ -79,7 +79,7 @@ def topic(cluster):
 
 @pytest.fixture
 def say(cluster, capsys, monkeypatch, tmp_path):
-    """Run a command here, on the cluster: exit code, output, errors. ``given`` is its standard input."""
+    """Return a function that runs a command in this process on the cluster; ``given`` is its standard input."""
 
     def run(*words, given=""):
         source = tmp_path / "given"

@@ -1,4 +1,4 @@
-"""The broker as a command: it says where it is, serves, and ends when told to."""
+"""The command ``broker``: its ready line, serving clients, signals, warnings and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thinconsumer.cli import main
 
 @pytest.fixture
 def start(commands):
-    """Start one, and return it with what it said."""
+    """Start a broker; return its process and its ready line."""
 
     def run(*words):
         child = commands.start("broker", "--port", 0, *words)
@@ -24,7 +24,7 @@ def start(commands):
     return run
 
 
-def test_it_says_where_it_is_and_serves(start):
+def test_the_ready_line_has_the_addresses_and_the_broker_serves(start):
     child, ready = start("--nodes", 2, "--topic", "orders:3", "--topic", "more")
     assert ready["bootstrap_servers"] == ",".join(ready["nodes"].values())
     assert list(ready["nodes"]) == ["1", "2"]
@@ -35,7 +35,7 @@ def test_it_says_where_it_is_and_serves(start):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
-def test_it_ends_when_told_to(start, number, code):
+def test_signals_end_the_broker(start, number, code):
     child, _ = start()
     child.send_signal(number)
     out, err = child.communicate(timeout=50)
@@ -43,8 +43,8 @@ def test_it_ends_when_told_to(start, number, code):
     assert (out, err) == ("", "")
 
 
-def test_standard_input_is_not_its_to_end_by(start):
-    """A service manager closes it; only under control does it mean something."""
+def test_a_closed_standard_input_does_not_end_the_broker(start):
+    """A service manager closes standard input; only --control reads it."""
     child, ready = start()
     child.stdin.close()
     child.stdin = None
@@ -53,8 +53,8 @@ def test_standard_input_is_not_its_to_end_by(start):
     assert child.poll() is None
 
 
-def test_data_in_a_folder_is_found_again(commands, start, tmp_path):
-    """Topics that are there already are not created again."""
+def test_data_in_a_folder_survives_a_restart(commands, start, tmp_path):
+    """Existing topics are not created again."""
     words = ("--topic", "orders:2", "--directory", tmp_path / "data")
     child, ready = start(*words)
     to_it = ("--partition", 1, "--bootstrap-server", ready["bootstrap_servers"])
@@ -67,8 +67,8 @@ def test_data_in_a_folder_is_found_again(commands, start, tmp_path):
         assert [record.value for record in consumer.read_to_end(10_000)] == [b"kept"]
 
 
-def test_what_a_broker_has_to_warn_of_is_said(commands, start, tmp_path):
-    """Records that are dropped, for one, since a machine ended while they were written."""
+def test_warnings_of_the_broker_are_printed(commands, start, tmp_path):
+    """Such as records dropped because they were only partly written before a crash."""
     words = ("--topic", "orders", "--directory", tmp_path / "data")
     child, _ = start(*words)
     child.send_signal(signal.SIGKILL)
@@ -82,20 +82,20 @@ def test_what_a_broker_has_to_warn_of_is_said(commands, start, tmp_path):
     assert err == f"WARNING: {file}: an incomplete batch header after 0 bytes; truncating the 4 bytes from there on\n"
 
 
-def test_a_port_that_is_taken_is_said(cluster, capsys):
+def test_a_port_in_use_is_an_error_with_advice(cluster, capsys):
     port = cluster.addresses[1].rpartition(":")[2]
     assert main(["broker", "--port", port]) == 1
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == f"error: port {port} of 127.0.0.1 is taken: choose another with --port, or --port 0\n"
+    assert err == f"error: port {port} of 127.0.0.1 is in use: choose another --port, or 0\n"
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--nodes", "0"], "not a whole number from 1 on"),
+        (["--nodes", "0"], "not a positive whole number"),
         (["--nodes", "2", "--rack", "a"], "--rack: 1 given for 2 brokers"),
-        (["--port", "99999"], "no port"),
+        (["--port", "99999"], "not a port number"),
         (["--topic", "orders:"], "write TOPIC or TOPIC:PARTITIONS"),
         (["--config", "num.partition=3"], "did you mean 'num.partitions'?"),
         (["--config", "num.partitions=many"], "num.partitions"),
@@ -106,10 +106,10 @@ def test_a_port_that_is_taken_is_said(cluster, capsys):
         (["--topic", "a:20000"], "more than the 10000"),
         (["--topic", "a:3", "--topic", "a:4"], "a is named more than once"),
         (["--port", "65535", "--nodes", "2"], "the highest port is 65535"),
-        (["--host", ""], "no address"),
+        (["--host", ""], "write an address that clients can connect to"),
     ],
 )
-def test_wrong_use_is_2(capsys, words, said):
+def test_wrong_usage_exits_with_2(capsys, words, said):
     assert main(["broker", "--port", "0", *words]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -119,7 +119,7 @@ def test_wrong_use_is_2(capsys, words, said):
 
 
 @pytest.mark.parametrize("place", ["file", "file/below"])
-def test_a_folder_that_cannot_be_is_not_taken_for_a_port(capsys, tmp_path, place):
+def test_an_unusable_folder_is_not_reported_as_a_port(capsys, tmp_path, place):
     (tmp_path / "file").touch()
     assert main(["broker", "--port", "0", "--directory", str(tmp_path / place)]) == 1
     out, err = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Reading a topic from the command line: from where, to where, in which form."""
+"""The command ``consume``: start, end, formats and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def full(cluster, topic):
         (":1", ["--from", "2030-01-01"], []),
     ],
 )
-def test_from_where_to_the_end(say, full, partitions, where, values):
+def test_from_each_start_to_the_end(say, full, partitions, where, values):
     code, out, err = say("consume", full + partitions, "--until-end", *where)
     assert sorted(out.split()) == values
     assert (code, err) == (0, "")
@@ -54,12 +54,12 @@ def test_several_topics_at_once(say, cluster, full):
 
 
 @pytest.mark.parametrize("how", [[], ["--until-end"]])
-def test_no_more_than_so_many(say, full, how):
+def test_max_limits_the_records(say, full, how):
     code, out, _ = say("consume", f"{full}:2", "--max", 4, *how)
     assert (code, out) == (0, "2/0\n2/1\n2/2\n2/3\n")
 
 
-def test_json_has_everything(say, cluster, topic):
+def test_json_has_all_fields(say, cluster, topic):
     headers = [("trace", b"\xff"), ("empty", None)]
     cluster.produce(topic, [NewRecord("grün".encode(), b"\x80", headers, NOON), NewRecord(None, None, (), NOON)])
     _, out, _ = say("consume", topic, "--until-end", "--json")
@@ -78,7 +78,7 @@ def test_json_has_everything(say, cluster, topic):
     ]
 
 
-def test_keys_are_shown_with_a_separator(say, full):
+def test_keys_are_printed_before_a_separator(say, full):
     _, out, _ = say("consume", f"{full}:0", "--max", 2, "--key-separator", " = ")
     assert out == "k = 0/0\nk = 0/1\n"
 
@@ -90,18 +90,18 @@ def test_keys_are_shown_with_a_separator(say, full):
         (["{topic}:3"], "{topic} has no partition 3: its partitions are 0 to 2"),
         (
             ["{topic}", "--from", "5"],
-            "{topic}-0 has offsets 0 to 0, and 5 is none of them: choose another place with --from",
+            "{topic}-0 has offsets 0 to 0, but not 5: choose another start with --from",
         ),
     ],
 )
-def test_what_is_not_there_is_said_with_what_to_do(say, topic, words, said):
+def test_missing_topics_partitions_and_offsets_are_errors_with_advice(say, topic, words, said):
     code, out, err = say("consume", *(word.format(topic=topic) for word in words), "--until-end")
     assert (code, out) == (1, "")
     assert said.format(topic=topic) in err
     assert err.count("\n") == 1
 
 
-def test_progress_goes_to_standard_error_where_it_was_asked_for(say, full):
+def test_progress_is_printed_to_standard_error(say, full):
     _, out, err = say("consume", full, "--until-end", "--progress")
     assert len(out.splitlines()) == 30
     assert err.splitlines()[-1].startswith("30 records in ")
@@ -109,14 +109,14 @@ def test_progress_goes_to_standard_error_where_it_was_asked_for(say, full):
     assert err == ""
 
 
-def test_committed_only(say, cluster, topic):
-    """The option reaches the consumer: the same records, no transaction being there to tell the difference."""
+def test_read_committed(say, cluster, topic):
+    """The option is passed on; without transactions the records are the same."""
     cluster.produce(topic, [b"a"])
     code, out, _ = say("consume", topic, "--until-end", "--isolation", "read_committed")
     assert (code, out) == (0, "a\n")
 
 
-def test_it_goes_on_reading_until_ctrl_c(commands, cluster, topic):
+def test_reading_goes_on_until_ctrl_c(commands, cluster, topic):
     child = commands.start("consume", topic, "--bootstrap-server", cluster.bootstrap_servers)
     for number in range(3):
         cluster.produce(topic, [str(number).encode()], number)
@@ -129,7 +129,7 @@ def test_it_goes_on_reading_until_ctrl_c(commands, cluster, topic):
     assert (out, err) == ("", "")
 
 
-def test_head_ends_it_quietly(commands, cluster, topic):
+def test_a_closed_pipe_ends_the_command_silently(commands, cluster, topic):
     cluster.produce(topic, [b"x" * 1000] * 1000)
     reading, writing = os.pipe()
     child = commands.start("consume", topic, "--bootstrap-server", cluster.bootstrap_servers, stdout=writing)
@@ -141,7 +141,7 @@ def test_head_ends_it_quietly(commands, cluster, topic):
     assert err == ""
 
 
-def test_a_full_disk_is_an_error_like_any_other(commands, cluster, full):
+def test_a_full_disk_is_reported_in_one_line(commands, cluster, full):
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
     with open("/dev/full", "w") as disk:

@@ -1,4 +1,4 @@
-"""Reading as a group's member from the command line: what is committed is what was printed, whatever ends it."""
+"""The command ``consume --group``: exactly the printed records are committed, however the command ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from thinconsumer import Consumer, TopicPartition
 from thinconsumer.admin import Admin, ClientOptions
 from thinconsumer.broker import Reply
-from thinconsumer.cli.consume_in_group import Member
+from thinconsumer.cli.consume_in_group import GroupReader
 from thinconsumer.net import SelectorDriver
 from thinconsumer.wire.error_codes import Code
 
@@ -29,7 +29,7 @@ def full(cluster, topic):
 
 @pytest.fixture
 def committed(cluster):
-    """What a group has committed, by partition."""
+    """Return a group's committed offsets by partition."""
 
     def look(group, topic):
         with Consumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group) as consumer:
@@ -41,7 +41,7 @@ def committed(cluster):
 
 @pytest.fixture
 def members(cluster):
-    """The ids of a stable group's members."""
+    """Return the member ids of a stable group."""
     settings = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
     with Admin(settings, driver=SelectorDriver()) as admin:
 
@@ -53,7 +53,7 @@ def members(cluster):
 
 
 class Printed(NamedTuple):
-    """All that a record needs here."""
+    """The only field of a record that the test needs."""
 
     offset: int
 
@@ -63,8 +63,8 @@ def lags(say, group):
     return {row["partition"]: row["lag"] for row in map(json.loads, out.splitlines())}
 
 
-def test_it_reads_everything_once_and_groups_shows_it(say, full):
-    """Twice in a row: the second run goes on where the first one has committed."""
+def test_everything_is_read_once_and_groups_shows_no_lag(say, full):
+    """A second run starts at the offsets that the first one committed."""
     code, out, err = say("consume", full, "--group", full, "--until-end")
     assert (code, err) == (0, "")
     assert sorted(out.split()) == [f"{p}/{n}" for p in range(3) for n in range(10)]
@@ -74,7 +74,7 @@ def test_it_reads_everything_once_and_groups_shows_it(say, full):
     assert say("consume", full, "--group", full, "--until-end") == (0, "", "")
 
 
-def test_no_more_than_so_many_are_read_and_committed(say, full, committed):
+def test_max_limits_the_records_read_and_committed(say, full, committed):
     code, out, _ = say("consume", full, "--group", full, "--max", 17)
     first = out.split()
     assert (code, len(first)) == (0, 17)
@@ -83,8 +83,8 @@ def test_no_more_than_so_many_are_read_and_committed(say, full, committed):
     assert sorted(first + out.split()) == [f"{p}/{n}" for p in range(3) for n in range(10)]
 
 
-def test_latest_is_for_what_has_no_commit(say, cluster, full):
-    """The group has committed in none of the partitions, then in all of them."""
+def test_from_latest_applies_without_committed_offsets(say, cluster, full):
+    """The group has no committed offset at first, then one for each partition."""
     assert say("consume", full, "--group", full, "--from", "latest", "--until-end")[1] == ""
     for partition in range(3):
         cluster.produce(full, [b"first"], partition)
@@ -105,35 +105,35 @@ def test_several_topics_and_patterns(say, cluster, full):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["{topic}", "--pattern", "a", "--group", "g"], "name topics or give a --pattern, one of the two"),
-        (["--group", "g"], "name topics or give a --pattern, one of the two"),
-        (["--group", "g", "--pattern", "("], "'(' is no regular expression"),
-        (["--pattern", "a"], "--pattern is for groups: add --group"),
-        ([], "what to read? Name a topic"),
-        (["{topic}:1", "--group", "g"], "a group shares partitions out by itself: write {topic}"),
-        (["{topic}", "--group", "g", "--from", "17"], "a group goes on where it has committed"),
-        (["{topic}", "--property", "group.id=g"], "a group is named with --group"),
+        (["{topic}", "--pattern", "a", "--group", "g"], "give either topics or --pattern"),
+        (["--group", "g"], "give either topics or --pattern"),
+        (["--group", "g", "--pattern", "("], "'(' is not a regular expression"),
+        (["--pattern", "a"], "--pattern needs --group: add it"),
+        ([], "name a topic to read"),
+        (["{topic}:1", "--group", "g"], "the group assigns partitions: write {topic}"),
+        (["{topic}", "--group", "g", "--from", "17"], "a group starts at its committed offsets"),
+        (["{topic}", "--property", "group.id=g"], "--property group.id does not join a group"),
     ],
 )
-def test_what_makes_no_sense_is_said_before_anything_is_done(say, topic, words, said):
+def test_contradictory_options_are_refused(say, topic, words, said):
     code, out, err = say("consume", *(word.format(topic=topic) for word in words))
     assert (code, out) == (2, "")
     assert said.format(topic=topic) in err
 
 
-def test_a_misspelt_topic_is_not_waited_for(say, topic):
+def test_a_misspelt_topic_is_an_error_at_once(say, topic):
     code, _, err = say("consume", f"{topic}x", "--group", topic)
     assert code == 1
     assert f"did you mean {topic!r}?" in err
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_who_is_stopped_commits_and_leaves(commands, say, cluster, full, committed, number, code):
-    """All that was printed is committed, and nobody has to wait for a session to end."""
+def test_a_stopped_member_commits_and_leaves(commands, say, cluster, full, committed, number, code):
+    """All printed records are committed, and the group does not wait for a session timeout."""
     words = ("--progress", "--property", "auto.commit.interval.ms=60000")
     child = commands.start("consume", full, "--group", full, *words, "--bootstrap-server", cluster.bootstrap_servers)
     while not child.stderr.readline().startswith("30 records, "):
-        pass  # said once they are printed for sure
+        pass  # printed only after the records were flushed
     child.send_signal(number)
     began = time.monotonic()
     out, err = child.communicate(timeout=50)
@@ -163,8 +163,8 @@ def half_read(commands, cluster, topic):
     return child, reading
 
 
-def test_head_has_only_that_committed_which_was_printed(half_read, topic, committed):
-    """The reader goes in the middle of a batch: none of that batch counts, whatever of it was seen."""
+def test_a_closed_pipe_commits_only_printed_batches(half_read, topic, committed):
+    """The pipe closes in the middle of a batch: nothing of that batch is committed."""
     child, reading = half_read
     os.close(reading)
     _, err = child.communicate(timeout=50)
@@ -172,8 +172,8 @@ def test_head_has_only_that_committed_which_was_printed(half_read, topic, commit
     assert committed(topic, topic)[0] in (1000, 2000)
 
 
-def test_ctrl_c_in_the_middle_of_printing_commits_what_was_printed_before(half_read, topic, committed):
-    """Nobody reads on, the pipe is full, and positions are past what could not be printed."""
+def test_ctrl_c_while_printing_commits_the_batches_before(half_read, topic, committed):
+    """The pipe is full, and the positions are past records that were not printed."""
     child, reading = half_read
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=50)
@@ -182,8 +182,8 @@ def test_ctrl_c_in_the_middle_of_printing_commits_what_was_printed_before(half_r
     assert committed(topic, topic)[0] in (1000, 2000)
 
 
-def test_two_members_share_and_the_second_goes_on_where_the_first_one_was(commands, cluster, full, committed, members):
-    """More comes while they share; nothing is printed twice, since both part in peace."""
+def test_two_members_share_and_the_second_continues_after_the_first(commands, cluster, full, committed, members):
+    """Records arrive meanwhile; none is printed twice, since both members leave the group properly."""
     words = ("consume", full, "--group", full, "--bootstrap-server", cluster.bootstrap_servers)
     first = commands.start(*words)
     lines = [first.stdout.readline() for _ in range(30)]
@@ -209,15 +209,15 @@ def test_two_members_share_and_the_second_goes_on_where_the_first_one_was(comman
     )
 
 
-def test_what_could_not_be_committed_is_said(say, cluster, full):
-    """The records are printed, and the exit code is that of a failure: they will be read again."""
+def test_a_failed_last_commit_is_reported(say, cluster, full):
+    """The records were printed, and the exit code is 1: they will be read again."""
     rule = cluster.on("OffsetCommit", Reply(Code.GROUP_AUTHORIZATION_FAILED))
     try:
         code, out, err = say("consume", full, "--group", full, "--until-end")
     finally:
         rule.remove()
     assert (code, len(out.split())) == (1, 30)
-    assert err.startswith("error: what was printed last is not committed, and will be read again: ")
+    assert err.startswith("error: the last printed records are not committed and will be read again: ")
     assert err.count("\n") == 1
 
 
@@ -226,11 +226,11 @@ def test_a_property_may_forbid_commits(say, full, committed):
     assert committed(full, full) == {}
 
 
-def test_who_was_expelled_says_what_will_be_read_again(capsys):
-    """Only of what was printed: of what was never read there is nothing to repeat."""
+def test_lost_partitions_with_printed_records_are_named(capsys):
+    """Only partitions with printed records are named."""
     one, two = TopicPartition("orders", 1), TopicPartition("orders", 2)
     polls = iter([{one: [Printed(7)]}, {}])
-    member = Member(SimpleNamespace(poll=lambda *_, **__: next(polls)))
+    member = GroupReader(SimpleNamespace(poll=lambda *_, **__: next(polls)))
     batches = member.batches(None, 10, 0)
     next(batches)
     member.on_partitions_lost([one, two])
@@ -238,6 +238,6 @@ def test_who_was_expelled_says_what_will_be_read_again(capsys):
     member.printed()
     next(batches)
     member.on_partitions_lost([one, two])
-    assert "the last records of orders-1 may be read again by others" in capsys.readouterr().err
+    assert "other members may read the last records of orders-1 again" in capsys.readouterr().err
     member.on_partitions_lost([one, two])
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""Groups from the command line: kafka-python commits, we look."""
+"""The command ``groups``, on groups of kafka-python's consumer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_groups_are_listed_described_and_deleted(say, topic, group):
     assert group not in say("groups", "list")[1]
 
 
-def test_members_are_shown(say, cluster, topic, group):
+def test_members_are_described(say, cluster, topic, group):
     consumer = KafkaConsumer(
         topic, bootstrap_servers=cluster.bootstrap_servers, group_id=group, client_id="till", session_timeout_ms=5000
     )
@@ -66,8 +66,8 @@ def test_members_are_shown(say, cluster, topic, group):
     assert (row["state"], row["member"]) == ("Empty", None)
 
 
-def test_a_lag_that_nobody_knows_is_none_at_all(say, cluster, topic, group):
-    """USERS.md K1: unknown is null, never 0. The topic is gone, or nobody leads the partition."""
+def test_an_unknown_lag_is_null(say, cluster, topic, group):
+    """An unknown lag is null and not 0: the topic was deleted, or the partition has no leader."""
     nodes = list(cluster.addresses)
     cluster.create_topic(f"{topic}-lone", 1, 1)
     before = rows(say("groups", "describe", group, "--lag", "--json")[1])
@@ -78,7 +78,7 @@ def test_a_lag_that_nobody_knows_is_none_at_all(say, cluster, topic, group):
 
 
 @pytest.mark.parametrize("action", ["describe", "delete"])
-def test_a_group_that_is_not_there_is_said(say, action):
+def test_a_missing_group_is_reported(say, action):
     code, out, err = say("groups", action, "nobody")
     assert (code, out) == (1, "")
     assert err.startswith("error: nobody: ")
@@ -88,13 +88,13 @@ def test_a_group_that_is_not_there_is_said(say, action):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "what to do? It knows list, describe, delete"),
+        ([], "an action is missing: list, describe, delete"),
         (["lst"], "did you mean 'list'?"),
         (["describe"], "GROUP"),
         (["describe", "g", "--lags"], "did you mean '--lag'?"),
     ],
 )
-def test_wrong_use_is_2(capsys, words, said):
+def test_wrong_usage_exits_with_2(capsys, words, said):
     from thinconsumer.cli import main
 
     assert main(["groups", *words]) == 2

@@ -1,4 +1,4 @@
-"""The demo's orders: the same for the same seed, and readable."""
+"""The demo's orders: reproducible by seed, and parsed back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_the_same_seed_gives_the_same_orders():
     assert list(islice(orders(1, 1000), 50)) == list(orders(1, 50))
 
 
-def test_an_order_says_the_same_in_its_fields_and_in_its_json():
+def test_the_json_of_an_order_matches_its_fields():
     for order in orders(3, 200):
         written = json.loads(order.value)
         assert read_order(order.value) == (order.number, order.country, order.cents)
@@ -25,12 +25,12 @@ def test_an_order_says_the_same_in_its_fields_and_in_its_json():
         assert order.country in COUNTRIES
 
 
-def test_customers_come_again():
-    """Else a key would say nothing about order within a partition."""
+def test_customers_order_more_than_once():
+    """Otherwise keys would not test the order within a partition."""
     assert len({order.key for order in orders(1, 3000)}) < 2000
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b"[]", b'{"order":1}', b"\xff", b'{"order":1,"customer":1}'])
-def test_what_is_no_order_is_said_to_be_none(value):
+def test_values_that_are_not_orders_are_refused(value):
     with pytest.raises(ValueError):
         read_order(value)

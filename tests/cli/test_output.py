@@ -1,4 +1,4 @@
-"""What is written: records whole, tables straight, progress only where it is wanted."""
+"""Output of records, tables and progress."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def record(key=b"k", value=b"v", headers=()):
         (b"\xff\x00", {"base64": "/wA="}),
     ],
 )
-def test_bytes_survive_the_way_to_json_and_back(data, said):
+def test_bytes_are_converted_to_json_and_back(data, said):
     assert output.bytes_as_json(data) == said
     assert output.bytes_from_json(json.loads(json.dumps(said))) == data
 
 
-def test_other_json_becomes_its_own_text():
+def test_other_json_values_become_their_text():
     assert output.bytes_from_json({"a": [1, "ü"]}) == '{"a":[1,"ü"]}'.encode()
     assert output.bytes_from_json(5) == b"5"
     assert output.bytes_from_json({"base64": 5}) == b'{"base64":5}'
@@ -38,7 +38,7 @@ def test_other_json_becomes_its_own_text():
         output.bytes_from_json({"base64": "?"})
 
 
-def test_a_record_as_json_has_everything_on_one_line():
+def test_a_record_as_json_is_one_line_with_all_fields():
     line = output.record_as_json(record(None, b"two\nlines", (("a", b"1"), ("a", None), ("b", b"\xff"))))
     assert line.count(b"\n") == 1
     assert json.loads(line) == {
@@ -58,8 +58,8 @@ def test_a_record_as_text():
     assert output.record_as_text(record(None, None), b": ") == b"null: null\n"
 
 
-class Bare:
-    """A file that takes five bytes at a time, as bare ones may."""
+class RawFile:
+    """A file that writes at most five bytes at a time, as raw files may."""
 
     def __init__(self):
         self.buffer = self
@@ -73,14 +73,14 @@ class Bare:
         self.taken += b"|"
 
 
-def test_output_is_whole_even_where_writing_takes_a_part_only(monkeypatch):
-    bare = Bare()
+def test_partial_writes_are_completed(monkeypatch):
+    bare = RawFile()
     monkeypatch.setattr("sys.stdout", bare)
     output.Output().write(iter([b"one\n", b"", b"two\n", b"three\n"]))
     assert bare.taken == b"one\ntwo\nthree\n|"
 
 
-def test_a_table_is_straight_and_numbers_stand_to_the_right(capsys):
+def test_a_table_is_aligned_with_numbers_to_the_right(capsys):
     output.print_rows(
         ["topic", "lag_now"], [{"topic": "a", "lag_now": 5}, {"topic": "longer", "lag_now": 12345}], False
     )
@@ -91,7 +91,7 @@ def test_a_table_is_straight_and_numbers_stand_to_the_right(capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_rows_as_json_are_a_line_each(capsys):
+def test_rows_as_json_are_one_line_each(capsys):
     output.print_rows(["topic", "isr"], [{"topic": "a", "isr": [1]}, {"topic": "b", "isr": []}], True)
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [
         {"topic": "a", "isr": [1]},
@@ -100,13 +100,13 @@ def test_rows_as_json_are_a_line_each(capsys):
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is one."""
+    """A stream that reports to be a terminal."""
 
     def isatty(self):
         return True
 
 
-def test_progress_is_not_there_where_nobody_looks():
+def test_progress_is_off_without_a_terminal():
     stream = io.StringIO()
     progress = Progress(stream=stream)
     progress.update(lambda: pytest.fail("nobody is to work for nothing"))
@@ -114,7 +114,7 @@ def test_progress_is_not_there_where_nobody_looks():
     assert stream.getvalue() == ""
 
 
-def test_progress_where_it_was_asked_for_is_a_line_a_second():
+def test_requested_progress_is_one_line_a_second():
     stream, now = io.StringIO(), [0.0]
     progress = Progress(True, stream=stream, now=lambda: now[0])
     for moment in (0.0, 0.5, 1.0, 1.9, 2.0):
@@ -124,10 +124,10 @@ def test_progress_where_it_was_asked_for_is_a_line_a_second():
     assert stream.getvalue() == "at 0.0\nat 1.0\nat 2.0\ndone\n"
 
 
-def test_progress_on_a_terminal_is_written_over():
+def test_progress_on_a_terminal_is_overwritten():
     stream, now = Terminal(), [0.0]
     progress = Progress(stream=stream, now=lambda: now[0])
-    assert progress.is_wanted  # pytest's standard output is no terminal
+    assert progress.is_wanted  # pytest's standard output is not a terminal
     progress.update(lambda: "one")
     now[0] = 0.2
     progress.update(lambda: "two")

@@ -1,4 +1,4 @@
-"""Words of a command line become values, and wrong ones become one line that helps."""
+"""Parsing of command lines, and one-line errors with suggestions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def parser():
         (["t", "--form=1"], "no option --form; did you mean '--from'?"),
         (["t", "--zzz"], "no option --zzz; 'thin read --help'"),
         (["t", "--fro", "1"], "no option --fro; did you mean '--from'?"),
-        (["t", "u"], "'u' is too much"),
+        (["t", "u"], "unexpected argument 'u'"),
         ([], "topic"),
         (["t", "--isolation", "read_commited"], "did you mean 'read_committed'?"),
         (["t", "--from", "earlest"], "did you mean 'earliest'?"),
     ],
 )
-def test_a_wrong_command_line_is_one_line_that_says_what_was_meant(words, said):
+def test_a_wrong_command_line_is_one_line_with_a_suggestion(words, said):
     with pytest.raises(UsageError) as error:
         parser().parse(words)
     assert said in str(error.value)
@@ -53,18 +53,18 @@ def test_a_wrong_command_line_is_one_line_that_says_what_was_meant(words, said):
         ("1960-01-01T00:00:00Z", Start("time", 0)),
     ],
 )
-def test_where_to_start(text, value):
+def test_start_is_parsed(text, value):
     assert parsing.start(text) == value
 
 
-def test_a_time_without_a_zone_is_this_machines():
+def test_a_time_without_a_zone_is_local():
     here = datetime.datetime(2024, 2, 29).astimezone()
     assert parsing.start("2024-02-29") == Start("time", round(here.timestamp() * 1000))
 
 
 @pytest.mark.parametrize("text", ["", "--10", "tomorrow", "2024-02-30", "9" * 19, "0001-01-01"])
-def test_where_to_start_refused(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="neither earliest nor latest"):
+def test_invalid_starts_are_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not earliest, latest"):
         parsing.start(text)
 
 
@@ -76,14 +76,14 @@ def test_where_to_start_refused(text):
         ("orders:3-5,0,4", PartitionsOf("orders", (0, 3, 4, 5))),
     ],
 )
-def test_topics_with_some_of_their_partitions(text, value):
+def test_topics_with_partitions_are_parsed(text, value):
     assert parsing.topic_and_partitions(text) == value
 
 
 @pytest.mark.parametrize(
     "text", ["", ":0", "orders:", "orders:a", "orders:1-", "orders:-1", "orders:1,,2", "orders:5-2"]
 )
-def test_topics_with_partitions_refused(text):
+def test_invalid_partitions_are_refused(text):
     with pytest.raises(argparse.ArgumentTypeError):
         parsing.topic_and_partitions(text)
 
@@ -95,17 +95,17 @@ def test_a_range_of_partitions_is_bounded():
 
 
 @pytest.mark.parametrize(("text", "value"), [("a", ("a", 1)), ("a.b:12", ("a.b", 12))])
-def test_topics_to_create(text, value):
+def test_topics_to_create_are_parsed(text, value):
     assert parsing.topic_and_count(text) == value
 
 
 @pytest.mark.parametrize("text", ["", ":3", "a:", "a:0", "a:-1", "a:x"])
-def test_topics_to_create_refused(text):
+def test_invalid_topics_to_create_are_refused(text):
     with pytest.raises(argparse.ArgumentTypeError):
         parsing.topic_and_count(text)
 
 
-def test_names_with_values_and_numbers():
+def test_names_with_values_and_numbers_are_parsed():
     assert parsing.name_and_value("a=b=c") == ("a", "b=c")
     assert parsing.name_and_value("a=") == ("a", "")
     assert parsing.positive("7") == 7
@@ -117,7 +117,7 @@ def test_names_with_values_and_numbers():
             parsing.positive(wrong)
 
 
-def test_properties_have_the_last_word_under_either_kind_of_name():
+def test_properties_override_options_under_dotted_or_python_names():
     options = argparse.Namespace(bootstrap_server="a:1", property=[("fetch_min_bytes", "5"), ("check.crcs", "false")])
     config = parsing.client_config(options, check_crcs=True, isolation_level="read_committed")
     assert config == {

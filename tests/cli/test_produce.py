@@ -1,4 +1,4 @@
-"""Writing lines to a topic from the command line."""
+"""The command ``produce``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.cli.produce import Line, parse_json, parse_text
+from thinconsumer.cli.produce import InputRecord, parse_json, parse_text
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_keys_decide_the_partition(write, read):
         assert [int(record.value[1:]) for record in of_key] == sorted(int(record.value[1:]) for record in of_key)
 
 
-def test_what_consume_writes_can_be_written_again(write, read, say, topic):
+def test_the_json_of_consume_can_be_produced(write, read, say, topic):
     line = {
         "key": {"base64": "/w=="},
         "value": None,
@@ -77,14 +77,14 @@ def test_what_consume_writes_can_be_written_again(write, read, say, topic):
     assert records[2].timestamp == records[3].timestamp == 1_700_000_000_000
 
 
-def test_much_at_once(write, read):
-    """More than a pipe, a read and a batch hold."""
+def test_many_lines_at_once(write, read):
+    """More lines than a pipe, a read and a batch hold."""
     assert write("".join(f"{number} {'x' * 90}\n" for number in range(30_000)))[0] == 0
     assert sorted(int(record.value.split()[0]) for record in read()) == list(range(30_000))
 
 
-def test_records_are_there_before_the_input_ends(commands, cluster, topic):
-    """As when a program's output is piped in: what it said is not to wait until it says more."""
+def test_records_are_sent_before_the_input_ends(commands, cluster, topic):
+    """A program that pipes its output in must not have to write more before its lines are sent."""
     child = commands.start("produce", topic, "--bootstrap-server", cluster.bootstrap_servers)
     child.stdin.write("first\n")
     child.stdin.flush()
@@ -100,10 +100,18 @@ def test_records_are_there_before_the_input_ends(commands, cluster, topic):
 @pytest.mark.parametrize(
     ("given", "words", "said"),
     [
-        ("a=1\nb\nc=2\n", ["--key-separator", "="], "line 2: no '=' between key and value (the line before it is"),
-        ("a=1\nb=2\nc\n", ["--key-separator", "="], "line 3: no '=' between key and value (the 2 lines before it are"),
-        ("[" * 100_000, ["--json"], "line 1: JSON that is nested too deeply (no line is written)"),
-        ('{"value": "a"}\nnonsense\n', ["--json"], "line 2: no JSON"),
+        (
+            "a=1\nb\nc=2\n",
+            ["--key-separator", "="],
+            "line 2: there is no '=' between key and value (the line before",
+        ),
+        (
+            "a=1\nb=2\nc\n",
+            ["--key-separator", "="],
+            "line 3: there is no '=' between key and value (the 2 lines",
+        ),
+        ("[" * 100_000, ["--json"], "line 1: the JSON is nested too deeply (no line is written)"),
+        ('{"value": "a"}\nnonsense\n', ["--json"], "line 2: not JSON"),
         ('{"valeu": "a"}\n', ["--json"], "line 1: a record has no field 'valeu'"),
         ('{"value": "a", "partition": 9}\n', ["--json"], "has no partition 9 (no line is written)"),
         ("x" * 2_000_000, ["--property", "max.request.size=5000000"], "line 1 could not be written (no line is"),
@@ -116,12 +124,12 @@ def test_a_line_that_cannot_be_written_is_named(write, given, words, said):
     assert err.count("\n") == 1
 
 
-def test_what_is_before_a_bad_line_is_written(write, read):
+def test_lines_before_an_invalid_one_are_written(write, read):
     assert write("a=1\nb=2\nc\nd=4\n", "--key-separator", "=")[0] == 1
     assert sorted(record.value for record in read()) == [b"1", b"2"]
 
 
-def test_what_is_not_there_is_said_with_what_to_do(say, topic):
+def test_missing_topics_and_partitions_are_errors_with_advice(say, topic):
     code, _, err = say("produce", f"{topic}x")
     assert code == 1
     assert f"there is no topic '{topic}x'; did you mean '{topic}'?" in err
@@ -139,7 +147,7 @@ def test_what_is_not_there_is_said_with_what_to_do(say, topic):
         (["--property", "btch.size=1"], "did you mean 'batch.size'?"),
     ],
 )
-def test_wrong_use_is_2(say, topic, words, said):
+def test_wrong_usage_exits_with_2(say, topic, words, said):
     code, out, err = say("produce", topic, *words)
     assert (code, out) == (2, "")
     assert said in err
@@ -148,13 +156,13 @@ def test_wrong_use_is_2(say, topic, words, said):
 @pytest.mark.parametrize(
     ("data", "line"),
     [
-        (b'{"value": "v"}', Line(b"v")),
-        (b'{"value": "v", "offset": 5, "topic": "other", "timestamp": -1}', Line(b"v")),
-        (b"{}", Line(None)),
-        (b'{"key": "k", "headers": [], "partition": 0, "timestamp": 0}', Line(None, b"k", (), 0, 0)),
+        (b'{"value": "v"}', InputRecord(b"v")),
+        (b'{"value": "v", "offset": 5, "topic": "other", "timestamp": -1}', InputRecord(b"v")),
+        (b"{}", InputRecord(None)),
+        (b'{"key": "k", "headers": [], "partition": 0, "timestamp": 0}', InputRecord(None, b"k", (), 0, 0)),
     ],
 )
-def test_json_is_read(data, line):
+def test_json_lines_are_parsed(data, line):
     assert parse_json(data) == line
 
 
@@ -174,11 +182,11 @@ def test_json_is_read(data, line):
         b'{"value": {"base64": "?"}}',
     ],
 )
-def test_json_that_is_no_record_is_refused(data):
+def test_json_that_is_not_a_record_is_refused(data):
     with pytest.raises(ValueError):
         parse_json(data)
 
 
 def test_text_is_split_at_the_first_separator():
-    assert parse_text(b"::")(b"a::b::c") == Line(b"b::c", b"a")
-    assert parse_text(None)(b"a::b") == Line(b"a::b")
+    assert parse_text(b"::")(b"a::b::c") == InputRecord(b"b::c", b"a")
+    assert parse_text(None)(b"a::b") == InputRecord(b"a::b")

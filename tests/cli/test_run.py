@@ -1,4 +1,4 @@
-"""Each way of ending a command has its exit code, and says one line or nothing."""
+"""Exit codes and one-line errors of the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thinconsumer import CorruptRecordError, TopicPartition
 from thinconsumer.cli import main
 from thinconsumer.cli.run import COMMANDS
 
-NOBODY = ("--bootstrap-server", "127.0.0.1:1", "--property", "bootstrap.timeout.ms=50")
+UNREACHABLE = ("--bootstrap-server", "127.0.0.1:1", "--property", "bootstrap.timeout.ms=50")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
@@ -28,7 +28,7 @@ def test_the_overview_names_every_command(capsys, words):
     assert err == ""
 
 
-def test_without_a_command_the_overview_is_what_was_missing(capsys):
+def test_without_a_command_the_overview_goes_to_standard_error(capsys):
     assert main([]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -41,7 +41,7 @@ def test_the_version(capsys):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(capsys, name):
+def test_every_command_has_help(capsys, name):
     with pytest.raises(SystemExit) as ending:
         main([name, "--help"])
     assert ending.value.code == 0
@@ -54,14 +54,14 @@ def test_every_command_explains_itself(capsys, name):
     ("words", "said"),
     [
         (["consum"], "no command 'consum'; did you mean 'consume'?"),
-        (["zzz"], "no command 'zzz' (it has demo,"),
+        (["zzz"], "no command 'zzz' (commands: demo,"),
         (["consume", "orders", "--untilend"], "did you mean '--until-end'?"),
         (["consume", "orders", "--property", "fetch.min.byte=1"], "did you mean 'fetch.min.bytes'?"),
         (["consume", "orders", "--property", "fetch.min.bytes=many"], "fetch.min.bytes"),
         (["consume", "orders", "--bootstrap-server", "a:b:c"], "bootstrap.servers"),
     ],
 )
-def test_wrong_use_is_2_and_one_line(capsys, words, said):
+def test_wrong_usage_exits_with_2_and_one_line(capsys, words, said):
     assert main(words) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -69,8 +69,8 @@ def test_wrong_use_is_2_and_one_line(capsys, words, said):
     assert err.count("\n") == 1
 
 
-def test_failing_is_1_and_one_line_with_what_where_and_what_next(capsys):
-    assert main(["consume", "orders", *NOBODY]) == 1
+def test_a_failure_exits_with_1_and_one_line_with_advice(capsys):
+    assert main(["consume", "orders", *UNREACHABLE]) == 1
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -79,17 +79,17 @@ def test_failing_is_1_and_one_line_with_what_where_and_what_next(capsys):
     assert "Is --bootstrap-server right?" in err
 
 
-def test_debugging_shows_where_it_came_from(commands):
-    code, out, err = commands.run("consume", "orders", *NOBODY, "--debug")
+def test_debug_shows_the_traceback(commands):
+    code, out, err = commands.run("consume", "orders", *UNREACHABLE, "--debug")
     assert code == 1
     assert out == ""
     assert "Traceback" in err
     assert "NoBrokersAvailable" in err
 
 
-def test_ctrl_c_is_130_at_once_and_silent(commands):
-    """Also while it is still looking for a broker."""
-    # What was opened between two statements of the standard library, nobody can close: Python may say so.
+def test_ctrl_c_exits_with_130_at_once_and_silently(commands):
+    """Also while connecting to the first broker."""
+    # Ctrl-C between two statements of the standard library may leave a file open, about which Python warns.
     child = commands.start(
         "consume", "orders", "--progress", "--bootstrap-server", "127.0.0.1:1", warnings="ignore::ResourceWarning"
     )
@@ -102,8 +102,8 @@ def test_ctrl_c_is_130_at_once_and_silent(commands):
     assert (out, err) == ("", "")
 
 
-def test_ctrl_c_that_came_up_as_something_else_is_130_too(capsys, monkeypatch):
-    """In the middle of an import it may: RuntimeError, for one, when a class is being made."""
+def test_a_wrapped_ctrl_c_exits_with_130(capsys, monkeypatch):
+    """Python wraps an interrupt in RuntimeError while it creates a class, during an import for example."""
 
     def run(options):
         raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
@@ -115,8 +115,8 @@ def test_ctrl_c_that_came_up_as_something_else_is_130_too(capsys, monkeypatch):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_reader_who_has_seen_enough_is_141_and_silent(commands):
-    """What ``head`` does: it goes before everything is written."""
+def test_a_closed_pipe_exits_with_141_and_silently(commands):
+    """``head`` closes the pipe before everything is written."""
     reading, writing = os.pipe()
     os.close(reading)
     child = commands.start("--help", stdout=writing)
@@ -127,8 +127,8 @@ def test_a_reader_who_has_seen_enough_is_141_and_silent(commands):
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
-def test_a_stream_that_the_shell_has_closed_is_like_one_to_nowhere(commands, closed):
-    """``>&-``: Python has None there; and the number of the closed one would be that of the next socket."""
+def test_a_closed_standard_stream_is_replaced_by_the_null_device(commands, closed):
+    """``>&-``: the stream is None in Python, and the next socket would get its descriptor."""
     code = (
         f"import os, sys; os.close({closed}); sys.argv[0] = '-m'; "
         "os.execv(sys.executable, [sys.executable, '-W', 'error', '-m', 'thinconsumer', *sys.argv[1:]])"
@@ -152,13 +152,19 @@ def test_a_stream_that_the_shell_has_closed_is_like_one_to_nowhere(commands, clo
 @pytest.mark.parametrize(
     ("words", "advice"),
     [
-        (["consume", "orders"], "Go on behind it with --from"),
-        (["consume", "orders", "--group", "billing"], "Have the group go on behind it: Consumer.commit() an offset"),
-        (["consume", "orders", "--group=billing"], "Have the group go on behind it: Consumer.commit() an offset"),
+        (["consume", "orders"], "Skip the record with --from"),
+        (
+            ["consume", "orders", "--group", "billing"],
+            "Skip the record: Consumer.commit() an offset",
+        ),
+        (
+            ["consume", "orders", "--group=billing"],
+            "Skip the record: Consumer.commit() an offset",
+        ),
     ],
 )
-def test_what_to_do_about_a_broken_record_fits_how_it_is_read(monkeypatch, capsys, words, advice):
-    """A group goes on where it has committed, so that --from would be refused, or do nothing."""
+def test_the_advice_for_a_corrupt_record_depends_on_the_group(monkeypatch, capsys, words, advice):
+    """A group starts at its committed offset, so that --from would not skip the record."""
 
     def run(options):
         raise CorruptRecordError("corrupt batch", TopicPartition("orders", 0), 7, 8)

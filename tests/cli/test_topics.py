@@ -1,4 +1,4 @@
-"""Topics from the command line, on a cluster."""
+"""The command ``topics``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def rows(out):
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_topics_come_grow_and_go(say, topic):
+def test_topics_are_created_expanded_and_deleted(say, topic):
     name = f"{topic}-own"
     assert say("topics", "create", f"{name}:2", "--config", "cleanup.policy=compact") == (
         0,
@@ -19,13 +19,13 @@ def test_topics_come_grow_and_go(say, topic):
         f"created {name}: 2 partitions, 3 replicas\n",
     )
     assert {"topic": name, "partitions": 2, "replicas": 3} in rows(say("topics", "list", "--json")[1])
-    assert say("topics", "expand", f"{name}:3") == (0, "", f"{name} has 3 partitions now\n")
+    assert say("topics", "expand", f"{name}:3") == (0, "", f"{name} now has 3 partitions\n")
     assert len(rows(say("topics", "describe", name, "--json")[1])) == 3
     assert say("topics", "delete", name) == (0, "", f"deleted {name}\n")
     assert name not in [row["topic"] for row in rows(say("topics", "list", "--json")[1])]
 
 
-def test_internal_topics_are_listed_when_asked_for(say, cluster, topic):
+def test_internal_topics_are_listed_with_internal(say, cluster, topic):
     cluster.move_coordinator("any")
     hidden = {row["topic"] for row in rows(say("topics", "list", "--json")[1])}
     shown = {row["topic"] for row in rows(say("topics", "list", "--json", "--internal")[1])}
@@ -44,7 +44,7 @@ def test_each_partition_is_described(say, cluster, topic):
     assert [(row["first"], row["end"]) for row in found] == [(0, 0), (1, 3), (0, 0)]
 
 
-def test_without_json_it_is_a_table(say, topic):
+def test_without_json_rows_are_a_table(say, topic):
     code, out, _ = say("topics", "describe", topic)
     head, *body = out.splitlines()
     assert head.split() == ["TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR"]
@@ -53,7 +53,7 @@ def test_without_json_it_is_a_table(say, topic):
     assert code == 0
 
 
-def test_what_cannot_be_done_does_not_keep_the_rest_from_it(say, topic):
+def test_one_failure_does_not_stop_the_other_topics(say, topic):
     code, out, err = say("topics", "create", topic, f"{topic}-more")
     assert (code, out) == (1, "")
     assert f"error: {topic}: " in err
@@ -71,7 +71,7 @@ def test_what_cannot_be_done_does_not_keep_the_rest_from_it(say, topic):
         (["create", "{topic}y", "--config", "cleanup.polcy=compact"], "INVALID_CONFIG"),
     ],
 )
-def test_what_goes_wrong_is_a_line(say, topic, words, said):
+def test_errors_are_one_line(say, topic, words, said):
     code, out, err = say("topics", *(word.format(topic=topic) for word in words))
     assert (code, out) == (1, "")
     assert said.format(topic=topic) in err
@@ -88,7 +88,7 @@ def test_what_goes_wrong_is_a_line(say, topic, words, said):
         (["create", "a", "--replica", "1"], "did you mean '--replicas'?"),
     ],
 )
-def test_wrong_use_is_2(say, words, said):
+def test_wrong_usage_exits_with_2(say, words, said):
     code, out, err = say("topics", *words)
     assert (code, out) == (2, "")
     assert said in err

@@ -1,7 +1,7 @@
-"""The command line: ``python -m thinconsumer``. One module per command, imported when it is asked for.
+"""The command line: ``python -m thinconsumer``. Each command is a module, imported on demand.
 
-Owns words, exit codes and what goes to which stream; everything that is done is done by the rooms that users' programs
-use too. Data goes to standard output and nothing else does; what is said to people goes to standard error.
+Commands parse options and format output; they use the library's public parts for the rest. Only data goes to standard
+output; messages, progress and errors go to standard error.
 """
 
 from .run import main

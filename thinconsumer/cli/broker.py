@@ -1,7 +1,7 @@
-"""Run a Kafka cluster on this machine, for tests and trials, until Ctrl-C. It needs nothing else: no Java, no Docker.
+"""Run a Kafka cluster on this machine until Ctrl-C, for tests and trials. It needs neither Java nor Docker.
 
-When it is ready, it writes one line of JSON with its addresses to standard output. Data is kept in memory, or with
---directory in a folder, where the next start finds it.
+When the cluster is ready, one line of JSON with its addresses is written to standard output. Data is kept in memory, or
+with --directory in a folder, from which the next start loads it.
 """
 
 from __future__ import annotations
@@ -24,22 +24,27 @@ from ..broker.control import Dispatcher
 from ..broker.server import EmbeddedBroker
 from ..errors import IllegalArgumentError
 from ..timers import NEVER
-from .parsing import Failure, Parser, UsageError, distinct, name_and_value, positive, topic_and_count
+from .parsing import CommandError, Parser, UsageError, add_settings, positive, require_distinct, topic_and_count
 
-#: Standard input cannot be waited for together with sockets on Windows: looked at so often, in seconds.
-LOOK_S = 0.02
+#: On Windows, select() does not accept standard input, so it is polled at this interval, in seconds.
+WINDOWS_POLL_S = 0.02
 READ_BYTES = 256 * 1024
-#: What no port is the reason of; such an error of a write does not name the file.
+#: Errors of the disk and not of the port; a failed write does not name its file.
 DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG)
 
 
 def describe(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--port", type=_port, default=9092, help="of the first broker, the others' follow; 0: any free")
     parser.add_argument(
-        "--host", type=_host, default="127.0.0.1", help="where to listen, and what clients are told (%(default)s)"
+        "--port",
+        type=_port,
+        default=9092,
+        help="port of the first broker; the others use the next ones (0: any free ports)",
     )
-    parser.add_argument("--nodes", type=positive, default=1, help="how many brokers (default: %(default)s)")
+    parser.add_argument(
+        "--host", type=_host, default="127.0.0.1", help="address to listen on and to advertise (default: %(default)s)"
+    )
+    parser.add_argument("--nodes", type=positive, default=1, help="number of brokers (default: %(default)s)")
     parser.add_argument(
         "--topic",
         dest="topics",
@@ -47,47 +52,40 @@ def describe(parser: Parser) -> None:
         type=topic_and_count,
         action="append",
         default=[],
-        help="create a topic, unless it is in --directory already (repeat it for more)",
+        help="create a topic, unless --directory has it already (may be repeated)",
     )
-    parser.add_argument("--directory", metavar="DIR", help="keep the data here (default: in memory)")
-    parser.add_argument(
-        "--config",
-        metavar="NAME=VALUE",
-        type=name_and_value,
-        action="append",
-        default=[],
-        help="a broker's setting by Kafka's name: auto.create.topics.enable=false (repeat it for more)",
-    )
-    parser.add_argument("--rack", dest="racks", action="append", help="of each broker in turn (repeat it)")
-    parser.add_argument("--seed", type=int, default=0, help="for ids and delays that are drawn")
-    # Make calls that come as lines of JSON on standard input, and end with it. For thinconsumer.broker.process.
+    parser.add_argument("--directory", metavar="DIR", help="folder for the data (default: in memory)")
+    add_settings(parser, "--config", "a broker setting, by its Kafka name: auto.create.topics.enable=false")
+    parser.add_argument("--rack", dest="racks", action="append", help="rack of a broker; give one for each, in order")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random ids and delays")
+    # For thinconsumer.broker.process: run calls from lines of JSON on standard input, and end with it.
     parser.add_argument("--control", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until told to end; return the exit code."""
+    """Serve until a signal; return the exit code."""
     if options.racks and len(options.racks) != options.nodes:
         raise UsageError(f"--rack: {len(options.racks)} given for {options.nodes} brokers; give one for each, or none")
-    topics = dict(distinct(options.topics))
+    topics = dict(require_distinct(options.topics))
     with (
-        _saying_warnings(options.debug),
+        _warnings_on_stderr(options.debug),
         _broker(options, topics) as broker,
-        _told_to_end(ignore_interrupts=options.control) as bell,
+        _termination_signals(ignore_interrupts=options.control) as wakeup,
     ):
-        _say_ready(broker, options.control)
-        loop = _Loop(broker, bell)
+        _print_ready(broker, options.control)
+        loop = _ServeLoop(broker, wakeup)
         if options.control:
-            loop.obey()
+            loop.accept_control()
         return 128 + signal.SIGINT if loop.run() == signal.SIGINT else 0
 
 
 @contextmanager
-def _saying_warnings(is_debugging: bool) -> Iterator[None]:
-    """Let a full disk, a torn file or a bug be seen: nobody else says so where a broker runs for long."""
+def _warnings_on_stderr(is_debugging: bool) -> Iterator[None]:
+    """Print the broker's warnings: a full disk, a truncated file, or a bug."""
     logger = logging.getLogger("thinconsumer")
     level, handler = logger.level, logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
-    if not is_debugging:  # else everything is said already
+    if not is_debugging:  # else a handler prints them already
         logger.setLevel(logging.WARNING)
         logger.addHandler(handler)
     try:
@@ -114,15 +112,15 @@ def _broker(options: argparse.Namespace, topics: Mapping[str, int]) -> EmbeddedB
     except OSError as error:
         if options.directory is not None and (error.filename is not None or error.errno in DISK_ERRORS):
             where = error.filename or options.directory
-            raise Failure(f"cannot keep data in {options.directory}: {error.strerror} ({where})") from error
+            raise CommandError(f"cannot keep data in {options.directory}: {error.strerror} ({where})") from error
         if error.errno == errno.EADDRINUSE:
             last = options.port + options.nodes - 1
             ports = f"port {options.port}" if last == options.port else f"one of the ports {options.port} to {last}"
-            raise Failure(f"{ports} of {options.host} is taken: choose another with --port, or --port 0") from error
-        raise Failure(f"cannot listen on {options.host}:{options.port}: {error.strerror or error}") from error
+            raise CommandError(f"{ports} of {options.host} is in use: choose another --port, or 0") from error
+        raise CommandError(f"cannot listen on {options.host}:{options.port}: {error.strerror or error}") from error
 
 
-def _say_ready(broker: EmbeddedBroker, is_controlled: bool) -> None:
+def _print_ready(broker: EmbeddedBroker, is_controlled: bool) -> None:
     addresses = broker.bootstrap_servers.split(",")
     ready = {
         "bootstrap_servers": broker.bootstrap_servers,
@@ -132,55 +130,54 @@ def _say_ready(broker: EmbeddedBroker, is_controlled: bool) -> None:
     sys.stdout.write(json.dumps(ready) + "\n")
     sys.stdout.flush()
     if not is_controlled and sys.stderr.isatty():
-        sys.stderr.write("ready; Ctrl-C ends it\n")
+        sys.stderr.write("ready; stop it with Ctrl-C\n")
 
 
 @contextmanager
-def _told_to_end(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
-    """Yield a socket that turns readable on SIGTERM, and on Ctrl-C: not an exception in the middle of a step.
+def _termination_signals(*, ignore_interrupts: bool) -> Iterator[socket.socket]:
+    """Yield a socket that becomes readable on SIGTERM and Ctrl-C: an exception could interrupt the broker's step.
 
-    Under control, Ctrl-C is the owner's to deal with: a terminal sends it to both, and whoever goes on after it wants
-    to find the broker as it was. If the owner does not go on, its end of our input closes.
+    With ``--control``, Ctrl-C is ignored: a terminal sends it to the parent process too, which may go on using the
+    broker. If the parent ends, standard input closes.
     """
-    listening, speaking = socket.socketpair()
-    listening.setblocking(False)
-    speaking.setblocking(False)
+    reader, writer = socket.socketpair()
+    reader.setblocking(False)
+    writer.setblocking(False)
 
-    def nothing(number: int, frame: Any) -> None:
-        """Be there, so that the signal's number is written to the socket, and nothing else happens."""
+    def ignore(number: int, frame: Any) -> None:
+        """Replace the default handler; Python writes the signal's number to the socket."""
 
-    fd_before = signal.set_wakeup_fd(speaking.fileno(), warn_on_full_buffer=False)
-    handlers = {signal.SIGTERM: nothing, signal.SIGINT: signal.SIG_IGN if ignore_interrupts else nothing}
+    fd_before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    handlers = {signal.SIGTERM: ignore, signal.SIGINT: signal.SIG_IGN if ignore_interrupts else ignore}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        yield listening
+        yield reader
     finally:
         signal.set_wakeup_fd(fd_before)
         for number, handler in before.items():
             signal.signal(number, handler)
-        listening.close()
-        speaking.close()
+        reader.close()
+        writer.close()
 
 
-class _Loop:
-    """Serves clients and whoever controls the broker, until the bell rings or the control's end."""
+class _ServeLoop:
+    """Serves clients and control calls until a signal arrives or standard input ends."""
 
-    def __init__(self, broker: EmbeddedBroker, bell: socket.socket) -> None:
+    def __init__(self, broker: EmbeddedBroker, wakeup: socket.socket) -> None:
         self._broker = broker
-        self._bell = bell
+        self._bell = wakeup
         self._control: _Control | None = None
         self._selector: selectors.BaseSelector | None = None
 
-    def obey(self) -> None:
-        """Make the calls that come on standard input."""
+    def accept_control(self) -> None:
+        """Run calls from standard input, too."""
         self._control = _Control(self._broker)
 
     def run(self) -> int:
-        """Serve; return the number of the signal that ended it, or 0."""
+        """Serve; return the number of the signal that ended the loop, or 0."""
         if sys.platform == "win32":
-            return self._look_again_and_again()
+            return self._run_on_windows()
         with selectors.DefaultSelector() as selector:
-            # The broker's own selector is something to wait for like any other descriptor.
             selector.register(self._broker.fileno(), selectors.EVENT_READ)
             selector.register(self._bell, selectors.EVENT_READ)
             if self._control is not None:
@@ -192,19 +189,19 @@ class _Loop:
                 timeout = None if wake_at == NEVER else max(0.0, wake_at - time.monotonic())
                 ready = {key.fileobj for key, _ in selector.select(timeout)}
                 if self._bell in ready:
-                    return self._rung()
+                    return self._signal_number()
                 if 0 in ready and self._control is not None and not self._control.read():
                     return 0
                 self._broker.step(0)
 
-    def _look_again_and_again(self) -> int:
+    def _run_on_windows(self) -> int:
         while self._control is None or self._control.read():
-            self._broker.step(LOOK_S)
-            if number := self._rung():
+            self._broker.step(WINDOWS_POLL_S)
+            if number := self._signal_number():
                 return number
         return 0
 
-    def _rung(self) -> int:
+    def _signal_number(self) -> int:
         try:
             return self._bell.recv(1)[0]
         except BlockingIOError:
@@ -212,14 +209,14 @@ class _Loop:
 
 
 class _Control:
-    """Calls from standard input, answers to standard output."""
+    """Reads calls from standard input, and writes their results to standard output."""
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._dispatcher = Dispatcher(broker)
         self._unread = b""
 
     def read(self) -> bool:
-        """Make the calls that have come in; return whether more may come."""
+        """Run the calls received so far; return False at the end of standard input."""
         if not _has_input():
             return True
         try:
@@ -236,7 +233,7 @@ class _Control:
 
 
 def _has_input() -> bool:
-    """Return whether a read of standard input, a pipe, would not block (Windows)."""
+    """Return whether reading standard input, a pipe, would not block."""
     if sys.platform != "win32":
         return True
     import _winapi
@@ -245,16 +242,16 @@ def _has_input() -> bool:
     try:
         return bool(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(0), 0)[0])
     except BrokenPipeError:
-        return True  # its end: a read says so
+        return True  # the pipe has ended, which a read reports
 
 
 def _host(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("an empty one is no address that clients could be told")
+        raise argparse.ArgumentTypeError("empty; write an address that clients can connect to")
     return text
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number from 0 to 65535")
     return int(text)

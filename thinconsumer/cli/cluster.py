@@ -1,8 +1,4 @@
-"""Asking a cluster about its topics and groups, and saying how each single one of several went.
-
-Owns what the commands for that have in common. Data goes to standard output; what was done, and what was not, is said
-on standard error.
-"""
+"""Common to the commands ``topics``, ``groups`` and ``produce``: an admin client, and results of several requests."""
 
 from __future__ import annotations
 
@@ -13,21 +9,22 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from ..admin import Admin, ClientOptions, TopicDescription
+from ..config.kinds import did_you_mean
 from ..errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 from ..net import SelectorDriver
-from .parsing import API_TIMEOUT_MS, BOOTSTRAP_TIMEOUT_MS, PROGRAM, Failure, did_you_mean
+from .parsing import API_TIMEOUT_MS, BOOTSTRAP_TIMEOUT_MS, CLUSTER_ADVICE, PROGRAM, CommandError
 
 V = TypeVar("V")
 
-Topics = dict[str, TopicDescription]
+TopicsByName = dict[str, TopicDescription]
 
 
 @contextmanager
-def asking(options: argparse.Namespace) -> Iterator[tuple[Admin, Topics]]:
-    """Yield who asks the cluster, and its topics, which show that it is there.
+def connected_admin(options: argparse.Namespace) -> Iterator[tuple[Admin, TopicsByName]]:
+    """Yield an admin client and the topics of the cluster.
 
     Raises:
-        Failure: It is not.
+        CommandError: No broker answered.
     """
     settings = ClientOptions.from_options(
         bootstrap_servers=options.bootstrap_server, default_api_timeout_ms=API_TIMEOUT_MS
@@ -36,44 +33,42 @@ def asking(options: argparse.Namespace) -> Iterator[tuple[Admin, Topics]]:
         try:
             topics = admin.list_topics(timeout_ms=BOOTSTRAP_TIMEOUT_MS)
         except KafkaTimeoutError as error:
-            raise Failure(
-                f"{error}. Is --bootstrap-server right? '{PROGRAM} broker' starts a cluster to try things with"
-            ) from error
+            raise CommandError(f"{error}. {CLUSTER_ADVICE}") from error
         yield admin, topics
 
 
-def check_topic(topics: Topics, name: str, partition: int | None = None) -> None:
-    """Return if there is such a topic, and such a partition of it.
+def check_topic(topics: TopicsByName, name: str, partition: int | None = None) -> None:
+    """Check that a topic exists, and a partition of it.
 
     Raises:
-        Failure: There is not; it says what there is.
+        CommandError: It does not exist; suggests existing ones.
     """
     if name not in topics:
-        hint = did_you_mean(name, topics) or f". '{PROGRAM} topics list' shows what there is"
-        raise Failure(f"there is no topic {name!r}{hint}")
+        hint = did_you_mean(name, topics) or f". '{PROGRAM} topics list' shows the existing topics"
+        raise CommandError(f"there is no topic {name!r}{hint}")
     partitions = topics[name].partitions
     if partition is not None and partition not in partitions:
-        raise Failure(f"{name} has no partition {partition}: its partitions are 0 to {max(partitions)}")
+        raise CommandError(f"{name} has no partition {partition}: its partitions are 0 to {max(partitions)}")
 
 
-def tell(words: str) -> None:
-    """Say what was done."""
+def notify(words: str) -> None:
+    """Print a message to standard error."""
     sys.stderr.write(words + "\n")
 
 
-def well(results: Mapping[str, V | KafkaError], topics: Topics | None = None) -> dict[str, V]:
-    """Return the results that are none of the errors, and say those on a line each."""
+def successes(results: Mapping[str, V | KafkaError], topics: TopicsByName | None = None) -> dict[str, V]:
+    """Return the successful results; print each error on a line of standard error."""
     good: dict[str, V] = {}
     for name, result in results.items():
         if isinstance(result, KafkaError):
-            # The name is in no error of a broker's; and what is like it may be what was meant.
+            # Brokers' errors do not contain the name.
             unknown = topics is not None and isinstance(result, UnknownTopicOrPartitionError)
-            tell(f"error: {name}: {result}{did_you_mean(name, topics or ()) if unknown else ''}")
+            notify(f"error: {name}: {result}{did_you_mean(name, topics or ()) if unknown else ''}")
         else:
             good[name] = result
     return good
 
 
 def exit_code(results: Mapping[str, object]) -> int:
-    """Return 1 if there is an error among them."""
+    """Return 1 if any result is an error, else 0."""
     return int(any(isinstance(result, KafkaError) for result in results.values()))

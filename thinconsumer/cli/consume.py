@@ -1,10 +1,10 @@
 """Read topics and write their records to standard output, from --from on, until Ctrl-C, --max or --until-end.
 
-Without --json each record is its value on a line. With it each is an object with topic, partition, offset, timestamp
-(milliseconds), key, value and headers; bytes that are not UTF-8 are {"base64": "..."}, and what is null is null.
+Without --json each line is the value of a record. With --json it is an object with topic, partition, offset, timestamp
+(milliseconds), key, value and headers; bytes that are not UTF-8 are {"base64": "..."}.
 
-With --group it is one of the group's members: the group shares the partitions out, reading goes on where the group has
-committed, and what was printed is committed. Records may be read twice after a crash, and are never left out.
+With --group the command joins a consumer group: it reads the partitions that the group assigns, starts at the committed
+offsets, and commits printed records. After a crash records may be read twice, but none is skipped.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice
 
+from ..config.kinds import did_you_mean
 from ..consumer import Consumer
 from ..types import TopicPartition
-from .consume_in_group import Member, Reader, check, compiled, config_for, leaving_when_terminated
+from .consume_in_group import BytesConsumer, GroupReader, check_options, config_for, exit_on_sigterm, regex
 from .output import Output, Progress, Record, record_as_json, record_as_text
 from .parsing import (
-    Failure,
+    PROGRAM,
+    CommandError,
     OneOf,
     Parser,
     PartitionsOf,
     Start,
     add_cluster,
+    add_progress,
     add_properties,
     client_config,
-    did_you_mean,
     positive,
     start,
     topic_and_partitions,
 )
 
-#: How long one poll waits. Ctrl-C does not wait for it.
 POLL_MS = 1000
-#: Records taken at a time: enough to be fast, few enough for progress to move.
+#: Records per poll: enough to be fast, few enough to update the progress line often.
 POLL_RECORDS = 2000
 
 
@@ -47,12 +48,12 @@ def describe(parser: Parser) -> None:
         metavar="TOPIC[:PARTITIONS]",
         nargs="*",
         type=topic_and_partitions,
-        help="what to read: orders, or, without a group, some of its partitions: orders:0,3-5",
+        help="topic to read, or without --group some of its partitions: orders:0,3-5",
     )
     add_cluster(parser)
-    parser.add_argument("--group", metavar="ID", help="read as a member of this group, and commit what was printed")
+    parser.add_argument("--group", metavar="ID", help="join this consumer group, and commit printed records")
     parser.add_argument(
-        "--pattern", metavar="REGEX", type=compiled, help="with --group, all topics whose whole name matches"
+        "--pattern", metavar="REGEX", type=regex, help="with --group: read all topics that match in full"
     )
     parser.add_argument(
         "--from",
@@ -61,59 +62,53 @@ def describe(parser: Parser) -> None:
         type=start,
         default=Start("earliest"),
         help="earliest (default), latest, an offset, -N for the last N of each partition, or a time: 2026-01-31T12:00Z;"
-        " with --group only earliest or latest, for partitions of which nothing is committed",
+        " with --group only earliest or latest, for partitions without a committed offset",
     )
-    parser.add_argument("--max", metavar="N", type=positive, help="stop after so many records")
+    parser.add_argument("--max", metavar="N", type=positive, help="stop after N records")
     parser.add_argument(
-        "--until-end", action="store_true", help="stop at the ends that the partitions have at the start"
+        "--until-end", action="store_true", help="stop where the partitions ended when the command started"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object to a line")
-    parser.add_argument("--key-separator", metavar="TEXT", help="show keys too, with this between key and value")
+    parser.add_argument("--json", action="store_true", help="print a JSON object per record")
+    parser.add_argument("--key-separator", metavar="TEXT", help="print each key before its value, separated by TEXT")
     parser.add_argument(
         "--isolation",
         type=OneOf("read_uncommitted", "read_committed"),
         default="read_uncommitted",
-        help="read_committed leaves out what open and aborted transactions wrote (default: %(default)s)",
+        help="read_committed skips records of open and aborted transactions (default: %(default)s)",
     )
     add_properties(parser, "consumer")
-    parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="say on standard error how far it is (default: where that is a terminal and standard output is none)",
-    )
+    add_progress(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read and write; return the exit code."""
-    check(options)
+    """Read and print records; return the exit code."""
+    check_options(options)
     in_group = options.group is not None
-    # An offset that was asked for and is not there should be said, not silently replaced by another.
+    # With "none", an offset that does not exist is an error; another policy would silently start elsewhere.
     own = config_for(options) if in_group else {"auto_offset_reset": "none"}
     config = client_config(options, isolation_level=options.isolation, **own)
     progress = Progress(options.progress)
-    with leaving_when_terminated() if in_group else nullcontext(), Consumer.from_config(config) as consumer:
+    with exit_on_sigterm() if in_group else nullcontext(), Consumer.from_config(config) as consumer:
         progress.update(lambda: f"connecting to {options.bootstrap_server}")
         consumer.bootstrap()
         tps = partitions_to_read(consumer, options.topics)
-        printing = Printing(consumer, _form(options), progress)
-        return (
-            _read_as_member(consumer, options, tps, printing) if in_group else _read(consumer, options, tps, printing)
-        )
+        printing = Printing(consumer, _record_format(options), progress)
+        return _read_in_group(consumer, options, tps, printing) if in_group else _read(consumer, options, tps, printing)
 
 
 class Printing:
-    """Writes batches out, and says how far it is."""
+    """Prints batches of records, and the progress."""
 
-    def __init__(self, consumer: Reader, form: Callable[[Record], bytes], progress: Progress) -> None:
-        self._consumer, self._form, self._progress = consumer, form, progress
+    def __init__(self, consumer: BytesConsumer, format_record: Callable[[Record], bytes], progress: Progress) -> None:
+        self._consumer, self._format_record, self._progress = consumer, format_record, progress
         self._output = Output()
         self._count, self._started = 0, time.monotonic()
 
     def write_all(self, batches: Iterable[Sequence[Record]], written: Callable[[], None] = lambda: None) -> None:
-        """Write them; call ``written`` after each."""
+        """Print all batches; call ``written`` after each."""
         try:
             for batch in batches:
-                self._output.write(map(self._form, batch))
+                self._output.write(map(self._format_record, batch))
                 written()
                 self._count += len(batch)
                 self._progress.update(self._how_far)
@@ -126,58 +121,60 @@ class Printing:
         return f"{self._count:,} records, {rate:,.0f}/s, {f'{sum(lags):,} behind' if lags else 'waiting'}"
 
 
-def _read(consumer: Reader, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing) -> int:
+def _read(
+    consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing
+) -> int:
     consumer.assign(tps)
     begin_at(consumer, tps, options.start)
-    batches = _to_the_end(consumer) if options.until_end else _for_ever(consumer, options.max)
-    printing.write_all(_at_most(options.max, batches))
+    batches = _until_end(consumer) if options.until_end else _until_stopped(consumer, options.max)
+    printing.write_all(_limit(options.max, batches))
     return 0
 
 
-def _read_as_member(
-    consumer: Reader, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing
+def _read_in_group(
+    consumer: BytesConsumer, options: argparse.Namespace, tps: Sequence[TopicPartition], printing: Printing
 ) -> int:
-    member = Member(consumer)
+    group_reader = GroupReader(consumer)
     try:
         if options.until_end:
             if options.pattern is not None:
                 names = filter(options.pattern.fullmatch, consumer.topics())
                 tps = partitions_to_read(consumer, [PartitionsOf(name, None) for name in names])
-            batches = member.batches_to(consumer.end_offsets(tps), options.max, POLL_RECORDS)
+            batches = group_reader.batches_to(consumer.end_offsets(tps), options.max, POLL_RECORDS)
         else:
-            batches = member.batches(options.max, POLL_RECORDS, POLL_MS)
+            batches = group_reader.batches(options.max, POLL_RECORDS, POLL_MS)
         topics = dict.fromkeys(tp.topic for tp in tps)
-        consumer.subscribe(() if options.pattern else topics, pattern=options.pattern, listener=member)
-        printing.write_all(batches, member.printed)
+        consumer.subscribe(() if options.pattern else topics, pattern=options.pattern, listener=group_reader)
+        printing.write_all(batches, group_reader.printed)
     finally:
-        is_committed = member.part()
+        is_committed = group_reader.leave()
     return 0 if is_committed else 1
 
 
-def partitions_to_read(consumer: Reader, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
-    """Return all partitions that were asked for. Of these a member of a group reads what the group gives it.
+def partitions_to_read(consumer: BytesConsumer, wanted: Sequence[PartitionsOf]) -> list[TopicPartition]:
+    """Return all partitions that the user named; a group member reads those of them that are assigned to it.
 
     Raises:
-        Failure: A topic or a partition does not exist.
+        CommandError: A topic or a partition does not exist.
     """
     found: dict[TopicPartition, None] = {}
     for topic, numbers in wanted:
         there = consumer.partitions_for_topic(topic)
         if there is None:
-            hint = did_you_mean(topic, consumer.topics())
-            raise Failure(f"there is no topic {topic!r}{hint or '. topics list shows what there is'}")
+            hint = did_you_mean(topic, consumer.topics()) or f". '{PROGRAM} topics list' shows the existing topics"
+            raise CommandError(f"there is no topic {topic!r}{hint}")
         missing = set(numbers or ()) - there
         if missing:
-            raise Failure(f"{topic} has no partition {min(missing)}: its partitions are 0 to {max(there)}")
+            raise CommandError(f"{topic} has no partition {min(missing)}: its partitions are 0 to {max(there)}")
         found.update((TopicPartition(topic, number), None) for number in sorted(there if numbers is None else numbers))
     return list(found)
 
 
-def begin_at(consumer: Reader, tps: Sequence[TopicPartition], where: Start) -> None:
-    """Place each partition where reading is to begin.
+def begin_at(consumer: BytesConsumer, tps: Sequence[TopicPartition], where: Start) -> None:
+    """Seek each partition to the start that the user chose.
 
     Raises:
-        Failure: An offset is outside of a partition.
+        CommandError: The offset is outside the log of a partition.
     """
     if where.kind == "earliest":
         consumer.seek_to_beginning(*tps)
@@ -188,9 +185,9 @@ def begin_at(consumer: Reader, tps: Sequence[TopicPartition], where: Start) -> N
         for tp in tps:
             wanted = where.number if where.kind == "offset" else max(first[tp], end[tp] - where.number)
             if not first[tp] <= wanted <= end[tp]:
-                # The first fetch would say so too, but not if --until-end finds itself at the end before that.
-                has = f"{tp.topic}-{tp.partition} has offsets {first[tp]} to {end[tp]}"
-                raise Failure(f"{has}, and {wanted} is none of them: choose another place with --from")
+                # With --until-end no fetch would report this if the offset is past the end.
+                log = f"{tp.topic}-{tp.partition} has offsets {first[tp]} to {end[tp]}"
+                raise CommandError(f"{log}, but not {wanted}: choose another start with --from")
             consumer.seek(tp, wanted)
     else:
         end = consumer.end_offsets(tps)
@@ -198,27 +195,27 @@ def begin_at(consumer: Reader, tps: Sequence[TopicPartition], where: Start) -> N
             consumer.seek(tp, end[tp] if found is None else found.offset)
 
 
-def _form(options: argparse.Namespace) -> Callable[[Record], bytes]:
+def _record_format(options: argparse.Namespace) -> Callable[[Record], bytes]:
     if options.json:
         return record_as_json
     separator = None if options.key_separator is None else options.key_separator.encode()
     return lambda record: record_as_text(record, separator)
 
 
-def _for_ever(consumer: Reader, most: int | None) -> Iterator[Sequence[Record]]:
+def _until_stopped(consumer: BytesConsumer, most: int | None) -> Iterator[Sequence[Record]]:
     limit = POLL_RECORDS if most is None else min(most, POLL_RECORDS)
     while True:
         polled = consumer.poll(POLL_MS, max_records=limit)
         yield list(chain.from_iterable(polled.values()))
 
 
-def _to_the_end(consumer: Reader) -> Iterator[Sequence[Record]]:
+def _until_end(consumer: BytesConsumer) -> Iterator[Sequence[Record]]:
     records = consumer.read_to_end()
     while batch := list(islice(records, POLL_RECORDS)):
         yield batch
 
 
-def _at_most(limit: int | None, batches: Iterable[Sequence[Record]]) -> Iterator[Sequence[Record]]:
+def _limit(limit: int | None, batches: Iterable[Sequence[Record]]) -> Iterator[Sequence[Record]]:
     left = limit
     for batch in batches:
         if left is None:

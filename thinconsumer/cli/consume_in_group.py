@@ -1,8 +1,8 @@
-"""Reading as a member of a group: what ``consume --group`` does beside printing.
+"""Group membership for ``consume --group``.
 
-Owns what is committed: only what was printed and flushed, so that whoever is stopped, however rudely, repeats records
-and loses none. Auto-commit does it while reading goes on, since a poll commits what *earlier* polls returned, and those
-were printed by then; the end is done by hand, because Ctrl-C may come in the middle of printing.
+Only records that were printed and flushed are committed, so that a member that is killed repeats records but skips
+none. Auto-commit is safe between polls: a poll commits what earlier polls returned, which is printed by then. The last
+commit is explicit, because Ctrl-C may interrupt the printing of a batch.
 """
 
 from __future__ import annotations
@@ -19,52 +19,50 @@ from ..consumer import Consumer
 from ..errors import KafkaError
 from ..group import RebalanceListener
 from ..types import TopicPartition
-from .cluster import tell
+from .cluster import notify
 from .output import Record
 from .parsing import UsageError
 
-Reader = Consumer["bytes | None", "bytes | None"]
+BytesConsumer = Consumer["bytes | None", "bytes | None"]
 
-#: How often to commit, in milliseconds: what a crash repeats.
+#: Interval of auto-commits: a crash repeats the records of so many milliseconds.
 COMMIT_MS = 1000
-#: How long committing and leaving may take at the end, each, in milliseconds: who presses Ctrl-C waits for it.
-PARTING_MS = 2000
-#: How long one poll waits where the end has to be noticed.
-LOOK_MS = 100
-#: As a shell has it for who was ended by SIGTERM.
+#: Limit for the last commit and for leaving the group, each; the user waits for both after Ctrl-C.
+CLOSE_TIMEOUT_MS = 2000
+#: How long one poll waits under ``--until-end``.
+END_POLL_MS = 100
+#: Exit code after SIGTERM, as shells report it.
 TERMINATED = 128 + signal.SIGTERM
 
 
-def check(options: argparse.Namespace) -> None:
-    """Return if what was asked for makes sense, with a group or without one.
+def check_options(options: argparse.Namespace) -> None:
+    """Check the combination of options.
 
     Raises:
-        UsageError: It does not.
+        UsageError: Options contradict each other.
     """
     if options.group is None:
         if any(name.replace("_", ".") == "group.id" for name, _ in options.property):
-            raise UsageError(
-                "a group is named with --group, not with --property: only then it is read with its other members"
-            )
+            raise UsageError("--property group.id does not join a group: use --group")
         if options.pattern is not None:
-            raise UsageError("--pattern is for groups: add --group, or name the topics")
+            raise UsageError("--pattern needs --group: add it, or name the topics")
         if not options.topics:
-            raise UsageError("what to read? Name a topic")
+            raise UsageError("name a topic to read")
         return
     if bool(options.topics) == (options.pattern is not None):
-        raise UsageError("name topics or give a --pattern, one of the two")
+        raise UsageError("give either topics or --pattern")
     chosen = next((wanted.topic for wanted in options.topics if wanted.numbers is not None), None)
     if chosen is not None:
-        raise UsageError(f"a group shares partitions out by itself: write {chosen}, or read without --group")
+        raise UsageError(f"the group assigns partitions: write {chosen}, or read without --group")
     if options.start.kind not in ("earliest", "latest"):
         raise UsageError(
-            "a group goes on where it has committed: --from earliest or latest is for where it has committed nothing; "
-            "read without --group to begin elsewhere"
+            "a group starts at its committed offsets: --from is earliest or latest, for partitions without one; read "
+            "without --group to start elsewhere"
         )
 
 
 def config_for(options: argparse.Namespace) -> dict[str, Any]:
-    """Return what to configure a member with."""
+    """Return the consumer options of a group member."""
     return {
         "group_id": options.group,
         "auto_offset_reset": options.start.kind,
@@ -73,8 +71,8 @@ def config_for(options: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextmanager
-def leaving_when_terminated() -> Iterator[None]:
-    """Let SIGTERM end this as Ctrl-C does: a member that is just gone keeps its partitions until its session ends."""
+def exit_on_sigterm() -> Iterator[None]:
+    """Raise SystemExit on SIGTERM: a member that does not leave keeps its partitions until its session times out."""
 
     def end(number: int, frame: object) -> None:
         raise SystemExit(TERMINATED)
@@ -86,75 +84,75 @@ def leaving_when_terminated() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-class Member(RebalanceListener):
-    """Polls for a group, and commits what was printed."""
+class GroupReader(RebalanceListener):
+    """Polls as a group member, and commits printed records."""
 
-    def __init__(self, consumer: Reader) -> None:
+    def __init__(self, consumer: BytesConsumer) -> None:
         self._consumer = consumer
-        self._has_share = False
-        self._printed: dict[TopicPartition, int] = {}
-        self._in_hand: Mapping[TopicPartition, Sequence[Record]] = {}
+        self._is_assigned = False
+        self._printed: dict[TopicPartition, int] = {}  #: Offset after the last printed record.
+        self._printing: Mapping[TopicPartition, Sequence[Record]] = {}  #: The polled records not known to be printed.
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Our share is known, even if it is empty."""
-        self._has_share = True
+        """Note that the group has made an assignment, even an empty one."""
+        self._is_assigned = True
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Auto-commit has written down what was printed of these."""
-        self._has_share = False
+        """Forget the printed offsets, which auto-commit has committed."""
+        self._is_assigned = False
         self._forget(revoked)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """Say what no commit can mend any more."""
-        self._has_share = False
+        """Name the partitions with printed records that can no longer be committed."""
+        self._is_assigned = False
         again = sorted(tp for tp in lost if tp in self._printed)
         if again:
             names = ", ".join(f"{topic}-{partition}" for topic, partition in again)
-            tell(f"the group went on without this member: the last records of {names} may be read again by others")
+            notify(f"removed from the group: other members may read the last records of {names} again")
         self._forget(lost)
 
-    def batches(self, most: int | None, at_once: int, wait_ms: int) -> Iterator[Sequence[Record]]:
-        """Yield what comes, ``most`` records altogether; call :meth:`printed` after each."""
+    def batches(self, most: int | None, max_records: int, wait_ms: int) -> Iterator[Sequence[Record]]:
+        """Yield polled records, ``most`` in total; call :meth:`printed` after each batch."""
         left = most
         while left is None or left > 0:
-            batch = self._poll(wait_ms, at_once if left is None else min(left, at_once))
+            batch = self._poll(wait_ms, max_records if left is None else min(left, max_records))
             left = left if left is None else left - len(batch)
             yield batch
 
     def batches_to(
-        self, ends: Mapping[TopicPartition, int], most: int | None, at_once: int
+        self, ends: Mapping[TopicPartition, int], most: int | None, max_records: int
     ) -> Iterator[Sequence[Record]]:
-        """Likewise, until this member's share is read up to these ends."""
-        batches = self.batches(most, at_once, LOOK_MS)
-        while not self._has_share or self._is_behind(ends):
+        """Yield polled records until the assigned partitions have reached these ends."""
+        batches = self.batches(most, max_records, END_POLL_MS)
+        while not self._is_assigned or self._is_behind(ends):
             batch = next(batches, None)
             if batch is None:
                 return
             yield batch
 
     def printed(self) -> None:
-        """Note that the last batch is where whoever reads the output can see it."""
-        self._printed.update({tp: records[-1].offset + 1 for tp, records in self._in_hand.items()})
-        self._in_hand = {}
+        """Note that the last batch was printed and flushed."""
+        self._printed.update({tp: records[-1].offset + 1 for tp, records in self._printing.items()})
+        self._printing = {}
 
-    def part(self) -> bool:
-        """Commit what was printed and leave; return whether that is committed, and say it if it is not."""
+    def leave(self) -> bool:
+        """Commit printed records and leave the group; return False, with a message, if the commit failed."""
         consumer = self._consumer
         try:
             if self._printed and consumer.config.enable_auto_commit:
-                # Positions also count what comes behind the last record, such as the end of a transaction. But in the
-                # middle of printing they are past what was not printed.
-                consumer.commit(self._printed if self._in_hand else None, timeout_ms=PARTING_MS)
+                # Positions include offsets after the last record, such as a transaction marker. While a batch is being
+                # printed, they are past records that were not printed.
+                consumer.commit(self._printed if self._printing else None, timeout_ms=CLOSE_TIMEOUT_MS)
         except KafkaError as error:
-            tell(f"error: what was printed last is not committed, and will be read again: {error}")
+            notify(f"error: the last printed records are not committed and will be read again: {error}")
             return False
         finally:
-            consumer.close(autocommit=False, timeout_ms=PARTING_MS)
+            consumer.close(autocommit=False, timeout_ms=CLOSE_TIMEOUT_MS)
         return True
 
     def _poll(self, wait_ms: int, limit: int) -> list[Record]:
-        self._in_hand = self._consumer.poll(wait_ms, max_records=limit)
-        return list(chain.from_iterable(self._in_hand.values()))
+        self._printing = self._consumer.poll(wait_ms, max_records=limit)
+        return list(chain.from_iterable(self._printing.values()))
 
     def _is_behind(self, ends: Mapping[TopicPartition, int]) -> bool:
         consumer = self._consumer
@@ -165,9 +163,9 @@ class Member(RebalanceListener):
             self._printed.pop(tp, None)
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
-    """Return the pattern as an argument's type. Raises ArgumentTypeError."""
+def regex(pattern: str) -> re.Pattern[str]:
+    """Parse a regular expression."""
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{pattern!r} is no regular expression: {error}") from None
+        raise argparse.ArgumentTypeError(f"{pattern!r} is not a regular expression: {error}") from None

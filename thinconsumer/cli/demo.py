@@ -1,7 +1,7 @@
-"""See it work, in seconds: three brokers, a shop's orders, and a crash in the middle. Nothing else is needed.
+"""Show three brokers, a producer, a consumer and a broker crash, in seconds. Nothing else is needed.
 
-The brokers are a process of their own, in memory. Here, on one thread, a producer writes orders and a consumer reads
-them; then one broker dies. At the end every order must have been read once, and in order: else the exit code is 1.
+The brokers run in memory, in a process of their own. One thread writes a shop's orders and reads them while one broker
+is killed. The exit code is 0 only if every order was read once and in order.
 """
 
 from __future__ import annotations
@@ -19,89 +19,84 @@ from ..net import SelectorDriver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import Receipt
 from ..types import TopicPartition
+from .consume_in_group import BytesConsumer
+from .order_audit import OrderAudit
 from .orders import Order, orders
 from .output import Progress
-from .parsing import Failure, Parser, positive
-from .tally import Tally
-
-Reader = Consumer["bytes | None", "bytes | None"]
+from .parsing import CommandError, Parser, positive
 
 TOPIC, PARTITIONS, NODES = "orders", 6, 3
-#: How much of the time for writing is over when the broker dies.
+#: When the broker is killed, as a fraction of the time in which orders are written.
 CRASH_AT = 0.3
-#: Orders handed to the producer at a time, so that reading has its turn.
+#: Orders written per turn; between two turns the demo reads.
 CHUNK = 500
-#: How long one look for records waits; milliseconds.
 POLL_MS = 5
-#: Another try, another connection wait for a tenth of a second at most: what is seen is the cluster's time, not ours.
-IMPATIENT = {
+#: Short backoffs, so that the measured pause is the cluster's and not the client's.
+SHORT_BACKOFFS = {
     "retry_backoff_ms": 50,
     "retry_backoff_max_ms": 100,
     "reconnect_backoff_ms": 50,
     "reconnect_backoff_max_ms": 100,
 }
-#: Without a single new order for so long it has failed; seconds.
-PATIENCE_S = 10.0
+#: The demo fails if it reads no order for so long, in seconds.
+STALL_TIMEOUT_S = 10.0
 
 
 def describe(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("--seconds", type=_seconds, default=2.5, help="how long orders come in (default: %(default)s)")
+    parser.add_argument("--seconds", type=_seconds, default=2.5, help="how long to write orders (default: %(default)s)")
     parser.add_argument(
-        "--rate", type=positive, default=12_000, help="orders a second, if it can (default: %(default)s)"
+        "--rate", type=positive, default=12_000, help="maximum orders per second (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="other orders for another number (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random orders (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show it; return the exit code."""
+    """Demo it; return the exit code."""
     screen = Progress(True, stream=sys.stdout)
     started = time.monotonic()
     with BrokerProcess(NODES, {TOPIC: PARTITIONS}) as brokers:
         took, servers = time.monotonic() - started, brokers.bootstrap_servers
-        screen.say(f"{NODES} brokers in one process, in memory, ready after {took:.2f} s: {servers}")
+        screen.say(f"{NODES} brokers in one process, in memory, started in {took:.2f} s: {servers}")
         screen.say(f"topic {TOPIC!r}: {PARTITIONS} partitions with {NODES} replicas each", "")
-        settings = ProducerSettings.from_options(bootstrap_servers=servers, **IMPATIENT)
-        with Producer(settings, driver=SelectorDriver()) as producer, new_consumer(servers) as consumer:
+        settings = ProducerSettings.from_options(bootstrap_servers=servers, **SHORT_BACKOFFS)
+        with Producer(settings, driver=SelectorDriver()) as producer, connect_consumer(servers) as consumer:
             count = int(options.seconds * options.rate)
-            shop = Shop(orders(options.seed, count), options.seconds, options.rate, producer)
-            show = Show(brokers, shop, consumer, screen)
-            show.play()
-        again = read_again(servers, show.tally.read)
-    screen.say(*report(show, again))
-    if show.tally.is_exact:
+            shop = OrderProducer(orders(options.seed, count), options.seconds, options.rate, producer)
+            demo = Demo(brokers, shop, consumer, screen)
+            demo.run()
+        again = read_again(servers, demo.audit.read)
+    screen.say(*report(demo, again))
+    if demo.audit.is_exact:
         return 0
-    wrong = ", ".join(show.tally.complaints())
-    raise Failure(f"{wrong}. That is a bug: please report it with this output (--seed {options.seed})")
+    wrong = ", ".join(demo.audit.errors())
+    raise CommandError(f"{wrong}. This is a bug: please report it with this output (--seed {options.seed})")
 
 
-def new_consumer(servers: str) -> Reader:
-    """Return a consumer of all orders, from the first one on."""
-    consumer: Reader = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", **IMPATIENT)
+def connect_consumer(servers: str) -> BytesConsumer:
+    """Return a consumer at the beginning of all partitions."""
+    consumer: BytesConsumer = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest", **SHORT_BACKOFFS)
     consumer.assign([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
     return consumer
 
 
 def read_again(servers: str, count: int) -> float:
-    """Read everything once more, as fast as it goes; return how many seconds that took, connecting included.
+    """Read ``count`` records at full speed with a new consumer; return the seconds, connecting included.
 
     Raises:
-        Failure: There were fewer.
+        CommandError: There were fewer records.
     """
     started = time.monotonic()
-    with new_consumer(servers) as consumer:
+    with connect_consumer(servers) as consumer:
         while count > 0:
             count -= sum(map(len, consumer.poll(100, max_records=10_000).values()))
-            if time.monotonic() - started > PATIENCE_S:
-                raise Failure(f"reading it all again stopped {count:,} orders before the end")
+            if time.monotonic() - started > STALL_TIMEOUT_S:
+                raise CommandError(f"the second read stopped {count:,} orders before the end")
         return time.monotonic() - started
 
 
-class Shop:
-    """Writes orders at its pace for a while, and counts those that the brokers have acknowledged.
-
-    The time is the limit, not a number of orders: a machine that is busy or slow has fewer to show, and is not late.
-    """
+class OrderProducer:
+    """Writes orders at a steady rate for a limited time, and counts acknowledged ones; a slow machine writes fewer."""
 
     def __init__(self, source: Iterator[Order], open_s: float, rate: int, producer: Producer) -> None:
         self.open_s = open_s
@@ -115,36 +110,36 @@ class Shop:
 
     @property
     def is_done(self) -> bool:
-        """Whether no more will come, and all of them are acknowledged."""
+        """Whether all orders were written and acknowledged."""
         return not self.is_open and self.acknowledged == self.sent
 
-    def write(self, seconds: float, tally: Tally) -> None:
-        """Write what is due after so many seconds, and take acknowledgements."""
+    def write(self, seconds: float, audit: OrderAudit) -> None:
+        """Write the orders due after so many seconds, and count acknowledgements."""
         self.is_open = seconds < self.open_s
         due = min(int(seconds * self._rate), self.sent + CHUNK) if self.is_open else self.sent
         for order in islice(self._source, due - self.sent):
-            tally.expect(order)
+            audit.expect(order)
             self._receipts.append(self._producer.send(TOPIC, order.value, key=order.key))
             self.sent += 1
         self._producer.poll(0)
-        # Those of one partition may wait for its new leader while others are done.
+        # Acknowledgements arrive out of order while one partition waits for a new leader.
         waiting = [receipt for receipt in self._receipts if not self._is_settled(receipt)]
         self._receipts = deque(waiting)
 
     def _is_settled(self, receipt: Receipt) -> bool:
         if receipt.done:
-            receipt.result()  # raises if it could not be written
+            receipt.result()  # raises the error of a failed write
             self.acknowledged += 1
         return receipt.done
 
 
-class Show:
-    """What happens when: orders, the crash, what is read, and how far it all is."""
+class Demo:
+    """Writes and reads orders, kills a broker, restarts it, and shows the progress."""
 
-    def __init__(self, brokers: BrokerProcess, shop: Shop, consumer: Reader, screen: Progress) -> None:
-        self.tally = Tally()
+    def __init__(self, brokers: BrokerProcess, shop: OrderProducer, consumer: BytesConsumer, screen: Progress) -> None:
+        self.audit = OrderAudit()
         self.victim: int | None = None
-        self.orphans: tuple[int, ...] = ()  #: Partitions that the broker led.
+        self.orphans: tuple[int, ...] = ()  #: Partitions that the killed broker led.
         self.paused = self.seconds = 0.0
         self._brokers = brokers
         self._shop = shop
@@ -153,20 +148,21 @@ class Show:
         self._started = time.monotonic()
         self._waiting: set[int] = set()
 
-    def play(self) -> None:
-        """Go on until every order was read."""
+    def run(self) -> None:
+        """Run until every order was read."""
         self._started = progress_at = time.monotonic()
-        while not (self._shop.is_done and self.tally.read >= self._shop.sent):
+        while not (self._shop.is_done and self.audit.read >= self._shop.sent):
             now = time.monotonic()
-            self._shop.write(now - self._started, self.tally)
+            self._shop.write(now - self._started, self.audit)
             if self._read():
                 progress_at = now
-            elif now - progress_at > PATIENCE_S:
-                raise Failure(f"nothing was read for {PATIENCE_S:.0f} s, {self.tally.missing:,} orders before the end")
+            elif now - progress_at > STALL_TIMEOUT_S:
+                missing = f"{self.audit.missing:,} orders before the end"
+                raise CommandError(f"nothing was read for {STALL_TIMEOUT_S:.0f} s, {missing}")
             if self.victim is None and now - self._started >= CRASH_AT * self._shop.open_s:
                 self._crash()
             elif self._waiting:
-                self._look_for_new_leaders()
+                self._check_new_leaders()
             self._screen.update(self._how_far)
         self.seconds = time.monotonic() - self._started
         self._screen.say(self._how_far())
@@ -176,69 +172,67 @@ class Show:
         now = time.monotonic()
         for records in polled.values():
             for record in records:
-                self.tally.add(record, now)
+                self.audit.add(record, now)
         return bool(polled)
 
     def _crash(self) -> None:
         leaders = {number: self._brokers.leader((TOPIC, number)) for number in range(PARTITIONS)}
         self.victim = victim = leaders[0]
         self.orphans = tuple(number for number, leader in leaders.items() if leader == victim)
-        self.tally.count_waits_from(time.monotonic(), range(PARTITIONS))
-        # Where nothing was read yet, the first leader's epoch is none of a next one either.
+        self.audit.restart_pauses(time.monotonic(), range(PARTITIONS))
+        # A partition without a record has no known epoch yet; its first leader has epoch 0.
         self._epochs = {number: max(0, self._epoch(number)) for number in self.orphans}
         self._waiting = set(self.orphans)
         self._brokers.kill(victim)
-        self._tell(f"broker {victim} dies, as with kill -9; it led partitions {_listed(self.orphans)}")
+        self._log_event(f"broker {victim} is killed; it led partitions {_listed(self.orphans)}")
 
-    def _look_for_new_leaders(self) -> None:
-        """An order with a higher leader epoch has come from the next leader."""
+    def _check_new_leaders(self) -> None:
+        """Restart the broker once every partition has an order from its next leader, with a higher leader epoch."""
         self._waiting -= {number for number in self._waiting if self._epoch(number) > self._epochs[number]}
         if not self._waiting and self.victim is not None:
-            self.paused = max(self.tally.lanes[number].longest_wait for number in self.orphans)
-            self._tell(
-                f"partitions {_listed(self.orphans)} are read again, from new leaders, after {self.paused:.2f} s"
-            )
+            self.paused = max(self.audit.partitions[number].longest_pause for number in self.orphans)
+            self._log_event(f"partitions {_listed(self.orphans)} continue with new leaders after {self.paused:.2f} s")
             self._brokers.start(self.victim)
-            self._tell(f"broker {self.victim} is back")
+            self._log_event(f"broker {self.victim} is back")
 
     def _epoch(self, number: int) -> int:
-        lane = self.tally.lanes.get(number)
-        return -1 if lane is None else lane.leader_epoch
+        partition = self.audit.partitions.get(number)
+        return -1 if partition is None else partition.leader_epoch
 
-    def _tell(self, words: str) -> None:
+    def _log_event(self, words: str) -> None:
         self._screen.say(f"{time.monotonic() - self._started:5.1f} s  * {words}")
 
     def _how_far(self) -> str:
         waiting = f"   partitions {_listed(sorted(self._waiting))} wait for a leader" if self._waiting else ""
         seconds = time.monotonic() - self._started
-        counts = f"{self._shop.acknowledged:>7,} written {self.tally.read:>7,} read"
-        return f"{seconds:5.1f} s  {counts} {_money(self.tally.read_cents):>14} revenue{waiting}"
+        counts = f"{self._shop.acknowledged:>7,} written {self.audit.read:>7,} read"
+        return f"{seconds:5.1f} s  {counts} {_money(self.audit.read_cents):>14} revenue{waiting}"
 
 
-def report(show: Show, again: float) -> list[str]:
-    """Return what is to be said in the end, line by line."""
-    tally = show.tally
-    others = [lane.longest_wait for number, lane in tally.lanes.items() if number not in show.orphans]
-    verdict = ", ".join(tally.complaints()) or "none missing, none twice, each partition in order"
-    rate, again_rate = tally.read / show.seconds, tally.read / again
+def report(demo: Demo, again: float) -> list[str]:
+    """Return the lines of the final report."""
+    audit = demo.audit
+    others = [partition.longest_pause for number, partition in audit.partitions.items() if number not in demo.orphans]
+    verdict = ", ".join(audit.errors()) or "none missing, none twice, each partition in order"
+    rate, again_rate = audit.read / demo.seconds, audit.read / again
     lines = [
         "",
-        f"{tally.expected:,} orders written, {tally.read:,} read: {verdict}",
-        f"{show.seconds:.1f} s, {rate:,.0f} orders a second: producer and consumer take turns on one thread",
+        f"{audit.expected:,} orders written, {audit.read:,} read: {verdict}",
+        f"{demo.seconds:.1f} s, {rate:,.0f} orders per second: producer and consumer take turns on one thread",
     ]
-    if show.orphans and not show.paused:
-        lines.append(f"the crash: nobody ordered what goes to partitions {_listed(show.orphans)} any more")
-    elif show.orphans:
-        orphans, others_s = _listed(show.orphans), max(others, default=0.0)
+    if demo.orphans and not demo.paused:
+        lines.append(f"the crash: no order was written to partitions {_listed(demo.orphans)} after it")
+    elif demo.orphans:
+        orphans, others_s = _listed(demo.orphans), max(others, default=0.0)
         lines += [
-            f"the crash: partitions {orphans} paused for {show.paused:.2f} s; the brokers notice after 1 s,",
-            f"           and until then writes to the others wait for the dead replica: {others_s:.2f} s at most",
+            f"the crash: partitions {orphans} paused for {demo.paused:.2f} s; the brokers detect it after 1 s,",
+            f"           and until then writes to other partitions wait for the dead replica: up to {others_s:.2f} s",
         ]
-    lines.append(f"all of it again, as fast as it goes: {again:.2f} s, {again_rate:,.0f} orders a second")
+    lines.append(f"second read at full speed: {again:.2f} s, {again_rate:,.0f} orders per second")
     lines += ["", "partition   orders   next offset   longest pause"]
-    for number, lane in sorted(tally.lanes.items()):
-        lines.append(f"{number:>9}   {lane.count:>6,}   {lane.next_offset:>11,}   {lane.longest_wait:>11.2f} s")
-    best = tally.revenue.most_common()
+    for number, seen in sorted(audit.partitions.items()):
+        lines.append(f"{number:>9}   {seen.count:>6,}   {seen.next_offset:>11,}   {seen.longest_pause:>11.2f} s")
+    best = audit.revenue.most_common()
     lines += ["", "revenue: " + ", ".join(f"{country} {_money(cents)}" for country, cents in best)]
     return lines
 
@@ -249,7 +243,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 3600:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0 to 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds up to 3600")
     return seconds
 
 

@@ -1,4 +1,4 @@
-"""List, describe and delete consumer groups, and see how far behind they are."""
+"""List, describe and delete consumer groups, and show their lag."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..admin import Admin, GroupDescription
 from ..consumer import Consumer
 from ..errors import KafkaError
 from ..types import TopicPartition
-from .cluster import Topics, asking, exit_code, tell, well
+from .cluster import TopicsByName, connected_admin, exit_code, notify, successes
 from .output import print_rows
-from .parsing import Parser, actions, add_cluster, client_config
+from .parsing import Parser, add_actions, add_cluster, client_config
 
 LIST = ("group", "state", "type", "protocol")
 MEMBERS = ("group", "state", "protocol", "member", "instance", "client", "host")
@@ -21,26 +21,26 @@ LAG = ("group", "topic", "partition", "committed", "end", "lag")
 
 def describe(parser: Parser) -> None:
     """Add this command's options."""
-    add = actions(parser)
-    listing = add("list", "every group, and its state")
-    describing = add("describe", "the members of groups, or with --lag their offsets")
-    describing.add_argument("--lag", action="store_true", help="what was committed, and how far that is from the end")
-    deleting = add("delete", "groups without members, and what they committed")
+    add = add_actions(parser)
+    listing = add("list", "list all groups and their states")
+    describing = add("describe", "show the members of groups, or with --lag their offsets")
+    describing.add_argument("--lag", action="store_true", help="show committed offsets, log ends and lag")
+    deleting = add("delete", "delete groups without members, with their committed offsets")
     for each in (describing, deleting):
         each.add_argument("groups", metavar="GROUP", nargs="+")
     for each in (listing, describing, deleting):
         add_cluster(each)
     for each in (listing, describing):
-        each.add_argument("--json", action="store_true", help="one JSON object to a line")
+        each.add_argument("--json", action="store_true", help="print a JSON object per row")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; return the exit code."""
+    """Run the action; return the exit code."""
     return ACTIONS[options.action](options)
 
 
 def _list(options: argparse.Namespace) -> int:
-    with asking(options) as (admin, _):
+    with connected_admin(options) as (admin, _):
         listed = admin.list_groups()
     rows = [
         {"group": name, "state": group.state, "type": group.type, "protocol": group.protocol_type}
@@ -48,14 +48,14 @@ def _list(options: argparse.Namespace) -> int:
     ]
     print_rows(LIST, rows, options.json)
     for node_id, error in listed.errors.items():
-        tell(f"error: the groups of broker {node_id} are missing: {error}")
+        notify(f"error: the groups of broker {node_id} could not be listed: {error}")
     return int(bool(listed.errors))
 
 
 def _describe(options: argparse.Namespace) -> int:
-    with asking(options) as (admin, topics):
+    with connected_admin(options) as (admin, topics):
         results: Mapping[str, GroupDescription | KafkaError] = admin.describe_groups(options.groups)
-        groups = well(results)
+        groups = successes(results)
         if options.lag:
             rows, code = _lags(options, admin, topics, list(groups))
             print_rows(LAG, rows, options.json)
@@ -81,10 +81,10 @@ def _members(group: GroupDescription) -> list[dict[str, Any]]:
 
 
 def _lags(
-    options: argparse.Namespace, admin: Admin, topics: Topics, names: list[str]
+    options: argparse.Namespace, admin: Admin, topics: TopicsByName, names: list[str]
 ) -> tuple[list[dict[str, Any]], int]:
     results = admin.list_group_offsets(names)
-    committed = well(results)
+    committed = successes(results)
     wanted = {tp for offsets in committed.values() for tp in offsets if _has_leader(topics, tp)}
     with Consumer.from_config(client_config(options)) as consumer:
         ends = consumer.end_offsets(sorted(wanted))
@@ -92,23 +92,23 @@ def _lags(
     for name, offsets in committed.items():
         for tp, found in sorted(offsets.items()):
             offset, end = (None if isinstance(found, KafkaError) else found.offset), ends.get(tp)
-            # Who is not known to lag is not known not to: null, and never 0.
+            # An unknown lag is null and not 0, which would mean "up to date".
             lag = None if offset is None or end is None else max(0, end - offset)
             rows.append(dict(zip(LAG, (name, tp.topic, tp.partition, offset, end, lag))))
     return rows, exit_code(results)
 
 
-def _has_leader(topics: Topics, tp: TopicPartition) -> bool:
-    """A deleted topic, or a partition without a leader, has no end that anybody could tell."""
+def _has_leader(topics: TopicsByName, tp: TopicPartition) -> bool:
+    """Return whether a partition has a leader, without which its end cannot be looked up."""
     found = topics[tp.topic].partitions.get(tp.partition) if tp.topic in topics else None
     return found is not None and found.leader >= 0
 
 
 def _delete(options: argparse.Namespace) -> int:
-    with asking(options) as (admin, _):
+    with connected_admin(options) as (admin, _):
         results = admin.delete_groups(options.groups)
-    for name in well(results):
-        tell(f"deleted {name}")
+    for name in successes(results):
+        notify(f"deleted {name}")
     return exit_code(results)
 
 

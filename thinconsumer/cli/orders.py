@@ -1,7 +1,4 @@
-"""Orders of a shop that does not exist, for the demo: the same ones for the same seed.
-
-Owns customers, goods and prices. Draws from the randomness it is given, and writes JSON as a shop's software might.
-"""
+"""The demo's orders, as JSON of an invented shop; a seed always gives the same orders."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ LAST_NAMES = (
     "Andersson", "Bianchi", "Costa", "Demir", "Eriksen", "Fischer", "García", "Haddad", "Ivanova", "Jansen", "Kowalski",
     "Laurent", "Meier", "Novak", "Okafor", "Petrov", "Rossi", "Schmidt", "Tanaka", "Virtanen", "Weber", "Zieliński",
 )  # fmt: skip
-#: Where customers live, and how many of a hundred do.
+#: Countries of customers, with their percentage.
 COUNTRIES = {"DE": 31, "FR": 19, "IT": 13, "ES": 11, "PL": 9, "NL": 8, "SE": 5, "PT": 4}
 #: Article number, name, cents.
 GOODS = (
@@ -39,7 +36,7 @@ CUSTOMERS = 2_000
 
 
 class Customer(NamedTuple):
-    """Who orders."""
+    """A customer of the shop."""
 
     number: int
     name: str
@@ -47,7 +44,7 @@ class Customer(NamedTuple):
 
 
 class Order(NamedTuple):
-    """One order, and how it is written down: ``key`` keeps each customer's orders in one partition, in order."""
+    """One order and its record; the key keeps a customer's orders in one partition, in order."""
 
     number: int
     country: str
@@ -57,7 +54,7 @@ class Order(NamedTuple):
 
 
 def customers(chance: random.Random, count: int = CUSTOMERS) -> list[Customer]:
-    """Return those who order."""
+    """Return ``count`` random customers."""
     countries = chance.choices(list(COUNTRIES), list(COUNTRIES.values()), k=count)
     return [
         Customer(10_000 + number, f"{chance.choice(FIRST_NAMES)} {chance.choice(LAST_NAMES)}", country)
@@ -71,26 +68,26 @@ def orders(seed: int, count: int) -> Iterator[Order]:
     people = customers(chance)
     encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
     for number in range(count):
-        # Some order more often than others: the square prefers low numbers.
-        who = people[int(chance.random() ** 2 * len(people))]
+        # The square prefers low numbers, so that some customers order more often than others.
+        buyer = people[int(chance.random() ** 2 * len(people))]
         chosen = [
             (*goods, 1 + (chance.random() < 0.2)) for goods in chance.sample(GOODS, 1 + int(chance.random() ** 2 * 4))
         ]
         lines = [{"article": a, "name": name, "quantity": q, "cents": c} for a, name, c, q in chosen]
         cents = sum(cents * quantity for _, _, cents, quantity in chosen)
-        customer = {"number": who.number, "name": who.name, "country": who.country}
+        customer = {"number": buyer.number, "name": buyer.name, "country": buyer.country}
         order = {"order": number, "customer": customer, "items": lines, "total_cents": cents}
-        yield Order(number, who.country, cents, str(who.number).encode(), encode(order).encode())
+        yield Order(number, buyer.country, cents, str(buyer.number).encode(), encode(order).encode())
 
 
 def read_order(value: bytes) -> tuple[int, str, int]:
-    """Return number, country and cents of an order as written.
+    """Return number, country and cents of an order from its JSON.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The value is not an order.
     """
     try:
         order = json.loads(value)
         return int(order["order"]), str(order["customer"]["country"]), int(order["total_cents"])
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{value!r:.100} is no order") from error
+        raise ValueError(f"{value!r:.100} is not an order") from error

@@ -1,6 +1,6 @@
-"""What goes out: records and tables to standard output, progress to standard error and only where a person looks.
+"""Prints records and tables to standard output, and progress to standard error.
 
-Owns how bytes look as JSON: as text where they are UTF-8, else as ``{"base64": "..."}``.
+In JSON, bytes are text if they are UTF-8, else ``{"base64": "..."}``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from ..types import ConsumerRecord
 
-#: Between two updates of a line that is written over, and between two lines where it cannot be; seconds.
+#: Seconds between updates of progress: on a terminal, where the line is overwritten, and elsewhere.
 REDRAW_S, REPEAT_S = 0.1, 1.0
 
 Record = ConsumerRecord["bytes | None", "bytes | None"]
@@ -23,7 +23,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def bytes_as_json(data: bytes | None) -> Any:
-    """Return text, an object with base64 where it is no UTF-8, or None."""
+    """Return text, an object with base64 if the bytes are not UTF-8, or None."""
     if data is None:
         return None
     try:
@@ -32,21 +32,21 @@ def bytes_as_json(data: bytes | None) -> Any:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def bytes_from_json(said: Any) -> bytes | None:
-    """Return what :func:`bytes_as_json` was given; numbers, lists and objects become their JSON.
+def bytes_from_json(value: Any) -> bytes | None:
+    """Reverse :func:`bytes_as_json`; numbers, lists and other objects become their JSON text.
 
     Raises:
-        ValueError: Base64 that is none.
+        ValueError: The base64 text is invalid.
     """
-    if said is None or isinstance(said, str):
-        return None if said is None else said.encode()
-    if isinstance(said, dict) and set(said) == {"base64"} and isinstance(said["base64"], str):
-        return base64.b64decode(said["base64"], validate=True)
-    return _encode(said).encode()
+    if value is None or isinstance(value, str):
+        return None if value is None else value.encode()
+    if isinstance(value, dict) and set(value) == {"base64"} and isinstance(value["base64"], str):
+        return base64.b64decode(value["base64"], validate=True)
+    return _encode(value).encode()
 
 
 def record_as_json(record: Record) -> bytes:
-    """Return one line."""
+    """Return a record as one line of JSON."""
     line = {
         "topic": record.topic,
         "partition": record.partition,
@@ -60,7 +60,7 @@ def record_as_json(record: Record) -> bytes:
 
 
 def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
-    """Return the value, with the key before it where a separator is given; a null is ``null``, as in Kafka's tools."""
+    """Return the value as a line, after key and separator if one is given; null is ``null``, as in Kafka's tools."""
     value = b"null" if record.value is None else record.value
     if key_separator is None:
         return value + b"\n"
@@ -68,16 +68,16 @@ def record_as_text(record: Record, key_separator: bytes | None) -> bytes:
 
 
 class Output:
-    """Bytes to standard output."""
+    """Standard output for bytes."""
 
     def __init__(self) -> None:
         self._stream = sys.stdout.buffer
 
     def write(self, lines: Iterable[bytes]) -> None:
-        """Write them all, and let whoever reads see them. Raises BrokenPipeError when nobody does."""
+        """Write and flush all lines. Raises BrokenPipeError if the reader closed the pipe."""
         left = memoryview(b"".join(lines))
         while left:
-            # Under PYTHONUNBUFFERED this is a bare file, which may take a part only.
+            # Under PYTHONUNBUFFERED this is a raw file, which may write only a part.
             left = left[self._stream.write(left) :]
         self._stream.flush()
 
@@ -88,7 +88,7 @@ def print_json(row: Any) -> None:
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print columns, numbers to the right. Nothing at all when there is no row."""
+    """Print aligned columns, numbers to the right; print nothing without rows."""
     cells = [[_cell(value) for value in row] for row in rows]
     if not cells:
         return
@@ -101,7 +101,7 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 
 def print_rows(heads: Sequence[str], rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
-    """Print rows that have these fields, as a table or as lines of JSON."""
+    """Print rows as a table with these columns, or as lines of JSON."""
     if as_json:
         for row in rows:
             print_json(row)
@@ -122,10 +122,10 @@ def _is_number(cell: str) -> bool:
 
 
 class Progress:
-    """One line that says how far it is. To a terminal it is written over, elsewhere repeated; or it is not there.
+    """A progress line: overwritten on a terminal, elsewhere repeated each second.
 
     Args:
-        is_wanted: True or False; None: where a person looks at standard error, and data does not go there too.
+        is_wanted: Whether to print; None: only if standard error is a terminal and standard output is not.
     """
 
     def __init__(
@@ -139,14 +139,14 @@ class Progress:
         self._is_shown = False
 
     def update(self, words: Callable[[], str]) -> None:
-        """Say it, unless something was said a moment ago."""
+        """Print the line, unless it was printed a moment ago."""
         if self.is_wanted and self._now() >= self._due:
             self._due = self._now() + (REDRAW_S if self._is_terminal else REPEAT_S)
             self._write(f"\r\x1b[K{words()}" if self._is_terminal else words() + "\n")
             self._is_shown = self._is_terminal
 
     def say(self, *lines: str) -> None:
-        """Say what is to stay, in place of the last update; the next one follows below."""
+        """Print permanent lines in place of the last update."""
         if self.is_wanted:
             self._write(("\r\x1b[K" if self._is_shown else "") + "".join(f"{line}\n" for line in lines))
             self._is_shown = False

@@ -1,7 +1,7 @@
-"""Write lines from standard input to a topic, one record a line, each acknowledged by all replicas in sync.
+"""Write each line of standard input to a topic as a record, acknowledged by all in-sync replicas.
 
-Without --json a line is a value, or with --key-separator key and value. With --json it is an object with any of key,
-value, headers, partition and timestamp, as 'consume --json' writes them; its topic and offset are not looked at.
+A line is a value, or with --key-separator a key and a value. With --json it is an object with any of key, value,
+headers, partition and timestamp, as 'consume --json' prints them; topic and offset are ignored.
 """
 
 from __future__ import annotations
@@ -20,17 +20,25 @@ from ..errors import KafkaError
 from ..net import SelectorDriver
 from ..produce import Producer, ProducerSettings
 from ..produce.batch import Receipt
-from .cluster import asking, check_topic
+from .cluster import check_topic, connected_admin
 from .output import Progress, bytes_from_json
-from .parsing import Failure, OneOf, Parser, UsageError, add_cluster, add_properties, client_config
+from .parsing import (
+    CommandError,
+    OneOf,
+    Parser,
+    UsageError,
+    add_cluster,
+    add_progress,
+    add_properties,
+    client_config,
+)
 
 READ_BYTES = 256 * 1024
-#: A record is given up after this long.
 DELIVERY_TIMEOUT_MS = 30_000
 
 
-class Line(NamedTuple):
-    """What a line says."""
+class InputRecord(NamedTuple):
+    """The record that one line of input describes."""
 
     value: bytes | None
     key: bytes | None = None
@@ -41,12 +49,12 @@ class Line(NamedTuple):
 
 def describe(parser: Parser) -> None:
     """Add this command's options."""
-    parser.add_argument("topic", metavar="TOPIC", help="where to write")
+    parser.add_argument("topic", metavar="TOPIC", help="topic to write to")
     add_cluster(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="each line is an object, as 'consume --json' writes them")
-    form.add_argument("--key-separator", metavar="TEXT", help="what is before it in a line is the key")
-    parser.add_argument("--partition", type=int, metavar="N", help="write all to this one (default: by key)")
+    form.add_argument("--json", action="store_true", help="each line is a JSON object, as 'consume --json' prints them")
+    form.add_argument("--key-separator", metavar="TEXT", help="the key precedes TEXT in a line, the value follows it")
+    parser.add_argument("--partition", type=int, metavar="N", help="write all to this partition (default: by key)")
     parser.add_argument(
         "--compression",
         type=OneOf("none", "gzip", "snappy", "lz4", "zstd"),
@@ -54,30 +62,26 @@ def describe(parser: Parser) -> None:
         help="none, gzip, snappy, lz4 or zstd (default: %(default)s)",
     )
     add_properties(parser, "producer")
-    parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="say on standard error how far it is (default: where that is a terminal and standard output is none)",
-    )
+    add_progress(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write what comes in; return the exit code."""
+    """Write the lines of standard input; return the exit code."""
     config = client_config(options, compression_type=options.compression, delivery_timeout_ms=DELIVERY_TIMEOUT_MS)
     config.pop("bootstrap.timeout.ms")
     settings = ProducerSettings.from_config(config)
     parse = _parser(options)
-    with asking(options) as (_, topics):
+    with connected_admin(options) as (_, topics):
         check_topic(topics, options.topic, options.partition)
         partitions = topics[options.topic].partitions
     with Producer(settings, driver=SelectorDriver()) as producer:
-        writer = Writer(producer, options.topic, options.partition, Progress(options.progress), partitions)
+        writer = RecordWriter(producer, options.topic, options.partition, Progress(options.progress), partitions)
         writer.write_all(stdin_lines(writer.keep_going), parse)
     return 0
 
 
-class Writer:
-    """Hands lines to the producer, and knows which of them are acknowledged."""
+class RecordWriter:
+    """Sends lines as records, and counts the acknowledged ones."""
 
     def __init__(
         self,
@@ -96,11 +100,11 @@ class Writer:
         self._written = 0
         self._started = time.monotonic()
 
-    def write_all(self, lines: Iterator[bytes], parse: Callable[[bytes], Line]) -> None:
-        """Write until there are no more lines, and wait until all is acknowledged.
+    def write_all(self, lines: Iterator[bytes], parse: Callable[[bytes], InputRecord]) -> None:
+        """Write all lines, and wait until every record is acknowledged.
 
         Raises:
-            Failure: A line makes no sense, or could not be written; it says which, and how many were.
+            CommandError: A line is invalid or could not be written; names it and the number of lines written.
         """
         try:
             for number, data in enumerate(lines, start=1):
@@ -113,23 +117,23 @@ class Writer:
             self._progress.say(self._how_far())
 
     def keep_going(self, timeout_ms: float) -> bool:
-        """Send and take answers; return whether records are still under way."""
+        """Let the producer send and receive; return whether records are in flight."""
         self._producer.poll(timeout_ms)
         while self._unsettled and self._unsettled[0][1].done:
             number, receipt = self._unsettled.popleft()
             try:
                 receipt.result()
             except KafkaError as error:
-                raise Failure(f"line {number} could not be written ({self._before()}): {error}") from error
+                raise CommandError(f"line {number} could not be written ({self._before()}): {error}") from error
             self._written += 1
         self._progress.update(self._how_far)
         return bool(self._unsettled)
 
-    def _write(self, number: int, data: bytes, parse: Callable[[bytes], Line]) -> None:
+    def _write(self, number: int, data: bytes, parse: Callable[[bytes], InputRecord]) -> None:
         try:
             line = parse(data)
             if self._partitions is not None and line.partition is not None and line.partition not in self._partitions:
-                # The producer would wait for it until its time is over: it may be about to be created.
+                # The producer would wait until its delivery timeout for the partition to be created.
                 raise ValueError(f"{self._topic} has no partition {line.partition}")
             receipt = self._producer.send(
                 self._topic,
@@ -140,10 +144,10 @@ class Writer:
                 timestamp_ms=line.timestamp_ms,
             )
         except ValueError as error:
-            # What came before it is written, so that whoever corrects it can go on from there.
+            # Earlier lines are still written, so that the user can correct this one and go on from it.
             while self._unsettled:
                 self.keep_going(1000)
-            raise Failure(f"line {number}: {error} ({self._before()})") from error
+            raise CommandError(f"line {number}: {error} ({self._before()})") from error
         self._unsettled.append((number, receipt))
 
     def _before(self) -> str:
@@ -158,7 +162,7 @@ class Writer:
 
 
 def stdin_lines(keep_going: Callable[[float], bool]) -> Iterator[bytes]:
-    """Yield lines as they come. While none do, the producer goes on until nothing is under way."""
+    """Yield lines as they arrive; while none do, call ``keep_going`` until no record is in flight."""
     source, unread = sys.stdin.fileno(), b""
     while True:
         while not _has_input(source) and keep_going(10):
@@ -172,65 +176,65 @@ def stdin_lines(keep_going: Callable[[float], bool]) -> Iterator[bytes]:
         yield unread
 
 
-def parse_json(data: bytes) -> Line:
-    """Read a line of JSON.
+def parse_json(data: bytes) -> InputRecord:
+    """Parse a line of JSON.
 
     Raises:
-        ValueError: It is none, or says something that cannot be written.
+        ValueError: The line is not JSON, or not a record that can be written.
     """
     try:
-        said = json.loads(data)
+        fields = json.loads(data)
     except ValueError as error:
-        raise ValueError(f"no JSON: {error}") from None
+        raise ValueError(f"not JSON: {error}") from None
     except RecursionError:
-        raise ValueError("JSON that is nested too deeply") from None
-    if not isinstance(said, dict):
+        raise ValueError("the JSON is nested too deeply") from None
+    if not isinstance(fields, dict):
         raise ValueError('a record is an object such as {"key": "a", "value": "b"}')
-    unknown = set(said) - {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
+    unknown = set(fields) - {"key", "value", "headers", "partition", "timestamp", "topic", "offset"}
     if unknown:
         raise ValueError(f"a record has no field {min(unknown)!r}: key, value, headers, partition and timestamp")
-    headers = said.get("headers") or []
+    headers = fields.get("headers") or []
     if not isinstance(headers, list):
         raise ValueError(f'headers are a list such as [["name", "value"]], not {json.dumps(headers):.80}')
-    return Line(
-        bytes_from_json(said.get("value")),
-        bytes_from_json(said.get("key")),
+    return InputRecord(
+        bytes_from_json(fields.get("value")),
+        bytes_from_json(fields.get("key")),
         tuple(map(_header, headers)),
-        _number(said, "partition"),
-        _number(said, "timestamp"),
+        _number(fields, "partition"),
+        _number(fields, "timestamp"),
     )
 
 
-def parse_text(separator: bytes | None) -> Callable[[bytes], Line]:
-    """Return what reads a line of text."""
+def parse_text(separator: bytes | None) -> Callable[[bytes], InputRecord]:
+    """Return a function that parses a line of text."""
 
-    def parse(data: bytes) -> Line:
+    def parse(data: bytes) -> InputRecord:
         if separator is None:
-            return Line(data)
+            return InputRecord(data)
         key, found, value = data.partition(separator)
         if not found:
-            raise ValueError(f"no {separator.decode(errors='replace')!r} between key and value")
-        return Line(value, key)
+            raise ValueError(f"there is no {separator.decode(errors='replace')!r} between key and value")
+        return InputRecord(value, key)
 
     return parse
 
 
-def _parser(options: argparse.Namespace) -> Callable[[bytes], Line]:
+def _parser(options: argparse.Namespace) -> Callable[[bytes], InputRecord]:
     if options.json:
         return parse_json
     if options.key_separator == "":
-        raise UsageError("--key-separator: an empty one is nowhere and everywhere")
+        raise UsageError("--key-separator is empty; give the text between key and value")
     return parse_text(None if options.key_separator is None else options.key_separator.encode())
 
 
-def _header(said: Any) -> tuple[str, bytes | None]:
-    if not isinstance(said, list) or len(said) != 2 or not isinstance(said[0], str):
-        raise ValueError(f'a header is ["name", "value"], not {json.dumps(said):.80}')
-    return said[0], bytes_from_json(said[1])
+def _header(pair: Any) -> tuple[str, bytes | None]:
+    if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+        raise ValueError(f'a header is ["name", "value"], not {json.dumps(pair):.80}')
+    return pair[0], bytes_from_json(pair[1])
 
 
-def _number(said: dict[str, Any], name: str) -> int | None:
-    value = said.get(name)
+def _number(fields: dict[str, Any], name: str) -> int | None:
+    value = fields.get(name)
     if value is None or (name == "timestamp" and value == -1):
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
@@ -240,5 +244,5 @@ def _number(said: dict[str, Any], name: str) -> int | None:
 
 def _has_input(source: int) -> bool:
     if sys.platform == "win32":
-        return False  # nothing but sockets can be waited for there: all is acknowledged before the next line is read
+        return False  # select() accepts only sockets there, so that each read waits for all acknowledgements
     return bool(select.select([source], [], [], 0)[0])

@@ -1,18 +1,19 @@
-"""From the words of a command line to an exit code: which command, and how each way of ending looks.
+"""Runs one command and turns its outcome into an exit code.
 
-====  ====================================================================
+====  ==========================================================================
 code  meaning
-====  ====================================================================
-0     done
-1     it failed: one line on standard error says what, where, and what next
-2     it was called wrongly, and nothing was done
+====  ==========================================================================
+0     success
+1     failure: one line on standard error names the fault, the place and a remedy
+2     wrong usage; nothing was done
 130   Ctrl-C
-141   whoever read the output (``head``) has seen enough
-====  ====================================================================
+141   the reader of standard output (such as ``head``) closed the pipe
+====  ==========================================================================
 """
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import importlib
 import logging
@@ -22,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from .._version import __version__
+from ..config.kinds import did_you_mean
 from ..errors import (
     BrokerResponseError,
     KafkaConfigurationError,
@@ -33,99 +35,100 @@ from ..errors import (
     UnknownTopicOrPartitionError,
     UnsupportedCodecError,
 )
-from .parsing import PROGRAM, Failure, Parser, UsageError, did_you_mean
+from .parsing import CLUSTER_ADVICE, PROGRAM, CommandError, Parser, UsageError
 
-#: Each is a module here with ``describe(parser)`` and ``run(options)``.
+#: Each command is a module of this package with ``describe(parser)`` and ``run(options)``.
 COMMANDS: Mapping[str, str] = {
-    "demo": "see it work: a cluster, a producer, a consumer and a crash, all on this machine",
-    "consume": "read topics, as lines of text or of JSON",
+    "demo": "show a cluster, a producer, a consumer and a broker crash, all on this machine",
+    "consume": "read topics, as lines of text or JSON",
     "produce": "write lines to a topic",
     "topics": "list, describe, create, delete and expand topics",
-    "groups": "list, describe and delete consumer groups, and see their lag",
+    "groups": "list, describe and delete consumer groups, and show their lag",
     "broker": "run a Kafka cluster for tests and trials, in memory or in a folder",
 }
-OK, FAILED, MISUSED, INTERRUPTED, UNHEARD = 0, 1, 2, 130, 141
+OK, FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
 
-#: What to do about it, where the error itself does not know that it met a command line. The first that fits.
-NEXT: Sequence[tuple[type[KafkaError], str]] = (
-    (NoBrokersAvailable, f"Is --bootstrap-server right? '{PROGRAM} broker' starts a cluster to try things with"),
-    (UnknownTopicOrPartitionError, f"'{PROGRAM} topics list' shows what there is"),
-    (OffsetOutOfRangeError, "Choose another place with --from"),
-    (UnsupportedCodecError, "Install it, or go on behind it with --from"),
-    (RecordError, "Go on behind it with --from"),
+#: Remedies by error type; the first match counts.
+ADVICE: Sequence[tuple[type[KafkaError], str]] = (
+    (NoBrokersAvailable, CLUSTER_ADVICE),
+    (UnknownTopicOrPartitionError, f"'{PROGRAM} topics list' shows the existing topics"),
+    (OffsetOutOfRangeError, "Choose another start with --from"),
+    (UnsupportedCodecError, "Install it, or skip the record with --from"),
+    (RecordError, "Skip the record with --from"),
     (KafkaTimeoutError, "Try again, or look at the brokers' logs"),
 )
-#: The same for a member of a group, which goes on where the group has committed, whatever --from says.
-NEXT_IN_GROUP: Sequence[tuple[type[KafkaError], str]] = (
-    (UnsupportedCodecError, "Install it, or have the group go on behind it: Consumer.commit() an offset behind it"),
-    (RecordError, "Have the group go on behind it: Consumer.commit() an offset behind it"),
+#: Remedies for group members, which start at the committed offset, whatever --from says.
+GROUP_ADVICE: Sequence[tuple[type[KafkaError], str]] = (
+    (UnsupportedCodecError, "Install it, or skip the record: Consumer.commit() an offset behind it for the group"),
+    (RecordError, "Skip the record: Consumer.commit() an offset behind it for the group"),
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    is_debugging = "--debug" in words
+    options = argparse.Namespace(debug="--debug" in words)
     _replace_closed_streams()
-    _set_up_logging(is_debugging)
+    _set_up_logging(options.debug)
     try:
         try:
-            code = _run(words)
+            code = _run(words, options)
             sys.stdout.flush()
         except Exception as error:
-            if _is_of_an_interrupt(error):
+            if _is_from_interrupt(error):
                 raise KeyboardInterrupt from error
-            if is_debugging or isinstance(error, (UsageError, BrokenPipeError)):
+            if options.debug or isinstance(error, (UsageError, BrokenPipeError)):
                 raise
-            code = _failed(error, words)
+            code = _report_failure(error, in_group=getattr(options, "group", None) is not None)
             if isinstance(error, OSError) and not isinstance(error, KafkaError):
-                _drop_output()  # what could not be written would be tried once more, and make the code another one
+                _drop_output()  # the interpreter would write the buffer again, fail, and exit with another code
     except UsageError as error:
-        _say(str(error))
+        _print_error(str(error))
         code = MISUSED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
         _drop_output()
-        code = UNHEARD
+        code = PIPE_CLOSED
     return code
 
 
-def _is_of_an_interrupt(error: BaseException | None) -> bool:
-    """Return whether Ctrl-C is behind it: Python wraps what comes up while it makes a class, in an import for one."""
+def _is_from_interrupt(error: BaseException | None) -> bool:
+    """Return whether Ctrl-C caused an error: Python wraps exceptions that occur while it creates a class."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__
     return error is not None
 
 
 def _replace_closed_streams() -> None:
-    """Let nothing be read or written where the shell has closed a stream (``>&-``): Python has None there then.
+    """Open the null device for each standard stream that the shell has closed (``>&-``), which is None in Python.
 
-    Without that the first socket would get the number of the closed one, and what is printed would be sent to a broker.
+    Otherwise the first socket gets the descriptor of the closed stream, and printed text is sent to a broker.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - for as long as we are here
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115 - open until the program ends
             setattr(sys, name, stream)
             atexit.register(stream.close)
 
 
 def _drop_output() -> None:
-    """Let what is still buffered go nowhere: the interpreter flushes once more when it ends, and would complain."""
+    """Discard buffered output, which the interpreter would fail to flush when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overview() -> str:
-    """Return what ``--help`` without a command says."""
+    """Return the help text that lists all commands."""
     width = max(map(len, COMMANDS))
     rows = "\n".join(f"  {name:<{width}}  {words}" for name, words in COMMANDS.items())
     return (
         f"usage: {PROGRAM} COMMAND [OPTIONS]\n\n{rows}\n\n"
-        f"'{PROGRAM} COMMAND --help' says more. thinconsumer {__version__}\n"
+        f"'{PROGRAM} COMMAND --help' shows its options. thinconsumer {__version__}\n"
     )
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], options: argparse.Namespace) -> int:
+    """Run the command that ``words`` name, and store its options in ``options``."""
     if not words or words[0] in ("-h", "--help", "help"):
         (sys.stdout if words else sys.stderr).write(overview())
         return OK if words else MISUSED
@@ -134,36 +137,36 @@ def _run(words: list[str]) -> int:
         return OK
     name = words[0]
     if name not in COMMANDS:
-        raise UsageError(f"{PROGRAM}: no command {name!r}{did_you_mean(name, COMMANDS)} (it has {', '.join(COMMANDS)})")
+        hint = did_you_mean(name, COMMANDS)
+        raise UsageError(f"{PROGRAM}: no command {name!r}{hint} (commands: {', '.join(COMMANDS)})")
     command: ModuleType = importlib.import_module(f".{name}", __package__)
     parser = Parser(prog=f"{PROGRAM} {name}", description=command.__doc__)
     command.describe(parser)
-    options = parser.parse(words[1:])
+    parser.parse(words[1:], options)
     try:
         return int(command.run(options))
     except (KafkaConfigurationError, UsageError) as error:
         raise UsageError(f"{parser.prog}: {error}") from error
 
 
-def _failed(error: Exception, command: Sequence[str]) -> int:
-    words = " ".join(str(error).split())
-    if not isinstance(error, (KafkaError, Failure, OSError)):
-        words = f"{error!r}, which is a bug of ours: please report it, with what --debug shows"
-    in_group = any(word.partition("=")[0] == "--group" for word in command)
-    rows = (*NEXT_IN_GROUP, *NEXT) if in_group else NEXT
-    advice = next((text for kind, text in rows if isinstance(error, kind)), "")
+def _report_failure(error: Exception, *, in_group: bool) -> int:
+    text = " ".join(str(error).split())
+    if not isinstance(error, (KafkaError, CommandError, OSError)):
+        text = f"{error!r}: this is a bug in thinconsumer; please report it with the output of --debug"
+    rows = (*GROUP_ADVICE, *ADVICE) if in_group else ADVICE
+    advice = next((words for kind, words in rows if isinstance(error, kind)), "")
     if isinstance(error, BrokerResponseError) and not advice:
-        advice = "It may work later: try again" if error.retriable else ""
-    _say(f"error: {words}{'. ' + advice if advice else ''}")
+        advice = "Try again later" if error.retriable else ""
+    _print_error(f"error: {text}{'. ' + advice if advice else ''}")
     return FAILED
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except OSError:
-        pass  # nobody listens any more
+        pass  # standard error is closed, so that nothing can be reported
 
 
 def _set_up_logging(is_debugging: bool) -> None:
@@ -171,5 +174,5 @@ def _set_up_logging(is_debugging: bool) -> None:
     if is_debugging:
         logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s %(message)s")
     elif not log.handlers:
-        # Without one, Python prints every warning: among them all that will be said again, and better, as the error.
+        # Without a handler, Python prints every warning to standard error, beside the one line of the final error.
         log.addHandler(logging.NullHandler())

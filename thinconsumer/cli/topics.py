@@ -9,16 +9,16 @@ from typing import Any
 from ..admin import NewTopic
 from ..consumer import Consumer
 from ..types import PartitionInfo, TopicPartition
-from .cluster import asking, exit_code, tell, well
+from .cluster import connected_admin, exit_code, notify, successes
 from .output import print_rows
 from .parsing import (
     Parser,
-    actions,
+    add_actions,
     add_cluster,
+    add_settings,
     client_config,
-    distinct,
-    name_and_value,
     positive,
+    require_distinct,
     topic_and_count,
 )
 
@@ -29,40 +29,35 @@ OFFSETS = ("first", "end")
 
 def describe(parser: Parser) -> None:
     """Add this command's options."""
-    add = actions(parser)
-    listing = add("list", "every topic, with how many partitions it has, of how many replicas")
-    listing.add_argument("--internal", action="store_true", help="Kafka's own topics too")
-    describing = add("describe", "each partition: its leader, its replicas, and those in sync")
+    add = add_actions(parser)
+    listing = add("list", "list all topics with their numbers of partitions and replicas")
+    listing.add_argument("--internal", action="store_true", help="include Kafka's internal topics")
+    describing = add("describe", "show each partition's leader, replicas and in-sync replicas")
     describing.add_argument("topics", metavar="TOPIC", nargs="+")
-    describing.add_argument("--offsets", action="store_true", help="also the first offset and the end")
-    creating = add("create", "new topics")
+    describing.add_argument("--offsets", action="store_true", help="also show the first offset and the end offset")
+    creating = add("create", "create topics")
     creating.add_argument("topics", metavar="TOPIC[:PARTITIONS]", nargs="+", type=topic_and_count)
-    creating.add_argument("--replicas", type=positive, default=-1, help="of each partition (default: the broker's)")
     creating.add_argument(
-        "--config",
-        metavar="NAME=VALUE",
-        type=name_and_value,
-        action="append",
-        default=[],
-        help="a setting: cleanup.policy=compact (repeat it for more)",
+        "--replicas", type=positive, default=-1, help="replicas of each partition (default: the broker's setting)"
     )
-    deleting = add("delete", "topics, with all that is in them")
+    add_settings(creating, "--config", "a topic setting: cleanup.policy=compact")
+    deleting = add("delete", "delete topics and their records")
     deleting.add_argument("topics", metavar="TOPIC", nargs="+")
-    expanding = add("expand", "let topics have more partitions")
+    expanding = add("expand", "add partitions to topics")
     expanding.add_argument("topics", metavar="TOPIC:PARTITIONS", nargs="+", type=topic_and_count)
     for each in (listing, describing, creating, deleting, expanding):
         add_cluster(each)
     for each in (listing, describing):
-        each.add_argument("--json", action="store_true", help="one JSON object to a line")
+        each.add_argument("--json", action="store_true", help="print a JSON object per row")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it; return the exit code."""
+    """Run the action; return the exit code."""
     return ACTIONS[options.action](options)
 
 
 def _list(options: argparse.Namespace) -> int:
-    with asking(options) as (_, topics):
+    with connected_admin(options) as (_, topics):
         rows = [
             {
                 "topic": name,
@@ -77,10 +72,10 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _describe(options: argparse.Namespace) -> int:
-    with asking(options) as (admin, topics):
+    with connected_admin(options) as (admin, topics):
         results = admin.describe_topics(options.topics)
-        found = [topic.partitions[number] for topic in well(results, topics).values() for number in topic.partitions]
-        found.sort()
+        described = successes(results, topics).values()
+        found = sorted(partition for topic in described for partition in topic.partitions.values())
         rows: Iterable[dict[str, Any]] = map(_row, found)
         if options.offsets:
             rows = _with_offsets(options, found)
@@ -100,7 +95,7 @@ def _row(partition: PartitionInfo) -> dict[str, Any]:
 
 
 def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) -> Iterator[dict[str, Any]]:
-    # Who has no leader has nobody to ask, and would hold up the others until the time is over.
+    # ListOffsets for a partition without a leader would delay the command until its timeout.
     tps = [TopicPartition(found.topic, found.partition) for found in partitions if found.leader >= 0]
     with Consumer.from_config(client_config(options)) as consumer:
         first = consumer.beginning_offsets(tps)
@@ -113,29 +108,30 @@ def _with_offsets(options: argparse.Namespace, partitions: list[PartitionInfo]) 
 def _create(options: argparse.Namespace) -> int:
     new = {
         name: NewTopic(count, options.replicas, configs=dict(options.config))
-        for name, count in distinct(options.topics)
+        for name, count in require_distinct(options.topics)
     }
-    with asking(options) as (admin, _):
+    with connected_admin(options) as (admin, _):
         results = admin.create_topics(new)
-    for name, topic in well(results).items():
-        tell(f"created {name}: {_count(topic.partitions, 'partition')}, {_count(topic.replication_factor, 'replica')}")
+    for name, topic in successes(results).items():
+        replicas = _count(topic.replication_factor, "replica")
+        notify(f"created {name}: {_count(topic.partitions, 'partition')}, {replicas}")
     return exit_code(results)
 
 
 def _delete(options: argparse.Namespace) -> int:
-    with asking(options) as (admin, topics):
+    with connected_admin(options) as (admin, topics):
         results = admin.delete_topics(options.topics)
-        for name in well(results, topics):
-            tell(f"deleted {name}")
+        for name in successes(results, topics):
+            notify(f"deleted {name}")
     return exit_code(results)
 
 
 def _expand(options: argparse.Namespace) -> int:
-    totals = dict(distinct(options.topics))
-    with asking(options) as (admin, topics):
+    totals = dict(require_distinct(options.topics))
+    with connected_admin(options) as (admin, topics):
         results = admin.create_partitions(totals)
-        for name in well(results, topics):
-            tell(f"{name} has {_count(totals[name], 'partition')} now")
+        for name in successes(results, topics):
+            notify(f"{name} now has {_count(totals[name], 'partition')}")
     return exit_code(results)
 
 

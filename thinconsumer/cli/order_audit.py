@@ -1,7 +1,4 @@
-"""What was read, held against what was written: every order once, in its partition's order, and how long it took.
-
-Owns the demo's verdict. It believes neither side: it looks at records alone.
-"""
+"""Compares the records that the demo read with the orders that it wrote: each order once, in its partition's order."""
 
 from __future__ import annotations
 
@@ -14,22 +11,22 @@ from .output import Record
 
 
 @dataclass
-class Lane:
-    """One partition as it was read: how many, up to where, and the longest wait for the next records."""
+class PartitionAudit:
+    """The records read of one partition, and the longest pause between two of them."""
 
     count: int = 0
     next_offset: int = 0
     last_order: int = -1
     leader_epoch: int = -1
     last_at: float | None = None
-    longest_wait: float = 0.0
+    longest_pause: float = 0.0
 
 
 @dataclass
-class Tally:
-    """Counts both sides. ``expect`` what is written, ``add`` what was read at a moment."""
+class OrderAudit:
+    """Counts written orders (:meth:`expect`) and read records (:meth:`add`)."""
 
-    lanes: dict[int, Lane] = field(default_factory=dict)
+    partitions: dict[int, PartitionAudit] = field(default_factory=dict)
     written_cents: int = 0
     read_cents: int = 0
     revenue: Counter[str] = field(default_factory=Counter)  #: Cents by country.
@@ -41,48 +38,48 @@ class Tally:
 
     @property
     def expected(self) -> int:
-        """How many orders there are to be."""
+        """How many orders were written."""
         return len(self._seen)
 
     @property
     def missing(self) -> int:
-        """How many of them have not been read."""
+        """How many of them were not read."""
         return self._seen.count(0)
 
     @property
     def is_exact(self) -> bool:
-        """Whether every order was read once, in order, and says what was written."""
+        """Whether every order was read once, in order and unchanged."""
         wrong = self.missing or self.doubled or self.out_of_order or self.unexpected
         return not wrong and self.read_cents == self.written_cents
 
-    def count_waits_from(self, now: float, partitions: Iterable[int]) -> None:
-        """Forget how long waits were so far, and let those of the future begin now where none has begun."""
+    def restart_pauses(self, now: float, partitions: Iterable[int]) -> None:
+        """Restart the longest pauses; a partition without a record has been waiting since ``now``."""
         for number in partitions:
-            lane = self.lanes.setdefault(number, Lane())
-            lane.longest_wait = 0.0
-            lane.last_at = now if lane.last_at is None else lane.last_at
+            partition = self.partitions.setdefault(number, PartitionAudit())
+            partition.longest_pause = 0.0
+            partition.last_at = now if partition.last_at is None else partition.last_at
 
     def expect(self, order: Order) -> None:
-        """This order is going to be written; they come in the order of their numbers."""
+        """Count an order before it is written, in the order of their numbers."""
         self._seen.append(0)
         self.written_cents += order.cents
 
     def add(self, record: Record, now: float) -> None:
-        """This was read."""
-        lane = self.lanes.setdefault(record.partition, Lane())
-        if lane.last_at is not None:
-            lane.longest_wait = max(lane.longest_wait, now - lane.last_at)
-        lane.last_at = now
-        lane.count += 1
+        """Count a record that was read at ``now``."""
+        seen = self.partitions.setdefault(record.partition, PartitionAudit())
+        if seen.last_at is not None:
+            seen.longest_pause = max(seen.longest_pause, now - seen.last_at)
+        seen.last_at = now
+        seen.count += 1
         self.read += 1
         try:
             number, country, cents = read_order(record.value or b"")
         except ValueError:
             self.unexpected += 1
             return
-        # Offsets alone would not do: an idempotent producer's retry may write twice what it should not.
-        self.out_of_order += record.offset < lane.next_offset or number <= lane.last_order
-        lane.next_offset, lane.last_order, lane.leader_epoch = record.offset + 1, number, record.leader_epoch
+        # Offsets do not show an order that a faulty retry of the producer wrote twice.
+        self.out_of_order += record.offset < seen.next_offset or number <= seen.last_order
+        seen.next_offset, seen.last_order, seen.leader_epoch = record.offset + 1, number, record.leader_epoch
         if not 0 <= number < len(self._seen):
             self.unexpected += 1
             return
@@ -91,8 +88,8 @@ class Tally:
         self.read_cents += cents
         self.revenue[country] += cents
 
-    def complaints(self) -> list[str]:
-        """Return what is wrong, in words."""
+    def errors(self) -> list[str]:
+        """Return each kind of error with its count."""
         found = [
             (self.missing, "missing"),
             (self.doubled, "read twice"),
