@@ -2,9 +2,9 @@
 
     python examples/asyncio_consumer.py localhost:9092 orders [GROUP]
 
-``fileno()`` turns readable when there is I/O to do, ``wake_at()`` says when to call at the latest; ``poll(0)`` never
-blocks. Any event loop that can watch a descriptor and set a timer can do the same. That keeps a member of a group
-alive, too, as long as no other task keeps the event loop for longer than the session lasts.
+``fileno()`` turns readable when there is I/O to do, ``wake_at()`` says when to poll at the latest, ``poll(0)`` never
+blocks. Any event loop that can watch a descriptor and set a timer can do the same. The member stays in its group as
+long as the next record is asked for within ``session_timeout_ms``.
 """
 
 from __future__ import annotations
@@ -19,23 +19,27 @@ Record = ConsumerRecord["bytes | None", "bytes | None"]
 
 
 async def records(consumer: Consumer[bytes | None, bytes | None]) -> AsyncIterator[Record]:
-    """Yield records as they come, leaving the event loop free in between."""
-    loop = asyncio.get_running_loop()
-    due = asyncio.Event()
-    loop.add_reader(consumer.fileno(), due.set)
+    """Yield records as they come, leaving the event loop free in between. It may be left at any record."""
+    while True:
+        # One at a time: close() commits what poll() has returned, and so only what this generator has yielded.
+        found = consumer.poll(0, max_records=1)
+        for [record] in found.values():
+            yield record
+        await (asyncio.sleep(0) if found else until_due(consumer))
+
+
+async def until_due(consumer: Consumer[bytes | None, bytes | None]) -> None:
+    """Wait until there is I/O to do, or a deadline of the consumer has come."""
+    loop, due = asyncio.get_running_loop(), asyncio.Event()
+    descriptor = consumer.fileno()
+    # Registered only while waiting: a generator that is left is finalized late, after close().
+    loop.add_reader(descriptor, due.set)
+    alarm = loop.call_at(consumer.wake_at(), due.set)
     try:
-        while True:
-            for batch in consumer.poll(0, max_records=100).values():
-                for record in batch:
-                    yield record
-            # One turn for everybody else, even while there is always more to read.
-            await asyncio.sleep(0)
-            alarm = loop.call_at(consumer.wake_at(), due.set)
-            await due.wait()
-            alarm.cancel()
-            due.clear()
+        await due.wait()
     finally:
-        loop.remove_reader(consumer.fileno())
+        alarm.cancel()
+        loop.remove_reader(descriptor)
 
 
 async def main(servers: str, topic: str, group: str | None = None) -> None:
