@@ -371,16 +371,26 @@ def test_nodes_and_replicas_are_those_of_the_last_answer(world):
 
 
 def test_pain_F7_an_error_is_logged_once_per_change_and_not_once_per_refresh(world, caplog):
-    caplog.set_level(logging.WARNING)
-    for _ in range(5):
-        world.know(topic(error_code=Code.UNKNOWN_TOPIC_OR_PARTITION))
-    assert len(caplog.records) == 1
+    caplog.set_level(logging.INFO)
     for _ in range(5):
         world.know(topic(error_code=Code.TOPIC_AUTHORIZATION_FAILED))
+    assert len(caplog.records) == 1
+    for _ in range(5):
+        world.know(topic(error_code=Code.INVALID_TOPIC_EXCEPTION))
     assert len(caplog.records) == 2
     world.know(topic())
-    world.know(topic(error_code=Code.UNKNOWN_TOPIC_OR_PARTITION))
-    assert len(caplog.records) == 3
+    assert [record.levelname for record in caplog.records[2:]] == ["INFO", "INFO"]
+
+
+def test_topics_that_come_and_go_are_forgotten(world):
+    """A consumer with a pattern would hold every topic there ever was; a wanted one keeps its id."""
+    world.metadata.want(["kept"], everything=True)
+    for number in range(50):
+        world.answer(response(topic("kept"), topic(f"t{number}")))
+        world.metadata.request_update("again")
+    assert set(world.metadata.topics) == {"kept", "t49"}
+    world.answer(response(topic("t49")))
+    assert set(world.metadata.topics) == {"kept", "t49"} and not world.metadata.topics["kept"].partitions
 
 
 def test_pain_C6_an_authorization_error_stays_until_it_is_cured(world):
@@ -405,7 +415,7 @@ def test_an_error_of_before_is_not_held_against_a_topic_wanted_again(world):
 def test_errors_of_topics_nobody_wants_are_forgotten(world):
     world.know(topic(error_code=Code.TOPIC_AUTHORIZATION_FAILED))
     world.metadata.want([])
-    assert world.metadata.topics["t"].error is None
+    assert "t" not in world.metadata.topics
     assert world.metadata.wake_at(world.now) == NEVER
 
 

@@ -6,7 +6,7 @@ told. It reads no clock and does no I/O: a driver carries out :meth:`take_comman
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .assignors import PartitionAssignor
@@ -30,6 +30,7 @@ from .network_client import NetworkClient
 from .partitions import Partitions
 from .timers import NEVER, Random
 from .types import TopicPartition
+from .wire.error_codes import Code, to_error
 
 if TYPE_CHECKING:
     from .config import ConsumerConfig
@@ -214,13 +215,23 @@ class Engine:
         return call
 
     def persistent_errors(self) -> Iterable[KafkaError]:
-        """Return what every poll has to raise until it is cured. Of what is paused nothing: nobody wants to read it."""
+        """Return what the latest answers say that the application has to act on; nothing about paused partitions."""
         for partition in self.partitions:
             if partition.error is not None and not partition.paused:
                 yield partition.error
-        yield from self.metadata.final_errors()
+        # A leader looks up topics of other members, too, and those members raise their errors.
+        own = frozenset() if self.group is None else self.group.own_topics()
+        yield from self.metadata.final_errors(own | self.partitions.topics())
         if self.group is not None:
             yield from self.group.errors()
+
+    def missing(self) -> Iterator[KafkaError]:
+        """Return one error for each topic or partition that the application asked for and no broker knows of."""
+        own = frozenset() if self.group is None else self.group.own_topics()
+        yield from self.metadata.missing(own | self.partitions.topics(), self.partitions.tps())
+        if self.group is not None and self.group.matches_nothing:
+            detail = f"no topic matches the pattern {self.group.subscription.pattern!r}; check it, and ACL Describe"
+            yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", detail=detail)
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
         """Return the error to raise when nothing could be reached for ``bootstrap_timeout_ms``."""

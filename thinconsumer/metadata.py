@@ -8,17 +8,18 @@ never goes back within a topic id, a new id is a new topic), not what follows fr
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from .calls import Call
 from .connection.request import ANY_NODE, Answer, Request
-from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from .errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError, UnknownTopicOrPartitionError
+from .failures import GRACE, Action, OutageLog, Scope, rule
 from .timers import NEVER, Backoff, Random, Retry
 from .types import ClusterView, Node, PartitionInfo, TopicPartition
 from .wire import ZERO_UUID, Message
-from .wire.error_codes import BY_CODE, Code, to_error
+from .wire.error_codes import Code, to_error
 from .wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 
 log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ class Metadata:
         self._expires_at = -NEVER
         self._failing_since: float | None = None
         self._error: KafkaError | None = None  #: Why the last refresh failed, if that will not pass by itself.
+        self._outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
@@ -126,10 +128,28 @@ class Metadata:
             {name: tuple(found[number] for number in sorted(found)) for name, found in known if found}, dict(self.nodes)
         )
 
-    def final_errors(self) -> list[KafkaError]:
-        """Return why nothing, or a wanted topic, can be had, where asking again does not help by itself."""
-        errors = [self._error, *(self.topics[name].error for name in self._wanted if name in self.topics)]
+    def final_errors(self, topics: Iterable[str] | None = None) -> list[KafkaError]:
+        """Return why Metadata is refused as a whole, or for these topics (default: all wanted), if not retriable."""
+        names = self._wanted if topics is None else topics
+        errors = [self._error, *(self.topics[name].error for name in names if name in self.topics)]
         return [error for error in errors if error is not None and not error.retriable]
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether a broker has named all topics."""
+        return self._listed
+
+    def missing(self, topics: Iterable[str], tps: Iterable[TopicPartition]) -> Iterator[KafkaError]:
+        """Return one error for each of these topics and partitions that no broker knows of."""
+        for name in sorted(topics):
+            error = self.topics[name].error if name in self.topics else None
+            if isinstance(error, UnknownTopicOrPartitionError):
+                yield error
+        for tp in sorted(tps):
+            known = self.topics[tp.topic].partitions if tp.topic in self.topics else {}
+            if known and tp.partition not in known:
+                detail = f"the topic has {len(known)} partitions; check the number"
+                yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", partition=tp, detail=detail)
 
     # -- what the others want
 
@@ -145,6 +165,9 @@ class Metadata:
                 self._demand("topics are chosen by a pattern")
         if wanted == self._wanted:
             return
+        for name in self._wanted - wanted:
+            if name in self.topics and not self.topics[name].partitions:
+                self._forget(name)
         for name in wanted ^ self._wanted:
             # Errors of before, of what nobody wanted or wants any more, say nothing about now. Ids and epochs stay, so
             # that a topic that is wanted again is not taken for a new one and its epochs still cannot go back.
@@ -232,6 +255,7 @@ class Metadata:
         if response is not None and response.error_code:
             error = to_error(response.error_code, api="Metadata", node_id=answer.node_id)
         if response is None or error is not None:
+            self._note_failure(error, now)
             self._consider_rebootstrap(response, now)
             retry.failed(now)
             if inquiry is None:
@@ -243,6 +267,7 @@ class Metadata:
             return
         self._failing_since = None
         self._error = None
+        self._outages.recovered(None, now, "brokers answer Metadata requests again")
         changed = self._take(response, answer.version)
         if inquiry is None and self._listing:
             self._take_listing({raw.name for raw in response.topics})
@@ -259,7 +284,8 @@ class Metadata:
             self._failing_since = now
         if self._settings.metadata_recovery_strategy != "rebootstrap":
             return
-        if response is not None and response.error_code == Code.REBOOTSTRAP_REQUIRED:
+        code = Code.NONE if response is None else response.error_code
+        if rule("Metadata", code, Scope.CONSUMER).action is Action.REBOOTSTRAP:
             self.rebootstrap_reason = "a broker answered REBOOTSTRAP_REQUIRED"
         elif now - self._failing_since >= self._settings.metadata_recovery_rebootstrap_trigger_ms / 1000:
             self.rebootstrap_reason = f"no metadata for {now - self._failing_since:.0f} s"
@@ -295,7 +321,9 @@ class Metadata:
 
     def _after_refresh(self, changed: bool, now: float) -> None:
         self._expires_at = now + self._settings.metadata_max_age_ms / 1000
-        if any(self._incomplete(name) for name in self._wanted):
+        incomplete = [name for name in sorted(self._wanted) if self._incomplete(name)]
+        self._note_incomplete(incomplete, now)
+        if incomplete:
             # Asked again ever more slowly; succeeded() would ask as fast as the broker answers.
             self._retry.failed(now)
             self._reason = self._reason or "a wanted topic is missing or has a partition without a leader"
@@ -308,6 +336,23 @@ class Metadata:
         self._retry.attempts = attempts
         self._retry.not_before = now + self._backoff.delay(max(1, attempts), self._random)
 
+    def _note_failure(self, error: KafkaError | None, now: float) -> None:
+        """Log a refresh that a broker refuses; connections log their own failures."""
+        if isinstance(error, BrokerResponseError):
+            self._outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
+
+    def _note_incomplete(self, names: list[str], now: float) -> None:
+        """Log topics that brokers refuse, or that have partitions without a leader."""
+        for name in names:
+            topic = self.topics.get(name)
+            error = None if topic is None else topic.error
+            text = f"topic {name}: {error or 'a partition has no leader'}"
+            grace = GRACE if error is None or error.retriable else 0.0
+            if not isinstance(error, UnknownTopicOrPartitionError):  # whoever asked for it says that it is missing
+                self._outages.failed(("topic", getattr(error, "code", None)), now, text, subject=name, grace=grace)
+        for name in self._wanted.difference(names):
+            self._outages.recovered(name, now, f"topic {name} has leaders again")
+
     def _incomplete(self, name: str) -> bool:
         topic = self.topics.get(name)
         if topic is None or topic.error is not None or not topic.partitions:
@@ -317,8 +362,7 @@ class Metadata:
     def _settle(self, inquiry: Inquiry, response: MetadataResponse, now: float) -> None:
         found: dict[str, TopicMetadata] = {}
         for raw in response.topics:
-            passing = BY_CODE[raw.error_code].retriable and raw.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION
-            if passing:
+            if rule("DescribeTopics", raw.error_code, Scope.TOPIC).is_retried:
                 inquiry.call.last_error = to_error(raw.error_code, api="Metadata", detail=raw.name or "")
                 inquiry.retry.failed(now)
                 return
@@ -345,11 +389,18 @@ class Metadata:
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 
     def _take_listing(self, names: set[str | None]) -> None:
-        """Believe that what a list of everything leaves out is gone. Its id is kept, as for an unknown topic."""
-        for name, topic in self.topics.items():
-            if name not in names:
-                topic.partitions = {}
+        """Take topics that a list of all topics leaves out as deleted; a wanted one keeps its id."""
+        for name in self.topics.keys() - names:
+            if name in self._wanted:
+                self.topics[name].partitions = {}
+            else:
+                self._forget(name)
         self._listed = True
+
+    def _forget(self, name: str) -> None:
+        """Drop a topic that is neither wanted nor there: topics that come and go would pile up."""
+        del self.topics[name]
+        self._outages.forget(name)
 
     def _known(self, name: str | None) -> tuple[object, ...] | None:
         topic = self.topics.get(name) if name is not None else None
@@ -390,10 +441,11 @@ class Metadata:
     def _take_topic_error(
         self, raw: MetadataResponseTopic, name: str, known: TopicMetadata | None, *, caught_up: bool
     ) -> None:
+        if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and name not in self._wanted:
+            self.topics.pop(name, None)
+            return
         topic = known if known is not None else self.topics.setdefault(name, TopicMetadata(name))
         error = _topic_error(raw)
-        if name in self._wanted and getattr(topic.error, "code", None) != raw.error_code:
-            log.warning("topic %s: %s", name, error)  # once per change, not once per refresh (KAFKA: F7)
         topic.error = error
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             # Gone, but its id is kept: if it comes back with another one, that is a new topic.
@@ -418,12 +470,16 @@ def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
 
 
 def _is_final(error: KafkaError | None) -> bool:
-    passing = (Code.UNKNOWN_SERVER_ERROR, Code.REBOOTSTRAP_REQUIRED)
-    return isinstance(error, BrokerResponseError) and not error.retriable and error.code not in passing
+    if not isinstance(error, BrokerResponseError):
+        return False
+    return rule("Metadata", error.code, Scope.CONSUMER).action is Action.RAISE
 
 
 def _topic_error(raw: MetadataResponseTopic) -> KafkaError:
-    error = to_error(raw.error_code, api="Metadata", detail=f"topic {raw.name}")
+    detail = f"topic {raw.name}"
+    if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        detail += ": create it, check its name, set allow_auto_create_topics, or grant DESCRIBE on it"
+    error = to_error(raw.error_code, api="Metadata", detail=detail)
     if isinstance(error, TopicAuthorizationFailedError):
         error.topics = (raw.name or "",)
     return error

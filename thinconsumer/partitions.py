@@ -124,11 +124,14 @@ class Partition:
         "blocked_until",
         "callback_pending",
         "committed",
+        "confirmed_at",
         "cursor",
         "error",
         "failures",
         "fruitless_ranges",
         "high_watermark",
+        "is_new",
+        "last_error",
         "last_stable_offset",
         "leader_epoch",
         "log_start_offset",
@@ -141,7 +144,6 @@ class Partition:
         "state",
         "topic_id",
         "tp",
-        "trouble",
     )
 
     def __init__(self, tp: TopicPartition, state: PositionState) -> None:
@@ -159,10 +161,14 @@ class Partition:
         #: ask for the position, which has to be looked up then.
         self.callback_pending = False
         self.committed: OffsetAndMetadata | None = None  #: What the group has committed, as far as we know.
-        #: Raised by every poll until it is cured (an ACL, say): shown once and then silence is how errors get lost.
+        #: What the latest answer says, if the application has to act. Polls raise each new object once.
         self.error: KafkaError | None = None
-        #: Why the position is not known yet, while that may still pass; said when a call that waits for it times out.
-        self.trouble: KafkaError | None = None
+        #: The latest failure of any kind since the last success; health and calls that time out name it.
+        self.last_error: KafkaError | None = None
+        #: When a broker last said where the log ends, be it that nothing is new; monotonic seconds.
+        self.confirmed_at: float | None = None
+        #: The group has committed offsets of the topic, none of this partition: ``new_partition_offset_reset`` applies.
+        self.is_new = False
         self.failures = 0  #: In a row; feeds the backoff.
         self.fruitless_ranges = 0  #: Times out of range with no successful fetch in between; feeds the backoff, too.
         self.blocked_until = 0.0  #: Not to be asked for before then, after an error of its own.
@@ -177,6 +183,16 @@ class Partition:
     def __repr__(self) -> str:
         flags = " paused" if self.paused else ""
         return f"<Partition {self.tp.topic}-{self.tp.partition} {self.state.value}{flags} {self.cursor}>"
+
+    def failed(self, error: KafkaError, *, is_raised: bool) -> None:
+        """Note what the latest answer says; it replaces what earlier ones said."""
+        self.last_error = error
+        self.error = error if is_raised else None
+
+    def worked(self) -> None:
+        """Note that the latest answer was a good one."""
+        self.failures = 0
+        self.error = self.last_error = None
 
     def move(self, event: PositionEvent) -> None:
         """Make the transition of ``event``, or raise naming both."""
@@ -235,7 +251,7 @@ class Partition:
         self.out_of_range = out_of_range
         self.failures = 0
         self.blocked_until = 0.0
-        self.error = self.trouble = None
+        self.error = self.last_error = None
 
 
 class RecordInHand(NamedTuple):

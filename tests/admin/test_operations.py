@@ -7,6 +7,7 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.admin import NewTopic, operations
 from thinconsumer.admin.questions import FIND_COORDINATOR, Found
+from thinconsumer.failures import rule
 from thinconsumer.wire.error_codes import Code
 
 T0 = TopicPartition("t", 0)
@@ -66,5 +67,6 @@ def test_filters_need_a_broker_that_knows_them():
 
 
 def test_deleting_a_topic_that_is_not_there_has_its_answer():
-    assert Code.UNKNOWN_TOPIC_OR_PARTITION in operations.DELETE_TOPICS.final
-    assert Code.UNKNOWN_TOPIC_OR_PARTITION not in operations.DELETE_RECORDS.final
+    for operation, is_retried in ((operations.DELETE_TOPICS, False), (operations.DELETE_RECORDS, True)):
+        api, scope = operation.errors
+        assert rule(api, Code.UNKNOWN_TOPIC_OR_PARTITION, scope).is_retried is is_retried

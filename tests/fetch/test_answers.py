@@ -14,14 +14,15 @@ from thinconsumer.errors import (
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
-from thinconsumer.fetch.verdicts import Verdict, verdict
+from thinconsumer.failures import Action, Scope, rule
 from thinconsumer.partitions import PositionEvent, PositionState
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 #: Errors of one partition that pass by themselves.
-PASSING = [c for c in Code if c and verdict(c) in (Verdict.RETRY, Verdict.REFRESH)]
+PASSING = [c for c in Code if c and rule("Fetch", c, Scope.PARTITION).action in (Action.RETRY, Action.REFRESH_METADATA)]
+RAISED = [c for c in Code if c and rule("Fetch", c, Scope.PARTITION).action is Action.RAISE]
 
 
 def take_all(world) -> list[int]:
@@ -158,7 +159,7 @@ def test_passing_errors_wait_and_ask_again_without_the_user_noticing(world, kit,
         world.now = a.blocked_until
     assert 0.08 <= waits[0] <= 0.12 and 0.8 <= waits[-1] <= 1.0
     refresh = world.metadata.step(world.now + 10)
-    assert bool(refresh) is (verdict(code) is Verdict.REFRESH)
+    assert bool(refresh) is (rule("Fetch", code, Scope.PARTITION).action is Action.REFRESH_METADATA)
     world.receive({a.tp: kit.batch(0, 1)})
     assert a.failures == 0
 
@@ -174,7 +175,7 @@ def test_pain_C6_an_authorization_error_stays_until_it_is_cured(world, kit):
     assert a.error is None and take_all(world) == [0]
 
 
-@pytest.mark.parametrize("code", [c for c in Code if c and verdict(c) is Verdict.RAISE] + [9999, -77])
+@pytest.mark.parametrize("code", [*RAISED, 9999, -77])
 def test_errors_only_the_user_can_help_with_are_shown(world, code):
     [a] = world.simple(0)
     world.receive({a.tp: {"error_code": code}})

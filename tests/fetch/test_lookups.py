@@ -13,8 +13,8 @@ from thinconsumer.errors import (
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
 )
+from thinconsumer.failures import Action, Scope, rule
 from thinconsumer.fetch.lookups import ListedOffset, OffsetLookup
-from thinconsumer.fetch.verdicts import Verdict, verdict
 from thinconsumer.timers import NEVER
 from thinconsumer.wire.error_codes import Code, to_error
 
@@ -101,14 +101,15 @@ def test_final_errors_are_told_and_passing_ones_are_asked_again_ever_more_slowly
             break
         world.metadata._reason = None
         sent[0].offsets({kit.tp(0): {"error_code": code}})
-        assert (world.metadata._reason is not None) is (verdict(code) is Verdict.REFRESH)
+        assert (world.metadata._reason is not None) is (
+            rule("ListOffsets", code, Scope.PARTITION).action is Action.REFRESH_METADATA
+        )
         waits.append(world.lookups.wake_at(world.now) - world.now)
         world.now += waits[-1]
-    final = code is Code.OFFSET_OUT_OF_RANGE or verdict(code) is Verdict.RAISE
+    final = rule("ListOffsets", code, Scope.PARTITION).action is Action.RAISE
     error, was_final = one.failed[0]
     assert code.name in str(error) and error.partition == kit.tp(0)
-    if code is not Code.OFFSET_OUT_OF_RANGE:
-        assert was_final is final
+    assert was_final is final
     if was_final:
         assert len(one.failed) == 1 and world.look_ups() == []
     else:

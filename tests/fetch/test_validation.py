@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from thinconsumer.errors import KafkaConnectionError, LogTruncationError, UnsupportedVersionError
-from thinconsumer.fetch.verdicts import Verdict, verdict
+from thinconsumer.failures import Action, Scope, rule
 from thinconsumer.partitions import PositionEvent, PositionState, Reset
 from thinconsumer.timers import NEVER
 from thinconsumer.types import OffsetAndMetadata
@@ -188,8 +188,9 @@ def test_errors_wait_and_ask_again_and_final_ones_are_shown_meanwhile(in_doubt, 
         world.metadata._reason = None
         sent.epoch_ends({a.tp: int(code)})
         assert a.state is PositionState.VALIDATING
-        assert (a.error is not None) is (verdict(code) is Verdict.RAISE)
-        assert (world.metadata._reason is not None) is (verdict(code) is Verdict.REFRESH)
+        action = rule("OffsetForLeaderEpoch", code, Scope.PARTITION).action
+        assert (a.error is not None) is (action is Action.RAISE)
+        assert (world.metadata._reason is not None) is (action is Action.REFRESH_METADATA)
         waits.append(world.validation.wake_at(world.now) - world.now)
         assert world.validations() == []
         world.now += waits[-1]

@@ -1,4 +1,4 @@
-"""What each code means to a commit, and what the error says: the reason, the partitions, and no limit that was kept."""
+"""The error of a failed commit names the reason, the partitions, and only limits that were exceeded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thinconsumer.errors import (
     SaslAuthenticationFailedError,
     TopicAuthorizationFailedError,
 )
-from thinconsumer.group.commit_errors import ADVICE, RETRIABLE, Failure, Verdict, final_error, reason_of, verdict
+from thinconsumer.group.commit_errors import ADVICE, RETRIABLE, Failure, final_error, reason_of
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
 
@@ -26,43 +26,6 @@ LIMITS = ("session_timeout_ms", "max_poll_interval_ms")
 def error_of(failures, what="commit"):
     """Return what a call raises."""
     return final_error(SETTINGS, "g", failures, what)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        (Code.NONE, Verdict.DONE),
-        (Code.COORDINATOR_LOAD_IN_PROGRESS, Verdict.LOADING),
-        (Code.COORDINATOR_NOT_AVAILABLE, Verdict.LOST),
-        (Code.NOT_COORDINATOR, Verdict.LOST),
-        (Code.REQUEST_TIMED_OUT, Verdict.LOST),
-        (Code.UNKNOWN_TOPIC_OR_PARTITION, Verdict.PARTITION),
-        (Code.UNKNOWN_TOPIC_ID, Verdict.PARTITION),
-        (Code.INCONSISTENT_TOPIC_ID, Verdict.PARTITION),
-        (Code.ILLEGAL_GENERATION, Verdict.STAMP),
-        (Code.UNKNOWN_MEMBER_ID, Verdict.STAMP),
-        (Code.GROUP_ID_NOT_FOUND, Verdict.STAMP),
-        (Code.REBALANCE_IN_PROGRESS, Verdict.STAMP),
-        (Code.FENCED_INSTANCE_ID, Verdict.STAMP),
-        (Code.OFFSET_METADATA_TOO_LARGE, Verdict.REFUSED),
-        (Code.INVALID_COMMIT_OFFSET_SIZE, Verdict.REFUSED),
-        (Code.TOPIC_AUTHORIZATION_FAILED, Verdict.REFUSED),
-        (Code.GROUP_AUTHORIZATION_FAILED, Verdict.REFUSED),
-        (Code.INVALID_GROUP_ID, Verdict.REFUSED),
-        (Code.UNKNOWN_SERVER_ERROR, Verdict.REFUSED),
-        (Code.NETWORK_EXCEPTION, Verdict.RETRY),
-        (12_345, Verdict.REFUSED),
-    ],
-)
-def test_verdict_on_a_code(code, expected):
-    """The general table says the rest: what is retriable is asked again, anything else is the user's."""
-    assert verdict(code) is expected
-
-
-def test_every_code_has_a_verdict_and_none_that_may_pass_is_final():
-    """A code that somebody adds to the table gets one by its columns."""
-    for code, row in BY_CODE.items():
-        assert verdict(code) is not Verdict.REFUSED or not row.retriable
 
 
 #: Every code by which a commit can end, and what it is called.

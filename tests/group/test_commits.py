@@ -271,24 +271,27 @@ def test_broker_without_a_common_version_fails_the_call(world):
     assert found.__cause__ is error
 
 
-def test_trouble_is_what_keeps_commits_from_being_written_at_present(world):
-    """For health(): not what one call was refused for and has raised, nor what nobody waits for any more."""
+def test_last_error_is_why_commits_fail_until_one_succeeds(world):
+    """For health(): an error of one call alone, such as metadata that is too long, is not kept."""
     world.add((A, 7), seconds=5)
     world.answer(world.one(), Code.NETWORK_EXCEPTION)
-    assert world.commits.trouble.name == "NETWORK_EXCEPTION"
+    assert world.commits.last_error.name == "NETWORK_EXCEPTION"
     world.now += 5
     world.sent()
-    assert world.commits.trouble is None
+    assert world.commits.last_error.name == "NETWORK_EXCEPTION"
+    world.add((A, 7))
+    world.answer(world.later())
+    assert world.commits.last_error is None
     world.add((A, 7))
     world.answer(world.later(), Code.OFFSET_METADATA_TOO_LARGE)
-    assert world.commits.trouble is None
+    assert world.commits.last_error is None
     world.add((A, 7))
     world.answer(world.later(), Code.GROUP_AUTHORIZATION_FAILED)
     world.sent()
-    assert world.commits.trouble.name == "GROUP_AUTHORIZATION_FAILED"
+    assert world.commits.last_error.name == "GROUP_AUTHORIZATION_FAILED"
     world.add((A, 7))
     world.answer(world.later())
-    assert world.commits.trouble is None
+    assert world.commits.last_error is None
 
 
 # -- what cannot be committed

@@ -248,7 +248,7 @@ def test_coordinator_that_is_none_or_not_ready_is_asked_again_or_replaced(world,
     rows = {A: int(code), B: int(code)} if version == 1 else {}
     tell(world, asked, rows, group_code=0 if version == 1 else int(code))
     assert world.coordinator.node_id == node
-    assert waiting[0].trouble.code == code
+    assert waiting[0].last_error.code == code
     assert waiting[0].error is None
     assert world.committed.error is None
     assert ask(world) is None
@@ -262,7 +262,7 @@ def test_connection_that_ends_is_a_lost_coordinator(world, waiting):
     call = world.committed.ask([A])
     world.break_off(ask(world).request)
     assert world.coordinator.node_id is None
-    assert isinstance(waiting[0].trouble, KafkaConnectionError)
+    assert isinstance(waiting[0].last_error, KafkaConnectionError)
     assert isinstance(call.last_error, KafkaConnectionError)
     tell(world, later(world), {A: (1, -1, ""), B: (1, -1, "")})
     assert waiting[0].cursor.offset == 1
@@ -318,13 +318,13 @@ def test_partition_whose_offset_is_not_known_for_now_waits_and_says_why(world, w
     """A transaction is about to change it, metadata is behind, or the broker has overlooked it."""
     tell(world, ask(world), {A: said, B: (2, -1, "")})
     assert waiting[0].state is S.AWAITING_COMMITTED
-    assert waiting[0].trouble is not None
+    assert waiting[0].last_error is not None
     assert waiting[0].error is None
     assert ask(world) is None
     assert world.now < world.committed.wake_at(world.now) < world.now + 1
     tell(world, later(world), {A: (1, -1, "")})
     assert waiting[0].cursor.offset == 1
-    assert waiting[0].trouble is None
+    assert waiting[0].last_error is None
 
 
 def test_unknown_topics_have_metadata_refreshed(world, waiting):
@@ -363,7 +363,7 @@ def test_reason_for_having_no_coordinator_reaches_those_who_wait(world, waiting)
     world.coordinator.lost(1, "gone", world.now)
     world.find(1, Code.COORDINATOR_NOT_AVAILABLE)
     assert ask(world) is None
-    assert waiting[0].trouble.name == "COORDINATOR_NOT_AVAILABLE"
+    assert waiting[0].last_error.name == "COORDINATOR_NOT_AVAILABLE"
     assert call.last_error.name == "COORDINATOR_NOT_AVAILABLE"
     assert world.committed.wake_at(world.now) == float("inf")
 

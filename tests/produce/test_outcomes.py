@@ -7,8 +7,8 @@ import pytest
 from thinconsumer import TopicPartition
 from thinconsumer.broker import Disconnect, Edit, Reply
 from thinconsumer.errors import BrokerResponseError, KafkaTimeoutError, TopicAuthorizationFailedError
+from thinconsumer.failures import Action, Scope, rule
 from thinconsumer.produce.sequences import EPOCH_MAX
-from thinconsumer.produce.verdicts import Verdict, verdict
 from thinconsumer.testing.clock import SOME_DAY
 from thinconsumer.wire.error_codes import BY_CODE, Code
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
@@ -18,7 +18,14 @@ from thinconsumer.wire.produce import (
 )
 
 T0 = TopicPartition("t", 0)
-AGAIN = {Verdict.RETRY, Verdict.REFRESH, Verdict.RENUMBER}
+AGAIN = {Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE}
+
+
+def action_of(code):
+    """Return what the producer does about a code."""
+    return rule("Produce", code, Scope.PARTITION).action
+
+
 CODES = pytest.mark.parametrize("code", [code for code in Code if code != Code.NONE], ids=lambda code: code.name)
 
 
@@ -38,11 +45,11 @@ def test_every_error_code_once_and_then_a_good_answer(world, code):
     producer.flush()
     assert before.error is None
     assert after.error is None
-    what = verdict(code)
-    if what in AGAIN:
+    action = action_of(code)
+    if action in AGAIN:
         assert receipt.result().offset == 1
         assert w.values() == [b"before", b"v", b"after"]
-    elif what is Verdict.WRITTEN:
+    elif action is Action.ACCEPT:
         assert receipt.result().offset == -1
     else:
         assert type(receipt.error) is BY_CODE[code].error
@@ -61,10 +68,10 @@ def test_every_error_code_for_ever_ends_in_time_and_is_no_busy_loop(world, code)
     assert w.clock.now() - started <= 3.01
     assert len(w.requests()) < 15
     for receipt in receipts:
-        if verdict(code) in AGAIN:
+        if action_of(code) in AGAIN:
             assert isinstance(receipt.error, KafkaTimeoutError)
             assert code.name in str(receipt.error)
-        elif verdict(code) is not Verdict.WRITTEN:
+        elif action_of(code) is not Action.ACCEPT:
             assert receipt.error.code == code
 
 

@@ -32,7 +32,7 @@ from thinconsumer.fetch.buffer import Buffer, Fetched
 from thinconsumer.fetch.collector import Collector
 from thinconsumer.fetch.planner import Planner
 from thinconsumer.fetch.resets import Resets
-from thinconsumer.fetch.sessions import Session
+from thinconsumer.fetch.sessions import FetchSession
 from thinconsumer.fetch.validation import Validation
 from thinconsumer.partitions import Partition
 from thinconsumer.records.batch import RecordBatch
@@ -265,7 +265,7 @@ MUTATIONS = {
         bug(
             "leader errors ask for nothing",
             "A broker that is not the leader any more is asked on; the new leader has to be found.",
-            (Answers, "_partition_error", "if what is Verdict.REFRESH:", "if False:"),
+            (Answers, "_partition_error", "if action is Action.REFRESH_METADATA:", "if False:"),
             (metadata.Metadata, "hint_leader", "if topic is None or", "if True or"),
             needs=old_metadata,
         ),
@@ -304,12 +304,12 @@ MUTATIONS = {
         bug(
             "changed offsets not named",
             "A session is not told of new offsets (KIP-227), so brokers send the same records again and again.",
-            (Session, "plan", "if held.get(tp) != new", "if tp not in held"),
+            (FetchSession, "plan", "if held.get(tp) != new", "if tp not in held"),
         ),
         bug(
             "session not renewed",
             "After an error the session goes on with its old epoch, which the broker refuses each time (KIP-227).",
-            (Session, "reset", "self.epoch = INITIAL_EPOCH", "pass"),
+            (FetchSession, "reset", "self.epoch = INITIAL_EPOCH", "pass"),
         ),
         bug(
             "two fetches at once",

@@ -1,8 +1,4 @@
-"""Everything the admin can ask: how each request is built, and how its answer reads. One row each, no state.
-
-Which codes are final though retriable elsewhere follows Java's ``KafkaAdminClient``: a topic that is not there is an
-answer to whoever wants to delete it, and REQUEST_TIMED_OUT means that the controller is still at work on it.
-"""
+"""Everything the admin can ask: how each request is built, and how its answer reads. One row each, no state."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..errors import KafkaError
+from ..failures import Scope
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
 from ..wire import Message
 from ..wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
@@ -36,9 +33,6 @@ from ..wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, Off
 from .questions import Found, Operation, Routing
 from .results import CreatedTopic, GroupDescription, GroupListing, GroupMember, NewTopic, TopicDescription
 
-#: The controller has taken the order and is still at work: asked again, it would say that the topic exists (or not).
-_AT_WORK = frozenset({Code.REQUEST_TIMED_OUT})
-_NOT_THERE = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 #: Stands for all topics, where there is one answer about them.
 ALL = "*"
 
@@ -54,7 +48,12 @@ def create_topics(*, validate_only: bool) -> Operation[str, CreatedTopic]:
         return CreateTopicsRequest(topics=topics, timeout_ms=left_ms, validate_only=validate_only)
 
     return Operation(
-        CreateTopicsRequest, Routing.CONTROLLER, build, _read_created, _AT_WORK, min_version=1 if validate_only else 0
+        CreateTopicsRequest,
+        ("CreateTopics", Scope.TOPIC),
+        Routing.CONTROLLER,
+        build,
+        _read_created,
+        min_version=1 if validate_only else 0,
     )
 
 
@@ -87,7 +86,7 @@ def _read_deleted(response: DeleteTopicsResponse, version: int) -> Iterator[Foun
 
 
 DELETE_TOPICS: Operation[str, None] = Operation(
-    DeleteTopicsRequest, Routing.CONTROLLER, _build_delete_topics, _read_deleted, _AT_WORK | _NOT_THERE
+    DeleteTopicsRequest, ("DeleteTopics", Scope.TOPIC), Routing.CONTROLLER, _build_delete_topics, _read_deleted
 )
 
 
@@ -98,7 +97,9 @@ def create_partitions(*, validate_only: bool) -> Operation[str, None]:
         topics = [CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in items.items()]
         return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms, validate_only=validate_only)
 
-    return Operation(CreatePartitionsRequest, Routing.CONTROLLER, build, _read_more_partitions, _AT_WORK | _NOT_THERE)
+    return Operation(
+        CreatePartitionsRequest, ("CreatePartitions", Scope.TOPIC), Routing.CONTROLLER, build, _read_more_partitions
+    )
 
 
 def _read_more_partitions(response: CreatePartitionsResponse, version: int) -> Iterator[Found]:
@@ -121,7 +122,11 @@ def _read_low_watermarks(response: DeleteRecordsResponse, version: int) -> Itera
 
 
 DELETE_RECORDS: Operation[TopicPartition, int] = Operation(
-    DeleteRecordsRequest, Routing.LEADER, _build_delete_records, _read_low_watermarks
+    DeleteRecordsRequest,
+    ("DeleteRecords", Scope.PARTITION),
+    Routing.LEADER,
+    _build_delete_records,
+    _read_low_watermarks,
 )
 
 
@@ -161,10 +166,10 @@ def _read_all_described(response: MetadataResponse, version: int) -> Iterator[Fo
 
 
 DESCRIBE_TOPICS: Operation[str, TopicDescription] = Operation(
-    MetadataRequest, Routing.ANY, _build_metadata, _read_described, _NOT_THERE, min_version=1
+    MetadataRequest, ("DescribeTopics", Scope.TOPIC), Routing.ANY, _build_metadata, _read_described, min_version=1
 )
 LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
-    MetadataRequest, Routing.ANY, _build_metadata, _read_all_described, min_version=1
+    MetadataRequest, ("DescribeTopics", Scope.TOPIC), Routing.ANY, _build_metadata, _read_all_described, min_version=1
 )
 
 
@@ -180,7 +185,9 @@ def list_groups(states: Iterable[str], types: Iterable[str]) -> Operation[int, l
 
     # A broker that does not know a filter must not answer as if there were none.
     lowest = 5 if types_filter else 4 if states_filter else 0
-    return Operation(ListGroupsRequest, Routing.NODE, build, _read_listed, min_version=lowest)
+    return Operation(
+        ListGroupsRequest, ("ListGroups", Scope.CONSUMER), Routing.NODE, build, _read_listed, min_version=lowest
+    )
 
 
 def _read_listed(response: ListGroupsResponse, version: int) -> Iterator[Found]:
@@ -208,7 +215,11 @@ def _described_group(raw: DescribedGroup) -> GroupDescription:
 
 
 DESCRIBE_GROUPS: Operation[str, GroupDescription] = Operation(
-    DescribeGroupsRequest, Routing.COORDINATOR, _build_describe_groups, _read_described_groups
+    DescribeGroupsRequest,
+    ("DescribeGroups", Scope.GROUP),
+    Routing.COORDINATOR,
+    _build_describe_groups,
+    _read_described_groups,
 )
 
 
@@ -222,7 +233,7 @@ def _read_deleted_groups(response: DeleteGroupsResponse, version: int) -> Iterat
 
 
 DELETE_GROUPS: Operation[str, None] = Operation(
-    DeleteGroupsRequest, Routing.COORDINATOR, _build_delete_groups, _read_deleted_groups
+    DeleteGroupsRequest, ("DeleteGroups", Scope.GROUP), Routing.COORDINATOR, _build_delete_groups, _read_deleted_groups
 )
 
 
@@ -256,6 +267,7 @@ def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | 
 #: From version 2 on a group can be asked for everything; version 10 would name topics by ids, which we may not know.
 LIST_GROUP_OFFSETS: Operation[str, dict[TopicPartition, OffsetAndMetadata | KafkaError]] = Operation(
     OffsetFetchRequest,
+    ("OffsetFetch", Scope.GROUP),
     Routing.COORDINATOR,
     _build_offset_fetch,
     _read_offsets,

@@ -23,6 +23,7 @@ from ..errors import (
     KafkaTimeoutError,
     TopicAuthorizationFailedError,
 )
+from ..failures import Action, Scope, Told, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import TopicPartition
@@ -35,8 +36,8 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: Codes after which whoever was asked is no longer the one to ask.
-WRONG_NODE = frozenset({Code.NOT_CONTROLLER, Code.NOT_COORDINATOR, Code.COORDINATOR_NOT_AVAILABLE})
+#: Actions that ask another broker than before.
+REROUTED = frozenset({Action.REFRESH_METADATA, Action.FIND_CONTROLLER, Action.FIND_COORDINATOR})
 
 
 class Routing(enum.Enum):
@@ -63,11 +64,11 @@ class Operation(Generic[K, V]):
     """One thing that can be asked."""
 
     api: type[Message]
+    errors: tuple[str, Scope]  #: The rules that its error codes are judged by: API and scope.
     routing: Routing
     #: Makes the message for these keys and what is asked of each; the last argument is what is left of the time, in ms.
     build: Callable[[Mapping[K, Any], int, int], Message]
     read: Callable[[Any, int], Iterable[Found]]  #: What a response of a version says.
-    final: frozenset[int] = frozenset()  #: Codes that are answers here, though retriable elsewhere.
     one_by_one: bool = False  #: A request has room for one key, in some version.
     min_version: int = 0
     max_version: int = 32767
@@ -350,10 +351,11 @@ class Questions:
             del shipment.keys[key]
             question.settle(key, found.value)
             return
-        row = BY_CODE[found.code]
-        final = found.code in question.operation.final or not row.retriable
+        api, scope = question.operation.errors
+        verdict = rule(api, found.code, scope)
+        final = verdict.told is Told.ERROR
         error = self._error(question, key, found, node_id, final)
-        if found.code in WRONG_NODE or row.refresh_metadata:
+        if verdict.action in REROUTED or BY_CODE[found.code].refresh_metadata:
             self._doubt_route(shipment, error, key)
         self._fail(shipment, key, error, final)
 
@@ -426,5 +428,10 @@ def _read_coordinator(response: FindCoordinatorResponse, version: int) -> Iterab
 
 
 FIND_COORDINATOR: Operation[str, int] = Operation(
-    FindCoordinatorRequest, Routing.ANY, _find_coordinator, _read_coordinator, one_by_one=True
+    FindCoordinatorRequest,
+    ("FindCoordinator", Scope.GROUP),
+    Routing.ANY,
+    _find_coordinator,
+    _read_coordinator,
+    one_by_one=True,
 )

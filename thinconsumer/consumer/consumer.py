@@ -246,7 +246,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             def settled() -> bool:
                 if found.error is not None and not found.has_position:
                     raise found.error
-                call.last_error = found.trouble
+                call.last_error = found.last_error
                 return found.has_position
 
             self._shell.wait(call, timeout_ms, settled)
@@ -317,7 +317,8 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def lag(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
         """Return how many offsets each partition (default: all assigned) is behind, as of its last fetch. No I/O.
 
-        None where it is not known yet: without a position or a fetch. Under read_committed behind the last stable
+        None where it is not known: without a position, or while no Fetch has confirmed the end lately (half of
+        ``session_timeout_ms``, without a group of ``request_timeout_ms``). Under read_committed behind the last stable
         offset, since nothing past it can be read.
         """
         with self._shell.enter():
@@ -436,6 +437,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         partition = self._partitions.require(tp)
         committed = self.config.isolation_level == "read_committed"
         end = partition.last_stable_offset if committed else partition.high_watermark
-        if end is None or not partition.has_position:
+        is_stale = self._shell.watch.is_stale(self._shell.engine, partition, self._shell.driver.now())
+        if end is None or is_stale or not partition.has_position:
             return None
         return max(0, end - partition.cursor.offset)

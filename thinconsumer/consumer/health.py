@@ -1,17 +1,20 @@
-"""How a consumer is: one value for liveness probes and dashboards, without any I/O (USERS B8).
+"""The health of a consumer: one value for liveness probes and dashboards, without any I/O.
 
-Looks at what the rooms know anyway, about twice a second while calls are made, and remembers since when something is
-in the way. Decides only what counts as stuck: anything that has been in the way for half a session, and whatever no
-waiting will cure.
+Looks at every partition about twice a second while calls are made, and remembers since when one makes no progress.
+Stuck is what has lasted for half a session, and whatever no waiting will cure.
 """
 
 from __future__ import annotations
 
 import enum
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..errors import KafkaError, RecordError
+from ..failures import OutageLog
 from ..group.classic.states import MemberState
+from ..partitions import Partition
 from ..types import TopicPartition
 
 if TYPE_CHECKING:
@@ -21,10 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Health", "HealthState"]
 
+log = logging.getLogger(__name__)
+
 #: How often to look, in seconds: every step would cost more than it tells.
 LOOK_EVERY = 0.5
-#: When the broker may hold fetches back for long, one more round trip's worth of patience, in seconds.
+#: Seconds that an answer may take beyond the time for which the broker may hold it back.
 GRACE = 1.0
+#: Partitions that a reason names before it only counts.
+NAMED_MAX = 5
+#: Polls in a row that raise an error for the same record before the consumer counts as stuck.
+RECORD_ERRORS_MAX = 3
 
 
 class HealthState(enum.Enum):
@@ -56,23 +65,35 @@ class Health:
 
 @dataclass(slots=True)
 class Obstacle:
-    """One thing in the way."""
+    """One reason why the consumer, or some of its partitions, make no progress."""
 
     words: str
     error: Exception | None = None
-    since: float | None = None  #: Known exactly; else it counts from when it was first seen.
-    final: bool = False  #: Waiting will not help.
+    key: str = ""  #: Stays the same while the obstacle lasts, where its words change; empty: the words do not.
+    since: float | None = None  #: When progress was last seen; None: when the obstacle was first seen.
+    final: bool = False  #: Waiting does not help.
 
 
 class HealthMonitor:
-    """Notices obstacles and since when they are there."""
+    """Follows the progress of each partition, and names what it waits for.
 
-    def __init__(self, default_timeout: float) -> None:
-        self._patience = default_timeout
+    A partition makes progress while a broker answers for it: each good Fetch answer confirms where its log ends, be it
+    that nothing is new. Partitions that are paused, or have records waiting for a poll, ask for nothing.
+    """
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience  #: Seconds without progress before a consumer counts as stuck.
+        self._outages = OutageLog(log)
         self._since: dict[str, float] = {}
+        self._reported: set[str] = set()  #: What was missing when last looked at.
+        #: When each partition was last not expected to be answered for; then its silence begins.
+        self._excused: dict[TopicPartition, float] = {}
         self._look_at = 0.0
         self._completed = 0
         self._fetched_at: float | None = None
+        self._record: RecordError | None = None  #: The record that polls raise an error for, ...
+        self._record_at = 0.0  #: ... since when, ...
+        self._record_errors = 0  #: ... and how often in a row.
         self.polled_at: float | None = None
 
     def step(self, engine: Engine, now: float) -> bool:
@@ -83,8 +104,26 @@ class HealthMonitor:
             self._look(engine, now)
         return due
 
+    def record_failed(self, error: KafkaError, now: float) -> None:
+        """Note that a poll raises ``error``, which may be about one record."""
+        if not isinstance(error, RecordError):
+            return
+        last = self._record
+        if last is None or (last.partition, last.offset) != (error.partition, error.offset):
+            self._record_at, self._record_errors = now, 0
+        self._record = error
+        self._record_errors += 1
+
+    def is_stale(self, engine: Engine, partition: Partition, now: float) -> bool:
+        """Return whether the end of the log was not confirmed lately, so that the lag is unknown.
+
+        With records waiting for a poll the known end is late, but the lag is not 0.
+        """
+        confirmed_at = partition.confirmed_at
+        return not engine.buffer.held(partition) and (confirmed_at is None or now - confirmed_at > self._patience)
+
     def report(self, engine: Engine, now: float) -> Health:
-        """Return how things are."""
+        """Return the consumer's health."""
         obstacles = sorted(self._look(engine, now), key=lambda o: (not o.final, self._begun(o, now)))
         first = obstacles[0] if obstacles else None
         since = None if first is None else max(0.0, now - self._begun(first, now))
@@ -115,14 +154,14 @@ class HealthMonitor:
     # -- inside
 
     def _begun(self, obstacle: Obstacle, now: float) -> float:
-        return obstacle.since if obstacle.since is not None else self._since.get(obstacle.words, now)
+        return obstacle.since if obstacle.since is not None else self._since.get(obstacle.key or obstacle.words, now)
 
     def _look(self, engine: Engine, now: float) -> list[Obstacle]:
         if engine.answers.completed != self._completed:
             self._completed, self._fetched_at = engine.answers.completed, now
-        obstacles = [*self._final(engine), *self._outage(engine), *self._group(engine, now), *self._positions(engine)]
-        obstacles += self._fetching(engine, now) if not obstacles else []
-        self._since = {o.words: self._since.get(o.words, now) for o in obstacles}
+        obstacles = [*self._final(engine), *self._outage(engine), *self._group(engine, now), *self._broken(engine)]
+        obstacles += [*self._missing(engine, now), *self._silent(engine, now)]
+        self._since = {key: self._since.get(key, now) for key in (o.key or o.words for o in obstacles)}
         return obstacles
 
     def _final(self, engine: Engine) -> Iterator[Obstacle]:
@@ -140,7 +179,10 @@ class HealthMonitor:
             return
         coordinator, member = group.coordinator, group.member
         if (group.subscription.is_subscribed or not group.commits.idle) and coordinator.target() is None:
-            yield Obstacle("the group's coordinator is not known", coordinator.last_error)
+            words = f"the coordinator of group {coordinator.group_id} is not known"
+            yield Obstacle(_because(words, coordinator.last_error), coordinator.last_error, words)
+        if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:
+            yield Obstacle(f"commits fail: {group.commits.last_error}", group.commits.last_error, "commits")
         if not group.subscription.is_subscribed:
             return
         if group.held is not None:
@@ -151,29 +193,75 @@ class HealthMonitor:
             answered, interval = member.stats.answered_at, engine.config.heartbeat_interval_ms / 1000
             if answered is not None and now - answered > 2 * interval + GRACE:
                 yield Obstacle("heartbeats are not answered", since=answered)
-        if group.commits.trouble is not None:
-            yield Obstacle("commits fail", group.commits.trouble)
 
-    def _positions(self, engine: Engine) -> Iterator[Obstacle]:
-        lost: list[TopicPartition] = []
-        trouble: Exception | None = None
+    def _broken(self, engine: Engine) -> Iterator[Obstacle]:
+        record = self._record
+        partition = None if record is None else engine.partitions.get(record.partition)
+        if record is None or partition is None or not 0 <= partition.cursor.offset <= record.offset:
+            self._record = None
+            return
+        where = f"{record.partition.topic}-{record.partition.partition} stays at offset {record.offset}"
+        words = f"{where}: raised {self._record_errors} times: {record}"
+        yield Obstacle(words, record, since=self._record_at, final=self._record_errors >= RECORD_ERRORS_MAX)
+
+    def _missing(self, engine: Engine, now: float) -> Iterator[Obstacle]:
+        missing = {str(error): error for error in engine.missing()}
+        for words in self._reported - missing.keys():
+            self._outages.succeeded(words, now, f"No longer so: {words}")
+        self._reported = set(missing)
+        for words, error in missing.items():
+            self._outages.failed(words, now, words, grace=GRACE)
+            yield Obstacle(words, error)
+
+    def _silent(self, engine: Engine, now: float) -> Iterator[Obstacle]:
+        """Name the partitions that no broker answers for, together by reason."""
+        found: dict[str, list[Partition]] = {}
+        begun: dict[str, float] = {}
+        excused, self._excused = self._excused, {}
         for partition in engine.partitions:
-            if not partition.has_position and not partition.paused and partition.error is None:
-                lost.append(partition.tp)
-                trouble = trouble or partition.trouble
-            elif engine.metadata.leader(partition.tp) is None and not partition.paused:
-                lost.append(partition.tp)
-        if lost:
-            first = f"{lost[0].topic}-{lost[0].partition}"
-            words = f"partition {first} has no position or no leader"
-            yield Obstacle(words if len(lost) == 1 else f"{words}, and others", trouble)
+            since = self._silent_since(engine, partition, excused, now)
+            words = None if since is None else self._why_silent(engine, partition, now - since)
+            if words is not None and since is not None:
+                found.setdefault(words, []).append(partition)
+                begun[words] = min(begun.get(words, now), since)
+        for words, partitions in found.items():
+            names = ", ".join(f"{p.tp.topic}-{p.tp.partition}" for p in partitions[:NAMED_MAX])
+            more = len(partitions) - NAMED_MAX
+            error = partitions[0].last_error
+            text = f"{names}{f' and {more} more' if more > 0 else ''}: {words}"
+            yield Obstacle(_because(text, error), error, since=begun[words])
 
-    def _fetching(self, engine: Engine, now: float) -> list[Obstacle]:
-        wanted = any(partition.may_fetch(now) for partition in engine.partitions)
-        silence = now - self._fetched_at if self._fetched_at is not None else 0.0
-        if wanted and not engine.buffer.has_ready() and silence > engine.config.fetch_max_wait_ms / 1000 + GRACE:
-            return [Obstacle("fetches are not answered", since=self._fetched_at)]
-        return []
+    def _silent_since(
+        self, engine: Engine, partition: Partition, excused: dict[TopicPartition, float], now: float
+    ) -> float | None:
+        """Return since when the partition waits for a broker; None while it does not, or has raised its error."""
+        idle = partition.paused or partition.pending_revocation or partition.callback_pending
+        # Without room in the buffer nothing is asked for before the next poll.
+        full = engine.buffer.has_ready() and not engine.planner.is_asking(partition, now)
+        if idle or (full and partition.has_position) or engine.buffer.held(partition):
+            self._excused[partition.tp] = now
+            return None
+        since = self._excused[partition.tp] = excused.get(partition.tp, now)
+        if partition.error is not None:
+            return None
+        return since if partition.confirmed_at is None else max(since, partition.confirmed_at)
+
+    def _why_silent(self, engine: Engine, partition: Partition, silence: float) -> str | None:
+        """Return what the partition waits for; None while that is not too long."""
+        node_id = engine.planner.node_for(partition, 0.0)
+        if node_id is None:
+            return "no leader is known"
+        if not partition.has_position:
+            return "no position is known"
+        if silence <= engine.config.fetch_max_wait_ms / 1000 + GRACE:
+            return None
+        node = engine.metadata.nodes.get(node_id)
+        where = f"broker {node_id}" if node is None else f"broker {node_id} ({node.host}:{node.port})"
+        return f"{where} answers no Fetch; check that it runs and can be reached"
+
+
+def _because(words: str, error: Exception | None) -> str:
+    return words if error is None else f"{words} (last error: {error})"
 
 
 def _age(moment: float | None, now: float) -> float | None:

@@ -54,7 +54,7 @@ class Iteration:
         return self._records[taken]
 
     def await_share(self, timeout_ms: float | None) -> None:
-        """Poll until the group has given us our share: before, there seems to be nothing to read to any end."""
+        """Poll until the group has assigned partitions; raise if a topic or partition to read does not exist."""
         shell = self._shell
         group, seconds = shell.engine.group, shell.default_timeout(timeout_ms)
         deadline = shell.driver.now() + seconds
@@ -63,6 +63,12 @@ class Iteration:
             if shell.turn(deadline) >= deadline and not group.is_settled:
                 call: Call[None] = Call(f"read_to_end, while the group is {group.member.state.value}")
                 raise shell.engine.timeout_error(call, seconds)
+        metadata = shell.engine.metadata
+        now = shell.turn(shell.driver.now())
+        while now < deadline and not all(map(metadata.has_looked_up, shell.partitions.topics())):
+            now = shell.turn(deadline)
+        for error in shell.engine.missing():
+            raise error
 
     def read_to(
         self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
@@ -79,7 +85,7 @@ class Iteration:
                 behind = shell.behind(ends)
                 if behind and not poll_result.count:
                     call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
-                    call.last_error = behind[0].trouble
+                    call.last_error = behind[0].last_error
                     raise shell.engine.timeout_error(call, seconds)
             self._begin(poll_result)
             while (

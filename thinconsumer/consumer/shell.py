@@ -11,20 +11,20 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from ..calls import Call, run_all
 from ..config import ConsumerConfig
 from ..driver import Address, Driver
 from ..engine import Engine
 from ..errors import (
-    AuthorizationError,
     ConcurrentAccessError,
     IllegalStateError,
     KafkaError,
     RecordError,
     WakeupError,
 )
+from ..failures import waits_for_user
 from ..fetch.collector import Collector, Deserialize, PollResult, Records
 from ..net import Guard, SelectorDriver
 from ..net.resolver import Resolver
@@ -96,8 +96,9 @@ class Shell:
         #: What the last call handed over: its positions move when the next call begins, see :meth:`enter`.
         self.poll_result: PollResult | None = None
         self._entry = Entry(self._guard, self._begin)
-        self._raised: KafkaError | None = None
         self.open_calls = OpenCalls()
+        self._raised: dict[int, KafkaError] = {}  #: By id, errors that polls have raised and no answer has replaced.
+        self._owes_records = True  #: The latest poll has raised, so that records in hand come before another error.
 
     # -- beginning a call
 
@@ -234,12 +235,15 @@ class Shell:
             if group is not None:
                 # Before anything is handed out: what a callback is due for may not be ours any more.
                 now = self.membership.run_callbacks(now)
-            if self._must_raise(may_wait=now < deadline):
-                now = self.turn(deadline)
-                continue
+            error = self._next_error(may_wait=now < deadline)
+            if error is not None and not self._owes_records:
+                self._raise(error)
             poll_result = PollResult() if group is not None and group.held else self._gather(gather)
             if poll_result.count:
+                self._owes_records = False
                 return poll_result
+            if error is not None and not poll_result.moves:
+                self._raise(error)
             if poll_result.moves:
                 # Control batches, aborted transactions, holes: no records, and the position is past them.
                 # Noted first, as a poll's result is: one that is interrupted halfway is finished by the next call.
@@ -281,8 +285,10 @@ class Shell:
         self.step_interrupted = True
         try:
             poll_result = gather(self.engine.collector)
-        except KafkaError:
+        except KafkaError as error:
             self.step_interrupted = False
+            self._owes_records = True
+            self.watch.record_failed(error, self.driver.now())
             raise
         self.step_interrupted = False
         return poll_result
@@ -329,18 +335,22 @@ class Shell:
         """Return a call's timeout in seconds, ``default_api_timeout_ms`` if it was given none."""
         return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
-    def _must_raise(self, *, may_wait: bool) -> bool:
-        """Raise what every poll has to raise; return whether to wait for a fresh answer first.
+    def _next_error(self, *, may_wait: bool) -> KafkaError | None:
+        """Return an error that no poll has raised yet: each answer that repeats one makes a new error object.
 
-        An ACL may have been granted since the last poll raised: only a new answer tells, and it is on its way.
+        An error that no answer will repeat is returned again, once this poll has waited for records.
         """
-        for error in self.engine.persistent_errors():
-            if may_wait and error is self._raised and isinstance(error, AuthorizationError):
-                return True
-            self._raised = error
-            raise error
-        self._raised = None
-        return False
+        errors = {id(error): error for error in self.engine.persistent_errors()}
+        self._raised = {key: error for key, error in self._raised.items() if key in errors}
+        for key, error in errors.items():
+            if key not in self._raised:
+                return error
+        return None if may_wait else next(filter(waits_for_user, errors.values()), None)
+
+    def _raise(self, error: KafkaError) -> NoReturn:
+        self._owes_records = True
+        self._raised[id(error)] = error
+        raise error
 
     def _raise_outage(self, now: float) -> None:
         outage = self.engine.outage(now)

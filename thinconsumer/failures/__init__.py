@@ -3,6 +3,18 @@
 Owns no state of a connection, partition or group: it says what to do, and other rooms do it.
 """
 
-from .outages import OutageLog
+from .outages import GRACE, OutageLog
+from .policy import EXPULSIONS, IN_DOUBT, Action, Rule, Scope, Told, rule, waits_for_user
 
-__all__ = ["OutageLog"]
+__all__ = [
+    "EXPULSIONS",
+    "GRACE",
+    "IN_DOUBT",
+    "Action",
+    "OutageLog",
+    "Rule",
+    "Scope",
+    "Told",
+    "rule",
+    "waits_for_user",
+]

@@ -7,13 +7,17 @@ all. One :class:`OutageLog` belongs to one client, so that two clients in a proc
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from dataclasses import dataclass, field
 
-__all__ = ["EVERY", "OutageLog"]
+from ..types import TopicPartition
+
+__all__ = ["EVERY", "GRACE", "OutageLog"]
 
 #: Seconds between two log lines about the same outage.
 EVERY = 60.0
+#: Seconds that a failure lasts before its first line, where it usually passes by itself: a leader election, a restart.
+GRACE = 5.0
 #: Outages remembered at once. Beyond it the oldest is forgotten, which can only cost an additional line.
 OUTAGES_MAX = 1000
 
@@ -76,12 +80,24 @@ class OutageLog:
         if outage.logged_at is not None:
             self._logger.info("%s after %.1f s and %d failed attempts", text, now - outage.began_at, outage.attempts)
 
+    def recovered(self, subject: Hashable, now: float, text: str) -> None:
+        """End the outages of ``subject``, whatever their kind, as :meth:`succeeded` does."""
+        for kind in [kind for kind, outage in self._outages.items() if subject in outage.subjects]:
+            self.succeeded(kind, now, text, subject=subject)
+
     def forget(self, subject: Hashable) -> None:
         """Drop ``subject`` (a partition that was unassigned, say) from all outages, without a line."""
         for kind, outage in list(self._outages.items()):
             outage.subjects.discard(subject)
             if not outage.subjects:
                 del self._outages[kind]
+
+    def keep(self, subjects: Container[Hashable]) -> None:
+        """Drop all partitions that are not among ``subjects`` from all outages, without a line."""
+        known = {subject for outage in self._outages.values() for subject in outage.subjects}
+        for subject in known:
+            if isinstance(subject, TopicPartition) and subject not in subjects:
+                self.forget(subject)
 
     def is_failing(self, kind: Hashable) -> bool:
         """Return whether the latest attempt of some subject of ``kind`` failed."""

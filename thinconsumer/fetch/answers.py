@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from ..connection.request import Answer
 from ..errors import BrokerResponseError, CorruptRecordError, KafkaError, TopicAuthorizationFailedError
+from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..partitions import Partition, Partitions, PositionEvent, PositionState
 from ..records.aborted import AbortedTransactions
@@ -24,16 +25,9 @@ from .buffer import Buffer, Fetched, Frame
 from .planner import Asked, Planner
 from .sessions import FIRST_INCREMENTAL_EPOCH
 from .settings import FetchSettings
-from .verdicts import Verdict, verdict
 
 log = logging.getLogger(__name__)
 
-#: Errors of a session, not of a partition (KIP-227, KIP-516): the next request opens a new one.
-SESSION_ERRORS = {
-    Code.FETCH_SESSION_ID_NOT_FOUND,
-    Code.INVALID_FETCH_SESSION_EPOCH,
-    Code.FETCH_SESSION_TOPIC_ID_ERROR,
-}
 #: So many answers in a row without a record may come as fast as they like: a session that begins, leaders that move.
 FRUITLESS = 5
 
@@ -58,6 +52,8 @@ class Answers:
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._read_committed = settings.isolation_level == "read_committed"
+        self._outages = OutageLog(log)
+        self._generation = -1  #: Of the assignment that the outages are about.
         #: Fetches that succeeded so far: "has anything been fetched yet" is what an idle timer starts from.
         self.completed = 0
         self.records = 0  #: Received so far, as the headers of batches claim.
@@ -67,6 +63,9 @@ class Answers:
         self._shared_jitter.draw()
         asked: Asked = answer.request.context
         self._planner.returned(asked)
+        if self._generation != self._partitions.generation:
+            self._generation = self._partitions.generation
+            self._outages.keep(self._partitions)
         response: FetchResponse | None = answer.response
         if response is None:
             self._failed(asked, answer.error, now)
@@ -79,12 +78,15 @@ class Answers:
         self._planner.replicas.worked(asked.node_id)
         self.completed += 1
         nodes = {n.node_id: Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints}
+        self._outages.recovered(asked.node_id, now, f"broker {asked.node_id} answers Fetch requests again")
         frame = Frame(answer.size)
+        unconfirmed = set()
         for tp, data in self._each(asked, response.responses):
             partition, cursor = asked.cursors[tp]
             if self._partitions.get(tp) is not partition or partition.cursor is not cursor:
                 log.debug("dropping what was fetched for %s-%s: it was moved meanwhile", *tp)
             elif data.error_code:
+                unconfirmed.add(tp)
                 self._partition_error(asked, partition, data, nodes, now)
             elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:
                 # Another node was asked meanwhile and has answered first. Where one of the two had been deposed, what
@@ -92,6 +94,10 @@ class Answers:
                 log.debug("dropping what node %s had for %s-%s: another was faster", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
+        for tp, (partition, _) in asked.cursors.items():
+            # An incremental answer leaves out the partitions of which there is nothing new (KIP-227).
+            if tp not in unconfirmed:
+                partition.confirmed_at = now
         self._pace(asked, fruitful=frame.users > 0)
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
@@ -111,16 +117,17 @@ class Answers:
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
-        if isinstance(error, BrokerResponseError) and not error.retriable:
-            # A version or a login that does not fit: it will not fit next time, and silence would hide it.
-            for partition in self._planner.wanted(asked.node_id, now):
-                partition.error = error
+        # A version or a login that the broker rejects is raised: the next request would be rejected, too.
+        is_raised = isinstance(error, BrokerResponseError) and not error.retriable
+        for partition in self._planner.wanted(asked.node_id, now):
+            partition.failed(error or KafkaError("no answer"), is_raised=is_raised)
         for partition in self._partitions:  # not only those asked for: the request may never have been written
             self._leave_replica(partition, asked.node_id, now)
 
     def _session_error(self, asked: Asked, code: int, now: float) -> None:
         error = to_error(code, api="Fetch", node_id=asked.node_id)
-        if code in SESSION_ERRORS:
+        action = rule("Fetch", code, Scope.CONSUMER).action
+        if action is Action.NEW_SESSION:
             log.info("fetch session %s of node %s ended: %s", asked.session.session_id, asked.node_id, error)
             asked.session.reset(keep_id=code != Code.FETCH_SESSION_ID_NOT_FOUND)
             if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or asked.epoch <= FIRST_INCREMENTAL_EPOCH:
@@ -131,11 +138,14 @@ class Answers:
             return
         asked.session.reset(keep_id=True)
         asked.session.retry.failed(now)
-        if verdict(code) is Verdict.RAISE:
-            for partition, cursor in asked.cursors.values():
-                if partition.cursor is cursor:
-                    partition.error = error
-        else:
+        is_raised = action is Action.RAISE
+        self._outages.failed(
+            (code, None), now, f"Fetch fails: {error}", subject=asked.node_id, grace=0.0 if is_raised else GRACE
+        )
+        for partition, cursor in asked.cursors.values():
+            if partition.cursor is cursor:
+                partition.failed(error, is_raised=is_raised)
+        if not is_raised:
             self._metadata.request_update(str(error))
 
     def _leave_replica(self, partition: Partition, node_id: int, now: float) -> None:
@@ -162,26 +172,35 @@ class Answers:
         self, asked: Asked, partition: Partition, data: PartitionData, nodes: dict[int, Node], now: float
     ) -> None:
         tp = partition.tp
-        what = verdict(data.error_code)
-        if what is Verdict.RANGE:
+        action = rule("Fetch", data.error_code, Scope.PARTITION).action
+        if action is Action.RESET_POSITION:
             self._out_of_range(asked, partition, now)
             return
-        error = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
+        error: KafkaError = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
         log.debug("fetching %s-%s from node %s: %s", *tp, asked.node_id, error)
         # The session still holds the partition at the broker: it is forgotten there as soon as it is not wanted.
         self._leave_replica(partition, asked.node_id, now)
         hint = data.current_leader
         if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
             return  # the new leader is known already (KIP-951): nothing to wait for
-        if what is Verdict.REFRESH:
+        if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         if partition.state is not PositionState.FETCHING:
             return  # it comes late: a new leader is being asked, and waits for nobody's backoff but its own
         self._pause(partition, now)
-        if what is Verdict.RAISE:
-            if isinstance(error, TopicAuthorizationFailedError):
-                error.topics = (tp.topic,)
-            partition.error = error
+        if isinstance(error, TopicAuthorizationFailedError):
+            error.topics = (tp.topic,)
+            error = asked.refused.setdefault(tp.topic, error)  # one answer, one error, whatever it says of partitions
+        elif data.error_code == Code.CORRUPT_MESSAGE:
+            error = _corrupt(tp, partition.cursor.fetch_offset, f"{error}")
+        self._note(partition, data.error_code, error, now, is_raised=action is Action.RAISE)
+
+    def _note(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
+        """Keep what an answer says of a partition, and log it if that lasts."""
+        partition.failed(error, is_raised=is_raised)
+        tp, grace = partition.tp, 0.0 if is_raised else GRACE
+        text = f"{tp.topic}-{tp.partition} cannot be read at offset {partition.cursor.offset}: {error}"
+        self._outages.failed((code, tp.topic), now, text, subject=tp, grace=grace)
 
     def _pause(self, partition: Partition, now: float) -> None:
         partition.failures += 1
@@ -209,13 +228,18 @@ class Answers:
         # A broker that contradicts itself about its log must not be asked, and logged about, at its own pace for ever.
         partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._shared_jitter)
         partition.fruitless_ranges += 1
+        code = int(Code.OFFSET_OUT_OF_RANGE)
+        error = to_error(code, api="Fetch", node_id=asked.node_id, partition=partition.tp)
+        self._note(partition, code, error, now, is_raised=False)
 
     def _take(self, asked: Asked, partition: Partition, data: PartitionData, frame: Frame, now: float) -> None:
+        if partition.last_error is not None or partition.fruitless_ranges:
+            text = f"{partition.tp.topic}-{partition.tp.partition} can be read again"
+            self._outages.recovered(partition.tp, now, text)
         partition.fruitless_ranges = 0
         if partition.state is PositionState.FETCHING:
-            # Else it is late and cures nothing: that the new leader has lost the position, say, must still be raised.
-            partition.failures = 0
-            partition.error = None
+            # An answer in any other state is late: the new leader may have lost the position, which is still raised.
+            partition.worked()
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
         partition.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else None
@@ -248,13 +272,8 @@ class Answers:
         batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
         if not batches and broken is None:
             # Brokers send one whole batch whatever the limits (KIP-74). As in Java: raise, and ask again.
-            partition.error = CorruptRecordError(
-                f"{partition.tp.topic}-{partition.tp.partition}: {len(records)} bytes without a whole batch, "
-                f"at offset {cursor.fetch_offset}",
-                partition.tp,
-                cursor.fetch_offset,
-                cursor.fetch_offset + 1,
-            )
+            error = _corrupt(partition.tp, cursor.fetch_offset, f"{len(records)} bytes without a whole batch")
+            self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
         # What lies below was not asked for: the front of a batch we are in the middle of.
@@ -287,6 +306,11 @@ class Answers:
                 # A leader of before had written them, and its answer came late. The new one was asked about what there
                 # was until then, if about anything, and has not said that it has these.
                 partition.move(PositionEvent.LEADER_CHANGED)
+
+
+def _corrupt(tp: TopicPartition, offset: int, words: str) -> CorruptRecordError:
+    text = f"{tp.topic}-{tp.partition} at offset {offset}: {words}; check the broker's log, or skip(error)"
+    return CorruptRecordError(text, tp, offset, offset + 1)
 
 
 def _is_whole(batch: RecordBatch) -> bool:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, SharedJitter
 from ..types import TopicPartition
@@ -26,7 +27,6 @@ from ..wire.list_offsets import (
     ListOffsetsTopic,
 )
 from .settings import FetchSettings
-from .verdicts import Verdict, verdict
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +73,7 @@ class OffsetLookups:
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._lookups: list[OffsetLookup] = []
+        self._outages = OutageLog(log)
         #: Counts what was added and what is over; compare it to notice. A topic whose lookup is over is wanted no more:
         #: kept, it would be asked about for ever, and an error of it raised by every poll.
         self.version = 0
@@ -94,6 +95,7 @@ class OffsetLookups:
         self._lookups = [lookup for lookup in self._lookups if lookup.in_flight or lookup.wanted()]
         if len(self._lookups) != before:
             self.version += 1
+            self._outages.keep({lookup.tp for lookup in self._lookups})
         self._shared_jitter.draw()
         groups: dict[int, list[dict[TopicPartition, OffsetLookup]]] = {}
         for lookup in self._lookups:
@@ -187,6 +189,8 @@ class OffsetLookups:
             return
         self._lookups.remove(lookup)
         self.version += 1
+        tp = lookup.tp
+        self._outages.recovered(tp, now, f"offsets of {tp.topic}-{tp.partition} can be looked up again")
         if lookup.wanted():
             lookup.found(ListedOffset(max(offset, -1), data.timestamp, data.leader_epoch), now)
 
@@ -194,10 +198,13 @@ class OffsetLookups:
         error = to_error(data.error_code, api="ListOffsets", node_id=node_id, partition=lookup.tp)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (lookup.tp.topic,)
-        what = verdict(data.error_code)
-        if what is Verdict.REFRESH:
+        action = rule(error.api, data.error_code, Scope.PARTITION).action
+        if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"looking up {lookup.tp.topic}-{lookup.tp.partition}: {error}")
-        lookup.failed(error, what is Verdict.RAISE)
+        is_raised = action is Action.RAISE
+        lookup.failed(error, is_raised)
+        text = f"cannot look up offsets: {error}"
+        self._outages.failed(error.code, now, text, subject=lookup.tp, grace=0.0 if is_raised else GRACE)
         self._pause(lookup, now)
 
     def _again(self, lookups: Iterable[OffsetLookup], error: KafkaError, now: float, final: bool = False) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..connection.request import Request, Target
+from ..errors import KafkaError
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionState
 from ..timers import NEVER, Backoff, Random, Retry
@@ -50,6 +51,7 @@ class Asked:
     names: dict[bytes, str] = field(default_factory=dict)
     epoch: int = 0  #: Of the session, as sent.
     at: float = 0.0  #: When it was written; monotonic seconds.
+    refused: dict[str, KafkaError] = field(default_factory=dict)  #: Topics that the answer refuses, with its one error.
 
 
 class Planner:
@@ -134,6 +136,12 @@ class Planner:
                 return partition.preferred_replica
             partition.preferred_replica = -1
         return None if info is None else info.leader
+
+    def is_asking(self, partition: Partition, now: float) -> bool:
+        """Return whether a Fetch for the partition's node is out, or waits for its backoff."""
+        node_id = self.node_for(partition, now)
+        session = None if node_id is None else self._sessions.get(node_id)
+        return session is not None and (session.retry.in_flight or session.retry.attempts > 0)
 
     def _by_node(self, now: float) -> dict[int, list[Partition]]:
         fetchable = [p for p in self._partitions if p.may_fetch(now)]

@@ -92,7 +92,7 @@ class Resets:
 
     def _starts_new(self, partition: Partition, why: str) -> bool:
         latest = self._policy.strategy is OffsetResetStrategy.LATEST
-        return latest and why == NO_POSITION and self._metadata.is_new_partition(partition.tp)
+        return latest and why == NO_POSITION and (partition.is_new or self._metadata.is_new_partition(partition.tp))
 
     def _look_up(self, partition: Partition, reset: Reset) -> None:
         cursor = partition.cursor
@@ -107,7 +107,9 @@ class Resets:
         self._lookups.add(_lookup(partition, cursor, reset.timestamp, found))
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
-        log.info("%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
+        # A broker that calls every offset out of range would fill the log; the warning about it says how often.
+        level = logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
+        log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
         partition.place(PositionEvent.RESET_FOUND, offset, epoch)
         self._asked.pop(partition, None)
 
@@ -168,10 +170,8 @@ def _lookup(
         return partition.cursor is cursor and partition.state is PositionState.AWAITING_RESET
 
     def failed(error: KafkaError, final: bool) -> None:
-        # A final error (an ACL) is shown by every poll, and asked again: it may be cured.
         if wanted():
-            partition.error = error if final else None
-            partition.trouble = error
+            partition.failed(error, is_raised=final)
 
     def found_and_cured(answer: ListedOffset, now: float) -> None:
         partition.error = None

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ..config import OffsetResetPolicy
 from ..connection.request import Answer, Request, Target
 from ..errors import LogTruncationError, UnsupportedVersionError
+from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER, Backoff, Random, SharedJitter
@@ -27,7 +28,6 @@ from ..wire.offset_for_leader_epoch import (
 )
 from .resets import timestamp_of
 from .settings import FetchSettings
-from .verdicts import Verdict, verdict
 
 log = logging.getLogger(__name__)
 
@@ -84,12 +84,14 @@ class Validation:
         #: Who knows more than metadata does, and until when they wait for it.
         self._behind: dict[Partition, tuple[Cursor, float]] = {}
         self._seen = (-1, -1)
+        self._outages = OutageLog(log)
 
     def step(self, now: float) -> list[Request]:
         """Notice new leaders and new topics; return the questions due now, one per leader."""
         seen = self._metadata.version, self._partitions.generation
         if self._seen != seen:
             self._seen = seen
+            self._outages.keep(self._partitions)
             for partition in self._partitions:
                 self._compare(partition)
         waiting = self._partitions.in_state(PositionState.VALIDATING, now)
@@ -230,15 +232,18 @@ class Validation:
     def _take(self, partition: Partition, data: EpochEndOffset, node_id: int, now: float) -> None:
         if data.error_code != Code.NONE:
             error = to_error(data.error_code, api="OffsetForLeaderEpoch", node_id=node_id, partition=partition.tp)
-            what = verdict(data.error_code)
-            if what is Verdict.REFRESH:
+            action = rule(error.api, data.error_code, Scope.PARTITION).action
+            if action is Action.REFRESH_METADATA:
                 self._metadata.request_update(f"validating {partition.tp.topic}-{partition.tp.partition}: {error}")
-            elif what is Verdict.RAISE:
-                partition.error = error
+            is_raised = action is Action.RAISE
+            partition.failed(error, is_raised=is_raised)
+            text = f"cannot validate the position: {error}"
+            self._outages.failed(error.code, now, text, subject=partition.tp, grace=0.0 if is_raised else GRACE)
             self._pause(partition, now)
             return
-        partition.failures = 0
-        partition.error = None
+        partition.worked()
+        tp = partition.tp
+        self._outages.recovered(tp, now, f"the position in {tp.topic}-{tp.partition} can be validated again")
         position, received = partition.cursor.offset, partition.cursor.fetch_offset
         epoch, is_known = partition.cursor.epoch, data.end_offset >= 0 and data.leader_epoch >= 0
         if is_known and data.end_offset >= received:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ..calls import Call
 from ..errors import KafkaError, RebalanceInProgressError
+from ..failures import OutageLog
 from ..partitions import Partition, Partitions
 from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
@@ -47,7 +48,7 @@ class AutoCommit:
         self._refresh_at = NEVER
         self._call: Call[None] | None = None
         commits.on_written = self._note_written
-        self._failing = False  #: Has been said; until one succeeds there is nothing new to say.
+        self._outages = OutageLog(log)
 
     def poll(self, now: float) -> None:
         """Commit what earlier polls returned, if it is time to."""
@@ -57,7 +58,7 @@ class AutoCommit:
         if self._call is not None:
             if not self._call.done:
                 return  # it is being retried: what it covers is not due again, and the rest can wait for it
-            self._report(self._call)
+            self._report(self._call, now)
             self._call = None
         if now < self._next_at:
             return
@@ -104,12 +105,11 @@ class AutoCommit:
         if partition is not None:
             partition.committed = value
 
-    def _report(self, call: Call[None]) -> None:
+    def _report(self, call: Call[None], now: float) -> None:
         try:
             call.result()
-            self._failing = False
+            self._outages.succeeded(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
             log.debug("%s", error)  # what went was committed once more when it went
         except KafkaError as error:
-            log.log(logging.DEBUG if self._failing else logging.WARNING, "%s", error)
-            self._failing = True
+            self._outages.failed(None, now, str(error))

@@ -1,4 +1,4 @@
-"""What an error code in an answer to OffsetCommit means, as a table; and the one error that a failed commit raises.
+"""The error that a failed commit raises, with its reason and what to do.
 
 The error says what the coordinator said, how long ago the user polled, and what to do. It names a limit only when that
 limit was really exceeded: blaming ``max_poll_interval_ms`` for everything sends people to tune the wrong thing. After
@@ -7,7 +7,6 @@ Java's ``OffsetCommitResponseHandler``.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -20,45 +19,12 @@ from ..errors import (
     TopicAuthorizationFailedError,
 )
 from ..types import TopicPartition
-from ..wire.error_codes import BY_CODE, Code, to_error
+from ..wire.error_codes import Code, to_error
 from .settings import GroupSettings
 
 API = "OffsetCommit"
 #: Partitions that a message names before it only counts.
 NAMED_MAX = 5
-
-
-class Verdict(enum.Enum):
-    """What to do about an error code."""
-
-    DONE = "it was written"
-    RETRY = "the coordinator cannot write it now: ask again after a backoff"
-    LOADING = "the coordinator reads its log first: ask the same one again"
-    LOST = "another broker is the coordinator, or this one is cut off: look for it, then ask again"
-    PARTITION = "this partition is not known there yet, others may be: ask again after a backoff"
-    STAMP = "we are not who we said we are: ask membership"
-    REFUSED = "only the user can help"
-
-
-#: Where a commit sees a code differently from its row in the general table.
-EXCEPTIONS: dict[int, Verdict] = {
-    Code.NONE: Verdict.DONE,
-    Code.COORDINATOR_LOAD_IN_PROGRESS: Verdict.LOADING,
-    Code.COORDINATOR_NOT_AVAILABLE: Verdict.LOST,
-    Code.NOT_COORDINATOR: Verdict.LOST,
-    # It could not replicate what it wrote: it may be the one that the others have left behind.
-    Code.REQUEST_TIMED_OUT: Verdict.LOST,
-    # The coordinator learns of new topics a little later than those who create them.
-    Code.UNKNOWN_TOPIC_OR_PARTITION: Verdict.PARTITION,
-    Code.UNKNOWN_TOPIC_ID: Verdict.PARTITION,
-    Code.INCONSISTENT_TOPIC_ID: Verdict.PARTITION,
-    Code.ILLEGAL_GENERATION: Verdict.STAMP,
-    Code.UNKNOWN_MEMBER_ID: Verdict.STAMP,
-    Code.REBALANCE_IN_PROGRESS: Verdict.STAMP,
-    Code.FENCED_INSTANCE_ID: Verdict.STAMP,
-    # From version 9 on: there is no such group at all, so nobody is its member.
-    Code.GROUP_ID_NOT_FOUND: Verdict.STAMP,
-}
 
 #: :attr:`CommitFailedError.reason` of a code; all others are "refused".
 REASONS: dict[int, str] = {
@@ -97,13 +63,6 @@ class Failure(NamedTuple):
     why: str  #: Goes on after "offsets were not committed: ".
     cause: KafkaError | None = None
     seconds_since_poll: float | None = None
-
-
-def verdict(code: int) -> Verdict:
-    """Return what to do about ``code``; codes nobody has met yet are raised, not looped on."""
-    if code in EXCEPTIONS:
-        return EXCEPTIONS[code]
-    return Verdict.RETRY if BY_CODE[code].retriable else Verdict.REFUSED
 
 
 def reason_of(error: KafkaError) -> str:

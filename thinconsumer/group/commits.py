@@ -18,6 +18,7 @@ from functools import partial
 from ..calls import Call
 from ..connection.request import Answer, Request
 from ..errors import AuthorizationError, BrokerResponseError, GroupAuthorizationFailedError, KafkaError
+from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import OffsetAndMetadata, TopicPartition
@@ -29,7 +30,7 @@ from ..wire.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from .commit_errors import API, Failure, Verdict, final_error, reason_of, verdict
+from .commit_errors import API, Failure, final_error, reason_of
 from .commit_identity import CommitIdentity, CommittingMember
 from .commit_queue import Callback, CommitQueue, Entries, Pending
 from .coordinator import Coordinator
@@ -94,9 +95,10 @@ class Commits:
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Told of every answer: seconds since it was asked for, and when.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
-        #: Why commits cannot be written at present. What one call was refused for is none, unless all would be, as for
-        #: want of an ACL.
-        self.trouble: KafkaError | None = None
+        self._outages = OutageLog(log)
+        #: Why the latest commit failed, until one succeeds; not what is wrong with one call alone.
+        self.last_error: KafkaError | None = None
+        self.failed_at = -NEVER
 
     def __repr__(self) -> str:
         flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
@@ -169,8 +171,6 @@ class Commits:
         self._fail_without_coordinator(now)
         if self._queue.idle:
             self._queue.clear()
-            if not isinstance(self.trouble, AuthorizationError):
-                self.trouble = None  # whoever waited has been told
             self._coordinator.unwant(self.asker)
             return []
         self._coordinator.want(self.asker)
@@ -374,34 +374,36 @@ class Commits:
                     self.on_written(tp, entry.value)
                 else:
                     refused.setdefault(row.error_code, {})[tp] = entry
-        if not any(verdict(code) in _OF_COORDINATOR for code in refused):
+        if not any(rule(API, code, Scope.PARTITION).action in _OF_COORDINATOR for code in refused):
             self._retry.succeeded()
             self._coordinator.answered(answer.node_id)
-            self.trouble = None
+        if not refused:
+            self.last_error = None
+            self._outages.recovered(None, now, f"group {self._group_id}: commits succeed again")
         for code, entries in refused.items():
             error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))
-            self._take_code(flight, verdict(code), error, entries, now)
+            self._take_code(flight, rule(API, code, Scope.PARTITION).action, error, entries, now)
         if left:
             self._delay(left, KafkaError(f"broker {answer.node_id} left partitions out of its answer to {API}"), now)
         if not self._queue.delayed:
             self._stragglers.succeeded()
 
     def _take_code(
-        self, flight: Flight, what: Verdict, error: BrokerResponseError, entries: Entries, now: float
+        self, flight: Flight, action: Action, error: BrokerResponseError, entries: Entries, now: float
     ) -> None:
         log.debug("group %s: %d offsets not committed: %s", self._group_id, len(entries), error)
-        if what is Verdict.STAMP:
+        if action is Action.CHECK_MEMBERSHIP:
             self._take_word_on_us(flight, error, entries, now)
-        elif what is Verdict.PARTITION:
+        elif action is Action.RETRY_PARTITION:
             if error.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
                 self._metadata.request_update(f"committing: {error}")
             self._delay(entries, error, now)
-        elif what is Verdict.REFUSED:
+        elif action is Action.FAIL:
             self._fail(entries, error, now)
         else:
-            if what is Verdict.LOST:
+            if action is Action.FIND_COORDINATOR:
                 self._coordinator.lost(flight.node_id, str(error), now)
-            elif what is Verdict.LOADING:
+            elif action is Action.WAIT_FOR_COORDINATOR:
                 self._coordinator.loading(now)
             self._again(entries, error, now)
 
@@ -438,10 +440,16 @@ class Commits:
 
     def _again(self, entries: Entries, error: KafkaError, now: float) -> None:
         self._retry.failed(now)
-        self.trouble = error
+        self._keep(error, now)
+        if isinstance(error, BrokerResponseError):
+            text = f"group {self._group_id}: commits fail: {error}"
+            self._outages.failed(None, now, text, grace=GRACE)
         self._queue.note(entries.values(), error)
         for tp, entry in entries.items():
             self._queue.put_back(tp, entry)
+
+    def _keep(self, error: KafkaError, now: float) -> None:
+        self.last_error, self.failed_at = error, now
 
     def _delay(self, entries: Entries, error: KafkaError, now: float) -> None:
         self._stragglers.failed(now)
@@ -450,8 +458,8 @@ class Commits:
             self._queue.put_back(tp, entry, delayed=True)
 
     def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
-        if isinstance(error, AuthorizationError):
-            self.trouble = error
+        if error.code not in _OF_ONE_CALL and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
+            self._keep(error, now)  # the caller logs or raises it
         if isinstance(error, GroupAuthorizationFailedError):
             error.group_id = self._group_id
         failure = self._failure(reason_of(error), str(error), now, error)
@@ -459,8 +467,12 @@ class Commits:
             self._queue.failed(tp, entry, failure)
 
 
+#: Codes that concern one commit, and not those after it.
+_OF_ONE_CALL = frozenset({Code.OFFSET_METADATA_TOO_LARGE, Code.INVALID_COMMIT_OFFSET_SIZE})
 #: What is wrong with the whole coordinator, or us, and not with some partitions.
-_OF_COORDINATOR = frozenset({Verdict.RETRY, Verdict.LOADING, Verdict.LOST, Verdict.STAMP})
+_OF_COORDINATOR = frozenset(
+    {Action.RETRY, Action.WAIT_FOR_COORDINATOR, Action.FIND_COORDINATOR, Action.CHECK_MEMBERSHIP}
+)
 
 
 def _because(error: KafkaError | None) -> str:

@@ -21,12 +21,13 @@ from ..errors import (
     KafkaError,
     TopicAuthorizationFailedError,
 )
+from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..metadata import Metadata
 from ..partitions import Cursor, Partition, Partitions, PositionEvent, PositionState
 from ..timers import NEVER, Backoff, Random, Retry, SharedJitter
 from ..types import OffsetAndMetadata, TopicPartition
 from ..wire import ZERO_UUID, Message
-from ..wire.error_codes import BY_CODE, Code, to_error
+from ..wire.error_codes import Code, to_error
 from ..wire.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -111,8 +112,9 @@ class Committed:
         self._retry = Retry(self._backoff, random)  #: For the coordinator as a whole.
         self._questions: list[Question] = []
         self._flight: Flight | None = None
-        #: Why the group's offsets cannot be had, where asking again does not help by itself. Every poll raises it; they
-        #: are asked for again all the same, so that a permission granted meanwhile ends it.
+        self._outages = OutageLog(log)
+        #: What the latest answer says, if the application has to act. The coordinator is asked again all the same, so
+        #: that a permission granted meanwhile ends it; each answer that repeats it is raised once.
         self.error: KafkaError | None = None
 
     def __repr__(self) -> str:
@@ -197,6 +199,8 @@ class Committed:
             self._take_code(flight, code, answer.node_id, now)
             return
         self.error = None
+        self._outages.keep(self._partitions)
+        self._outages.recovered(None, now, f"group {self._group_id}: committed offsets can be read again")
         self._retry.succeeded()
         self._take(flight, rows, answer.node_id, now)
 
@@ -257,7 +261,7 @@ class Committed:
         if error is None:
             return
         for partition in waiting:
-            partition.trouble = error
+            partition.last_error = error
         for question in self._questions:
             question.call.last_error = error
 
@@ -268,20 +272,22 @@ class Committed:
         error = to_error(code, api=API, node_id=node_id)
         if isinstance(error, GroupAuthorizationFailedError):
             error.group_id = self._group_id
-        if code == Code.COORDINATOR_LOAD_IN_PROGRESS:
+        action = rule(API, code, Scope.GROUP).action
+        if action is Action.WAIT_FOR_COORDINATOR:
             self._coordinator.loading(now)
-        elif code in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR):
+        elif action is Action.FIND_COORDINATOR:
             self._coordinator.lost(flight.node_id, str(error), now)
-        self._put_off(flight, error, not error.retriable, now)
+        self._put_off(flight, error, action is Action.RAISE, now)
 
     def _put_off(self, flight: Flight, error: KafkaError, final: bool, now: float) -> None:
         """Ask everything again after a backoff; what will not pass by itself is said besides."""
         log.debug("group %s: committed offsets not told: %s", self._group_id, error)
         self._retry.failed(now)
-        if final:
-            self.error = error
+        if isinstance(error, BrokerResponseError):
+            self._note(error, None, now, is_raised=final)
+        self.error = error if final else None
         for partition, _ in self._still_waiting(flight):
-            partition.trouble = error
+            partition.last_error = error
         for question in flight.questions:
             question.call.last_error = error
             if final:
@@ -302,8 +308,8 @@ class Committed:
             if row is None or row.error_code != Code.NONE:
                 self._refuse(partition, self._row_error(tp, row, node_id), now)
                 continue
-            partition.error = partition.trouble = None
-            partition.failures = 0
+            partition.worked()
+            self._outages.recovered(tp, now, f"group {self._group_id}: committed offsets can be read again")
             if row.offset >= 0:
                 found += 1
                 partition.committed = OffsetAndMetadata(row.offset, row.metadata, row.leader_epoch)
@@ -319,10 +325,15 @@ class Committed:
         for question in flight.questions:
             self._answer(question, flight, told, node_id, now)
 
+    def _note(self, error: KafkaError, subject: TopicPartition | None, now: float, *, is_raised: bool) -> None:
+        text = f"group {self._group_id}: cannot read committed offsets: {error}"
+        grace = 0.0 if is_raised else GRACE
+        self._outages.failed(getattr(error, "code", None), now, text, subject=subject, grace=grace)
+
     def _refuse(self, partition: Partition, error: KafkaError, now: float) -> None:
-        partition.trouble = error
-        # An ACL, say: shown by every poll, and asked again, since it may be granted.
-        partition.error = None if _passes(error) else error
+        is_raised = not _passes(error)
+        partition.failed(error, is_raised=is_raised)
+        self._note(error, partition.tp, now, is_raised=is_raised)
         partition.failures += 1
         partition.blocked_until = now + self._backoff.delay(partition.failures, self._shared_jitter)
 
@@ -332,7 +343,7 @@ class Committed:
         error = to_error(row.error_code, api=API, node_id=node_id, partition=tp)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (tp.topic,)
-        if BY_CODE[row.error_code].refresh_metadata:
+        if rule(API, row.error_code, Scope.PARTITION).action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"committed offset of {tp.topic}-{tp.partition}: {error}")
         return error
 
@@ -357,7 +368,7 @@ class Committed:
             question.retry.failed(now)
 
 
-#: What concerns the whole group; version 1 has no other place for it than the partitions.
+#: Codes about the whole group; version 1 has no other place for them than the partitions.
 _GROUP_CODES = frozenset(
     {
         Code.COORDINATOR_LOAD_IN_PROGRESS,

@@ -17,10 +17,11 @@ from typing import Protocol
 from ..connection.request import ANY_NODE, Answer, Request, Target
 from ..connection.states import next_state
 from ..errors import BrokerResponseError, GroupAuthorizationFailedError, KafkaError
+from ..failures import GRACE, Action, OutageLog, Scope, rule
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import Node
 from ..wire import Message
-from ..wire.error_codes import Code, to_error
+from ..wire.error_codes import to_error
 from ..wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from .settings import GroupSettings
 
@@ -87,8 +88,8 @@ class Coordinator:
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
         self.version = 0  #: Counts how often another node, or none, became the coordinator.
-        #: Why the last attempt failed, if asking again does not help by itself. Every poll raises it; it is asked again
-        #: all the same, so that a permission granted meanwhile ends it.
+        #: What the latest answer says, if the application has to act. The broker is asked again all the same, so that
+        #: a permission granted meanwhile ends it; each answer that repeats it is raised once.
         self.error: KafkaError | None = None
         self.last_error: KafkaError | None = None  #: The last failure of any kind, while there is no coordinator.
         self._metadata = metadata
@@ -105,6 +106,7 @@ class Coordinator:
         self._known_at = -NEVER
         self._lost_at = -NEVER
         self._doubts: dict[str, float] = {}  #: By who waits, since when the coordinator owes an answer.
+        self._outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
     def __repr__(self) -> str:
@@ -205,7 +207,7 @@ class Coordinator:
             return
         if self.state is CoordinatorState.FINDING:
             self._retry.failed(now)
-            self._note(error)
+            self._note(error, now)
             self._move(CoordinatorEvent.FAILED)
 
     def restart(self, now: float) -> None:
@@ -277,6 +279,7 @@ class Coordinator:
     def _found(self, node: Node, now: float) -> None:
         self._metadata.learn_node(node)
         self.error = self.last_error = None
+        self._outages.recovered(None, now, f"group {self.group_id}: found the coordinator, node {node.node_id},")
         if node.node_id != self.node_id:
             if self.node_id is not None:
                 log.info(
@@ -302,18 +305,15 @@ class Coordinator:
             where = "" if node is None else f" ({node.host}:{node.port})"
             log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
-    def _note(self, error: KafkaError | None) -> None:
-        """Keep and log what will not pass by itself; of what will, say it once."""
+    def _note(self, error: KafkaError | None, now: float) -> None:
+        """Keep an error that does not pass by itself, and log any that lasts; connections log their own."""
         self.last_error = error
-        final = isinstance(error, BrokerResponseError) and not error.retriable and error.code not in _PASSING
-        if final:
-            if getattr(self.error, "code", None) != getattr(error, "code", None):
-                log.warning("group %s: cannot find the coordinator: %s", self.group_id, error)
-            self.error = error
-            return
+        if isinstance(error, BrokerResponseError):
+            is_raised = rule("FindCoordinator", error.code, Scope.GROUP).action is Action.RAISE
+            self.error = error if is_raised else None
+            text = f"group {self.group_id}: cannot find the coordinator: {error}"
+            self._outages.failed(error.code, now, text, grace=0.0 if is_raised else GRACE)
+            if is_raised:
+                return
         level = logging.INFO if self._retry.attempts == 1 else logging.DEBUG
         log.log(level, "group %s: no coordinator yet: %s", self.group_id, error)
-
-
-#: Not retriable by Kafka's table, yet they pass: brokers answer "unknown" to what failed inside for a moment.
-_PASSING = (Code.UNKNOWN_SERVER_ERROR, Code.REBOOTSTRAP_REQUIRED)

@@ -75,6 +75,15 @@ class Group:
         """Return the topics that metadata is needed for."""
         return self.role.topics() if self.subscription.is_subscribed else frozenset()
 
+    def own_topics(self) -> frozenset[str]:
+        """Return the topics that this consumer subscribes to."""
+        return self.role.own_topics() if self.subscription.is_subscribed else frozenset()
+
+    @property
+    def matches_nothing(self) -> bool:
+        """Whether topics are chosen by a pattern, and no topic of the cluster matches it."""
+        return self.wants_all_topics and self._metadata.has_listed and not self.role.own_topics()
+
     @property
     def wants_all_topics(self) -> bool:
         """Whether topics are chosen by pattern."""
@@ -137,7 +146,7 @@ class Group:
         return error
 
     def errors(self) -> Iterable[KafkaError]:
-        """Return what every poll has to raise until it is cured."""
+        """Return what the coordinator rejects, and the application has to act on."""
         for error in (self.member.error, self.coordinator.error, self.committed.error):
             if error is not None:
                 yield error

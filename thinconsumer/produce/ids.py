@@ -9,9 +9,10 @@ from typing import Protocol
 
 from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
+from ..failures import Action, Scope, rule
 from ..timers import NEVER, Backoff, Random, Retry
 from ..wire import Message
-from ..wire.error_codes import Code, to_error
+from ..wire.error_codes import to_error
 from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from .sequences import NO_ID
 
@@ -70,10 +71,9 @@ class ProducerIds:
         if response is None or error is not None:
             self._retry.failed(now)
             self.last_error = error
-            # Brokers answer "unknown" when their block of ids could not be refilled, which passes.
-            passing = (Code.UNKNOWN_SERVER_ERROR,)
-            if isinstance(error, BrokerResponseError) and not error.retriable and error.code not in passing:
-                self.final_error = error
+            if isinstance(error, BrokerResponseError):
+                is_final = rule("InitProducerId", error.code, Scope.CONSUMER).action is Action.FAIL
+                self.final_error = error if is_final else self.final_error
             return
         self._retry.succeeded()
         self.last_error = None

@@ -1,8 +1,8 @@
 """What becomes of batches: acknowledged, sent again, renumbered, split or failed.
 
-Owns what an answer does to a batch and to its partition's numbers. What a code means is a table (:mod:`.verdicts`);
-when to send is the sender's. After Java's ``Sender.completeBatch`` and ``TransactionManager``; KIP-360, KIP-467,
-KIP-951.
+Owns what an answer does to a batch and to its partition's sequence numbers. :mod:`thinconsumer.failures.policy` says
+what a code means; the sender decides when to send. After Java's ``Sender.completeBatch`` and ``TransactionManager``;
+KIP-360, KIP-467, KIP-951.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from itertools import islice
 
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from ..failures import IN_DOUBT, Action, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random
 from ..types import Node
@@ -22,11 +23,10 @@ from .accumulator import Accumulator, PartitionQueue
 from .batch import NO_SEQUENCE, BatchEvent, ProducerBatch
 from .ids import ProducerIds
 from .sequences import NO_ID
-from .verdicts import IN_DOUBT, Verdict, verdict
 
 log = logging.getLogger(__name__)
 
-_SEND_AGAIN = (Verdict.RETRY, Verdict.REFRESH, Verdict.RENUMBER)
+_SEND_AGAIN = (Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE)
 
 
 class Outcomes:
@@ -51,8 +51,8 @@ class Outcomes:
         now: float,
     ) -> None:
         """Take a partition's part of an answer; ``batch`` is the queue's head and in flight."""
-        what = verdict(data.error_code)
-        if what is Verdict.WRITTEN:
+        action = rule("Produce", data.error_code, Scope.PARTITION).action
+        if action is Action.ACCEPT:
             queue.attempts = 0
             queue.not_before = -NEVER
             batch.acknowledge(data.base_offset, data.log_append_time_ms)
@@ -61,16 +61,16 @@ class Outcomes:
         error = self._error(queue, data, node_id)
         log.debug("%s, attempt %d: %s", batch, batch.attempts, error)
         batch.in_doubt = batch.in_doubt or data.error_code in IN_DOUBT
-        if what in _SEND_AGAIN:
-            if what is Verdict.RENUMBER:
+        if action in _SEND_AGAIN:
+            if action is Action.NEW_SEQUENCE:
                 self._renumber(queue, batch)
             self.again(queue, batch, error, now)
-            if what is Verdict.REFRESH:
+            if action is Action.REFRESH_METADATA:
                 self._look_for_leader(queue, data, endpoints, error)
-        elif what is Verdict.SPLIT and len(batch) > 1 and not batch.in_doubt:
+        elif action is Action.SPLIT_BATCH and len(batch) > 1 and not batch.in_doubt:
             self._split(queue, batch, error)
         else:
-            if what is Verdict.REPLACE_ID:
+            if action is Action.NEW_PRODUCER_ID:
                 self._ids.replace(queue.sequences.producer_id)
                 queue.sequences.drop()
             self.fail(queue, error, self._record_errors(batch, data, node_id))

@@ -9,9 +9,9 @@ import pytest
 
 from thinconsumer.connection.request import Answer, Target
 from thinconsumer.errors import IllegalStateError, KafkaConnectionError
+from thinconsumer.failures import Action
 from thinconsumer.group.classic.coordinator_channel import CoordinatorChannel
 from thinconsumer.group.classic.rebalance_attempt import RebalanceAttempt
-from thinconsumer.group.classic.verdicts import Verdict
 from thinconsumer.group.coordinator import FAREWELL, MEMBERSHIP
 from thinconsumer.group.identity import Identity
 from thinconsumer.timers import NEVER
@@ -166,20 +166,20 @@ def test_a_coordinator_that_has_moved_is_hung_up_on(line, keeper):
 
 
 @pytest.mark.parametrize(
-    ("verdict", "answered", "told"),
+    ("action", "answered", "told"),
     [
-        (Verdict.FINE, True, ("answered", 1)),
-        (Verdict.FORGOTTEN, True, ("answered", 1)),
-        (Verdict.REFUSED, True, ("answered", 1)),
-        (Verdict.REFUSED, False, None),
-        (Verdict.LOADING, True, ("loading",)),
-        (Verdict.NOT_THERE, True, ("lost", 1)),
-        (Verdict.NOT_THERE, False, ("lost", 1)),
+        (Action.ACCEPT, True, ("answered", 1)),
+        (Action.RESET_MEMBER_ID, True, ("answered", 1)),
+        (Action.RAISE, True, ("answered", 1)),
+        (Action.RAISE, False, None),
+        (Action.WAIT_FOR_COORDINATOR, True, ("loading",)),
+        (Action.FIND_COORDINATOR, True, ("lost", 1)),
+        (Action.FIND_COORDINATOR, False, ("lost", 1)),
     ],
 )
-def test_what_an_answer_says_of_the_coordinator_is_told(line, keeper, verdict, answered, told):
+def test_what_an_answer_says_of_the_coordinator_is_told(line, keeper, action, answered, told):
     answer = Answer(say(line, "beat"), 1, 4, HeartbeatResponse() if answered else None)
-    line.report(verdict, KafkaConnectionError("x"), answer, 100.0)
+    line.report(action, KafkaConnectionError("x"), answer, 100.0)
     assert keeper.told == ([] if told is None else [told])
 
 

@@ -1,4 +1,4 @@
-"""What each answer means: a table, which must have a word for every code there is or may be."""
+"""What an answer to a member means, and which joins and syncs are unusable."""
 
 from __future__ import annotations
 
@@ -14,71 +14,12 @@ from thinconsumer.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
-from thinconsumer.group.classic.verdicts import (
-    EXPULSIONS,
-    Verdict,
-    judge,
-    of_code,
-    of_error,
-    unusable_join,
-    unusable_sync,
-)
-from thinconsumer.wire.error_codes import BY_CODE, Code, to_error
+from thinconsumer.failures import Action
+from thinconsumer.group.classic.verdicts import judge, unusable_join, unusable_sync
+from thinconsumer.wire.error_codes import Code, to_error
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse
 from thinconsumer.wire.sync_group import SyncGroupRequest, SyncGroupResponse
-
-V = Verdict
-
-
-@pytest.mark.parametrize(
-    ("code", "verdict"),
-    [
-        (Code.NONE, V.FINE),
-        (Code.COORDINATOR_LOAD_IN_PROGRESS, V.LOADING),
-        (Code.COORDINATOR_NOT_AVAILABLE, V.NOT_THERE),
-        (Code.NOT_COORDINATOR, V.NOT_THERE),
-        (Code.ILLEGAL_GENERATION, V.BEHIND),
-        (Code.UNKNOWN_MEMBER_ID, V.FORGOTTEN),
-        (Code.REBALANCE_IN_PROGRESS, V.REBALANCING),
-        (Code.MEMBER_ID_REQUIRED, V.NAMED),
-        (Code.FENCED_INSTANCE_ID, V.FATAL),
-        (Code.INVALID_SESSION_TIMEOUT, V.FATAL),
-        (Code.INVALID_GROUP_ID, V.FATAL),
-        (Code.INCONSISTENT_GROUP_PROTOCOL, V.REFUSED),
-        (Code.GROUP_MAX_SIZE_REACHED, V.REFUSED),
-        (Code.GROUP_AUTHORIZATION_FAILED, V.REFUSED),
-        (Code.UNKNOWN_SERVER_ERROR, V.REFUSED),
-        (Code.REQUEST_TIMED_OUT, V.AGAIN),
-        (31_000, V.REFUSED),
-    ],
-)
-def test_the_table(code, verdict):
-    assert of_code(code) is verdict
-
-
-@pytest.mark.parametrize("code", Code)
-def test_what_kafka_calls_retriable_is_never_shown_to_users_as_final(code):
-    assert not BY_CODE[code].retriable or of_code(code) in (V.AGAIN, V.LOADING, V.NOT_THERE)
-
-
-def test_an_expulsion_is_what_costs_the_identity():
-    assert {V.FORGOTTEN, V.BEHIND, V.FATAL} == EXPULSIONS
-
-
-@pytest.mark.parametrize(
-    ("error", "verdict"),
-    [
-        (KafkaConnectionError("x"), V.NOT_THERE),
-        (KafkaTimeoutError("x"), V.NOT_THERE),
-        (KafkaProtocolError("x"), V.NOT_THERE),
-        (KafkaError("building it failed"), V.NOT_THERE),
-        (UnsupportedVersionError("x", code=35, name="x"), V.REFUSED),
-        (to_error(Code.FENCED_INSTANCE_ID), V.FATAL),
-    ],
-)
-def test_what_no_answer_means(error, verdict):
-    assert of_error(error) is verdict
 
 
 def answer(api, response, error=None):
@@ -86,13 +27,26 @@ def answer(api, response, error=None):
     return Answer(request, 1, 0, response, error)
 
 
-def test_judging_names_the_group_and_the_api():
-    verdict, error = judge(answer(HeartbeatRequest, HeartbeatResponse(error_code=30)), "my group")
-    assert verdict is V.REFUSED and isinstance(error, GroupAuthorizationFailedError)
+@pytest.mark.parametrize(
+    ("error", "action"),
+    [
+        (KafkaConnectionError("x"), Action.FIND_COORDINATOR),
+        (KafkaTimeoutError("x"), Action.FIND_COORDINATOR),
+        (KafkaProtocolError("x"), Action.FIND_COORDINATOR),
+        (KafkaError("building it failed"), Action.FIND_COORDINATOR),
+        (UnsupportedVersionError("x", code=35, name="x"), Action.RAISE),
+        (to_error(Code.FENCED_INSTANCE_ID), Action.GIVE_UP),
+    ],
+)
+def test_without_an_answer_the_coordinator_is_looked_for_unless_the_error_is_a_brokers(error, action):
+    assert judge(answer(HeartbeatRequest, None, error), "g") == (action, error)
+
+
+def test_the_error_names_the_group_and_the_api():
+    action, error = judge(answer(HeartbeatRequest, HeartbeatResponse(error_code=30)), "my group")
+    assert action is Action.RAISE and isinstance(error, GroupAuthorizationFailedError)
     assert error.group_id == "my group" and "Heartbeat" in str(error) and "my group" in str(error)
-    assert judge(answer(HeartbeatRequest, HeartbeatResponse()), "g") == (V.FINE, None)
-    lost = KafkaConnectionError("x")
-    assert judge(answer(HeartbeatRequest, None, lost), "g") == (V.NOT_THERE, lost)
+    assert judge(answer(HeartbeatRequest, HeartbeatResponse()), "g") == (Action.ACCEPT, None)
 
 
 JOINED = {"generation_id": 1, "member_id": "m", "leader": "m", "protocol_name": "a", "protocol_type": "pool"}

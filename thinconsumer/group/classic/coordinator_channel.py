@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from ...connection.request import Answer, Request, Target
 from ...errors import IllegalStateError, KafkaError
+from ...failures import Action
 from ...timers import NEVER, Random
 from ...wire import Message
 from ...wire.heartbeat import HeartbeatRequest
@@ -23,7 +24,6 @@ from . import requests
 from .heartbeat import Heartbeats
 from .leave_attempt import LeaveGroupAttempt
 from .rebalance_attempt import RebalanceAttempt
-from .verdicts import Verdict
 
 #: Java's allowance for the coordinator to answer after the rebalance timeout, in seconds.
 JOIN_GRACE = 5.0
@@ -131,12 +131,12 @@ class CoordinatorChannel:
         """Return whether the answer to this still matters."""
         return request in (self.out, self.beats.out) or (self.farewell is not None and request is self.farewell.out)
 
-    def report(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
+    def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         """Tell the coordinator's keeper what an answer, or its absence, says of the coordinator."""
         node_id = answer.request.target.node_id
-        if verdict is Verdict.NOT_THERE:
+        if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)
-        elif verdict is Verdict.LOADING:
+        elif action is Action.WAIT_FOR_COORDINATOR:
             self._coordinator.loading(now)
         elif answer.response is not None:
             self._coordinator.answered(node_id)

@@ -1,16 +1,16 @@
-"""What keeps a member out of its group: how long to wait before trying again, what to log, what every poll raises."""
+"""Failed joins of one member: the backoff before the next join, the log lines, and the error that polls raise."""
 
 from __future__ import annotations
 
 import logging
 
 from ...errors import KafkaError
+from ...failures import EXPULSIONS, GRACE, Action, OutageLog
 from ...timers import Backoff, Random, Retry
 from ...wire import Message
 from ..settings import GroupSettings
-from .verdicts import EXPULSIONS, Verdict
 
-#: Of the whole room: what is said here is said for the member.
+#: Named after the package: these lines are about the member.
 log = logging.getLogger(__package__)
 
 #: How often in a row something that asks for another join at once gets it. A group that many enter at the same time
@@ -18,8 +18,8 @@ log = logging.getLogger(__package__)
 AT_ONCE_MAX = 3
 #: Lines logged about one incident, which is over when the coordinator has taken a heartbeat.
 LINES_MAX = 4
-#: The member logs that it was expelled, and the coordinator's keeper that it is gone.
-_SAID_ELSEWHERE = EXPULSIONS | {Verdict.NOT_THERE}
+#: The member logs that it was expelled, and ``Coordinator`` that the coordinator is lost.
+_LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
 
 
 class JoinFailurePolicy:
@@ -29,11 +29,11 @@ class JoinFailurePolicy:
         self._group_id = group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
-        #: What will not pass by itself; every poll raises it, so that it is not shown once and then forgotten.
+        #: What does not pass by itself. Each answer that repeats it is a new object, which is raised once.
         self.error: KafkaError | None = None
         self.is_final = False  #: Whether trying again is pointless, too.
         self._raised_by: type[Message] | None = None
-        self._said: object = None  #: What was logged, so as to log it once.
+        self._outages = OutageLog(log)
         self._lines = 0
 
     @property
@@ -61,22 +61,22 @@ class JoinFailurePolicy:
         self._lines += self._retry.attempts > 0
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
-    def note(self, verdict: Verdict, error: KafkaError, api: type[Message]) -> None:
-        """Keep what only somebody else can cure, and log it; of all else, log each reason once until it is over."""
-        kind = verdict, getattr(error, "code", None)
-        if verdict is Verdict.FATAL:
-            self.say(logging.ERROR, "group %s: out for good: %s", self._group_id, error)
-        elif kind != self._said and verdict not in _SAID_ELSEWHERE:
-            level = logging.WARNING if verdict is Verdict.REFUSED else logging.INFO
-            self.say(level, "group %s: %s", self._group_id, error)
-            self._said = kind
-        if verdict in (Verdict.FATAL, Verdict.REFUSED):
+    def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
+        """Log a failure, and keep an error that does not pass by itself."""
+        if action is Action.GIVE_UP:
+            self.say(logging.ERROR, "group %s: left for good: %s", self._group_id, error)
+        elif action not in _LOGGED_ELSEWHERE:
+            kind = action, getattr(error, "code", None)
+            grace = 0.0 if action is Action.RAISE else GRACE
+            self._outages.failed(kind, now, f"group {self._group_id}: {error}", grace=grace)
+        if action in (Action.GIVE_UP, Action.RAISE):
             self.error = error
-            self.is_final = verdict is Verdict.FATAL
+            self.is_final = action is Action.GIVE_UP
             self._raised_by = api
 
-    def cured(self, api: type[Message] | None = None) -> None:
+    def cured(self, now: float, api: type[Message] | None = None) -> None:
         """Forget the error; with ``api`` only one that its answers have raised."""
         if api is None or self._raised_by is api:
-            self.error = self._raised_by = self._said = None
+            self.error = self._raised_by = None
             self.is_final = False
+            self._outages.recovered(None, now, f"group {self._group_id}: the coordinator accepts this member again")

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from ...connection.request import Answer, Request, Target
 from ...connection.states import next_state
-from ...errors import BrokerResponseError, KafkaError
+from ...errors import KafkaError
+from ...failures import EXPULSIONS, Action, Scope, rule
 from ...timers import NEVER, Random
 from ...wire.heartbeat import HeartbeatRequest
 from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
@@ -29,7 +30,7 @@ from .join_failures import JoinFailurePolicy
 from .rebalance_attempt import RebalanceAttempt
 from .states import TRANSITIONS, MemberEvent, MemberState
 from .stats import MemberStats
-from .verdicts import EXPULSIONS, Verdict, judge, of_code, unusable_join, unusable_sync
+from .verdicts import judge, unusable_join, unusable_sync
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class ClassicMember:
 
     @property
     def error(self) -> KafkaError | None:
-        """Why we are not in the group, if that does not pass by itself; every poll raises it."""
+        """Why we are not in the group, if that does not pass by itself; raised once for each answer that says so."""
         return self._join_failures.error
 
     @property
@@ -166,7 +167,7 @@ class ClassicMember:
         self.identity = self.identity.lost()
         self._move(_E.LEAVE)
         self._expulsion = self._rejoin = self.held = None
-        self._join_failures.cured()
+        self._join_failures.cured(now)
         self._leave_when_said()
 
     def polled(self, now: float) -> None:
@@ -187,20 +188,19 @@ class ClassicMember:
         log.warning("group %s: %s: asking whether we are still a member", self.identity.group_id, self.held)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Take what the coordinator said to somebody else of us, while we were ``identity``: in vain if we are not now.
+        """Act on the coordinator's answer to a commit sent as ``identity``, unless that has changed since.
 
-        Nor does it matter while a join is out: its answer tells the same, and more. One that has not left yet may wait
-        for a connection, or a coordinator, for long, and we would hand out what is another's meanwhile.
+        The answer to a JoinGroup that was written says more. One that waits for its connection may do so for long.
         """
         if identity != self.identity or not identity.is_member or self.is_asking:
             return
-        verdict = of_code(error.code) if isinstance(error, BrokerResponseError) else Verdict.AGAIN
-        if verdict is Verdict.REBALANCING and self.state not in _JOINING:
+        action = rule("Heartbeat", getattr(error, "code", 0), Scope.GROUP).action
+        if action is Action.REJOIN and self.state not in _JOINING:
             self._rejoin = self._rejoin or "the group is rebalancing"
-        elif verdict in EXPULSIONS:
-            self._join_failures.note(verdict, error, OffsetCommitRequest)
+        elif action in EXPULSIONS:
+            self._join_failures.note(action, error, OffsetCommitRequest, now)
             self._join_failures.pace(now, at_once=True)
-            self._expel(verdict, error, now)
+            self._expel(action, error, now)
 
     # -- the manager
 
@@ -244,16 +244,16 @@ class ClassicMember:
         if not self._channel.awaits(answer.request):
             log.debug("group %s: an answer came too late to matter", self.identity.group_id)
             return
-        verdict, error = judge(answer, self.identity.group_id)
-        self._channel.report(verdict, error, answer, now)
+        action, error = judge(answer, self.identity.group_id)
+        self._channel.report(action, error, answer, now)
         if answer.request.api is JoinGroupRequest:
-            self._join_answered(verdict, error, answer, now)
+            self._join_answered(action, error, answer, now)
         elif answer.request.api is SyncGroupRequest:
-            self._sync_answered(verdict, error, answer, now)
+            self._sync_answered(action, error, answer, now)
         elif answer.request.api is HeartbeatRequest:
-            self._beat_answered(verdict, error, now)
+            self._beat_answered(action, error, now)
         else:
-            again = verdict in (Verdict.NOT_THERE, Verdict.LOADING, Verdict.AGAIN)
+            again = action in (Action.FIND_COORDINATOR, Action.WAIT_FOR_COORDINATOR, Action.RETRY)
             self._channel.goodbye_answered(now, again=again)
 
     def restart(self, now: float) -> None:
@@ -318,17 +318,17 @@ class ClassicMember:
         if self.identity.group_instance_id is None:
             self._channel.say_goodbye(self.identity, why, now)
         self._awaits_poll = True
-        self._expel(Verdict.FORGOTTEN, KafkaError(why), now, said=True)
+        self._expel(Action.RESET_MEMBER_ID, KafkaError(why), now, said=True)
 
-    def _expel(self, verdict: Verdict, error: KafkaError, now: float, *, said: bool = False) -> None:
+    def _expel(self, action: Action, error: KafkaError, now: float, *, said: bool = False) -> None:
         """Be nobody at once; the state, and the role, follow."""
         group_id = self.identity.group_id
         said = said or self.held is not None or not self.identity.is_member
-        self.identity = self.identity.behind() if verdict is Verdict.BEHIND else self.identity.lost()
+        self.identity = self.identity.behind() if action is Action.RESET_GENERATION else self.identity.lost()
         self._channel.take_back()
         self._expulsion = self.held = str(error)
         self.stats.expulsions += 1
-        if verdict is not Verdict.FATAL:
+        if action is not Action.GIVE_UP:
             level = logging.INFO if said else logging.WARNING
             self._join_failures.say(level, "group %s: expelled: %s", group_id, error)
         self._settle()
@@ -376,10 +376,10 @@ class ClassicMember:
 
     # -- hearing
 
-    def _join_answered(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
+    def _join_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         self._channel.out = None
         response: JoinGroupResponse = answer.response
-        if verdict is Verdict.FINE:
+        if action is Action.ACCEPT:
             error = unusable_join(answer, self._role.protocol_type, self._offered())
         if error is None:
             self.stats.joins.add(now - self._channel.out_at)
@@ -388,51 +388,51 @@ class ClassicMember:
             self._channel.beats.heard(now)
             self._move(_E.JOINED)
             self._heard(self._channel.out_at, now)
-        elif verdict is Verdict.NAMED and response.member_id:
+        elif action is Action.USE_MEMBER_ID and response.member_id:
             if self.identity.member_id:
                 self._join_failures.pace(now)  # it had named us before
             # With the same protocols: nothing has happened since.
             self.identity = self.identity.named(response.member_id)
         else:
-            self._failed(Verdict.REFUSED if verdict is Verdict.FINE else verdict, error, answer, now)
+            self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
 
-    def _sync_answered(self, verdict: Verdict, error: KafkaError | None, answer: Answer, now: float) -> None:
+    def _sync_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         self._channel.out = None
         response: SyncGroupResponse = answer.response
-        if verdict is Verdict.FINE:
+        if action is Action.ACCEPT:
             error = unusable_sync(answer, self._role.protocol_type, self._attempt.protocol)
         if error is None:
             self.stats.syncs.add(now - self._channel.out_at)
             self._attempt.share = bytes(response.assignment)
             self._attempt.synced_at = now
             self._channel.beats.heard(now)
-            self._join_failures.cured()
+            self._join_failures.cured(now)
             self._move(_E.SYNCED)
             self._heard(self._channel.out_at, now)
         else:
-            self._failed(Verdict.REFUSED if verdict is Verdict.FINE else verdict, error, answer, now)
+            self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
 
     def _offered(self) -> set[str]:
         return {name for name, _ in self._attempt.protocols or ()}
 
-    def _failed(self, verdict: Verdict, error: KafkaError, answer: Answer, now: float) -> None:
+    def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
         """Go back to where the join begins, or further."""
         self.stats.failed += 1
-        self._join_failures.note(verdict, error, answer.request.api)
-        if verdict in EXPULSIONS:
+        self._join_failures.note(action, error, answer.request.api, now)
+        if action in EXPULSIONS:
             self._join_failures.pace(now, at_once=True)
-            self._expel(verdict, error, now)
+            self._expel(action, error, now)
             return
-        self._join_failures.pace(now, at_once=verdict is Verdict.REBALANCING, at_leisure=verdict is Verdict.REFUSED)
+        self._join_failures.pace(now, at_once=action is Action.REJOIN, at_leisure=action is Action.RAISE)
         self._join_anew()
 
-    def _beat_answered(self, verdict: Verdict, error: KafkaError | None, now: float) -> None:
+    def _beat_answered(self, action: Action, error: KafkaError | None, now: float) -> None:
         sent_at = self._channel.beats.sent_at
-        if error is None or verdict is Verdict.REBALANCING:
+        if error is None or action is Action.REJOIN:
             self._channel.beats.answered()
             self.stats.heartbeat.add(now - sent_at)
             self._heard(sent_at, now)
-            self._join_failures.cured(HeartbeatRequest)
+            self._join_failures.cured(now, HeartbeatRequest)
             if error is None and self.state in _PROVEN:
                 self._attempt.proven = True
                 self._join_failures.over()
@@ -442,12 +442,12 @@ class ClassicMember:
                     self._join_failures.pace(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
-        self._channel.beats.failed(now, at_leisure=verdict is Verdict.REFUSED)
-        if verdict is Verdict.REFUSED or (verdict in EXPULSIONS and self._channel.out is None):
-            self._join_failures.note(verdict, error, HeartbeatRequest)
-        if verdict in EXPULSIONS and self._channel.out is None:
+        self._channel.beats.failed(now, at_leisure=action is Action.RAISE)
+        if action is Action.RAISE or (action in EXPULSIONS and self._channel.out is None):
+            self._join_failures.note(action, error, HeartbeatRequest, now)
+        if action in EXPULSIONS and self._channel.out is None:
             self._join_failures.pace(now, at_once=True)
-            self._expel(verdict, error, now)
+            self._expel(action, error, now)
 
     def _heard(self, sent_at: float, now: float) -> None:
         """Note that the coordinator took us for a member when it got what we sent at ``sent_at``."""

@@ -1,0 +1,266 @@
+"""What an error code in an answer means: (API, code, scope) to the action, whether it retries, and what users are told.
+
+A row of :mod:`~thinconsumer.wire.error_codes` says what a code means in general. :func:`rule` derives the action from
+its columns "retriable" and "refresh metadata"; :data:`EXCEPTIONS` holds the codes that one API means otherwise, each
+with the reason. The facts are those of Java's ``FetchCollector``, ``AbstractCoordinator``, ``ConsumerCoordinator``,
+``Sender`` and ``KafkaAdminClient``. docs/errors.md is generated from here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..errors import (
+    FencedInstanceIdError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+)
+from ..wire.error_codes import BY_CODE, Code
+
+__all__ = [
+    "EXCEPTIONS",
+    "EXPULSIONS",
+    "IN_DOUBT",
+    "JUDGED",
+    "Action",
+    "Rule",
+    "Scope",
+    "Told",
+    "rule",
+    "waits_for_user",
+]
+
+
+class Scope(enum.Enum):
+    """What an error code is about."""
+
+    PARTITION = "partition"
+    TOPIC = "topic"
+    GROUP = "group"
+    CONSUMER = "consumer"  #: The whole answer, and so the whole client.
+
+
+class Told(enum.Enum):
+    """What the user is told."""
+
+    NOTHING = "nothing"
+    WARNING = "a warning, if it lasts"
+    ERROR = "the error"
+
+
+class Action(enum.Enum):
+    """What the client does, whether the request is sent again, and what the user is told."""
+
+    def __init__(self, text: str, is_retried: bool, told: Told) -> None:
+        self.text = text
+        self.is_retried = is_retried
+        self.told = told
+
+    ACCEPT = "treats the request as carried out", False, Told.NOTHING
+    RETRY = "sends the request again after a backoff", True, Told.WARNING
+    REFRESH_METADATA = "refreshes the metadata, then sends the request again after a backoff", True, Told.WARNING
+    RAISE = "raises the error once for each answer, and sends the request again after a backoff", True, Told.ERROR
+    FAIL = "fails the call or the batch with the error", False, Told.ERROR
+    GIVE_UP = "raises the error in every poll, and leaves the group for good", False, Told.ERROR
+    REBOOTSTRAP = "connects to the bootstrap servers again", True, Told.WARNING
+    RESET_POSITION = "looks up both ends of the log, then applies auto_offset_reset", True, Told.WARNING
+    NEW_SESSION = "opens a new fetch session", True, Told.NOTHING
+    RETRY_PARTITION = "commits the other partitions, and this one again after a backoff", True, Told.WARNING
+    WAIT_FOR_COORDINATOR = "asks the same coordinator again after a backoff", True, Told.WARNING
+    FIND_COORDINATOR = "looks for the coordinator, then sends the request again", True, Told.WARNING
+    FIND_CONTROLLER = "looks for the controller, then sends the request again", True, Told.WARNING
+    USE_MEMBER_ID = "joins again with the member id of the answer", True, Told.NOTHING
+    REJOIN = "joins again with the same member id", True, Told.NOTHING
+    RESET_GENERATION = "gives up all partitions as lost, and joins again with the same member id", True, Told.WARNING
+    RESET_MEMBER_ID = "gives up all partitions as lost, and joins again as a new member", True, Told.WARNING
+    CHECK_MEMBERSHIP = "commits again if member id and generation have changed since, else fails", True, Told.ERROR
+    NEW_SEQUENCE = "sends the batch again with the next epoch and sequence number 0", True, Told.WARNING
+    SPLIT_BATCH = "sends the two halves of the batch; fails a batch of one record", True, Told.ERROR
+    NEW_PRODUCER_ID = "fails the batch, and asks for a new producer id", False, Told.ERROR
+
+
+#: The member loses its partitions: other members may be reading them.
+EXPULSIONS = frozenset({Action.RESET_MEMBER_ID, Action.RESET_GENERATION, Action.GIVE_UP})
+#: The broker may have written the batch although it answered Produce with such a code.
+IN_DOUBT = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
+
+
+class Rule(NamedTuple):
+    """What the client does about one code. ``reason`` is empty where the general table decides."""
+
+    action: Action
+    reason: str = ""
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether the request is sent again."""
+        return self.action.is_retried
+
+    @property
+    def told(self) -> Told:
+        """What the user is told."""
+        return self.action.told
+
+
+class Defaults(NamedTuple):
+    """How one API treats the codes without a row in :data:`EXCEPTIONS`."""
+
+    refreshes: bool  #: Whether "refresh metadata" in the general table counts; a coordinator is not found that way.
+    final: Action  #: For codes that are not retriable, unknown ones included.
+
+
+_A, _S = Action, Scope
+_MEMBER = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
+_READING = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
+
+#: Every API and scope that is judged. "DescribeTopics" is Metadata where a call asks for it.
+JUDGED: Mapping[tuple[str, Scope], Defaults] = {
+    **{(api, _S.PARTITION): Defaults(True, _A.RAISE) for api in _READING},
+    ("Fetch", _S.CONSUMER): Defaults(True, _A.RAISE),
+    ("Metadata", _S.TOPIC): Defaults(True, _A.RAISE),
+    ("Metadata", _S.CONSUMER): Defaults(True, _A.RAISE),
+    ("FindCoordinator", _S.GROUP): Defaults(False, _A.RAISE),
+    **{(api, _S.GROUP): Defaults(False, _A.RAISE) for api in _MEMBER},
+    ("OffsetFetch", _S.GROUP): Defaults(False, _A.RAISE),
+    ("OffsetFetch", _S.PARTITION): Defaults(True, _A.RAISE),
+    ("OffsetCommit", _S.PARTITION): Defaults(False, _A.FAIL),
+    ("Produce", _S.PARTITION): Defaults(True, _A.FAIL),
+    ("InitProducerId", _S.CONSUMER): Defaults(False, _A.FAIL),
+    ("DescribeTopics", _S.TOPIC): Defaults(True, _A.FAIL),
+    ("CreateTopics", _S.TOPIC): Defaults(True, _A.FAIL),
+    ("DeleteTopics", _S.TOPIC): Defaults(True, _A.FAIL),
+    ("CreatePartitions", _S.TOPIC): Defaults(True, _A.FAIL),
+    ("DeleteRecords", _S.PARTITION): Defaults(True, _A.FAIL),
+    ("ListGroups", _S.CONSUMER): Defaults(True, _A.FAIL),
+    ("DescribeGroups", _S.GROUP): Defaults(True, _A.FAIL),
+    ("DeleteGroups", _S.GROUP): Defaults(True, _A.FAIL),
+}
+
+_INTERNAL = Rule(_A.RETRY, "a broker answers so to what failed inside it for a moment")
+_COORDINATOR: dict[Code, Rule] = {
+    Code.COORDINATOR_LOAD_IN_PROGRESS: Rule(_A.WAIT_FOR_COORDINATOR, "it is the coordinator, and reads its log first"),
+    Code.COORDINATOR_NOT_AVAILABLE: Rule(_A.FIND_COORDINATOR, "the broker is shutting down or has not been elected"),
+    Code.NOT_COORDINATOR: Rule(_A.FIND_COORDINATOR, "another broker is the coordinator"),
+}
+_CONTROLLER: dict[Code, Rule] = {
+    Code.NOT_CONTROLLER: Rule(_A.FIND_CONTROLLER, "another broker is the controller"),
+    Code.REQUEST_TIMED_OUT: Rule(_A.FAIL, "the controller goes on with it: asked again, it would say it was done"),
+}
+_NO_TOPIC: dict[Code, Rule] = {
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.FAIL, "it is the answer to a call about this topic"),
+    Code.UNKNOWN_TOPIC_ID: Rule(_A.FAIL, "it is the answer to a call about this topic"),
+}
+_LEADER: dict[Code, Rule] = {
+    Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
+}
+_FETCH: dict[Code, Rule] = {
+    Code.OFFSET_OUT_OF_RANGE: Rule(_A.RESET_POSITION, "expired and truncated logs both answer so"),
+    Code.CORRUPT_MESSAGE: Rule(_A.RAISE, "the broker cannot read its log at this offset; Java's consumer raises, too"),
+}
+_MEMBERSHIP: dict[Code, Rule] = {
+    **_COORDINATOR,
+    Code.MEMBER_ID_REQUIRED: Rule(_A.USE_MEMBER_ID, "KIP-394: a first join is answered with the id to join with"),
+    Code.REBALANCE_IN_PROGRESS: Rule(_A.REJOIN, "the generation ends, and the member id is still valid"),
+    Code.UNKNOWN_MEMBER_ID: Rule(_A.RESET_MEMBER_ID, "the session timed out, or the coordinator lost its state"),
+    Code.ILLEGAL_GENERATION: Rule(_A.RESET_GENERATION, "the group rebalanced without this member"),
+    Code.FENCED_INSTANCE_ID: Rule(_A.GIVE_UP, "two members with one group_instance_id would fence each other for ever"),
+    Code.INVALID_SESSION_TIMEOUT: Rule(_A.GIVE_UP, "every join of this member would be refused"),
+    Code.INVALID_GROUP_ID: Rule(_A.GIVE_UP, "every join of this member would be refused"),
+}
+_STALE = "the answer may be about a generation that this member has left behind itself"
+_NEW_TOPIC = "the coordinator learns of a new topic a little later than the broker that created it"
+_COMMIT: dict[Code, Rule] = {
+    **_COORDINATOR,
+    Code.REQUEST_TIMED_OUT: Rule(_A.FIND_COORDINATOR, "it could not replicate the commit: it may be cut off"),
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
+    Code.UNKNOWN_TOPIC_ID: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
+    Code.INCONSISTENT_TOPIC_ID: Rule(_A.RETRY_PARTITION, _NEW_TOPIC),
+    Code.ILLEGAL_GENERATION: Rule(_A.CHECK_MEMBERSHIP, _STALE),
+    Code.UNKNOWN_MEMBER_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
+    Code.REBALANCE_IN_PROGRESS: Rule(_A.CHECK_MEMBERSHIP, "offsets of partitions that stay are committed after it"),
+    Code.FENCED_INSTANCE_ID: Rule(_A.CHECK_MEMBERSHIP, _STALE),
+    Code.GROUP_ID_NOT_FOUND: Rule(_A.CHECK_MEMBERSHIP, "from version 9 on: the group has no member, this one included"),
+}
+_PRODUCE: dict[Code, Rule] = {
+    Code.DUPLICATE_SEQUENCE_NUMBER: Rule(_A.ACCEPT, "written so long ago that the broker has forgotten the offset"),
+    Code.OUT_OF_ORDER_SEQUENCE_NUMBER: Rule(_A.NEW_SEQUENCE, "the broker has lost the batches before (KIP-360)"),
+    Code.UNKNOWN_PRODUCER_ID: Rule(_A.NEW_SEQUENCE, "the broker has lost the batches before (KIP-360)"),
+    Code.MESSAGE_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
+    Code.RECORD_LIST_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
+    # To go on counting under the same id would fence both producers in turn.
+    Code.INVALID_PRODUCER_EPOCH: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
+    Code.PRODUCER_FENCED: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
+    Code.INVALID_PRODUCER_ID_MAPPING: Rule(_A.NEW_PRODUCER_ID, "the coordinator does not know this producer id"),
+}
+_NEW_SESSION = Rule(_A.NEW_SESSION, "the broker dropped the session, or counts its requests otherwise (KIP-227)")
+_REBOOTSTRAP = Rule(_A.REBOOTSTRAP, "the brokers known are not those of the cluster (KIP-1102)")
+
+#: Codes that one API means otherwise than the general table, by API and scope.
+EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
+    ("Fetch", _S.PARTITION): _LEADER | _FETCH,
+    ("ListOffsets", _S.PARTITION): _LEADER,
+    ("OffsetForLeaderEpoch", _S.PARTITION): _LEADER,
+    ("Fetch", _S.CONSUMER): {
+        Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
+        Code.FETCH_SESSION_ID_NOT_FOUND: _NEW_SESSION,
+        Code.INVALID_FETCH_SESSION_EPOCH: _NEW_SESSION,
+        Code.FETCH_SESSION_TOPIC_ID_ERROR: Rule(_A.NEW_SESSION, "it began without topic ids (KIP-516)"),
+    },
+    ("Metadata", _S.CONSUMER): {Code.UNKNOWN_SERVER_ERROR: _INTERNAL, Code.REBOOTSTRAP_REQUIRED: _REBOOTSTRAP},
+    ("FindCoordinator", _S.GROUP): {
+        Code.UNKNOWN_SERVER_ERROR: _INTERNAL,
+        Code.REBOOTSTRAP_REQUIRED: Rule(_A.RETRY, "the next Metadata answer says so, too, and is acted on"),
+    },
+    **{(api, _S.GROUP): _MEMBERSHIP for api in _MEMBER},
+    ("OffsetFetch", _S.GROUP): _COORDINATOR,
+    ("OffsetCommit", _S.PARTITION): _COMMIT,
+    ("Produce", _S.PARTITION): _PRODUCE,
+    ("InitProducerId", _S.CONSUMER): {
+        Code.UNKNOWN_SERVER_ERROR: Rule(_A.RETRY, "the broker's block of producer ids could not be refilled"),
+    },
+    ("DescribeTopics", _S.TOPIC): _NO_TOPIC,
+    ("CreateTopics", _S.TOPIC): _CONTROLLER,
+    ("DeleteTopics", _S.TOPIC): _CONTROLLER | _NO_TOPIC,
+    ("CreatePartitions", _S.TOPIC): _CONTROLLER | _NO_TOPIC,
+    ("DescribeGroups", _S.GROUP): _COORDINATOR,
+    ("DeleteGroups", _S.GROUP): _COORDINATOR,
+}
+
+
+def rule(api: str, code: int, scope: Scope) -> Rule:
+    """Return what to do about ``code`` in an answer of ``api``. Codes that no table knows are final, not retried."""
+    if code == Code.NONE:
+        return Rule(Action.ACCEPT)
+    defaults = JUDGED[api, scope]
+    found: Rule | None = EXCEPTIONS.get((api, scope), {}).get(code)  # type: ignore[call-overload]
+    if found is not None:
+        return found
+    row = BY_CODE[code]
+    if not row.retriable:
+        return Rule(defaults.final)
+    return Rule(Action.REFRESH_METADATA if row.refresh_metadata and defaults.refreshes else Action.RETRY)
+
+
+def waits_for_user(error: KafkaError) -> bool:
+    """Return whether nothing is asked again before the application acts, so that no fresh answer can repeat the error.
+
+    Such an error is raised by one poll after another, as by Java's consumer: raised once, it could be missed, and the
+    partition would stand still without a word.
+    """
+    return isinstance(error, _WAITING)
+
+
+_WAITING = (
+    NoOffsetForPartitionError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+    FencedInstanceIdError,
+    InvalidSessionTimeoutError,
+    InvalidGroupIdError,
+)
