@@ -100,7 +100,8 @@ class Cluster:
         self.replication = Replication(self)
         self.rules = Rules()
         self.apis: Mapping[int, Api] = APIS
-        self.invalid_requests: deque[str] = deque(maxlen=100)  #: Why connections were closed, the latest reasons.
+        #: Reasons of the latest connections closed by invalid requests.
+        self.invalid_requests: deque[str] = deque(maxlen=100)
         self.bugs: list[str] = []  #: Unexpected exceptions of handlers and timers; tests assert that there are none.
         self.nodes: dict[int, BrokerNode] = {}
         self._logs: dict[tuple[int, TopicPartition], tuple[bytes, Log]] = {}
@@ -183,8 +184,8 @@ class Cluster:
             ValueError: The leader rejected the batch.
         """
         now_ms = self.schedule.wall_ms()
-        news = [r if isinstance(r, NewRecord) else NewRecord(r) for r in records]
-        dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in news]
+        new_records = [r if isinstance(r, NewRecord) else NewRecord(r) for r in records]
+        dated = [r._replace(timestamp=now_ms) if r.timestamp < 0 else r for r in new_records]
         leader = self.leader(TopicPartition(topic, partition), node)
         found: list[tuple[int, int]] = []
         leader.append(
@@ -296,10 +297,10 @@ class Cluster:
     def set_versions(
         self, api: type[Message] | str, versions: tuple[int, int] | None, *, node: int | None = None
     ) -> None:
-        """Let every node, or one, offer other versions of an API, lowest and highest; None: it offers none.
+        """Make every broker, or one, support other versions of an API, as (lowest, highest); None removes the API.
 
         Raises:
-            IllegalArgumentError: There is no such API.
+            IllegalArgumentError: The API does not exist.
         """
         key = api_key_of(api)
         for one in self.nodes.values():

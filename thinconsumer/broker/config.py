@@ -142,24 +142,24 @@ class TopicConfig:
             "min.insync.replicas": str(broker.min_insync_replicas),
             "unclean.leader.election.enable": str(broker.unclean_leader_election_enable).lower(),
         }
-        said = {**TOPIC_DEFAULTS, **own, **configs}
+        values = {**TOPIC_DEFAULTS, **own, **configs}
         if "internal.segment.bytes" in configs:
             # may be smaller than segment.bytes allows; Kafka has it for tests, too
-            said["segment.bytes"] = configs["internal.segment.bytes"]
+            values["segment.bytes"] = configs["internal.segment.bytes"]
         # no policy is valid since 4.1: the log is then never cleaned
-        policies = set(parse_list(said["cleanup.policy"]))
-        _check("cleanup.policy", said["cleanup.policy"], policies <= {"compact", "delete"})
-        kind = said["message.timestamp.type"]
+        policies = set(parse_list(values["cleanup.policy"]))
+        _check("cleanup.policy", values["cleanup.policy"], policies <= {"compact", "delete"})
+        kind = values["message.timestamp.type"]
         _check("message.timestamp.type", kind, kind in ("CreateTime", "LogAppendTime"))
-        unclean = said["unclean.leader.election.enable"].lower()
+        unclean = values["unclean.leader.election.enable"].lower()
         _check("unclean.leader.election.enable", unclean, unclean in ("true", "false"))
         numbers = {
-            name: _integer(name.replace("_", "."), said[name.replace("_", ".")], lowest)
+            name: _integer(name.replace("_", "."), values[name.replace("_", ".")], lowest)
             for name, lowest in _NUMBERS.items()
         }
         return cls(
             compact="compact" in policies,
-            compression_type=said["compression.type"],
+            compression_type=values["compression.type"],
             delete="delete" in policies,
             log_append_time=kind == "LogAppendTime",
             unclean_leader_election=unclean == "true",

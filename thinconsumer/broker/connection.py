@@ -202,14 +202,14 @@ class ServerConnection:
 
     def _apply_action(self, action: Action, call: ApiCall, api: Api, header: RequestHeader) -> None:
         if isinstance(action, (Silence, Disconnect, Raw)) and action.after:
-            # It takes effect as from this client; its answer goes nowhere, also if it comes much later.
+            # The request takes effect; its response is discarded, even if it completes much later.
             self._handle(self._new_call(header, call.request, lambda message: None), api)
         if isinstance(action, Pass):
             self._handle(call, api)
         elif isinstance(action, Reply):
             self._send_reply(call, action.answer(call, api))
         elif isinstance(action, (Edit, EntryError)):
-            edited = action.edited  # the call is the one that the function gets, whoever replies
+            edited = action.edited  # the function gets the original call, whichever code replies
             done = self._answer
             self._call = call = self._new_call(
                 header,

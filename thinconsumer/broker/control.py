@@ -83,7 +83,7 @@ _UNPACKED: Mapping[str, Callable[[Any], Any]] = {
     "$bytes": base64.b64decode,
     "$record": lambda items: _record(*(unpack(item) for item in items)),
     "$partition": lambda items: TopicPartition(*items),
-    "$rule": lambda told: Rule.from_dict(unpack(told)),
+    "$rule": lambda encoded: Rule.from_dict(unpack(encoded)),
 }
 
 
@@ -211,14 +211,14 @@ def _error_to_json(error: Exception) -> dict[str, Any]:
     return {"type": "BrokerProcessError", "args": [f"the broker has a bug: {error!r}"], "state": {"stderr": text}}
 
 
-def _error_from_json(told: Mapping[str, Any]) -> Exception:
-    kind = _exception_class(told["type"])
+def _error_from_json(encoded: Mapping[str, Any]) -> Exception:
+    kind = _exception_class(encoded["type"])
     if kind is None:
-        return BrokerProcessError(f"the broker raised an unknown exception type: {told!r}")
+        return BrokerProcessError(f"the broker raised an unknown exception type: {encoded!r}")
     # Without calling the constructor: its parameters may differ from ``args``.
     error = kind.__new__(kind)
-    error.args = tuple(unpack(told["args"]))
-    error.__dict__.update(unpack(told["state"]))
+    error.args = tuple(unpack(encoded["args"]))
+    error.__dict__.update(unpack(encoded["state"]))
     return error
 
 

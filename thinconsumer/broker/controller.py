@@ -206,9 +206,9 @@ class Controller:
             return
         kept = tuple(n for n in row.replicas if n in isr and n in self.image.brokers)
         if me in kept and kept != row.isr:
-            told = row._replace(isr=kept, partition_epoch=row.partition_epoch + 1)
-            self._store_partition(told)
-            leader.isr_altered(told)
+            altered = row._replace(isr=kept, partition_epoch=row.partition_epoch + 1)
+            self._store_partition(altered)
+            leader.isr_altered(altered)
             self._complete_reassignment(leader.tp)
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:

@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 class _WatchedPartition:
     """A partition of a delayed fetch, registered as its listener."""
 
-    __slots__ = ("counted_up_to", "fetch", "number", "partition", "size", "wanted")
+    __slots__ = ("cached", "counted_up_to", "fetch", "number", "partition", "size")
 
-    def __init__(self, fetch: DelayedFetch, partition: PartitionReplica, wanted: CachedPartition, size: int) -> None:
+    def __init__(self, fetch: DelayedFetch, partition: PartitionReplica, cached: CachedPartition, size: int) -> None:
         self.fetch = fetch
         self.partition = partition
-        self.wanted = wanted
+        self.cached = cached
         self.size = size  #: Bytes available, up to the client's limit for the partition.
-        self.counted_up_to = max(readable_end(partition, fetch.params.isolation), wanted.request.fetch_offset)
+        self.counted_up_to = max(readable_end(partition, fetch.params.isolation), cached.request.fetch_offset)
         self.number = partition.add_listener(self)
 
     def __call__(self) -> None:
         fetch = self.fetch
         before = self.size
         try:
-            if replica_for(fetch.node, self.wanted) is not self.partition or self._must_complete():
+            if replica_for(fetch.node, self.cached) is not self.partition or self._must_complete():
                 fetch.complete_soon()
                 return
         except PartitionReadError:
@@ -58,7 +58,7 @@ class _WatchedPartition:
 
     def _must_complete(self) -> bool:
         """Count new bytes; return whether another event completes the fetch. Raises: PartitionReadError."""
-        partition, request = self.partition, self.wanted.request
+        partition, request = self.partition, self.cached.request
         check_epoch(partition, request.current_leader_epoch, self.fetch.params.leader_only)
         end = readable_end(partition, self.fetch.params.isolation)
         offset = request.fetch_offset
@@ -69,7 +69,7 @@ class _WatchedPartition:
         return False
 
     def _count(self, end: int) -> None:
-        limit = self.wanted.request.partition_max_bytes
+        limit = self.cached.request.partition_max_bytes
         for batch in self.partition.log.batches_from(self.counted_up_to):
             if self.size >= limit or batch.next_offset > end:
                 break
@@ -95,9 +95,9 @@ class DelayedFetch:
         self.size = result.size
         self._done: Callable[[], None] | None = done
         self._watched: list[_WatchedPartition] = []
-        for wanted, row in result.rows:
+        for cached, row in result.rows:
             size = len(row.records or b"") if row is not None else 0
-            self._watched.append(_WatchedPartition(self, replica_for(node, wanted), wanted, size))
+            self._watched.append(_WatchedPartition(self, replica_for(node, cached), cached, size))
         self._timer: Timer = node.call_later(max_wait_s, self._complete)
 
     def complete_soon(self) -> None:

@@ -66,18 +66,18 @@ class CachedPartition:
 
     def update_sent(self, data: PartitionData) -> bool:
         """Return whether a response holds anything new for the client, and record it as sent."""
-        news = bool(data.records) or data.preferred_read_replica >= 0 or data.diverging_epoch.epoch >= 0
+        is_changed = bool(data.records) or data.preferred_read_replica >= 0 or data.diverging_epoch.epoch >= 0
         if self.high_watermark != data.high_watermark:
             self.high_watermark = data.high_watermark
-            news = True
+            is_changed = True
         if self.log_start_offset != data.log_start_offset:
             self.log_start_offset = data.log_start_offset
-            news = True
+            is_changed = True
         if data.error_code:
             # Unset, so that the partition is sent again once the error is over, even if nothing else has changed.
             self.high_watermark = -1
-            news = True
-        return news
+            is_changed = True
+        return is_changed
 
 
 class ServedFetchSession:
@@ -166,16 +166,16 @@ class FetchContext:
         if session.epoch != self._epoch:
             # While this request was parked, the next one of the same session arrived over another connection.
             return int(Code.INVALID_FETCH_SESSION_EPOCH), session.session_id, []
-        told = []
+        changed = []
         for one, data in answers:
             if one.update_sent(data):
-                told.append((one, data))
+                changed.append((one, data))
                 if data.records:
                     # Partitions that returned records move to the end; otherwise a busy one would use up the byte limit
                     # of every response.
                     session.partitions.pop(one.key, None)
                     session.partitions[one.key] = one
-        return 0, session.session_id, told
+        return 0, session.session_id, changed
 
 
 class FetchSessionCache:

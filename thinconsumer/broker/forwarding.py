@@ -23,7 +23,7 @@ def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
             return handle(call)
         give_up = call.node.schedule.now + REQUEST_TIMEOUT_S
 
-        def again() -> None:
+        def retry() -> None:
             if not call.is_open:
                 return
             if _reachable(call):
@@ -33,9 +33,9 @@ def to_controller(handle: Handler, refuse: ErrorResponse) -> Handler:
             elif call.node.schedule.now >= give_up:
                 call.reply(refuse(call.request, call.version, int(Code.REQUEST_TIMED_OUT)))
             else:
-                call.node.call_later(RETRY_S, again)
+                call.node.call_later(RETRY_S, retry)
 
-        call.node.call_later(RETRY_S, again)
+        call.node.call_later(RETRY_S, retry)
         return None
 
     return forward

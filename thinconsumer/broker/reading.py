@@ -76,7 +76,7 @@ def error_row(partition: int, code: int, *, is_known: bool = True) -> PartitionD
     )
 
 
-def read_all(node: BrokerNode, wanted: Iterable[CachedPartition], params: FetchParams) -> FetchReadResult:
+def read_all(node: BrokerNode, cached: Iterable[CachedPartition], params: FetchParams) -> FetchReadResult:
     """Read partitions in order until the byte limit of the request is used up.
 
     The first partition with records returns at least one batch even if it exceeds all limits; otherwise a client could
@@ -86,7 +86,7 @@ def read_all(node: BrokerNode, wanted: Iterable[CachedPartition], params: FetchP
     remaining_bytes = params.max_bytes
     size = 0
     must_respond = False
-    for one in wanted:
+    for one in cached:
         row: PartitionData | None
         try:
             row, row_must_respond = _read(replica_for(node, one), one.request, params, remaining_bytes, size == 0)
@@ -119,15 +119,15 @@ def response_rows(
     return rows
 
 
-def replica_for(node: BrokerNode, wanted: CachedPartition) -> PartitionReplica:
+def replica_for(node: BrokerNode, cached: CachedPartition) -> PartitionReplica:
     """Return this broker's replica. Raises: PartitionReadError."""
-    assert wanted.topic is not None
-    tp = TopicPartition(wanted.topic, wanted.partition)
+    assert cached.topic is not None
+    tp = TopicPartition(cached.topic, cached.partition)
     partition = node.partitions.get(tp)
     if partition is None:
         known = node.image.partition(tp.topic, tp.partition) is not None
         raise PartitionReadError(Code.NOT_LEADER_OR_FOLLOWER if known else Code.UNKNOWN_TOPIC_OR_PARTITION)
-    if wanted.topic_id != NO_ID and wanted.topic_id != partition.topic_id:
+    if cached.topic_id != NO_ID and cached.topic_id != partition.topic_id:
         raise PartitionReadError(Code.INCONSISTENT_TOPIC_ID)
     return partition
 

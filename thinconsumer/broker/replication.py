@@ -41,10 +41,10 @@ class Replication:
 
     def catch_up(self, node_ids: Iterable[int] | None = None) -> None:
         """Schedule fetches by and from these brokers (None: all): an obstacle to replication is gone."""
-        wanted = None if node_ids is None else set(node_ids)
+        broker_ids = None if node_ids is None else set(node_ids)
         for topic in list(self._cluster.controller.image.topics.values()):
             for image in topic.partitions:
-                if wanted is None or wanted.intersection(image.replicas):
+                if broker_ids is None or broker_ids.intersection(image.replicas):
                     for follower in image.replicas:
                         if follower != image.leader:
                             self._schedule_fetch(image.tp, follower)
@@ -62,13 +62,13 @@ class Replication:
             self._fetch(tp, follower)
         elif (tp, follower) not in self._scheduled_fetches:
             self._scheduled_fetches.add((tp, follower))
-            drawn = delay * (0.5 + self._cluster.random.random())
+            jittered_delay = delay * (0.5 + self._cluster.random.random())
 
             def pull() -> None:
                 self._scheduled_fetches.discard((tp, follower))
                 self._fetch(tp, follower)
 
-            self._cluster.schedule.call_later(drawn, pull)
+            self._cluster.schedule.call_later(jittered_delay, pull)
 
     def _fetch(self, tp: TopicPartition, follower: int) -> None:
         target = self._replica(follower, tp)

@@ -507,17 +507,17 @@ class _Channel:
         if self._socket.fileno() < 0:
             return
         is_reading = not self._is_closing and self.connection.wants_input
-        wanted = READ * is_reading | WRITE * (self._unsent > 0)
-        if wanted == self._interest:
+        interest = READ * is_reading | WRITE * (self._unsent > 0)
+        if interest == self._interest:
             return
         selector = self._broker._selector
         if not self._interest:
-            selector.register(self._socket, wanted, self)
-        elif not wanted:
+            selector.register(self._socket, interest, self)
+        elif not interest:
             selector.unregister(self._socket)
         else:
-            selector.modify(self._socket, wanted, self)
-        self._interest = wanted
+            selector.modify(self._socket, interest, self)
+        self._interest = interest
         if is_reading:
             self._broker._unread_channels.discard(self)
         else:

@@ -34,13 +34,14 @@ def handle(call: ApiCall) -> Message:
     """Create the valid topics."""
     request: CreateTopicsRequest = call.request
     times = Counter(topic.name for topic in request.topics)
-    wanted = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
-    if sum(_records(topic) for topic in wanted) > RECORDS_MAX:
+    candidates = [one for one in request.topics if times[one.name] == 1 and one.name != CLUSTER_METADATA_TOPIC]
+    if sum(_records(topic) for topic in candidates) > RECORDS_MAX:
         excess = ControllerError(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         return CreateTopicsResponse(topics=[_failed(topic.name, excess) for topic in request.topics])
-    errors = {topic.name: error for topic in wanted if (error := _precheck(call, topic)) is not None}
+    errors = {topic.name: error for topic in candidates if (error := _precheck(call, topic)) is not None}
     results = [
-        _failed(topic.name, errors[topic.name]) if topic.name in errors else _create(call, topic) for topic in wanted
+        _failed(topic.name, errors[topic.name]) if topic.name in errors else _create(call, topic)
+        for topic in candidates
     ]
     for name, count in times.items():
         if count > 1:

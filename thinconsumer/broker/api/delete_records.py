@@ -38,11 +38,11 @@ def handle(call: ApiCall) -> Message | None:
     """Advance the log start offsets, and respond when the followers have them."""
     request: DeleteRecordsRequest = call.request
     last = {TopicPartition(t.name, p.partition_index): p.offset for t in request.topics for p in t.partitions}
-    wanted = [_start(call, tp, offset) for tp, offset in last.items()]
+    targets = [_start(call, tp, offset) for tp, offset in last.items()]
     deadline = call.node.schedule.now + request.timeout_ms / 1000
 
     def check_followers() -> None:
-        answer = _answer(call, wanted, is_over=call.node.schedule.now >= deadline)
+        answer = _answer(call, targets, is_over=call.node.schedule.now >= deadline)
         if answer is not None:
             call.reply(answer)
         elif call.is_open:
@@ -85,9 +85,9 @@ def _start(call: ApiCall, tp: TopicPartition, offset: int) -> _LowWatermarkTarge
     return _LowWatermarkTarget(tp, offset=offset)
 
 
-def _answer(call: ApiCall, wanted: list[_LowWatermarkTarget], *, is_over: bool) -> DeleteRecordsResponse | None:
+def _answer(call: ApiCall, targets: list[_LowWatermarkTarget], *, is_over: bool) -> DeleteRecordsResponse | None:
     topics: dict[str, DeleteRecordsTopicResult] = {}
-    for one in wanted:
+    for one in targets:
         code, low = one.code, NO_WATERMARK
         if not code:
             partition, code = call.node.leader_replica(one.tp)

@@ -23,7 +23,7 @@ def handle(call: ApiCall) -> Message:
     controller = call.node.cluster.controller
     results: list[DeletableTopicResult] = []
     names, ids = _asked(request, results)
-    doomed: dict[bytes, str] = {}
+    to_delete: dict[bytes, str] = {}
     for topic_id, count in ids.items():
         name = controller.image.names_by_id.get(topic_id)
         if count > 1:
@@ -31,7 +31,7 @@ def handle(call: ApiCall) -> Message:
         elif name is None:
             results.append(_failed(None, topic_id, Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."))
         else:
-            doomed[topic_id] = name
+            to_delete[topic_id] = name
     for name, count in names.items():
         topic = controller.image.topics.get(name)
         if count > 1:
@@ -39,13 +39,13 @@ def handle(call: ApiCall) -> Message:
         elif topic is None:
             results.append(_failed(name, ZERO_UUID, Code.UNKNOWN_TOPIC_OR_PARTITION, "There is no such topic."))
         elif ids[topic.topic_id]:
-            doomed.pop(topic.topic_id, None)
+            to_delete.pop(topic.topic_id, None)
             results.append(
                 _failed(name, topic.topic_id, Code.INVALID_REQUEST, "The topic was also specified by its id.")
             )
         else:
-            doomed[topic.topic_id] = name
-    results += [_delete(controller, name, topic_id) for topic_id, name in doomed.items()]
+            to_delete[topic.topic_id] = name
+    results += [_delete(controller, name, topic_id) for topic_id, name in to_delete.items()]
     return DeleteTopicsResponse(responses=results)
 
 

@@ -65,8 +65,8 @@ def _describe(call: ApiCall, resource: DescribeConfigsResource) -> DescribeConfi
     except ControllerError as error:
         result.error_code, result.error_message = error.code, error.message
         return result
-    wanted = resource.configuration_keys
-    result.configs = [row for row in rows if not wanted or row.name in wanted]
+    requested_names = resource.configuration_keys
+    result.configs = [row for row in rows if not requested_names or row.name in requested_names]
     for row in result.configs:
         if not call.request.include_synonyms:
             row.synonyms = []

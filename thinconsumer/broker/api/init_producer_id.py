@@ -20,8 +20,8 @@ FIRST_WITH_FENCED = 4
 def handle(call: ApiCall) -> Message | None:
     """Respond when the coordinator has logged the assignment."""
     request: InitProducerIdRequest = call.request
-    told = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
-    if any(told) and not all(told):
+    has_identity = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
+    if any(has_identity) and not all(has_identity):
         return refuse(request, call.version, Code.INVALID_REQUEST)
 
     def done(code: int, producer_id: int, producer_epoch: int) -> None:
@@ -31,7 +31,7 @@ def handle(call: ApiCall) -> Message | None:
             InitProducerIdResponse(error_code=int(code), producer_id=producer_id, producer_epoch=producer_epoch)
         )  # fmt: skip
 
-    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if all(told) else None
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if all(has_identity) else None
     call.node.transaction_coordinator.init_producer_id(
         request.transactional_id, request.transaction_timeout_ms, expected, done
     )  # fmt: skip

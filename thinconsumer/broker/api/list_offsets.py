@@ -53,8 +53,8 @@ def handle(call: ApiCall) -> Message:
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return refuse(request, call.version, int(Code.UNKNOWN_SERVER_ERROR))  # Kafka fails with an exception
     times = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
-    twice = {tp for tp in times if times.count(tp) > 1} if len(set(times)) < len(times) else set()
-    return ListOffsetsResponse(topics=[_topic(call, topic, twice) for topic in _by_name(request)])
+    duplicates = {tp for tp in times if times.count(tp) > 1} if len(set(times)) < len(times) else set()
+    return ListOffsetsResponse(topics=[_topic(call, topic, duplicates) for topic in _by_name(request)])
 
 
 def refuse(request: ListOffsetsRequest, version: int, code: int) -> ListOffsetsResponse:
@@ -78,10 +78,10 @@ def _by_name(request: ListOffsetsRequest) -> list[ListOffsetsTopic]:
     return list(topics.values())
 
 
-def _topic(call: ApiCall, topic: ListOffsetsTopic, twice: set[tuple[str, int]]) -> ListOffsetsTopicResponse:
+def _topic(call: ApiCall, topic: ListOffsetsTopic, duplicates: set[tuple[str, int]]) -> ListOffsetsTopicResponse:
     answers: dict[int, ListOffsetsPartitionResponse] = {}
     for one in topic.partitions:
-        if (topic.name, one.partition_index) in twice:
+        if (topic.name, one.partition_index) in duplicates:
             answers[one.partition_index] = _failed(one, int(Code.INVALID_REQUEST))
         else:
             answers[one.partition_index] = _partition(call, topic.name, one)

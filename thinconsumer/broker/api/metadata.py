@@ -99,8 +99,8 @@ def _names(request: MetadataRequest, version: int, image: ClusterImage) -> Itera
 
 
 def _unknown_ids(request: MetadataRequest, image: ClusterImage) -> list[bytes]:
-    asked = dict.fromkeys(topic.topic_id for topic in request.topics or ())
-    return [topic_id for topic_id in asked if topic_id != ZERO_UUID and topic_id not in image.names_by_id]
+    requested_ids = dict.fromkeys(topic.topic_id for topic in request.topics or ())
+    return [topic_id for topic_id in requested_ids if topic_id != ZERO_UUID and topic_id not in image.names_by_id]
 
 
 def _describe(call: ApiCall, name: str) -> MetadataResponseTopic:

@@ -30,9 +30,9 @@ def handle(call: ApiCall) -> Message | None:
     refused: list[OffsetCommitResponseTopic] = []
     existing: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
-        known, code, lost = _split_by_existence(call.node.image, topic, by_id)
-        if lost.partitions or code:
-            refused += refuse_commit([lost], code).topics
+        known, code, unknown = _split_by_existence(call.node.image, topic, by_id)
+        if unknown.partitions or code:
+            refused += refuse_commit([unknown], code).topics
         if known is not None:
             existing.append(known)
     if not existing:

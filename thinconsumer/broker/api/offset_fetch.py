@@ -68,7 +68,7 @@ def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchReques
 def _ask(call: ApiCall, group: OffsetFetchRequestGroup, reply: Callable[[OffsetFetchResponseGroup], None]) -> None:
     image = call.node.image
     by_id = call.version >= TOPIC_IDS_FROM
-    asked, unknown = _translated(image, group) if by_id else (group, [])
+    known, unknown = _translated(image, group) if by_id else (group, [])
 
     def answer(code: int, topics: list[OffsetFetchResponseTopics]) -> None:
         if code:
@@ -78,7 +78,7 @@ def _ask(call: ApiCall, group: OffsetFetchRequestGroup, reply: Callable[[OffsetF
             topics = _with_ids(image, topics)
         reply(OffsetFetchResponseGroup(group_id=group.group_id, topics=[*topics, *unknown]))
 
-    call.node.group_coordinator.fetch_offsets(asked, call.request.require_stable, answer)
+    call.node.group_coordinator.fetch_offsets(known, call.request.require_stable, answer)
 
 
 def _translated(

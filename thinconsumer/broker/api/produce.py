@@ -68,7 +68,7 @@ def handle(call: ApiCall) -> Message | None:
         call.close_connection()
         return None
     producing = _ProduceRequest(call)
-    code = producing.take()
+    code = producing.parse()
     if code:
         if request.acks:
             return refuse(request, call.version, code)
@@ -155,7 +155,7 @@ class _ProduceRequest:
         self._entries: dict[tuple[str | bytes, int], _PartitionProduce] = {}
         self._pending = 0
 
-    def take(self) -> int:
+    def parse(self) -> int:
         """Parse all partitions; return an error code if the whole request is rejected."""
         call, image = self._call, self._call.node.image
         by_id = call.version >= FIRST_WITH_IDS
@@ -188,30 +188,30 @@ class _ProduceRequest:
     def start(self) -> None:
         """Verify transactional writes that begin a transaction in their partition; then append."""
         call = self._call
-        asking: list[_PartitionProduce] = []
+        to_verify: list[_PartitionProduce] = []
         for entry, batch in self._transactional():
             partition = call.node.partitions.get(entry.tp)
             # A broker that does not lead the partition rejects it below, without verification.
             if partition is not None and partition.is_leader and _is_first(partition, batch):
-                asking.append(entry)
+                to_verify.append(entry)
                 partition.log.start_verification(
                     *batch[3:], is_strict=call.version >= FIRST_TO_ADD_PARTITIONS, now_ms=call.node.schedule.wall_ms()
                 )
-        if not asking:
+        if not to_verify:
             self._append()
             return
-        first = asking[0].batch
+        first = to_verify[0].batch
         assert first is not None and self._request.transactional_id is not None
         add_or_verify_for_produce(
             self._call.node,
             TransactionalProducer(self._request.transactional_id, first.producer_id, first.producer_epoch),
-            [entry.tp for entry in asking],
+            [entry.tp for entry in to_verify],
             version=self._call.version,
-            done=lambda codes: self._on_verified(asking, codes),
+            done=lambda codes: self._on_verified(to_verify, codes),
         )
 
-    def _on_verified(self, asking: list[_PartitionProduce], codes: Mapping[TopicPartition, int]) -> None:
-        for entry in asking:
+    def _on_verified(self, to_verify: list[_PartitionProduce], codes: Mapping[TopicPartition, int]) -> None:
+        for entry in to_verify:
             if code := codes.get(entry.tp, 0):
                 entry.refuse(code, _TRANSACTION_ERROR_MESSAGES.get(code))
         self._append()

@@ -33,7 +33,7 @@ def handle(call: ApiCall) -> Message | None:
     answer = _refused(missing, Code.UNKNOWN_TOPIC_OR_PARTITION)
     if not existing:
         return answer
-    wanted = replace(request, topics=existing)
+    known_request = replace(request, topics=existing)
 
     def committed(response: TxnOffsetCommitResponse) -> None:
         call.reply(_for_version(_merge(answer, response), call.version))
@@ -42,7 +42,7 @@ def handle(call: ApiCall) -> Message | None:
         if code:
             committed(_refused(existing, code))
         else:
-            call.node.group_coordinator.txn_commit(wanted, call.version, committed)
+            call.node.group_coordinator.txn_commit(known_request, call.version, committed)
 
     if not request.group_id:
         admitted(Code.INVALID_GROUP_ID)
@@ -68,11 +68,11 @@ def _split_by_existence(
     missing: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
         found = [p for p in topic.partitions if call.node.image.partition(topic.name, p.partition_index) is not None]
-        lost = [p for p in topic.partitions if call.node.image.partition(topic.name, p.partition_index) is None]
+        unknown = [p for p in topic.partitions if call.node.image.partition(topic.name, p.partition_index) is None]
         if found:
             existing.append(replace(topic, partitions=found))
-        if lost or not found:
-            missing.append(replace(topic, partitions=lost))
+        if unknown or not found:
+            missing.append(replace(topic, partitions=unknown))
     return existing, missing
 
 

@@ -167,12 +167,12 @@ def check_metadata(shard: GroupCoordinatorShard, metadata: str | None) -> int:
 
 
 def fetch(
-    view: ReplayedState, asked: OffsetFetchRequestGroup, *, require_stable: bool
+    view: ReplayedState, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> list[OffsetFetchResponseTopics]:
     """Return the requested offsets, or all of the group without topics; -1 for partitions without an offset."""
-    group_id = asked.group_id
-    if asked.topics is not None:
-        return [_fetched(view, group_id, topic, require_stable) for topic in asked.topics]
+    group_id = request.group_id
+    if request.topics is not None:
+        return [_fetched(view, group_id, topic, require_stable) for topic in request.topics]
     by_topic: dict[str, list[int]] = {}
     for topic, partition in view.offsets.of_group(group_id):
         by_topic.setdefault(topic, []).append(partition)

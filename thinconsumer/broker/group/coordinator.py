@@ -93,22 +93,22 @@ class GroupCoordinator:
 
     # -- membership
 
-    def join(self, wanted: JoinGroupCall) -> None:
+    def join(self, call: JoinGroupCall) -> None:
         """Join a group; parked until the join phase completes."""
-        request = wanted.request
+        request = call.request
         config = self._node.config
-        reply = self._deferred_reply(wanted.reply)
-        wanted = wanted._replace(reply=reply)
+        reply = self._deferred_reply(call.reply)
+        call = call._replace(reply=reply)
         if not request.group_id:
-            wanted.refuse(Code.INVALID_GROUP_ID, request.member_id)
+            call.refuse(Code.INVALID_GROUP_ID, request.member_id)
         elif (
             not config.group_min_session_timeout_ms <= request.session_timeout_ms <= config.group_max_session_timeout_ms
         ):
-            wanted.refuse(Code.INVALID_SESSION_TIMEOUT, request.member_id)
+            call.refuse(Code.INVALID_SESSION_TIMEOUT, request.member_id)
         else:
             self._run(
                 request.group_id,
-                lambda shard: _join(shard, wanted),
+                lambda shard: _join(shard, call),
                 lambda code: reply(JoinGroupResponse(error_code=code)) if code else None,
             )
         self._event_processor.run(_nothing)
@@ -205,15 +205,15 @@ class GroupCoordinator:
 
     def fetch_offsets(
         self,
-        asked: OffsetFetchRequestGroup,
+        request: OffsetFetchRequestGroup,
         require_stable: bool,
         reply: Callable[[int, list[OffsetFetchResponseTopics]], None],
     ) -> None:
         """Return committed offsets of one group; with ``require_stable`` pending offsets are errors."""
-        shard = self._shard(asked.group_id)
+        shard = self._shard(request.group_id)
         if not require_stable:
             code = shard.unavailable_code()
-            reply(code, [] if code else committing.fetch(shard.committed, asked, require_stable=False))
+            reply(code, [] if code else committing.fetch(shard.committed, request, require_stable=False))
             return
         found: list[list[OffsetFetchResponseTopics]] = []
 
@@ -223,8 +223,8 @@ class GroupCoordinator:
             self._event_processor.defer(lambda: reply(code, [] if code else found[0]))
 
         self._run(
-            asked.group_id,
-            lambda shard: found.append(committing.fetch(shard.latest, asked, require_stable=True)),
+            request.group_id,
+            lambda shard: found.append(committing.fetch(shard.latest, request, require_stable=True)),
             done,
         )
 
@@ -366,16 +366,16 @@ def _nothing() -> None:
     """Do nothing: an empty operation sends the deferred replies."""
 
 
-def _join(shard: GroupCoordinatorShard, wanted: JoinGroupCall) -> None:
-    request = wanted.request
+def _join(shard: GroupCoordinatorShard, call: JoinGroupCall) -> None:
+    request = call.request
     group = shard.latest.groups.get(request.group_id)
     if group is not None:
-        joining.join(group, wanted)
+        joining.join(group, call)
     elif request.member_id != UNKNOWN_MEMBER_ID:
-        wanted.refuse(Code.UNKNOWN_MEMBER_ID, request.member_id)
+        call.refuse(Code.UNKNOWN_MEMBER_ID, request.member_id)
     else:
         group = shard.create_group(request.group_id)
-        joining.join(group, wanted)
+        joining.join(group, call)
         shard.write_new_group(group)
 
 

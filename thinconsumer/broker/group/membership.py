@@ -50,8 +50,8 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
         return code
     if request.generation_id != group.generation:
         return int(Code.ILLEGAL_GENERATION)
-    said = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
-    if any(None not in pair and pair[0] != pair[1] for pair in said):
+    pairs = ((request.protocol_type, group.protocol_type), (request.protocol_name, group.protocol_name))
+    if any(None not in pair and pair[0] != pair[1] for pair in pairs):
         return int(Code.INCONSISTENT_GROUP_PROTOCOL)
     return int(Code.REBALANCE_IN_PROGRESS) if group.state is GroupState.PREPARING_REBALANCE else 0
 

@@ -83,8 +83,8 @@ def maybe_complete_join(group: ClassicGroup) -> None:
 def complete_join(group: ClassicGroup) -> None:
     """End the join phase and begin the next generation. Members without a JoinGroup are removed, except static ones."""
     group.cancel(JOIN)
-    late = [member for member in group.members.values() if member.join is None and not member.is_static]
-    for member in late:
+    missing = [member for member in group.members.values() if member.join is None and not member.is_static]
+    for member in missing:
         group.remove(member.member_id)
         group.cancel(session_timer(member.member_id))
     if not group.elect_joined_leader() and group.members:

@@ -150,13 +150,13 @@ class GroupCoordinatorShard:
         """Apply what the previous coordinator left uncommitted once all ISR members have it."""
         self._pending_writes.append(write)
 
-        def look() -> None:
+        def check() -> None:
             if partition.high_watermark >= end and self._watch is not None:
                 partition.remove_listener(self._watch)
                 self._watch = None
                 self._event_processor.run(lambda: self._finish(write, 0))
 
-        self._watch = partition.add_listener(look)
+        self._watch = partition.add_listener(check)
 
     def _retain(self) -> None:
         self._timers["retention"] = self.call_later(RETENTION_CHECK_S, self._retain)
@@ -248,13 +248,13 @@ class GroupCoordinatorShard:
             return
         created, self._created = self._created, []
         write = _PendingWrite([(put_group(group), -1) for group in created])
-        early: list[int] = []
+        early_codes: list[int] = []
 
         def written(code: int) -> None:
             if write in self._pending_writes:
                 self._event_processor.run(lambda: self._finish(write, code))
             else:
-                early.append(code)  # called before the base offset is known
+                early_codes.append(code)  # called before the base offset is known
 
         base = self._partition.append_records(
             [entry.record for entry in entries],
@@ -264,16 +264,16 @@ class GroupCoordinatorShard:
             transactional=producer_id != NO_PRODUCER_ID,
         )
         if base < 0:
-            self._refuse(early[0] if early else int(Code.NOT_LEADER_OR_FOLLOWER), created, done)
+            self._refuse(early_codes[0] if early_codes else int(Code.NOT_LEADER_OR_FOLLOWER), created, done)
             return
         for offset, entry in enumerate(entries, base):
             entry.change(self.latest, offset)
             write.changes.append((entry.change, offset))
         self._pending_writes.append(write)
-        if early:
+        if early_codes:
             if done is not None:
                 write.waiters.append(_DeferredReply(done))
-            self._finish(write, early[0])
+            self._finish(write, early_codes[0])
         elif done is not None:
             self._wait(write, done)
 

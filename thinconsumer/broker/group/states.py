@@ -100,8 +100,8 @@ def next_state(transitions: Mapping[S, Mapping[E, S]], state: S, event: E, owner
     """
     after = transitions[state].get(event)
     if after is None:
-        wanted = {to.value for moves in transitions.values() for on, to in moves.items() if on is event}
+        targets = {to.value for moves in transitions.values() for on, to in moves.items() if on is event}
         raise IllegalStateError(
-            f"{owner}: invalid transition from {state.value!r} to {' or '.join(sorted(wanted))!r} ({event.value})"
+            f"{owner}: invalid transition from {state.value!r} to {' or '.join(sorted(targets))!r} ({event.value})"
         )
     return after

@@ -77,9 +77,9 @@ class ProducerStateManager:
         known = self.by_id.get(batch.producer_id)
         if known is None or known.epoch != batch.producer_epoch:
             return None
-        wanted = batch.base_sequence, batch.last_sequence
+        sequences = batch.base_sequence, batch.last_sequence
         for seen in known.batches:
-            if (seen.first_sequence, seen.last_sequence) == wanted:
+            if (seen.first_sequence, seen.last_sequence) == sequences:
                 return seen
         return None
 

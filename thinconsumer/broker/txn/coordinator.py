@@ -128,8 +128,8 @@ class TransactionCoordinator:
             # The producer retries until the previous transaction is aborted, and then gets a new epoch.
             self._end(shard, txn, transition, lambda code, _: done(code or Code.CONCURRENT_TRANSACTIONS, *_NO_PRODUCER))
         else:
-            told = (transition.producer_id, transition.producer_epoch)
-            self._log(shard, txn, transition, lambda code: done(code, *(_NO_PRODUCER if code else told)))
+            assigned = (transition.producer_id, transition.producer_epoch)
+            self._log(shard, txn, transition, lambda code: done(code, *(_NO_PRODUCER if code else assigned)))
 
     def _create(self, shard: TransactionCoordinatorShard, transactional_id: str, timeout_ms: int) -> Transaction:
         metadata = TransactionMetadata(self._node.new_producer_id(), NO_PRODUCER_EPOCH, timeout_ms, self._now_ms())
@@ -177,17 +177,17 @@ class TransactionCoordinator:
         verify_only: bool = False,
     ) -> None:
         """Add or verify partitions that exist; a single unknown partition rejects all of them."""
-        wanted = list(partitions)
-        missing = {tp for tp in wanted if self._node.image.partition(*tp) is None}
+        requested = list(partitions)
+        missing = {tp for tp in requested if self._node.image.partition(*tp) is None}
         if missing:
             unknown, left_out = int(Code.UNKNOWN_TOPIC_OR_PARTITION), int(Code.OPERATION_NOT_ATTEMPTED)
-            done({tp: unknown if tp in missing else left_out for tp in wanted})
+            done({tp: unknown if tp in missing else left_out for tp in requested})
         elif verify_only:
-            done(self.verify_partitions(transactional_id, producer, wanted))
+            done(self.verify_partitions(transactional_id, producer, requested))
         else:
             self.add_partitions(
-                transactional_id, producer, wanted,
-                lambda code: done(dict.fromkeys(wanted, code)),
+                transactional_id, producer, requested,
+                lambda code: done(dict.fromkeys(requested, code)),
                 client_version=client_version,
             )  # fmt: skip
 
@@ -232,17 +232,17 @@ class TransactionCoordinator:
             done(found, *_NO_PRODUCER)
             return
         shard, txn = found
-        tells = client_version >= EPOCH_PER_TRANSACTION
+        returns_producer = client_version >= EPOCH_PER_TRANSACTION
         transition = on_end_txn(txn, producer, commit, self._now_ms(), client_version, self._node.new_producer_id)
         if isinstance(transition, Code):
             # A retry after a lost response gets the same response.
-            again = transition is Code.NONE and tells
-            done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if again else _NO_PRODUCER))
+            is_retry = transition is Code.NONE and returns_producer
+            done(transition, *((txn.metadata.producer_id, txn.metadata.producer_epoch) if is_retry else _NO_PRODUCER))
             return
 
         def logged(code: int, finished: TransactionMetadata | None) -> None:
-            told = finished is not None and tells
-            done(code, *((finished.producer_id, finished.producer_epoch) if told and finished else _NO_PRODUCER))
+            next_producer = (finished.producer_id, finished.producer_epoch) if finished is not None else _NO_PRODUCER
+            done(code, *(next_producer if returns_producer else _NO_PRODUCER))
 
         self._end(shard, txn, transition, logged)
 

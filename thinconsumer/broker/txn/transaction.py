@@ -112,7 +112,13 @@ class Transaction:
         )
 
     def end(
-        self, commit: bool, client_version: int, next_producer_id: int, now_ms: int, *, nothing_added: bool = False
+        self,
+        commit: bool,
+        client_version: int,
+        next_producer_id: int,
+        now_ms: int,
+        *,
+        is_without_partitions: bool = False,
     ) -> TransactionMetadata:
         """Commit or abort; with KIP-890 the producer epoch is incremented, so that late writes are fenced."""
         metadata = self.metadata
@@ -125,7 +131,7 @@ class Transaction:
             producer_epoch=epoch,
             last_producer_epoch=last,
             next_producer_id=next_producer_id,
-            started_ms=now_ms if nothing_added else metadata.started_ms,
+            started_ms=now_ms if is_without_partitions else metadata.started_ms,
             updated_ms=now_ms,
             client_version=client_version,
         )

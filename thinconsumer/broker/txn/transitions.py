@@ -86,10 +86,10 @@ def on_add_partitions(
         return Code.CONCURRENT_TRANSACTIONS
     if (refusal := _refuse(txn, producer)) is not None:
         return refusal
-    wanted = frozenset(partitions)
-    if txn.state is _S.ONGOING and wanted <= txn.metadata.partitions:
+    requested = frozenset(partitions)
+    if txn.state is _S.ONGOING and requested <= txn.metadata.partitions:
         return Code.NONE
-    return txn.add(wanted, now_ms, client_version)
+    return txn.add(requested, now_ms, client_version)
 
 
 def on_verify_partitions(
@@ -168,16 +168,16 @@ def _end_v2(
     on_overflow = metadata.producer_epoch == 0 and producer == (metadata.previous_producer_id, EPOCH_MAX - 1)
     if metadata.producer_id != producer.id and not on_overflow:
         return Code.INVALID_PRODUCER_ID_MAPPING
-    again = on_bump or on_overflow
-    valid = on_bump if txn.state in PREPARED_STATES else is_current or (again and txn.state in _COMPLETE)
+    is_retry = on_bump or on_overflow
+    valid = on_bump if txn.state in PREPARED_STATES else is_current or (is_retry and txn.state in _COMPLETE)
     if not valid:
         return Code.PRODUCER_FENCED
-    refusal = _V2[commit, again].get(txn.state)
+    refusal = _V2[commit, is_retry].get(txn.state)
     if refusal is not None:
         return refusal
     next_producer_id = new_producer_id() if txn.is_exhausted else NO_PRODUCER_ID
-    nothing_added = txn.state is not _S.ONGOING
-    return txn.end(commit, EPOCH_PER_TRANSACTION, next_producer_id, now_ms, nothing_added=nothing_added)
+    is_without_partitions = txn.state is not _S.ONGOING
+    return txn.end(commit, EPOCH_PER_TRANSACTION, next_producer_id, now_ms, is_without_partitions=is_without_partitions)
 
 
 _COMPLETE = IDLE_STATES - {_S.EMPTY}
