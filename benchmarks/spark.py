@@ -1,9 +1,9 @@
-"""Spark's own Kafka connector and ours in one session, on the same topics: ``python benchmarks/spark.py``.
+"""Compares Spark's own Kafka connector with thinconsumer on the same topics: ``python benchmarks/spark.py``.
 
-Needs PySpark of the version that ``realkafka.jars.SPARK`` names, since the connector's jars belong to that one, numpy,
-pyarrow and confluent-kafka. Both read everything, warm, in turns, several times over, and Spark throws the rows away.
-``--also PYTHON`` names a Python with a newer PySpark, on which ours alone reads the same topics afterwards. CPU is that
-of the driver, its virtual machine and its Python workers together, where Linux tells it; the broker's is not in it.
+Needs the PySpark version ``realkafka.jars.SPARK``, which the connector's jars fit, numpy, pyarrow and confluent-kafka.
+Both sources read everything in one session, in turns, into Spark's ``noop`` sink. ``--also PYTHON`` names a Python with
+a newer PySpark, on which thinconsumer alone reads the same topics. CPU seconds (Linux only) include the driver, its JVM
+and its Python workers, but not the broker.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-# A script's own folder comes first on the path, and nothing in it may be taken for another library's module.
+# Imported from this folder, which is first on the path; no module here may have the name of a library.
 from clusters import ROOT, broker, environment, unique
 from columns import Data, write
 from floor import batch_sizes
@@ -33,12 +33,12 @@ from sparks import session
 #: Wall and CPU seconds of every round, by case, mode and reader.
 Results = dict[str, dict[str, dict[str, list[tuple[float, float]]]]]
 
-#: Rounds that are not counted: after one of them Java still compiles, and whoever comes first in a session pays for it.
+#: Rounds that are not counted: Java still compiles in the second one, at the cost of the source that runs first.
 WARM_UP = 2
 
 OFFICIAL, OURS = "Spark's connector", "thinconsumer"
 FORMATS = {OFFICIAL: "kafka", OURS: "thinconsumer"}
-#: Batches of 16 kB are the Java producer's default. Fewer records where they are large: ``share`` of ``--records``.
+#: Batches of 16 kB are the Java producer's default. ``share`` scales ``--records`` for cases with large records.
 CASES = {
     case.name: case
     for case in (
@@ -53,7 +53,7 @@ CASES = {
 
 @dataclasses.dataclass(frozen=True)
 class Topic:
-    """A case as it was written."""
+    """The topic of one case."""
 
     name: str
     records: int
@@ -61,8 +61,8 @@ class Topic:
 
 
 @contextmanager
-def contest(memory: str) -> Iterator[tuple[Any, list[str]]]:
-    """Yield a session, and who can read in it."""
+def session_with_readers(memory: str) -> Iterator[tuple[Any, list[str]]]:
+    """Yield a session, and the sources that it can use."""
     import pyspark
     from realkafka import jars
 
@@ -80,7 +80,7 @@ def batch(spark: Any, reader: str, options: dict[str, str], topic: Topic) -> flo
 
 
 def stream(spark: Any, reader: str, options: dict[str, str], topic: Topic) -> float:
-    """Read everything with a new stream of what is available now; return the seconds from ``load()`` to its end."""
+    """Read everything with a new AvailableNow stream; return the seconds from ``load()`` to its end."""
     with tempfile.TemporaryDirectory(prefix="benchmark-checkpoint-") as folder:
         started = time.perf_counter()
         frame = spark.readStream.format(FORMATS[reader]).options(**options, startingOffsets="earliest").load()
@@ -96,15 +96,15 @@ MODES: dict[str, Callable[[Any, str, dict[str, str], Topic], float]] = {"batch":
 
 
 def check(reader: str, topic: Topic, rows: int) -> None:
-    """Fail if somebody read less than there is, or more."""
+    """Raise if a source read fewer or more records than the topic has."""
     if rows != topic.records:
         raise RuntimeError(f"{reader} read {rows:,} of {topic.records:,} records")
 
 
 def measure(bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namespace) -> Results:
-    """Let everybody read everything once, and count; then measure in turns."""
+    """Check that each source reads all records, then measure the sources in turns."""
     results: Results = {}
-    with contest(arguments.memory) as (spark, readers):
+    with session_with_readers(arguments.memory) as (spark, readers):
         for case, topic in topics.items():
             options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic.name}
             for reader in readers:
@@ -123,7 +123,7 @@ def measure(bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namesp
 
 
 def processor_seconds() -> float:
-    """Return what this process and all that it has started have used; those that ended count with their parent."""
+    """Return the CPU seconds of this process and its descendants; ended ones count with their parent."""
     found: dict[int, tuple[int, float]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -140,7 +140,7 @@ def processor_seconds() -> float:
 
 
 def prepare(cluster: Any, case: Data, records: int) -> Topic:
-    """Write a case's topic."""
+    """Create and fill the topic of a case."""
     name, count = unique(f"spark-{case.name}"), int(records * case.share)
     cluster.create_topic(name, case.partitions, 1, {"compression.type": "producer"})
     write(cluster.bootstrap, case, name, count)
@@ -150,7 +150,7 @@ def prepare(cluster: Any, case: Data, records: int) -> Topic:
 
 
 def also(python: str, bootstrap: str, topics: dict[str, Topic], arguments: argparse.Namespace) -> Results:
-    """Measure on another Python's PySpark."""
+    """Measure with the PySpark of another Python."""
     written = json.dumps({case: dataclasses.asdict(topic) for case, topic in topics.items()})
     command = [python, __file__, "--bootstrap", bootstrap, "--written", written, "--rounds", str(arguments.rounds)]
     command += ["--modes", ",".join(arguments.modes), "--memory", arguments.memory]
@@ -168,20 +168,22 @@ def version(python: str) -> str:
 def main() -> None:
     """Write the topics, run the rounds, print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bootstrap", help="a cluster of one broker; without it one is started")
-    parser.add_argument("--records", type=int, default=3_000_000, help="of the small ones (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=3, help=f"after {WARM_UP} more to warm up (default: %(default)s)")
+    parser.add_argument("--bootstrap", help="a cluster of one broker (default: start one)")
+    parser.add_argument("--records", type=int, default=3_000_000, help="records per case (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=3, help=f"measured rounds, after {WARM_UP} warm-up rounds (default: %(default)s)"
+    )
     names = functools.partial(str.split, sep=",")
     parser.add_argument("--cases", type=names, default=list(CASES), help=f"of {', '.join(CASES)}")
     parser.add_argument("--modes", type=names, default=list(MODES), help=f"of {', '.join(MODES)}")
-    parser.add_argument("--memory", default="2g", help="of Spark's virtual machine (default: %(default)s)")
-    parser.add_argument("--also", help="a Python whose PySpark is a newer one")
+    parser.add_argument("--memory", default="2g", help="memory of Spark's JVM (default: %(default)s)")
+    parser.add_argument("--also", help="a Python with a newer PySpark")
     parser.add_argument("--written", type=json.loads, help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results" / f"spark-{int(time.time())}.json")
     arguments = parser.parse_args()
     if unknown := {*arguments.cases, *arguments.modes} - {*CASES, *MODES}:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
-    if arguments.written:  # the other Python's part
+    if arguments.written:  # the run with the other Python
         topics = {case: Topic(**topic) for case, topic in arguments.written.items()}
         print(json.dumps(measure(arguments.bootstrap, topics, arguments)))
         return
@@ -201,8 +203,8 @@ def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argpa
     """Return the tables as Markdown."""
     machine = f"{os.cpu_count()} cores, {platform.platform()}, Python {platform.python_version()}"
     lines = [
-        f"{arguments.rounds} rounds after {WARM_UP} that are not counted, local[2], {machine}.",
-        "Medians of 1,000 rows/s (lowest to highest) and of CPU seconds a million rows; ratios are of medians.",
+        f"{arguments.rounds} rounds after {WARM_UP} warm-up rounds, local[2], {machine}.",
+        "Medians of 1,000 rows/s (lowest to highest) and of CPU seconds per million rows; ratios are of medians.",
     ]
     for pyspark, results in found.items():
         readers = list(next(iter(next(iter(results.values())).values())))
@@ -222,7 +224,7 @@ def report(found: dict[str, Results], topics: dict[str, Topic], arguments: argpa
 
 
 def describe(case: Data, topic: Topic) -> str:
-    """Return a case in words."""
+    """Return the description of a case."""
     size = f"{case.smallest}" if case.smallest == case.largest else f"{case.smallest} to {case.largest}"
     partitions = "one partition" if case.partitions == 1 else f"{case.partitions} partitions"
     codec = "uncompressed" if case.codec == "none" else case.codec
@@ -230,14 +232,14 @@ def describe(case: Data, topic: Topic) -> str:
 
 
 def spread(topic: Topic, rounds: list[tuple[float, float]]) -> str:
-    """Return a cell."""
+    """Return the table cell of one source."""
     rates = [topic.records / wall / 1000 for wall, _ in rounds]
     used = median(cpu for _, cpu in rounds) / topic.records * 1e6
     return f"{median(rates):,.0f} ({min(rates):,.0f} to {max(rates):,.0f}), CPU {used:.2f} s"
 
 
 def say(line: str) -> None:
-    """Tell whoever waits."""
+    """Print progress."""
     print(line, file=sys.stderr, flush=True)
 
 

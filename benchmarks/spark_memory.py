@@ -1,8 +1,8 @@
-"""What a long stream makes of Spark's memory: ``python benchmarks/spark_memory.py``.
+"""Measures Spark's memory over a long stream: ``python benchmarks/spark_memory.py``.
 
-Must hold: over 10 GB of payload, read in micro-batches, neither the source's process on the driver nor a Python worker
-nor the JVM's live heap grows once all of them have worked for a tenth of it. Needs PySpark 4.2 or newer, and
-confluent-kafka to write. The payload compresses well, so that the disk holds little of it.
+Over 10 GB of payload in micro-batches, neither the source's process on the driver, nor a Python worker, nor the live
+heap of the JVM may grow after the first tenth. Needs PySpark 4.2 or newer, and confluent-kafka to write. The payload
+compresses well, so that it needs little disk space.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from clusters import broker, environment, unique
 from sparks import session
 
 PARTITIONS, VALUE_BYTES, BATCH_RECORDS = 6, 1000, 250_000
-#: A sample is taken between two micro-batches.
+#: Minimum number of micro-batches; a sample is taken after each.
 LEAST_BATCHES = 4
-#: Memory comes and goes by so much in a process that does the same thing again and again; MB.
+#: Normal variation of the memory of a process at constant work, in MB.
 NOISE_MB = 24
-#: At these parts of the way live heap is measured, which needs a full collection.
+#: Fractions of the stream after which the live heap is measured, which needs a full garbage collection.
 MARKS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.97)
 SOURCE, WORKER, JVM = "python_streaming_source_runner", "pyspark.daemon pyspark.worker", "org.apache.spark.deploy"
 WRITE = """
@@ -49,27 +49,27 @@ sys.exit(producer.flush(120))
 
 
 class Sample(NamedTuple):
-    """Memory after a micro-batch; MB, resident but for the heap."""
+    """Memory after a micro-batch in MB: resident sizes, and the live heap."""
 
     batch: int
     gigabytes: float
     source: float
-    worker: float  #: The largest one.
+    worker: float  #: The largest worker.
     jvm: float
-    heap: float | None  #: What is alive in it after a collection.
+    heap: float | None  #: Live heap after a garbage collection.
 
 
 def main() -> int:
-    """Print the figures, and return 1 if one of them is not held."""
+    """Print the figures; return 1 if one of them grew."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bootstrap")
     parser.add_argument("--gigabytes", type=float, default=10)
-    parser.add_argument("--json", type=Path, help="write every sample there")
+    parser.add_argument("--json", type=Path, help="file for all samples")
     arguments = parser.parse_args()
     records = int(arguments.gigabytes * 1e9 / VALUE_BYTES)
     if records < LEAST_BATCHES * BATCH_RECORDS:
         parser.error(
-            f"at least {LEAST_BATCHES * BATCH_RECORDS * VALUE_BYTES / 1e9:g}: there is nothing to compare in less"
+            f"--gigabytes must be at least {LEAST_BATCHES * BATCH_RECORDS * VALUE_BYTES / 1e9:g} to compare batches"
         )
     with broker(arguments.bootstrap) as cluster, session("1g") as (spark, folder):
         topic = cluster.create_topic(unique("spark-memory"), PARTITIONS, 1)
@@ -114,14 +114,14 @@ def stream(spark: Any, bootstrap: str, topic: str, records: int, folder: str) ->
 
 
 def live_heap(spark: Any) -> float:
-    """Return what is alive in the JVM's heap, in MB."""
+    """Collect garbage, and return the size of the JVM's live heap in MB."""
     java = spark._jvm.java.lang
     java.System.gc()
     return float(java.Runtime.getRuntime().totalMemory() - java.Runtime.getRuntime().freeMemory()) / 1e6
 
 
 def sample(batch: int, gigabytes: float, heap: float | None) -> Sample:
-    """Look at every process below this one."""
+    """Measure the descendants of this process."""
     found: dict[str, list[float]] = {SOURCE: [0.0], WORKER: [0.0], JVM: [0.0]}
     for pid, command in descendants(os.getpid()):
         kind = next((kind for kind in (SOURCE, WORKER, JVM) if kind in command), None)
@@ -131,7 +131,7 @@ def sample(batch: int, gigabytes: float, heap: float | None) -> Sample:
 
 
 def descendants(root: int) -> Iterator[tuple[int, str]]:
-    """Yield id and command of every process that comes from this one."""
+    """Yield process id and command of every descendant of a process."""
     for entry in Path(f"/proc/{root}/task").glob("*/children"):
         for pid in map(int, entry.read_text().split()):
             try:
@@ -142,7 +142,7 @@ def descendants(root: int) -> Iterator[tuple[int, str]]:
 
 
 def resident_mb(pid: int) -> float:
-    """Return how much memory a process has; 0 where it has ended."""
+    """Return the resident memory of a process in MB; 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
     except OSError:
@@ -150,7 +150,7 @@ def resident_mb(pid: int) -> float:
 
 
 def report(samples: list[Sample]) -> bool:
-    """Print a table of a few moments, and how much each grew after a tenth of the way; return whether that is held."""
+    """Print a table and the growth after the first tenth; return whether each stays below the noise."""
     total = samples[-1].gigabytes
     print(f"{'GB':>6} {'batch':>6} {'source':>8} {'worker':>8} {'JVM':>8} {'live heap':>10}   MB")
     for one in samples:
@@ -161,7 +161,7 @@ def report(samples: list[Sample]) -> bool:
     late = [one for one in samples if one.gigabytes >= total * MARKS[0]]
     held = True
     for name in ("source", "worker", "heap"):
-        # The heap is looked at now and then only.
+        # The heap is measured in a few samples only.
         values = [getattr(one, name) for one in late if getattr(one, name) is not None]
         fifth = max(1, len(values) // 5)
         before, after = max(values[:fifth]), max(values[-fifth:])

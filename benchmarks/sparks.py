@@ -1,7 +1,4 @@
-"""The Spark session of the benchmarks: two cores, and everything else as Spark's defaults have it.
-
-Owns how Spark is started and stopped, and that its Python workers are this Python. What is read is its callers'.
-"""
+"""The Spark session of the benchmarks: two cores, this Python for the workers, otherwise Spark's defaults."""
 
 from __future__ import annotations
 
@@ -18,13 +15,13 @@ from clusters import environment
 
 @contextmanager
 def session(memory: str, jars: Sequence[Path] = ()) -> Iterator[tuple[Any, str]]:
-    """Yield a session with a heap of this size, and a folder that is there for as long."""
+    """Yield a session with a heap of this size, and a temporary folder."""
     from pyspark.sql import SparkSession
 
     os.environ.update(environment(), PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable)
     with tempfile.TemporaryDirectory(prefix="benchmark-spark-") as folder:
         if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-            os.environ["PYTHONPYCACHEPREFIX"] = folder  # whoever installs a wheel gets it compiled
+            os.environ["PYTHONPYCACHEPREFIX"] = folder  # installed wheels are compiled as well
         builder = SparkSession.builder.master("local[2]").appName("benchmark")
         if jars:
             builder = builder.config("spark.jars", ",".join(map(str, jars)))

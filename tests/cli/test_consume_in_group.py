@@ -146,10 +146,10 @@ def test_a_stopped_member_commits_and_leaves(commands, say, cluster, full, commi
 
 @pytest.fixture
 def half_read(commands, cluster, topic):
-    """A member that has printed a part of a batch: the process, and the end of the pipe to read on from.
+    """Return a member that has printed a part of a batch, and the pipe from which to read the rest.
 
-    A poll brings one or two thousand records, as they come, and the pipe takes 64 kB: of the third thousand only a part
-    can have been printed, so that no poll after the one with the second can be whole.
+    A poll returns one or two thousand records, and the pipe holds 64 kB: only a part of the third thousand can be
+    printed, so that the batch with it is incomplete.
     """
     for _ in range(6):
         cluster.produce(topic, [b"x" * 1000] * 1000)

@@ -16,7 +16,7 @@ from thinconsumer.testing import BrokerProcess
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A JVM takes its time, and leaves sockets behind that are none of ours."""
+    """Allow for a slow JVM, and ignore warnings about sockets that PySpark leaves open."""
     for item in items:
         if "jvm" in item.path.parts:
             item.add_marker(pytest.mark.timeout(600))
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def connector_jars() -> list[Path]:
-    """The jars of Spark's own connector, for the one version of PySpark that they fit; none with others."""
+    """Return the jars of Spark's own connector for the one PySpark version that they fit; none for others."""
     pyspark = pytest.importorskip("pyspark")
     if pyspark.__version__ != jars.SPARK:
         return []
@@ -39,9 +39,9 @@ def connector_jars() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory, connector_jars) -> Iterator:
-    """The session. Nothing is registered: PySpark has to find the format by itself."""
+    """Return a session in which nothing is registered: PySpark must find the format."""
     sql = pytest.importorskip("pyspark.sql")
-    # Spark's own default is whatever is called python3 on the PATH, which need not have what this Python has.
+    # By default Spark uses python3 from the PATH, which may lack this environment's packages.
     before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
     os.environ.update(dict.fromkeys(before, sys.executable))
     session = (
@@ -76,7 +76,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 class Kafka:
-    """A topic of its own, and what reads it with Spark."""
+    """A new topic, and reads of it with Spark."""
 
     def __init__(self, session, broker: BrokerProcess, folder) -> None:
         self.session = session
@@ -109,7 +109,7 @@ class Kafka:
         return self.session.readStream.format("thinconsumer").options(**self.options(**given)).load()
 
     def available(self, into: list, checkpoint: str = "checkpoint", **given) -> int:
-        """Run a stream over what is available now; add (batch, partition, offset) of each row; return its batches."""
+        """Run an AvailableNow stream; add (batch, partition, offset) of each row; return the number of batches."""
 
         def keep(batch, number):
             into.extend((number, row.partition, row.offset) for row in batch.collect())
@@ -132,7 +132,7 @@ class Kafka:
         writer = self.stream(**given).writeStream.format("memory").queryName(name)
 
         def run():
-            # A table in memory cannot go on from a checkpoint: each attempt has its own.
+            # The memory sink cannot restart from a checkpoint, so each attempt gets a new one.
             folder = self.folder / f"{name}-{next(self._names)}"
             query = writer.option("checkpointLocation", str(folder)).start()
             try:
@@ -146,12 +146,12 @@ class Kafka:
 
     @staticmethod
     def patiently(run):
-        """Run something of a test's own, again if Spark gave up on a worker."""
+        """Repeat ``run`` if a Python worker did not start in time."""
         return patient(run)
 
 
 def patient(run):
-    """Run what starts Python workers again if one did not start in the ten seconds that Spark gives it."""
+    """Repeat ``run`` if a Python worker did not start within Spark's limit of ten seconds."""
     for _ in range(4):
         try:
             return run()

@@ -1,7 +1,7 @@
-"""What a client of Spark Connect does with the format, as a program: ``python connected.py SERVERS REMOTE FOLDER``.
+"""A Spark Connect client that reads and writes with the format: ``python connected.py SERVERS REMOTE FOLDER``.
 
-Nothing is registered, nothing is set but where the server is, and the client needs none of this package. Prints what it
-has read as one line of JSON.
+It registers nothing, configures only the server's address, and imports nothing of this package. Prints its results as
+one line of JSON.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def options(topic: str) -> dict[str, str]:
 
 
 def offsets(frame) -> list:
-    """Return where the rows of a frame come from, in order."""
+    """Return partition and offset of each row, sorted."""
     return sorted([row.partition, row.offset] for row in frame.collect())
 
 
 def patient(run):
-    """Run what starts Python workers again if one did not start in the ten seconds that Spark gives it."""
+    """Repeat ``run`` if a Python worker did not start within Spark's limit of ten seconds."""
     for _ in range(4):
         try:
             return run()
@@ -42,7 +42,7 @@ def patient(run):
 
 
 def to_end(writer) -> None:
-    """Run a stream over what is available now."""
+    """Run an AvailableNow stream to its end."""
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination(240)
 

@@ -1,9 +1,9 @@
 """A Spark job that may be killed at any moment: follows a topic into two sinks until its standard input ends.
 
-``python followed.py SERVERS TOPIC FOLDER MASTER``: one sink are Spark's own files, which hold each row exactly once;
-the other is ``foreachBatch``, which writes each batch under its number, so that one that is repeated takes the place of
-what is there. A query that fails, since a worker was killed for instance, is started again. Says "running" when both
-have begun, "read" after each micro-batch, and "done" when all is read and it was told to end.
+``python followed.py SERVERS TOPIC FOLDER MASTER``. One sink is Spark's file sink, which writes each row exactly once;
+the other is ``foreachBatch``, which writes each batch under its number, so that a repeated batch overwrites itself. A
+failed query is started again. Prints "running" when both queries have started, "read" after each micro-batch, and
+"done" when standard input has ended and everything is read.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ while True:
                 query.processAllAvailable()
             elif query.isActive:
                 continue
-        except Exception as error:  # noqa: BLE001 - whatever it died of, it is started again
+        except Exception as error:  # noqa: BLE001 - the query is started again after any error
             print(name, "failed:", str(error)[:200].replace("\n", " "), flush=True)
         if not query.isActive:
             print(name, "ended:", str(query.exception())[:2000].replace("\n", " "), flush=True)

@@ -1,4 +1,4 @@
-"""Spark Connect: a client without a JVM of its own reads and writes, batch and streams, and registers nothing."""
+"""Spark Connect: a client without a JVM reads and writes batches and streams without registering the format."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ PATIENCE_S = 120.0
 
 
 def activated() -> dict[str, str]:
-    """Return the environment of a shell where this virtual environment is activated, and nothing of Spark is set."""
+    """Return the environment of a shell with this virtual environment activated and without Spark variables."""
     folder = Path(sys.executable).parent
     bare = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
     if not (folder / "python3").exists():
         pytest.skip(f"no python3 in {folder}")
-    # Compiling well takes a JVM longer than it lives here.
+    # The optimising compiler costs more time than it saves in so short a run.
     quick = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     return {**quick, **bare, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def check(servers: str, remote: str, folder: Path, **more: str) -> None:
-    """Run the client, and check what it has read."""
+    """Run the client, and check its results."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), servers, remote, str(folder)],
         env={**activated(), **more},
@@ -70,7 +70,7 @@ def servers() -> Iterator[str]:
 
 @pytest.fixture
 def server(tmp_path) -> Iterator[str]:
-    """A Spark Connect server, by PySpark's own script."""
+    """Start a Spark Connect server with PySpark's own script."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port = one.getsockname()[1]
@@ -106,10 +106,10 @@ def server(tmp_path) -> Iterator[str]:
         process.wait(60)
 
 
-def test_client_of_a_server_reads_and_writes(servers, server, tmp_path):
+def test_a_client_of_a_server_reads_and_writes(servers, server, tmp_path):
     check(servers, server, tmp_path)
 
 
-def test_session_with_a_server_of_its_own_reads_and_writes(servers, tmp_path):
-    """SPARK_TESTING is for the port alone, which is always the same without."""
+def test_a_session_with_its_own_server_reads_and_writes(servers, tmp_path):
+    """SPARK_TESTING makes the session choose a free port."""
     check(servers, "local[2]", tmp_path, SPARK_TESTING="1")

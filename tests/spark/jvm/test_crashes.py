@@ -1,7 +1,7 @@
-"""Must hold: Spark's driver, its workers and its source's process are killed at random, and every record is there once.
+"""Every record is written once although Spark's driver, workers and source process are killed at random.
 
-``followed.py`` is the job that is killed. Three kills on the embedded broker; with ``--soak`` twenty, on real Kafka.
-Moments and victims come from a seed, which is printed: THINCONSUMER_SEED repeats them.
+The job is ``followed.py``. Three kills on the embedded broker; with ``--soak`` twenty, on real Kafka. The seed of times
+and victims is printed; THINCONSUMER_SEED repeats it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from thinconsumer import Consumer, TopicPartition
 PROGRAM = Path(__file__).with_name("followed.py")
 PARTITIONS = 2
 PATIENCE_S = 240.0
-#: A driver that is killed soon has nothing of code compiled well, and starts sooner without.
+#: A driver that is killed soon starts faster without the optimising compiler.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are found in /proc")
 
 
 class Job:
-    """One run of the program, with every process that it has started."""
+    """One run of the program, with all processes that it started."""
 
     def __init__(self, servers: str, topic: str, folder: Path, master: str) -> None:
         self._how = servers, topic, folder, master
@@ -51,15 +51,15 @@ class Job:
         self.seen: set[tuple[tuple[int, str], str]] = set()
 
     def again(self) -> Job:
-        """Return it started once more, with what it has left."""
+        """Start the program again on the same folder."""
         return Job(*self._how)
 
     def said(self, words: str) -> bool:
-        """Return whether it has said this since it was started."""
+        """Return whether the program has printed this since ``mark``."""
         return words.encode() in self.output.read_bytes()[self.mark :]
 
     def wait_for(self, words: str) -> None:
-        """Wait until it says so."""
+        """Wait until the program prints this."""
         until = time.monotonic() + PATIENCE_S
         while not self.said(words):
             if self.child.poll() is not None or time.monotonic() > until:
@@ -67,14 +67,14 @@ class Job:
             time.sleep(0.05)
 
     def kill(self, victim: str) -> bool:
-        """Kill what it says, if there is one; return whether there was."""
+        """Kill a process of this kind; return whether one existed."""
         processes = descendants(self.child.pid)
         self.seen |= processes.items()
         if victim == "driver":
             found = [self.child.pid, *(pid for (pid, _), command in processes.items() if "/java " in command)]
         else:
             words = "python_streaming_source_runner" if victim == "source" else "pyspark.daemon pyspark.worker"
-            # The daemon itself is the first of them: it has been there for longest.
+            # The oldest one is the daemon itself.
             found = sorted(pid for (pid, _), command in processes.items() if words in command)[victim == "worker" :][
                 -1:
             ]
@@ -84,13 +84,13 @@ class Job:
         return bool(found)
 
     def finish(self) -> None:
-        """Let it read what is left, and end."""
+        """Close standard input, and wait until everything is read."""
         assert self.child.stdin is not None
         self.child.stdin.close()
         self.wait_for("done")
 
     def end(self) -> None:
-        """End what is left of it: what a killed driver leaves behind goes by itself, but not at once."""
+        """Kill the program; its other processes must end by themselves within 20 seconds."""
         self.seen |= descendants(self.child.pid).items()
         self.child.kill()
         self.child.communicate()
@@ -100,11 +100,11 @@ class Job:
         for (pid, _), _ in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        assert not left, f"processes that nobody ended: {left}"
+        assert not left, f"processes left running: {left}"
 
 
 def running() -> dict[tuple[int, str], str]:
-    """Return the command of every process, by its id and when it was started: ids are used again."""
+    """Return the command of every process, by process id and start time, since ids are reused."""
     found = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -117,7 +117,7 @@ def running() -> dict[tuple[int, str], str]:
 
 
 def descendants(root: int) -> dict[tuple[int, str], str]:
-    """Return those of them that come from one."""
+    """Return the running processes that descend from ``root``."""
     parents = {}
     everything = running()
     for pid, _ in everything:
@@ -132,7 +132,7 @@ def descendants(root: int) -> dict[tuple[int, str], str]:
 
 @contextlib.contextmanager
 def steady(produce) -> Iterator[None]:
-    """Produce ten records at a time, ten times a second, one partition after the other."""
+    """Produce ten records ten times a second, to the partitions in turn."""
     enough = threading.Event()
 
     def run() -> None:
@@ -151,13 +151,13 @@ def steady(produce) -> Iterator[None]:
 
 
 def survive(job: Job, kills: int, rng: random.Random) -> Job:
-    """Kill the job or a part of it so many times at random moments; return the one that lives."""
-    # None of the victims is left to luck, only when their turn is.
+    """Kill processes of the job at random times; return the surviving run."""
+    # Every kind of process is killed; only the order is random.
     victims = [("driver", "worker", "source")[n % 3] for n in range(kills)]
     rng.shuffle(victims)
     job.wait_for("running")
     for victim in victims:
-        # Some while it starts, or starts again; most of them while it reads.
+        # Some kills hit the start of the job, most of them its reading.
         starting = rng.random() < 0.3
         if not starting:
             job.wait_for("read")
@@ -185,14 +185,14 @@ def records_of(servers: str, topic: str) -> Counter:
 
 
 def rows_of(session, *folders: Path) -> Counter:
-    """Return every row in Spark's files. Where its file sink wrote, Spark knows which files count."""
+    """Return every row in Spark's files; Spark reads only the files that its sink has committed."""
     rows = session.read.parquet(*map(str, folders)).collect()
     return Counter((row["partition"], row["offset"], row["value"]) for row in rows)
 
 
 @pytest.fixture
 def produced(request, broker):
-    """Where the records come from: servers, a topic, and what writes to it."""
+    """Return servers, a topic, and a context manager that writes to it."""
     topic = f"crashes-{os.getpid()}"
     if not request.config.getoption("--soak"):
         broker.create_topic(topic, PARTITIONS)
@@ -206,7 +206,7 @@ def produced(request, broker):
 
 @pytest.mark.soak(1200)
 @pytest.mark.timeout(3600)
-def test_every_record_is_there_once_whoever_is_killed(request, spark, produced, tmp_path):
+def test_every_record_is_written_once_despite_kills(request, spark, produced, tmp_path):
     seed = int(os.environ.get("THINCONSUMER_SEED", random.randrange(2**32)))
     print(f"THINCONSUMER_SEED={seed}")
     servers, topic, producing = produced

@@ -1,4 +1,4 @@
-"""Spark itself reads what was produced: rows, streams, limits, restarts, losses."""
+"""Reads with Spark: rows, streams, limits, restarts, data loss, commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thinconsumer.spark.source import HAS_LIMITS
 WHEN = 1_700_000_000_123
 
 
-def test_batch_has_exactly_the_rows_that_were_produced(kafka_topic):
+def test_a_batch_has_exactly_the_produced_rows(kafka_topic):
     k = kafka_topic
     k.create(2)
     k.produce([NewRecord(b"v1", key=b"k", timestamp=WHEN, headers=[("h", b"x"), ("h", None)])], codec=3)
@@ -35,7 +35,7 @@ def test_batch_has_exactly_the_rows_that_were_produced(kafka_topic):
     assert rows[1].headers is None
 
 
-def test_batch_of_many_records_in_tasks_of_many(kafka_topic):
+def test_many_records_are_read_in_several_tasks(kafka_topic):
     k = kafka_topic
     k.create(2)
     for partition in (0, 1):
@@ -49,14 +49,14 @@ def test_batch_of_many_records_in_tasks_of_many(kafka_topic):
     assert k.read().limit(5).count() == 5
 
 
-def test_nothing_to_read_is_an_empty_frame(kafka_topic):
+def test_an_empty_topic_is_an_empty_frame(kafka_topic):
     k = kafka_topic
     k.create(2)
     assert k.rows() == []
     assert k.read(includeHeaders="true").columns[-1] == "headers"
 
 
-def test_sql_finds_the_format_by_itself_and_columns_can_be_left_out(kafka_topic):
+def test_sql_finds_the_format_and_columns_can_be_left_out(kafka_topic):
     k = kafka_topic
     k.create(1)
     k.produce([b"a", b"b"])
@@ -67,12 +67,12 @@ def test_sql_finds_the_format_by_itself_and_columns_can_be_left_out(kafka_topic)
     assert [bytes(row.value) for row in frame.collect()] == [b"a", b"b"]
 
 
-def test_wrong_options_fail_load_with_what_to_do(kafka_topic):
+def test_wrong_options_fail_load_with_a_suggestion(kafka_topic):
     with pytest.raises(Exception, match=r"did you mean 'startingOffsets'\?"):
         kafka_topic.read(startingOffset="earliest")
 
 
-def test_available_now_reads_in_limited_batches_and_goes_on_after_a_restart(kafka_topic):
+def test_available_now_reads_limited_batches_and_restarts_from_the_checkpoint(kafka_topic):
     k = kafka_topic
     k.create(2)
     for partition in (0, 1):
@@ -89,7 +89,7 @@ def test_available_now_reads_in_limited_batches_and_goes_on_after_a_restart(kafk
     assert json.loads(last.read_text().splitlines()[-1]) == {k.topic: {"0": 50, "1": 55}}
 
 
-def test_stream_follows_and_reads_added_partitions_from_their_start(kafka_topic):
+def test_a_stream_reads_added_partitions_from_their_start(kafka_topic):
     k = kafka_topic
     k.create(1)
     k.produce([b"a"])
@@ -113,8 +113,8 @@ def test_stream_follows_and_reads_added_partitions_from_their_start(kafka_topic)
         query.stop()
 
 
-def test_first_batch_is_repeated_as_it_was(kafka_topic):
-    """Its commit is taken away, as if Spark had been killed before it: the same offsets come again, and no others."""
+def test_the_first_batch_is_repeated_unchanged(kafka_topic):
+    """Without its commit file, as after a kill, the first batch has the same offsets again."""
     k = kafka_topic
     k.create(1)
     k.produce([b"v"] * 3)
@@ -125,14 +125,14 @@ def test_first_batch_is_repeated_as_it_was(kafka_topic):
     k.produce([b"v"] * 3)
     again: list = []
     k.available(again, startingOffsets="latest")
-    if not HAS_LIMITS:  # there, what is available now is one batch, and that was the one to repeat
+    if not HAS_LIMITS:  # there AvailableNow is one batch, the repeated one
         k.available(again, startingOffsets="latest")
     assert [row for row in again if row[0] == 0] == first
     assert sorted(row[2] for row in again) == [0, 1, 2, 3, 4, 5]
 
 
-def test_transactions_are_read_when_they_are_committed(kafka_topic):
-    """The last stable offset is the end; aborted records and marks are holes that end no batch early."""
+def test_read_committed_reads_only_committed_transactions(kafka_topic):
+    """The last stable offset is the end; aborted records and markers do not end a batch early."""
     from kafka import KafkaProducer
 
     k = kafka_topic
@@ -160,7 +160,7 @@ def test_transactions_are_read_when_they_are_committed(kafka_topic):
 
 
 @pytest.mark.parametrize("fails", ["true", "false"])
-def test_retention_past_the_checkpoint_fails_with_the_range_or_goes_on(kafka_topic, fails):
+def test_records_deleted_past_the_checkpoint_are_data_loss(kafka_topic, fails):
     k = kafka_topic
     k.create(1)
     k.produce([b"v"] * 4)

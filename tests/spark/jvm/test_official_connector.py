@@ -1,6 +1,6 @@
-"""Spark's own Kafka connector and ours make the same of the same topics on a real broker: rows, tasks, offsets, errors.
+"""Spark's own Kafka connector and this source on one real broker: equal rows, tasks, offsets and refusals.
 
-It needs PySpark of the version that the connector's jars are for. Both read in one session, from one broker.
+Needs the PySpark version that the connector's jars fit. Both read in one session.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from realkafka import KafkaCluster, produce
 pytestmark = pytest.mark.real
 
 OFFICIAL, OURS = SOURCES = ("kafka", "thinconsumer")
-#: Every kind of topic but those that differ only in who wrote them.
+#: All kinds of topics, except those that differ from others only by the producer.
 KINDS = [name for name in TOPICS if name != "large" and not name.startswith("kafka-python")]
 ISOLATIONS = ("read_uncommitted", "read_committed")
 COUNT = 1000
 
 
 class Both:
-    """The same question to both."""
+    """Runs the same read with both sources."""
 
     def __init__(self, session, cluster) -> None:
         self.session = session
@@ -45,7 +45,7 @@ class Both:
         return in_order(self.read(source, **given).collect())
 
     def tasks(self, source: str, **given) -> list:
-        """Return the offsets of each task, by the first of them."""
+        """Return the offsets of each task, sorted."""
         from pyspark.sql.functions import spark_partition_id
 
         found = defaultdict(list)
@@ -54,7 +54,7 @@ class Both:
         return sorted(sorted(task) for task in found.values())
 
     def stream(self, source: str, folder: Path, checkpoint: Path, **given) -> None:
-        """Read what is available now into Parquet."""
+        """Run an AvailableNow stream into Parquet."""
         frame = self.session.readStream.format(source).options(**self.options(**given)).load()
         writer = frame.writeStream.format("parquet").option("path", str(folder)).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(checkpoint)).start()
@@ -80,7 +80,7 @@ def both(connector_jars, request) -> Both:
 
 @pytest.fixture(scope="module")
 def names(both) -> dict[str, str]:
-    """What the topics are called, by kind."""
+    """Create and fill the topics; return their names by kind."""
     run = uuid.uuid4().hex[:6]
     ours = isinstance(both.cluster, KafkaCluster)
     found = {kind: f"official-{kind}-{run}" for kind in KINDS if ours or not kind.startswith("compacted")}
@@ -102,7 +102,7 @@ def everything(both, names) -> dict[tuple[str, str, str], list]:
 
 @pytest.fixture(scope="module")
 def plain(both) -> str:
-    """A topic of three partitions, the last of them empty, in which time goes by."""
+    """Return a topic of three partitions with rising timestamps; the last partition is empty."""
     name = both.cluster.create_topic(f"official-plain-{uuid.uuid4().hex[:6]}", 3, config={"retention.ms": -1})
     records = [produce.New(b"%d" % n, timestamp=1_700_000_000_000 + n * 1000, partition=n % 2) for n in range(COUNT)]
     produce.with_confluent(both.cluster.bootstrap, name, records)
@@ -125,7 +125,7 @@ def test_rows_are_equal(everything, names, kind, level):
     assert len(expected) >= (0 if kind == "empty" else 50), "there is too little to compare"
 
 
-def test_there_is_something_to_get_wrong(everything, names):
+def test_the_topics_contain_every_special_case(everything, names):
     def rows(kind, level="read_uncommitted"):
         return everything[OFFICIAL, level, names[kind]]
 
@@ -188,19 +188,19 @@ BOUNDS = {
 }
 
 
-def asked(topic: str, given: dict) -> dict:
+def options_for(topic: str, given: dict) -> dict:
     found = {name: value(topic) if callable(value) else value for name, value in given.items()}
     return found if found.keys() & {"assign", "subscribePattern"} else {"subscribe": topic, **found}
 
 
 @pytest.mark.parametrize("bounds", BOUNDS)
 def test_tasks_read_the_same_offsets(both, plain, bounds):
-    given = asked(plain, BOUNDS[bounds])
+    given = options_for(plain, BOUNDS[bounds])
     assert both.tasks(OURS, **given) == both.tasks(OFFICIAL, **given)
 
 
-def test_all_there_is_in_short_tasks(both, plain):
-    """Here they differ: the official connector does not look up where the ends are, and so sees nothing to split."""
+def test_max_records_per_partition_splits_unbounded_reads_only_here(both, plain):
+    """The official connector does not look up the log ends here, and so does not split."""
     given = {"subscribe": plain, "maxRecordsPerPartition": 100}
     official, ours = (both.tasks(source, **given) for source in (OFFICIAL, OURS))
     assert sorted(itertools.chain(*ours)) == sorted(itertools.chain(*official))
@@ -227,11 +227,11 @@ REFUSED = {
 @pytest.mark.parametrize("refused", REFUSED)
 def test_both_refuse(both, plain, refused):
     for source in SOURCES:
-        with pytest.raises(Exception):  # noqa: B017 - the words are each one's own
-            both.rows(source, **asked(plain, REFUSED[refused]))
+        with pytest.raises(Exception):  # noqa: B017 - each source has its own message
+            both.rows(source, **options_for(plain, REFUSED[refused]))
 
 
-def test_lost_data(both, names):
+def test_deleted_records_are_data_loss_in_both(both, names):
     given = {"subscribe": names["deleted-records"], "startingOffsets": per_partition(0, 0)(names["deleted-records"])}
     official, ours = (both.rows(source, **given, failOnDataLoss="false") for source in SOURCES)
     assert ours == official
@@ -242,7 +242,7 @@ def test_lost_data(both, names):
 
 
 @pytest.mark.parametrize("level", ISOLATIONS)
-def test_streams_bring_the_same_rows(both, names, everything, tmp_path, level):
+def test_streams_read_the_same_rows(both, names, everything, tmp_path, level):
     given = {"subscribe": ",".join(names.values()), "includeHeaders": "true", "kafka.isolation.level": level}
     both.stream(OURS, tmp_path / "rows", tmp_path / "checkpoint", **given, startingOffsets="earliest")
     expected = [row for name in sorted(names.values()) for row in everything[OFFICIAL, level, name]]
@@ -253,7 +253,7 @@ def test_streams_bring_the_same_rows(both, names, everything, tmp_path, level):
 
 
 class Followed:
-    """A topic that grows, and streams over it that stop and go on."""
+    """A growing topic, and streams over it that stop and restart."""
 
     def __init__(self, both: Both, folder: Path) -> None:
         self.both = both
@@ -267,7 +267,7 @@ class Followed:
         self.written += count
 
     def run(self, source: str, name: str = "query") -> list[tuple[int, int]]:
-        """Read what is available now; return the micro-batch and the offset of each record."""
+        """Run an AvailableNow stream; return the micro-batch and the offset of each record."""
         found: list[tuple[int, int]] = []
 
         def keep(frame, number: int) -> None:
@@ -284,14 +284,14 @@ class Followed:
         return sorted(found)
 
     def forget_last_commit(self, name: str = "query") -> None:
-        """Leave the checkpoint as if Spark had been killed before the end of the last micro-batch."""
+        """Change the checkpoint as if Spark had been killed before the end of the last micro-batch."""
         folder = self.folder / f"{name}-checkpoint" / "commits"
         last = max(int(file.name) for file in folder.iterdir() if file.name.isdigit())
         for file in (folder / f"{last}", folder / f".{last}.crc"):
             file.unlink()
 
     def offsets(self, name: str = "query") -> list:
-        """Return the offsets of every micro-batch, as they are in the checkpoint."""
+        """Return the offsets of every micro-batch in the checkpoint."""
         files = [file for file in (self.folder / f"{name}-checkpoint" / "offsets").iterdir() if file.name.isdigit()]
         lines = [file.read_text().splitlines()[-1] for file in sorted(files, key=lambda file: int(file.name))]
         return [json.loads(line) for line in lines]
@@ -303,7 +303,7 @@ def followed(both, tmp_path) -> Followed:
 
 
 def test_checkpoints_hold_the_same_offsets(followed):
-    """Only the first micro-batch differs: ours has to remember where it began, for which the other has a file."""
+    """Except for the first micro-batch, with which this source stores the start; the connector has a file for it."""
     for _ in range(2):
         followed.grow()
         for source in SOURCES:
@@ -314,7 +314,7 @@ def test_checkpoints_hold_the_same_offsets(followed):
 
 
 @pytest.mark.parametrize("batches", [1, 2])
-def test_checkpoint_of_the_official_connector_is_taken_over(followed, batches):
+def test_a_checkpoint_of_the_official_connector_can_be_continued(followed, batches):
     for _ in range(batches):
         followed.grow()
         followed.run(OFFICIAL)
@@ -324,8 +324,8 @@ def test_checkpoint_of_the_official_connector_is_taken_over(followed, batches):
     assert followed.run(OURS) == []
 
 
-def test_last_batch_of_the_official_connector_is_repeated_as_it_was(followed):
-    """In PySpark 4.0 what is available to ours then is that batch alone; the next run brings the rest."""
+def test_the_last_batch_of_the_official_connector_is_repeated_unchanged(followed):
+    """In PySpark 4.0 the first run reads only that batch; the second run reads the rest."""
     for _ in range(2):
         followed.grow()
         followed.run(OFFICIAL)
@@ -336,16 +336,16 @@ def test_last_batch_of_the_official_connector_is_repeated_as_it_was(followed):
     assert [offset for _, offset in rows] == list(range(10, 30))
 
 
-def test_first_batch_of_the_official_connector_cannot_be_repeated(followed):
-    """Where it began is not in the offsets: better no query than one that leaves it out."""
+def test_an_unfinished_first_batch_of_the_official_connector_is_refused(followed):
+    """The offsets lack its start, so its records would be skipped silently."""
     followed.grow()
     followed.run(OFFICIAL)
     followed.forget_last_commit()
-    with pytest.raises(Exception, match="where the first batch began"):
+    with pytest.raises(Exception, match="lacks the start of the first batch"):
         followed.run(OURS)
 
 
-def test_official_connector_takes_over_a_checkpoint_of_ours(followed):
+def test_the_official_connector_can_continue_this_sources_checkpoint(followed):
     rows = []
     for source in (OURS, OURS, OFFICIAL):
         followed.grow()
@@ -353,10 +353,10 @@ def test_official_connector_takes_over_a_checkpoint_of_ours(followed):
     assert rows == [(number // 10, number) for number in range(30)]
 
 
-def test_official_connector_cannot_take_over_the_first_batch_of_ours(followed):
-    """What ours has to remember there is no offset to it."""
+def test_the_official_connector_cannot_continue_this_sources_first_batch(followed):
+    """The connector cannot parse the stored start."""
     followed.grow()
     followed.run(OURS)
     followed.grow()
-    with pytest.raises(Exception):  # noqa: B017 - the words are its own
+    with pytest.raises(Exception):  # noqa: B017 - the connector has its own message
         followed.run(OFFICIAL)

@@ -1,4 +1,4 @@
-"""The pipeline example as somebody runs it: killed in the middle, exact in the end, and nothing left of it."""
+"""The pipeline example: exact results after a kill, and no process left behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 
 @pytest.fixture
 def start(tmp_path):
-    """Start it in a folder of its own; see that nothing of it runs in the end."""
+    """Return a function that starts the example in a new folder; interrupt it after the test."""
     children = []
 
     def start_one(*words) -> subprocess.Popen:
@@ -49,8 +49,8 @@ def start(tmp_path):
         child.communicate(timeout=60)
 
 
-def left_of(folder) -> list[str]:
-    """What runs in this folder or names it, by what it was called with."""
+def processes_in(folder) -> list[str]:
+    """Return the command lines of processes that run in this folder or name it."""
     listed = subprocess.run(["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
     found = []
     for line in listed.splitlines():
@@ -61,8 +61,8 @@ def left_of(folder) -> list[str]:
     return found
 
 
-def test_a_job_that_is_killed_comes_to_the_same_sums(start, tmp_path, request):
-    """In Kafka and in Parquet; Spark reads from Parquet just what the example says is there."""
+def test_a_killed_job_computes_the_same_sums(start, tmp_path, request):
+    """In Kafka and in Parquet, which Spark reads back here."""
     child = start("--seconds", "12", "--rate", "500")
     out, _ = child.communicate(timeout=500)
     assert child.returncode == 0, out
@@ -74,27 +74,27 @@ def test_a_job_that_is_killed_comes_to_the_same_sums(start, tmp_path, request):
     assert {"kill -9", "started again"} <= set(words)
 
     revenue = request.getfixturevalue("spark").read.parquet(str(tmp_path / "run" / "revenue"))
-    orders = int(words[0].split()[0].replace(",", "")) - 1  # the closing one is in a window that nothing closes
+    orders = int(words[0].split()[0].replace(",", "")) - 1  # the last order is in a window that never closes
     assert revenue.selectExpr("sum(orders)").first()[0] == orders
     assert revenue.count() == revenue.select("start", "category").distinct().count()
 
     lags = [json.loads(line) for line in (tmp_path / "run" / "lag.jsonl").read_text().splitlines()]
     assert {lag["query"] for lag in lags} == {"totals", "windows"}
-    assert left_of(tmp_path) == []
+    assert processes_in(tmp_path) == []
 
 
-def test_ctrl_c_ends_all_of_it(start, tmp_path):
-    """While Spark starts; what was asked to end has ended when the program has."""
+def test_ctrl_c_ends_all_processes(start, tmp_path):
+    """Also while Spark starts: all processes have ended when the program has."""
     child = start()
     for line in child.stdout:
         if line.startswith("Spark starts"):
             break
     deadline = time.monotonic() + 60
-    while not any("java" in line for line in left_of(tmp_path)):
+    while not any("java" in line for line in processes_in(tmp_path)):
         assert time.monotonic() < deadline, "no JVM has come up"
         time.sleep(0.1)
-    os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(child.pid, signal.SIGINT)  # a terminal sends it to the whole group
     out, _ = child.communicate(timeout=60)
     assert child.returncode == 130, out
     assert "Traceback" not in out
-    assert left_of(tmp_path) == []
+    assert processes_in(tmp_path) == []

@@ -1,4 +1,4 @@
-"""A thousand partitions on three brokers: what Spark's driver asks them is counted by the brokers, not by us."""
+"""A thousand partitions on three brokers, which count the requests of Spark's driver."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Counted:
             api: [process.on(api, Pass(), node=node) for node in NODES] for api in ("ListOffsets", "Metadata")
         }
         self._before: dict[str, list[int]] = {}
-        self.asked()
+        self.requests_since()
 
-    def asked(self) -> tuple[list[int], list[int]]:
-        """Return how many ListOffsets and Metadata requests each broker got since this was last asked."""
+    def requests_since(self) -> tuple[list[int], list[int]]:
+        """Return how many ListOffsets and Metadata requests each broker received since the last call."""
         counts = {api: [rule.hits for rule in rules] for api, rules in self._rules.items()}
         before, self._before = self._before, counts
         lists, metadata = (
@@ -57,30 +57,30 @@ LATER = {"startingTimestamp": "5", "endingTimestamp": "4000000000000"}
 
 
 @pytest.mark.parametrize(("given", "times"), [({}, 2), (LATER, 4)])
-def test_batch_is_planned_with_one_request_to_each_broker_for_each_time(spark, brokers, given, times):
-    """Where logs begin, where they end, and each time that was asked for; tasks know where to read, and ask nothing."""
+def test_a_batch_needs_one_list_offsets_per_broker_and_timestamp(spark, brokers, given, times):
+    """One for log starts, one for log ends, and one for each timestamp; tasks send none."""
     given = {**given, "startingOffsetsByTimestampStrategy": "latest"}
-    brokers.asked()
+    brokers.requests_since()
     frame = spark.read.format("thinconsumer").options(**brokers.options(**given)).load()
     began = time.monotonic()
     assert frame.rdd.getNumPartitions() == WRITTEN
     print(f"planned in {time.monotonic() - began:.3f} s")
-    lists, metadata = brokers.asked()
+    lists, metadata = brokers.requests_since()
     assert lists == [times] * 3
     assert sum(metadata) <= 3
     assert frame.count() == 3 * WRITTEN
-    assert brokers.asked()[0] == [0, 0, 0]
+    assert brokers.requests_since()[0] == [0, 0, 0]
 
 
 @pytest.mark.skipif(not HAS_LIMITS, reason="what is available now is one batch there")
 @pytest.mark.parametrize(("given", "times"), [({"startingOffsets": "earliest"}, 2), ({"startingTimestamp": "5"}, 3)])
-def test_stream_is_planned_likewise(spark, brokers, tmp_path, given, times):
-    """The first micro-batch fixes begin and end, and each is checked for what has been deleted before it is read."""
+def test_a_stream_needs_one_list_offsets_per_broker_and_timestamp(spark, brokers, tmp_path, given, times):
+    """The first micro-batch looks up start and end; each micro-batch looks up log starts to find deleted records."""
     given = {**given, "startingOffsetsByTimestampStrategy": "latest", "maxOffsetsPerTrigger": str(2 * WRITTEN)}
     frame = spark.readStream.format("thinconsumer").options(**brokers.options(**given)).load()
 
     def run():
-        brokers.asked()
+        brokers.requests_since()
         checkpoint = str(tmp_path / uuid.uuid4().hex)
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(availableNow=True)
         query = writer.start()
@@ -91,7 +91,7 @@ def test_stream_is_planned_likewise(spark, brokers, tmp_path, given, times):
             query.stop()
 
     for _ in range(4):
-        with contextlib.suppress(StreamingQueryException):  # a worker may not start in the ten seconds that it gets
+        with contextlib.suppress(StreamingQueryException):  # a Python worker did not start within ten seconds
             progress = run()
             break
     else:
@@ -99,4 +99,4 @@ def test_stream_is_planned_likewise(spark, brokers, tmp_path, given, times):
     assert sum(batch["numInputRows"] for batch in progress) == 3 * WRITTEN
     read = sum(batch["numInputRows"] > 0 for batch in progress)
     assert read >= 2
-    assert brokers.asked()[0] == [times + read] * 3, f"{read} micro-batches"
+    assert brokers.requests_since()[0] == [times + read] * 3, f"{read} micro-batches"

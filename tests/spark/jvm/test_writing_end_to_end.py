@@ -1,4 +1,4 @@
-"""Spark itself writes: frames and streams, every column, what it refuses, what is left of a write that fails."""
+"""Writes with Spark: DataFrames and streams, all columns, refusals and failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thinconsumer.broker.faults import Delay
 
 
 class Sink:
-    """A topic to write to, and what is in it."""
+    """A topic to write to, and its records."""
 
     def __init__(self, kafka) -> None:
         self.kafka = kafka
@@ -55,7 +55,7 @@ def test_every_column_is_written(sink, spark):
     assert found == [(1, b"0", None, ()), (1, b"1", b"v", (("h", b"x"),))]
 
 
-def test_many_rows_in_many_tasks_and_read_back_with_spark(sink, spark):
+def test_many_rows_are_written_in_many_tasks_and_read_back(sink, spark):
     frame = spark.range(0, 50_000, 1, 4).selectExpr("cast(id as string) key", "repeat('x', 20) value")
     sink.write(frame, **{"kafka.compression.type": "lz4"})
     back = sink.kafka.read()
@@ -66,8 +66,8 @@ def test_many_rows_in_many_tasks_and_read_back_with_spark(sink, spark):
     )
 
 
-def test_tasks_of_a_worker_share_a_producer(sink, spark, broker):
-    """Of a stream that writes every second, brokers would remember a day's worth of producer ids otherwise."""
+def test_tasks_of_a_worker_reuse_a_producer(sink, spark, broker):
+    """Otherwise a stream that writes every second would use 86,400 producer ids a day, which brokers remember."""
     ids = broker.on("InitProducerId", Delay(0.001))
     for _ in range(8):
         sink.write(spark.range(0, 10, 1, 1).selectExpr("cast(id as string) value"))
@@ -76,14 +76,14 @@ def test_tasks_of_a_worker_share_a_producer(sink, spark, broker):
     assert len(sink.records()) == 80
 
 
-def test_topic_of_the_column(sink, spark):
+def test_the_topic_comes_from_the_column(sink, spark):
     sink.write(spark.createDataFrame([(sink.kafka.topic, b"v")], "topic string, value binary"), topic=None)
     assert sink.values() == [b"v"]
 
 
-def test_wrong_columns_options_and_modes_fail_before_anything_is_written(sink, spark):
+def test_wrong_columns_options_and_modes_fail_before_the_first_row(sink, spark):
     good = spark.createDataFrame([("v",)], "value string")
-    with pytest.raises(Exception, match="column 'value' is of type bigint, and has to be string or binary"):
+    with pytest.raises(Exception, match="column 'value' is of type bigint, but must be string or binary"):
         sink.write(spark.range(1).withColumnRenamed("id", "value"))
     with pytest.raises(Exception, match="kafka.acks='1' is refused"):
         sink.write(good, **{"kafka.acks": "1"})
@@ -94,14 +94,14 @@ def test_wrong_columns_options_and_modes_fail_before_anything_is_written(sink, s
     assert sink.values() == []
 
 
-def test_error_of_a_task_names_the_partition(sink, spark):
+def test_the_error_of_a_task_names_the_partition(sink, spark):
     frame = spark.createDataFrame([("v", 7)], "value string, partition int")
     with pytest.raises(Exception, match=rf"{sink.kafka.topic}-7: not acknowledged within .* has 2 partitions"):
         sink.write(frame, **{"kafka.delivery.timeout.ms": "2000"})
 
 
-def test_stream_is_written_and_goes_on_where_it_was(sink, spark, broker, tmp_path):
-    """From one topic to another; twice, with more in between."""
+def test_a_stream_is_written_and_restarts_from_its_checkpoint(sink, spark, broker, tmp_path):
+    """From one topic to another, in two runs."""
     source = f"{sink.kafka.topic}-in"
     broker.create_topic(source, 2)
 
@@ -110,7 +110,7 @@ def test_stream_is_written_and_goes_on_where_it_was(sink, spark, broker, tmp_pat
         writer = frame.writeStream.format("thinconsumer").options(**sink.options).queryName(f"q{source}")
         query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start()
         try:
-            query.awaitTermination(120)  # raises what the query ended with
+            query.awaitTermination(120)  # raises the error of the query
         finally:
             query.stop()
 
@@ -122,8 +122,8 @@ def test_stream_is_written_and_goes_on_where_it_was(sink, spark, broker, tmp_pat
     assert sink.values() == [b"a", b"b", b"c"]
 
 
-def test_complete_results_are_added_and_updates_go_through_foreach_batch(sink, spark, broker, tmp_path):
-    """Spark lets no Python writer have the update mode: each batch is written as a frame of its own, there."""
+def test_complete_results_are_appended_and_updates_need_foreach_batch(sink, spark, broker, tmp_path):
+    """Spark refuses output mode update for Python writers; foreachBatch writes each batch as a DataFrame."""
     source = f"{sink.kafka.topic}-in"
     broker.create_topic(source, 1)
     broker.produce(source, [b"a", b"b", b"a"])
