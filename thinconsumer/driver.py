@@ -1,11 +1,11 @@
-"""The seam between the engine and the world: what a driver does for an endpoint, and what it must not decide.
+"""The interface between the engine and I/O: what a driver does for an endpoint, and what it must not decide.
 
-The engine is sans-IO. It says *what* it wants done (resolve this name, dial this address for this stream, hang up),
-and a :class:`Driver` does it and tells what happened. ``net`` implements it over ``selectors``; ``testing`` implements
-it in memory on a virtual clock. Both run the same engine, unchanged.
+The engine does no I/O. It orders it (resolve this name, dial this address for this stream, hang up); a :class:`Driver`
+does it and reports the result. ``net`` implements it over ``selectors``, ``testing`` in memory on a virtual clock. Both
+run the same engine.
 
-The shape is asyncio's ``BufferedProtocol``: the driver receives into the stream's own buffer, so that a response of
-50 MB is copied once, from the kernel to where it is decoded.
+A stream has the shape of asyncio's ``BufferedProtocol``: the driver receives into the stream's own buffer, so that a
+response of 50 MB is copied once, from the kernel to where it is decoded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .timers import Random
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One numeric address of a host: what ``socket.getaddrinfo`` says, without the socket module."""
+    """One numeric address of a host, as ``socket.getaddrinfo`` returns it, without the socket module."""
 
     family: int  #: ``socket.AF_INET`` or ``AF_INET6``; a driver in memory may use 0.
     sockaddr: tuple[str, int] | tuple[str, int, int, int]
@@ -31,15 +31,15 @@ class Address:
 
 
 class Stream(Protocol):
-    """One connection as its driver sees it. Implemented by ``link.Link``.
+    """One connection as its driver sees it. Implemented by :class:`.connection.connection.Connection`.
 
-    The driver calls ``connection_made`` once the transport is ready (after a TLS handshake, if any), or
-    ``connection_lost`` when that fails. After ``connection_lost`` it calls nothing more. No method raises: what the
-    bytes break, the stream turns into its own closing, which the driver learns as a :class:`Hangup`.
+    The driver calls ``connection_made`` when the transport is ready (after a TLS handshake, if any), or
+    ``connection_lost`` if that fails; after ``connection_lost`` it makes no call. No method raises: a stream that gets
+    malformed bytes ends itself, and the driver gets a :class:`Hangup`.
     """
 
     def connection_made(self, now: float) -> None:
-        """The transport is ready: bytes may flow."""
+        """The transport is ready for bytes in both directions."""
 
     def get_buffer(self) -> memoryview:
         """Return a writable, non-empty buffer to receive into; valid until the next call of ``buffer_updated``."""
@@ -48,18 +48,18 @@ class Stream(Protocol):
     def buffer_updated(self, size: int, now: float) -> bool:
         """``size`` bytes (at least one) were received into the front of the last buffer.
 
-        Returns whether they are only a part of a message that has to go on arriving before anything follows from it.
+        Returns whether they are only a part of a message, so that the endpoint need not be stepped.
         """
         ...
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """The connection failed or ended, or was never made; ``None`` when the peer closed it in order.
+        """The connection failed, ended, or was never made; ``None`` if the peer closed it in order.
 
-        Everything that could still be received has been handed over before.
+        All bytes that could still be received have been handed over before.
         """
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return what waits to be written, in order; empty when there is nothing (then no write interest is held)."""
+        """Return the bytes that wait to be written, in order; if empty, the driver does not watch for writability."""
         ...
 
     def data_sent(self, size: int, now: float) -> None:
@@ -68,7 +68,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Look up ``host``; answer through :meth:`Endpoint.resolved`. At most one is under way at a time."""
+    """Look up ``host`` and answer with :meth:`Endpoint.resolved`. At most one lookup is under way."""
 
     host: str
     port: int
@@ -85,7 +85,7 @@ class Dial:
 
 @dataclass(frozen=True, slots=True)
 class Hangup:
-    """Close the transport of ``stream`` and forget it, without calling it again."""
+    """Close the transport of ``stream`` and make no further call to it."""
 
     stream: Stream
 
@@ -94,26 +94,26 @@ Command = Resolve | Dial | Hangup
 
 
 class Endpoint(Protocol):
-    """The side that decides: the engine (or, in tests, a lone link)."""
+    """The side that decides: the engine (or, in tests, a connection without one)."""
 
     def take_commands(self) -> list[Command]:
-        """Return what to do now, in order, and forget it."""
+        """Return the commands since the last call, in order."""
         ...
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
-        """Take the answer to :class:`Resolve`: addresses, or none and the resolver's words."""
+        """Take the result of :class:`Resolve`: addresses, or none and the text of the error."""
 
     def wake_at(self) -> float:
-        """Return when the endpoint wants to be stepped again even if nothing happens (monotonic seconds)."""
+        """Return when the endpoint must be stepped even if no byte is received (monotonic seconds)."""
         ...
 
 
 class Driver(Protocol):
-    """Does the I/O of one endpoint, owns its clocks. Used by one thread; only ``wakeup`` may come from others."""
+    """Does the I/O of one endpoint and owns its clocks. One thread uses it; others may call only ``wakeup``."""
 
     @property
     def random(self) -> Random:
-        """Where jitter and nonces come from."""
+        """The source of jitter and nonces."""
         ...
 
     def now(self) -> float:
@@ -121,42 +121,45 @@ class Driver(Protocol):
         ...
 
     def wall_time(self) -> float:
-        """Return seconds since the epoch, for what the protocol dates."""
+        """Return seconds since the epoch, for timestamps in the protocol."""
         ...
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out the endpoint's commands, wait for I/O until ``deadline`` or its ``wake_at()``, hand over what came.
+        """Carry out the endpoint's commands, wait for I/O until ``deadline`` or ``wake_at()``, hand over the events.
 
-        Returns after the first batch of events that tell anybody anything; parts of messages need not. At once when
-        ``deadline`` has passed, having polled I/O without waiting. Returns whether anything happened. Ends early,
-        without raising, on :meth:`wakeup`.
+        Returns after the first batch of events, or on :meth:`wakeup`; parts of messages alone need not end the wait.
+        If ``deadline`` has passed, I/O is polled without waiting. Returns whether the endpoint or a stream was called.
         """
+        ...
+
+    def wake_at(self) -> float:
+        """Return when the driver itself needs a step although no byte is received: the timeout of a name lookup."""
         ...
 
     @property
     def waiting(self) -> bool:
-        """Whether the last step still waits for I/O: true after an exception that ended the wait and tore nothing."""
+        """Whether the last step still waits for I/O: true after an exception that interrupted only the wait."""
         ...
 
     def hang_up_all(self) -> None:
-        """Close every transport and forget every order, without calling a stream, and go on being of use.
+        """Close every transport and forget all commands, without calling a stream. The driver can be used again.
 
-        For whoever was interrupted in the middle of a step: what the streams believe cannot be trusted any more.
+        After a step that was interrupted, the state of the streams cannot be trusted.
         """
 
     def wakeup(self) -> None:
         """End the current or the next :meth:`step` early. Safe from signal handlers and other threads."""
 
     def take_wakeup(self) -> bool:
-        """Return whether :meth:`wakeup` was called since this was last asked."""
+        """Return whether :meth:`wakeup` was called since the last call of this method."""
         ...
 
     def check_process(self) -> None:
-        """Raise ``ConcurrentAccessError`` in a forked child of the process that connected."""
+        """Raise ``ConcurrentAccessError`` in a fork of the process that connected."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when a step has I/O to do; ``io.UnsupportedOperation`` if none."""
+        """Return a descriptor that is readable when a step has I/O to do; raise ``io.UnsupportedOperation`` if none."""
         ...
 
     def close(self) -> None:
-        """Close every transport and descriptor. Streams are not called any more."""
+        """Close every transport and descriptor. No stream is called any more."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.net.watch import SELECT_LIMIT
+from thinconsumer.net.socket_selector import SELECT_LIMIT
 
 resource = pytest.importorskip("resource")
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from thinconsumer.net.socket_connection import EXPECTED_BYTES, LARGE_BYTES
+from thinconsumer.net.socket_connection import LARGE_BYTES, LOW_WATER_MAX_BYTES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is done")
 
@@ -68,9 +68,9 @@ def test_as_much_as_came_last_is_expected(exchange):
 
 
 def test_the_kernel_is_not_asked_for_more_than_a_little(exchange):
-    exchange.answer(EXPECTED_BYTES + 1)
+    exchange.answer(LOW_WATER_MAX_BYTES + 1)
     exchange.ask()
-    assert exchange.mark() <= EXPECTED_BYTES
+    assert exchange.mark() <= LOW_WATER_MAX_BYTES
 
 
 def test_small_answers_need_no_room(world, make_stream):
@@ -99,15 +99,15 @@ def test_within_a_step_each_byte_counts(exchange):
 
 def test_an_interruption_on_the_way_out_is_made_good_for(exchange, monkeypatch):
     (connection,) = exchange.world.driver._connections.values()
-    expect = connection._transport.expect
+    set_low_water = connection._transport.set_low_water
 
     def interrupted(size):
-        expect(size)
+        set_low_water(size)
         if size > 1:
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(connection._transport, "expect", interrupted)
+        patch.setattr(connection._transport, "set_low_water", interrupted)
         with pytest.raises(KeyboardInterrupt):
             exchange.world.step()
     assert exchange.mark() == LARGE
@@ -150,4 +150,4 @@ def test_a_socket_that_refuses_is_let_be(exchange, monkeypatch):
             raise OSError("no")
 
     monkeypatch.setattr(connection._transport, "_sock", Refusing())
-    connection._transport.expect(5)
+    connection._transport.set_low_water(5)

@@ -59,7 +59,7 @@ def test_every_move_is_in_the_table_or_raises_naming_both(old, new, make_stream)
 def test_repr_answers_the_support_question(make_stream):
     settings = SocketSettings(None, None, (), PlainTransport)
     connection = SocketConnection(None, Dial(make_stream(), "kafka-1", Address(2, ("10.0.0.1", 9092))), settings)
-    assert repr(connection) == "<Connection kafka-1 10.0.0.1:9092 connecting fd=-1>"
+    assert repr(connection) == "<SocketConnection kafka-1 10.0.0.1:9092 connecting fd=-1>"
 
 
 # Connecting

@@ -38,7 +38,7 @@ class ClientShell:
 
     def wake_at(self) -> float:
         """Return when to call again at the latest, in the driver's monotonic seconds."""
-        return self._driver.now() if self._torn else self._engine.wake_at()
+        return self._driver.now() if self._torn else min(self._engine.wake_at(), self._driver.wake_at())
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""

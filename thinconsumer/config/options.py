@@ -112,8 +112,10 @@ class ConsumerConfig:
     resolver: Resolver | None = _cluster(
         Function("(host, port)"),
         None,
-        "Looks names up in place of the system's resolver, which blocks. Returns the "
-        "addresses to try in order, each a `thinconsumer.driver.Address`, or raises. None: the system's.",
+        "Looks names up; may block. Returns the addresses to try in order, each a `thinconsumer.driver.Address`, or "
+        "raises. None: with the extra `resolver`, c-ares, which does not block, reads the hosts file and asks the name "
+        "servers (pycares frees its channels on a daemon thread); without it the system's resolver, which blocks: "
+        "`thinconsumer.net.system_resolver`.",
         origin=_OURS,
     )
     metadata_max_age_ms: int = _cluster(

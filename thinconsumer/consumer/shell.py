@@ -168,7 +168,7 @@ class Shell:
             return now
         if self.engine.buffer.has_ready() and (group is None or not group.held):
             return now  # while held nothing is handed out, however often one asks
-        return self.engine.wake_at()
+        return min(self.engine.wake_at(), self.driver.wake_at())
 
     def turn(self, deadline: float) -> float:
         """One round: wait for I/O until ``deadline``, let everything follow from it, return the time."""

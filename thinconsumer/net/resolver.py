@@ -1,7 +1,7 @@
-"""Names to addresses, by the system's resolver or one that is plugged in.
+"""Look up host names with the system's resolver, or with a function that the user passed.
 
-This is the only place in the package that blocks without a bound, because the system's resolver does. Numeric addresses
-never get there, and what takes long is said aloud with its duration.
+Both may block without a bound. Numeric addresses are parsed without a lookup, and a slow lookup is logged with its
+duration. With the extra ``resolver`` names are looked up by :mod:`.cares_lookup` instead, which never blocks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..driver import Address
 
 log = logging.getLogger(__name__)
 
-#: Looks up a host; returns its addresses in the order to try them, raises when there are none.
+#: Looks up (host, port); returns the addresses in the order to try them, or raises.
 Resolver = Callable[[str, int], Sequence[Address]]
 
-_WORDS = {
+_TEXTS = {
     socket.EAI_NONAME: "the name does not resolve",
     socket.EAI_AGAIN: "the name server did not answer; temporary",
     getattr(socket, "EAI_NODATA", None): "the name has no address",
@@ -35,14 +35,14 @@ def system_resolver(host: str, port: int, flags: int = 0) -> list[Address]:
 
 def _describe(error: Exception) -> str:
     if isinstance(error, socket.gaierror):
-        return _WORDS.get(error.errno, error.strerror or str(error))
+        return _TEXTS.get(error.errno, error.strerror or str(error))
     if isinstance(error, UnicodeError):
         return "not a valid host name"
     return str(error) or type(error).__name__
 
 
 def numeric(host: str, port: int) -> list[Address]:
-    """Return the address that ``host`` spells out, or nothing when it is a name. Never blocks."""
+    """Return the numeric address that ``host`` is, or an empty list if it is a name. Never blocks."""
     try:
         return system_resolver(host, port, socket.AI_NUMERICHOST)
     except (OSError, UnicodeError):
@@ -52,22 +52,22 @@ def numeric(host: str, port: int) -> list[Address]:
 def look_up(
     resolver: Resolver, host: str, port: int, clock: Callable[[], float], slow: float
 ) -> tuple[list[Address], str]:
-    """Return the addresses of ``host``, or none and why; warn when it took ``slow`` seconds or more."""
+    """Return the addresses of ``host``, or an error text; log a warning if it took ``slow`` seconds or more."""
     started = clock()
     addresses: list[Address] = []
-    words = "the name has no address"
+    text = "the name has no address"
     try:
         addresses = list(resolver(host, port))
-    # A plugged-in resolver raises what it likes; the host then counts as one that does not resolve.
+    # A function of the user may raise anything; the lookup then counts as failed.
     except Exception as error:
-        words = _describe(error)
+        text = _describe(error)
         log.debug("looking up %s failed", host, exc_info=True)
     took = clock() - started
     if took >= slow:
         log.warning(
-            "looking up %s took %.1f s, and nothing else could happen meanwhile; "
-            "use numeric addresses, a local DNS cache, or the resolver option",
+            "looking up %s took %.1f s and blocked the consumer: install thinconsumer[resolver], "
+            "use numeric addresses or a local DNS cache, or pass the option resolver",
             host,
             took,
         )
-    return addresses, "" if addresses else words
+    return addresses, "" if addresses else text

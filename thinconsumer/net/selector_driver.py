@@ -1,12 +1,12 @@
-"""The driver for the real world: sockets over ``selectors``, the system's clocks and its resolver.
+"""The driver for real connections: sockets over ``selectors``, the system's clocks, name lookups.
 
-Owns the order of one step: obey the endpoint, send, wait, hand over what came and obey again after each call. It knows
-nothing of Kafka. Constructing it opens nothing: the selector and the wake-up sockets come with the first step, so that
-a consumer made before a fork works after it.
+Owns the order of one step: carry out the endpoint's commands, send, wait, hand over received bytes, and take further
+commands after each call. It knows nothing of Kafka. The constructor opens nothing: the selector and the wake-up sockets
+come with the first step, so that a consumer made before a fork works after it.
 
-An exception in the middle of a step (Ctrl-C, mostly) may leave a stream having received bytes it was never told of.
-Each connection is therefore on a list while it is worked on, and who is still there at the next step is given up:
-its stream learns of a lost connection and everybody goes on. An exception out of the wait itself costs nothing.
+An exception in the middle of a step (a Ctrl-C, mostly) may leave a stream without bytes that its buffer has received.
+Each connection is therefore listed while it is worked on, and one that is still listed at the next step is ended: its
+stream gets ``connection_lost``. An exception out of the wait itself costs nothing.
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ from collections.abc import Sequence
 from math import inf
 from selectors import EVENT_READ, DefaultSelector
 
-from ..driver import Address, Command, Dial, Endpoint, Hangup, Resolve
+from ..driver import Address, Command, Dial, Endpoint, Hangup, Resolve, Stream
 from ..errors import ConcurrentAccessError, IllegalStateError, KafkaConnectionError
+from .cares_lookup import IS_INSTALLED, CaresLookup
+from .error_text import describe
 from .resolver import Resolver, look_up, numeric, system_resolver
 from .socket_connection import SocketConnection, SocketSettings
+from .socket_selector import SelectorLike, SocketSelector
 from .transport import PlainTransport, TransportFactory
 from .wake import Waker
-from .watch import SelectorLike, Watch
-from .words import describe
 
 log = logging.getLogger(__name__)
 
-#: Bound of what an endpoint can order within one step by reacting to its own orders.
+#: Commands carried out in one step. Without a bound, an endpoint that reacts to its own commands would never return.
 COMMANDS_PER_STEP = 1000
 
 NO_DELAY: Sequence[tuple[int, int, int | bytes]] = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
@@ -44,11 +45,13 @@ class SelectorDriver:
     Args:
         selector: A ``selectors`` class or instance; epoll or kqueue where there is one.
         resolver: Called with (host, port), returns :class:`~thinconsumer.driver.Address` es to try in order, or raises.
+            It may block. None: c-ares if pycares is installed, else the system's resolver, which blocks.
         transport: Wraps each connected socket; plain TCP by default, :func:`thinconsumer.net.tls.tls_transport`.
         receive_buffer_bytes: SO_RCVBUF; None or -1 for the system's choice.
         send_buffer_bytes: SO_SNDBUF; None or -1 for the system's choice.
         socket_options: (level, option, value) for each socket.
-        slow_resolve_warning_s: Lookups that took this many seconds or more are logged.
+        slow_resolve_warning_s: Blocking lookups that took this many seconds or more are logged.
+        name_servers: ``address:port`` of each, for c-ares; None for those of /etc/resolv.conf.
     """
 
     def __init__(
@@ -61,14 +64,17 @@ class SelectorDriver:
         send_buffer_bytes: int | None = None,
         socket_options: Sequence[tuple[int, int, int | bytes]] = NO_DELAY,
         slow_resolve_warning_s: float = 1.0,
+        name_servers: Sequence[str] | None = None,
     ) -> None:
-        #: Seeded by the system: jitter that is the same in every process would make them all come back at once.
+        #: Seeded by the system: with the same jitter in every process, all would reconnect at the same moment.
         self.random = random.Random()
         self._selector: SelectorLike = selector or DefaultSelector
         self._resolver = resolver or system_resolver
         self._settings = SocketSettings(receive_buffer_bytes, send_buffer_bytes, tuple(socket_options), transport)
+        self._uses_cares = resolver is None and IS_INSTALLED
+        self._name_servers = name_servers
         self._slow_resolve_warning_s = slow_resolve_warning_s
-        self._watch: Watch | None = None
+        self._sockets: SocketSelector | None = None
         self._waker = Waker()
         self._pid: int | None = None
         self._is_closed = False
@@ -76,13 +82,14 @@ class SelectorDriver:
         self._in_work: list[SocketConnection] = []
         self._endpoint: Endpoint | None = None
         self._commands: deque[Command] = deque()
-        self._lookups: deque[Resolve] = deque()
+        self._blocking_lookups: deque[Resolve] = deque()
+        self._lookup: CaresLookup | None = None
         self._commands_left = 0
-        self._obeying = False
-        self._told = False
-        self._part_came = False
-        self._is_watched = False  #: Whether somebody else waits for the descriptor between two steps.
-        self.waiting = False  #: An exception that finds this true has interrupted a wait, and nothing else.
+        self._is_obeying = False
+        self._has_called = False  #: Whether the endpoint or a stream was told something in this step.
+        self._has_partial = False
+        self._is_polled_outside = False  #: Whether an event loop waits for the descriptor between two steps.
+        self.waiting = False  #: True while waiting for I/O: an exception then has interrupted nothing else.
 
     # The clocks
 
@@ -97,10 +104,10 @@ class SelectorDriver:
     # Stepping
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Obey ``endpoint``, wait for I/O until ``deadline`` or its ``wake_at()``, hand over one batch of events.
+        """Carry out commands, wait for I/O until ``deadline`` or ``wake_at()``, hand over one batch of events.
 
-        Returns whether ``endpoint`` or one of its streams was told something. May return before the deadline with
-        False: the system's waits have a longest duration, and :meth:`wakeup` ends them.
+        Returns whether ``endpoint`` or one of its streams was called. May return False before the deadline: the
+        system's waits have a longest duration, and :meth:`wakeup` ends them.
 
         Raises:
             ConcurrentAccessError: in a forked child, when the parent has connected.
@@ -108,61 +115,68 @@ class SelectorDriver:
         """
         self.waiting = False
         self.check_process()
-        watch = self._open()
+        sockets = self._open()
         self._begin(endpoint)
         self._obey()
         self._look_up_one()
         self._flush()
         until = self._wait_until(endpoint, deadline)
-        while self._take_in(watch, until):
+        while self._receive(sockets, until):
             pass
-        if self._told:
+        if self._has_called:
             self._flush()
-        if self._commands or self._lookups:
-            self._waker.ring()  # who waits for the descriptor alone has to come back for them
+        if self._commands or self._blocking_lookups:
+            self._waker.ring()  # an event loop that waits for the descriptor alone has to come back for them
         self._endpoint = None
-        if not self._is_watched:
+        if not self._is_polled_outside:
             for connection in self._connections.values():
-                connection.leave()
-        return self._told
+                connection.raise_low_water()
+        return self._has_called
 
     def _begin(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._obeying = False
-        self._told = False
+        self._is_obeying = False
+        self._has_called = False
         self._commands_left = COMMANDS_PER_STEP
-        self._attend()
+        self._reset_low_water()
         left_in_work, self._in_work = self._in_work, []
         for connection in left_in_work:
             connection.interrupted()
 
-    def _attend(self) -> None:
+    def _reset_low_water(self) -> None:
         for connection in self._connections.values():
-            connection.attend()
+            connection.reset_low_water()
 
     def _wait_until(self, endpoint: Endpoint, deadline: float) -> float:
-        if self._told or self._commands or self._lookups or deadline <= self.now():
+        if self._has_called or self._commands or self._blocking_lookups or deadline <= self.now():
             return -inf
-        return min(deadline, endpoint.wake_at())
+        return min(deadline, endpoint.wake_at(), self.wake_at())
 
-    def _take_in(self, watch: Watch, until: float) -> bool:
-        """Wait once and hand over what came; return whether to wait on, since it was but a part of something.
+    def wake_at(self) -> float:
+        """Return when the lookup under way needs a step although no byte was received; infinity if there is none."""
+        return inf if self._lookup is None else self._lookup.wake_at()
 
-        A large answer comes in many pieces. To step the endpoint for each would cost more than to receive them.
+    def _receive(self, sockets: SocketSelector, until: float) -> bool:
+        """Wait once and hand over received bytes; return whether to wait on, as they were only a part of a message.
+
+        A large response arrives in many pieces. To step the endpoint for each would cost more than to receive them.
         """
-        self._part_came = False
+        self._has_partial = False
         self.waiting = True
-        came = watch.wait(until - self.now())
+        ready = sockets.wait(until - self.now())
         self.waiting = False
         rung = False
-        for owner, events in came:
+        for owner, events in ready:
             if owner is self._waker:
                 self._waker.drain()
                 rung = True
-            else:
+            elif isinstance(owner, SocketConnection):
                 self._work_on(owner, events)
-        nothing_else = not (rung or self._told or self._commands or self._lookups)
-        return self._part_came and nothing_else and self.now() < until
+            else:
+                owner.ready(events)
+        self._check_lookup()
+        nothing_else = not (rung or self._has_called or self._commands or self._blocking_lookups)
+        return self._has_partial and nothing_else and self.now() < until
 
     def _flush(self) -> None:
         for connection in list(self._connections.values()):
@@ -175,21 +189,21 @@ class SelectorDriver:
         connection.ready(events)
         self._in_work.pop()
 
-    # Obeying
+    # Commands
 
     def _obey(self) -> None:
-        """Carry out what the endpoint wants, in its order, also what it wants as a consequence."""
+        """Carry out the endpoint's commands in order, and those that follow from them."""
         assert self._endpoint is not None
         self._commands.extend(self._endpoint.take_commands())
-        # A command can fail at once and so call a stream, which ends up here again: the outer loop goes on.
-        if self._obeying or not self._commands:
+        # A command can fail at once and call a stream, which leads here again: the outer loop continues.
+        if self._is_obeying or not self._commands:
             return
-        self._obeying = True
+        self._is_obeying = True
         while self._commands and self._commands_left > 0:
             self._commands_left -= 1
             self._carry_out(self._commands.popleft())
             self._commands.extend(self._endpoint.take_commands())
-        self._obeying = False
+        self._is_obeying = False
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, Dial):
@@ -203,7 +217,7 @@ class SelectorDriver:
 
     def _start(self, dial: Dial) -> None:
         if id(dial.stream) in self._connections:
-            raise IllegalStateError(f"{self._connections[id(dial.stream)]!r} is there already: hang up before dialling")
+            raise IllegalStateError(f"{self._connections[id(dial.stream)]!r} exists already: hang up before dialling")
         connection = SocketConnection(self, dial, self._settings)
         self._connections[id(dial.stream)] = connection
         self._in_work.append(connection)
@@ -212,44 +226,56 @@ class SelectorDriver:
 
     def _resolve(self, command: Resolve) -> None:
         addresses = numeric(command.host, command.port)
-        if not addresses:
-            # Real names wait for their turn, one per step, since looking them up blocks.
-            self._lookups.append(command)
+        if addresses:
+            self._answer(command, addresses, "")
+        elif not self._uses_cares:
+            self._blocking_lookups.append(command)  # one per step, since each blocks
+        elif self._lookup is None or (self._lookup.host, self._lookup.port) != (command.host, command.port):
+            self._cancel_lookup()
+            self._lookup = CaresLookup(command.host, command.port, self.sockets, self.now, self._name_servers)
+            self._check_lookup()
+
+    def _check_lookup(self) -> None:
+        lookup = self._lookup
+        if lookup is None:
             return
-        self._answer(command, addresses, "")
+        lookup.step()
+        if lookup.is_done:
+            self._lookup = None
+            self._answer(Resolve(lookup.host, lookup.port), lookup.addresses, lookup.error)
 
     def _look_up_one(self) -> None:
-        if not self._lookups:
+        if not self._blocking_lookups:
             return
-        # Taken off only afterwards: a Ctrl-C during the lookup must not leave the endpoint waiting for ever.
-        command = self._lookups[0]
+        # Removed only afterwards: after a Ctrl-C during the lookup the endpoint must not wait for ever.
+        command = self._blocking_lookups[0]
         found = look_up(self._resolver, command.host, command.port, self.now, self._slow_resolve_warning_s)
-        self._lookups.popleft()
+        self._blocking_lookups.popleft()
         self._answer(command, *found)
 
-    def _answer(self, command: Resolve, addresses: Sequence[Address], words: str) -> None:
+    def _answer(self, command: Resolve, addresses: Sequence[Address], error: str) -> None:
         assert self._endpoint is not None
-        self._told = True
-        self._endpoint.resolved(command.host, command.port, addresses, words, self.now())
+        self._has_called = True
+        self._endpoint.resolved(command.host, command.port, addresses, error, self.now())
         self._obey()
 
-    # What connections need
+    # For connections
 
     @property
-    def watch(self) -> Watch:
-        """The selector, open."""
-        assert self._watch is not None
-        return self._watch
+    def sockets(self) -> SocketSelector:
+        """The selector; open during a step."""
+        assert self._sockets is not None
+        return self._sockets
 
-    def called(self, connection: SocketConnection, *, told: bool, part: bool = False) -> None:
-        """Note that a stream was called, and obey at once: a stream hung up now must not hear another byte."""
-        self._told = self._told or told
-        self._part_came = self._part_came or part
+    def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
+        """Note that a stream was called, and obey at once: a stream that was hung up must get no further byte."""
+        self._has_called = self._has_called or has_news
+        self._has_partial = self._has_partial or is_part
         self._obey()
 
-    def closed(self, connection: SocketConnection) -> None:
-        """Forget a connection."""
-        del self._connections[id(connection.stream)]
+    def connection_closed(self, stream: Stream) -> None:
+        """Forget the connection of a stream."""
+        del self._connections[id(stream)]
 
     # Waking, and what an event loop needs
 
@@ -258,7 +284,7 @@ class SelectorDriver:
         self._waker.wake()
 
     def take_wakeup(self) -> bool:
-        """Return whether :meth:`wakeup` was called since this was last asked."""
+        """Return whether :meth:`wakeup` was called since the last call of this method."""
         return self._waker.take()
 
     def fileno(self) -> int:
@@ -268,53 +294,54 @@ class SelectorDriver:
             io.UnsupportedOperation: ``select()`` and ``poll()`` have none.
         """
         self.check_process()
-        self._is_watched = True  # whoever waits for it has to see every byte
-        self._attend()
+        self._is_polled_outside = True
+        self._reset_low_water()
         return self._open().fileno()
 
     # Opening and closing
 
     def check_process(self) -> None:
-        """Raise ConcurrentAccessError when descriptors were opened in another process, of which this is a fork."""
+        """Raise ConcurrentAccessError in a fork of the process that opened the descriptors."""
         if self._pid is not None and self._pid != os.getpid():
             raise ConcurrentAccessError(
-                f"connected in process {self._pid} and used in its fork {os.getpid()}: both would read the same "
-                "sockets; make a new one here, or fork before the first use"
+                f"connected in process {self._pid} and used in its fork {os.getpid()}: both would read from the same "
+                "sockets; make a new consumer in the fork, or fork before the first use"
             )
 
-    def _open(self) -> Watch:
-        if self._watch is not None:
-            return self._watch
+    def _open(self) -> SocketSelector:
+        if self._sockets is not None:
+            return self._sockets
         if self._is_closed:
             raise IllegalStateError("the driver is closed")
         self._pid = os.getpid()
-        watch = None
+        sockets = None
         try:
-            watch = Watch(self._selector)
-            watch.set(self._waker.open(), EVENT_READ, self._waker)
+            sockets = SocketSelector(self._selector)
+            sockets.set(self._waker.open(), EVENT_READ, self._waker)
         except OSError as error:
             self._waker.close()
-            if watch is not None:
-                watch.close()
+            if sockets is not None:
+                sockets.close()
             self._pid = None
             raise KafkaConnectionError(f"cannot wait for connections: {describe(error)}") from error
         # Last, so that an interruption in between leaves nothing half open.
-        self._watch = watch
-        return watch
+        self._sockets = sockets
+        return sockets
 
     def hang_up_all(self) -> None:
-        """Close every connection and forget every order; streams are not called, and the next step begins anew."""
+        """Close every connection and forget all commands and lookups; no stream is called. Usable again after that."""
         self._commands.clear()
-        self._lookups.clear()
+        self._blocking_lookups.clear()
         self._in_work.clear()
+        self._cancel_lookup()
         for connection in list(self._connections.values()):
             connection.hang_up()
         self._connections.clear()
 
     def close(self) -> None:
-        """Close every connection and descriptor; streams are not called. May be called again, and in a fork.
+        """Close every connection and descriptor; no stream is called. May be called again, and in a fork.
 
-        A forked child only gives up its copies of the descriptors: the connections go on in the parent.
+        A forked child only closes its copies of the descriptors: the connections stay open in the parent.
         """
         self._is_closed = True
         in_fork = self._pid is not None and self._pid != os.getpid()
@@ -325,8 +352,15 @@ class SelectorDriver:
                 connection.hang_up()
         self._connections.clear()
         self._commands.clear()
-        self._lookups.clear()
+        self._blocking_lookups.clear()
+        if not in_fork:
+            self._cancel_lookup()
         self._waker.close()
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.close()
+        sockets, self._sockets = self._sockets, None
+        if sockets is not None:
+            sockets.close()
+
+    def _cancel_lookup(self) -> None:
+        lookup, self._lookup = self._lookup, None
+        if lookup is not None:
+            lookup.close()

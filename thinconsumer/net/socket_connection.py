@@ -1,9 +1,8 @@
-"""One stream's connection: connect, handshake, receive, send, end.
+"""The socket of one stream: connect, handshake, receive, send, end.
 
-It does what its stream asks: no timeout, no retry, no second address; those are the engine's. All it decides by itself
-is how much the system shall take in between two steps. What it guards is the order in which a stream learns things:
-``connection_made`` once, bytes, ``connection_lost`` once, with everything that could still be received handed over
-before, and silence after that or after a hang-up.
+It has no timeout, retry or second address; those are the engine's. It guards the order of calls to its stream:
+``connection_made`` once, received bytes, ``connection_lost`` once after all bytes that could still be received, and no
+call after that or after a hang-up. It also sets how much the system receives between two steps.
 """
 
 from __future__ import annotations
@@ -18,37 +17,37 @@ from errno import ECONNREFUSED, EINPROGRESS, EWOULDBLOCK
 from selectors import EVENT_WRITE
 from typing import Protocol
 
-from ..driver import Dial
+from ..driver import Dial, Stream
 from ..errors import IllegalStateError, KafkaConnectionError
-from . import words
+from . import error_text
+from .socket_selector import SocketSelector
 from .transport import Transport, TransportFactory
-from .watch import Watch
 
-#: What a non-blocking connect says when it is under way. Elsewhere than on Windows EWOULDBLOCK is a failure: no port.
+#: Codes of a non-blocking connect that is under way. Outside Windows, EWOULDBLOCK means that no local port is free.
 _UNDER_WAY = {EINPROGRESS, EWOULDBLOCK} if sys.platform == "win32" else {EINPROGRESS}
 
-#: What sockets, ``ssl`` and sockaddrs made by a plugged-in resolver raise.
+#: Errors of sockets and ``ssl``, and of the malformed addresses that a resolver of the user may return.
 _SETUP_ERRORS = (OSError, ValueError, TypeError, OverflowError)
 
-#: Bounds of what one stream may take of one step, so that a firehose cannot starve the others.
+#: Bounds of one stream's work in one step, so that a fast peer cannot starve the other connections.
 RECEIVES_PER_STEP = 64
 BYTES_PER_STEP = 1024 * 1024
 SENDS_PER_STEP = 16
-#: What comes in answers below this is taken in by the system without being told to.
+#: The low-water mark is raised only for responses from this size on; the system receives smaller ones anyway.
 LARGE_BYTES = 128 * 1024
-#: And no more than this is to be taken in: it is the kernel's memory, which a socket keeps once it was given it.
-EXPECTED_BYTES = 4 * 1024 * 1024
-#: Bound of what is still read from a connection that can no longer be written to. Kernels buffer less than this.
-LAST_WORDS_BYTES = 16 * 1024 * 1024
+#: Highest low-water mark. The socket keeps this much kernel memory once it has used it.
+LOW_WATER_MAX_BYTES = 4 * 1024 * 1024
+#: Bytes still read from a connection that can no longer be written to. Kernels buffer less than this.
+READ_AFTER_SEND_FAILED_BYTES = 16 * 1024 * 1024
 
 
 class SocketState(Enum):
-    """Where a connection stands."""
+    """The state of a socket."""
 
-    CONNECTING = "connecting"  #: TCP's handshake.
-    HANDSHAKING = "handshaking"  #: The transport's own, TLS.
+    CONNECTING = "connecting"  #: TCP's handshake runs.
+    HANDSHAKING = "handshaking"  #: The TLS handshake runs, if any.
     OPEN = "open"
-    CLOSED = "closed"  #: The descriptor is gone and the stream is not called any more.
+    CLOSED = "closed"  #: The descriptor is closed and the stream is not called any more.
 
 
 TRANSITIONS: dict[SocketState, frozenset[SocketState]] = {
@@ -57,16 +56,16 @@ TRANSITIONS: dict[SocketState, frozenset[SocketState]] = {
     SocketState.OPEN: frozenset({SocketState.CLOSED}),
     SocketState.CLOSED: frozenset(),
 }
-_DOING = {
-    SocketState.CONNECTING: words.CONNECTING,
-    SocketState.HANDSHAKING: words.HANDSHAKING,
-    SocketState.OPEN: words.CONNECTED,
+_STAGES = {
+    SocketState.CONNECTING: error_text.CONNECTING,
+    SocketState.HANDSHAKING: error_text.HANDSHAKING,
+    SocketState.OPEN: error_text.CONNECTED,
 }
 
 
 @dataclass(frozen=True)
 class SocketSettings:
-    """How sockets are made: buffer sizes in bytes (None: the system's choice), options, and what wraps them."""
+    """How sockets are made: buffer sizes in bytes (None: the system's choice), options, and the transport."""
 
     receive_buffer_bytes: int | None
     send_buffer_bytes: int | None
@@ -83,11 +82,11 @@ class SocketSettings:
             sock.setsockopt(level, option, value)
 
 
-class Owner(Protocol):
-    """What a connection needs of its driver."""
+class ConnectionDriver(Protocol):
+    """The part of the driver that its connections call."""
 
     @property
-    def watch(self) -> Watch:
+    def sockets(self) -> SocketSelector:
         """The selector."""
         ...
 
@@ -95,44 +94,44 @@ class Owner(Protocol):
         """Return monotonic seconds."""
         ...
 
-    def called(self, connection: SocketConnection, *, told: bool, part: bool = False) -> None:
-        """Note that the stream was called, and obey what its endpoint wants now: that may be to hang it up.
+    def stream_called(self, *, has_news: bool, is_part: bool = False) -> None:
+        """Carry out the commands that follow from a call to the stream; one may be to hang up.
 
-        ``told`` says whether the stream learned something, ``part`` whether it received a part of what it will learn.
+        ``has_news`` tells whether the endpoint must be stepped, ``is_part`` whether a part of a message was received.
         """
 
-    def closed(self, connection: SocketConnection) -> None:
-        """Forget the connection: it has closed."""
+    def connection_closed(self, stream: Stream) -> None:
+        """Forget the connection of a stream."""
 
 
 class SocketConnection:
     """A stream's socket. The driver calls :meth:`start`, then :meth:`ready` and :meth:`flush` until it is closed."""
 
-    def __init__(self, owner: Owner, dial: Dial, settings: SocketSettings) -> None:
+    def __init__(self, driver: ConnectionDriver, dial: Dial, settings: SocketSettings) -> None:
         self.stream = dial.stream
         self.state = SocketState.CONNECTING
-        self._owner = owner
+        self._driver = driver
         self._dial = dial
         self._settings = settings
         self._sock: socket.socket | None = None
         self._transport: Transport | None = None
         self._fd = -1
-        self._came = 0  #: Bytes since something was sent, ...
-        self._expected = 0  #: ... and how many there were the time before.
-        self._is_left = False  #: Whether the system receives on by itself.
+        self._received_bytes = 0  #: Since bytes were last sent.
+        self._expected_bytes = 0  #: Received between the two sends before.
+        self._is_low_water_raised = False
 
     def __repr__(self) -> str:
-        return f"<Connection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
+        return f"<SocketConnection {self._dial.host} {self._dial.address} {self.state.value} fd={self._fd}>"
 
     def _move(self, state: SocketState) -> None:
         if state not in TRANSITIONS[self.state]:
             raise IllegalStateError(f"connection to {self._dial.address} cannot go from {self.state} to {state}")
         self.state = state
 
-    # Getting there
+    # Connecting
 
     def start(self) -> None:
-        """Begin to connect. A failure at once is told like one that comes later."""
+        """Begin to connect. An immediate failure ends the stream like a later one."""
         address = self._dial.address
         try:
             self._sock = socket.socket(address.family, socket.SOCK_STREAM)
@@ -141,7 +140,7 @@ class SocketConnection:
             self._settings.apply(self._sock)
             code = self._sock.connect_ex(address.sockaddr)
             if code in _UNDER_WAY:
-                self._owner.watch.set(self._fd, EVENT_WRITE, self)
+                self._driver.sockets.set(self._fd, EVENT_WRITE, self)
                 return
         except _SETUP_ERRORS as error:
             self._fail(error)
@@ -149,7 +148,7 @@ class SocketConnection:
         self._connected(code)
 
     def _connected(self, code: int) -> None:
-        """TCP has an answer: an error number, or 0."""
+        """Continue after TCP's connect: ``code`` is an error number, or 0."""
         assert self._sock is not None
         if code == 0 and _is_connected_to_itself(self._sock):
             code = ECONNREFUSED
@@ -161,30 +160,30 @@ class SocketConnection:
         except _SETUP_ERRORS as error:
             self._fail(error)
             return
-        self._sock = None  # Now the transport's.
+        self._sock = None  # the transport owns it now
         self._move(SocketState.HANDSHAKING)
         self._handshake(self._transport)
 
     def _handshake(self, transport: Transport) -> None:
         try:
             done = transport.handshake()
-            self._owner.watch.set(self._fd, transport.read_needs, self)
+            self._driver.sockets.set(self._fd, transport.read_needs, self)
         except OSError as error:
             self._fail(error)
             return
         if not done:
             return
         self._move(SocketState.OPEN)
-        self.stream.connection_made(self._owner.now())
-        self._owner.called(self, told=True)
-        # The peer's first bytes may have come with its last handshake message and be inside the transport already.
+        self.stream.connection_made(self._driver.now())
+        self._driver.stream_called(has_news=True)
+        # The peer's first bytes may have come with its last handshake message, and wait inside the transport.
         self._receive(transport)
         self.flush()
 
-    # Being there
+    # Connected
 
     def ready(self, events: int) -> None:
-        """Do what the selector says can be done."""
+        """Handle the events that the selector reports."""
         if self.state is SocketState.CONNECTING:
             assert self._sock is not None
             self._connected(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
@@ -207,11 +206,11 @@ class SocketConnection:
             self._end(None)
 
     def _hand_over(self, transport: Transport, receives: int, limit: int) -> tuple[bool, OSError | None]:
-        """Receive and hand over; return whether the peer has closed, or how receiving failed.
+        """Receive and hand over; return whether the peer has closed, or the error.
 
-        Stops at either limit, except that it empties the transport: what waits inside it wakes no selector.
+        Stops at either limit, but empties the transport: bytes that wait inside it wake no selector.
         """
-        stream, called = self.stream, self._owner.called
+        stream, called = self.stream, self._driver.stream_called
         while self.state is SocketState.OPEN and (receives > 0 < limit or transport.pending()):
             buffer = stream.get_buffer()
             try:
@@ -224,16 +223,16 @@ class SocketConnection:
                 return True, None
             receives -= 1
             limit -= size
-            self._came += size
+            self._received_bytes += size
             room = len(buffer) - size
-            part = stream.buffer_updated(size, self._owner.now())
-            called(self, told=not part, part=part)
+            part = stream.buffer_updated(size, self._driver.now())
+            called(has_news=not part, is_part=part)
             if room and transport.short_read_ends:
                 return False, None
         return False, None
 
     def flush(self) -> None:
-        """Send what waits, and hold write interest only while something still does."""
+        """Send the bytes that wait, and watch for writability only while some remain."""
         transport = self._transport
         if transport is None or self.state is not SocketState.OPEN:
             return
@@ -247,80 +246,80 @@ class SocketConnection:
                 return
             if size is None:
                 break
-            if self._came:
-                self._expected, self._came = self._came, 0
-            self.stream.data_sent(size, self._owner.now())
-            self._owner.called(self, told=False)
+            if self._received_bytes:
+                self._expected_bytes, self._received_bytes = self._received_bytes, 0
+            self.stream.data_sent(size, self._driver.now())
+            self._driver.stream_called(has_news=False)
             if self.state is not SocketState.OPEN:
                 return
         self._set_interest(transport, sending=bool(chunks))
 
-    def leave(self) -> None:
-        """Nobody looks before the next step: have the system receive on by itself, if much is to be expected.
+    def raise_low_water(self) -> None:
+        """Before a pause between steps, have the system receive the next response, if it is likely to be large.
 
-        Linux acknowledges what is not fetched only now and then, and a sender with a small buffer, as brokers have,
-        waits for that: it would have sent nothing worth mentioning while records are worked on. Below the mark at
-        which the socket becomes readable everything is acknowledged at once.
+        Linux acknowledges unread bytes only now and then, and a sender with a small buffer, such as a broker's, waits
+        for that: hardly a byte would arrive while the program works on records. Below the low-water mark everything is
+        acknowledged at once.
         """
-        if self._expected < LARGE_BYTES or self._transport is None or self.state is not SocketState.OPEN:
+        if self._expected_bytes < LARGE_BYTES or self._transport is None or self.state is not SocketState.OPEN:
             return
-        self._is_left = True
-        self._transport.expect(min(self._expected, EXPECTED_BYTES))
+        self._is_low_water_raised = True
+        self._transport.set_low_water(min(self._expected_bytes, LOW_WATER_MAX_BYTES))
 
-    def attend(self) -> None:
-        """Somebody looks again, and wants to know of every byte."""
-        if self._is_left and self._transport is not None:
-            self._transport.expect(1)
-            self._is_left = False  # last, or an interruption would leave it for good
+    def reset_low_water(self) -> None:
+        """Have the system report every received byte again."""
+        if self._is_low_water_raised and self._transport is not None:
+            self._transport.set_low_water(1)
+            self._is_low_water_raised = False  # last: an interruption before it leaves the mark to the next call
 
     def _set_interest(self, transport: Transport, *, sending: bool) -> None:
         mask = transport.read_needs | transport.write_needs if sending else transport.read_needs
         try:
-            self._owner.watch.set(self._fd, mask, self)
+            self._driver.sockets.set(self._fd, mask, self)
         except OSError as error:
             self._fail(error)
 
     def _send_failed(self, transport: Transport, error: OSError) -> None:
-        """Hand over the peer's last words before its end is told: they may say why it hung up (a wrong password)."""
-        self._hand_over(transport, LAST_WORDS_BYTES, LAST_WORDS_BYTES)
+        """Hand over the bytes that the peer sent last: they may hold the reason for its close (a wrong password)."""
+        self._hand_over(transport, READ_AFTER_SEND_FAILED_BYTES, READ_AFTER_SEND_FAILED_BYTES)
         if self.state is SocketState.OPEN:
             self._fail(error)
 
-    # Getting out
+    # The end
 
     def _fail(self, error: BaseException) -> None:
-        self._end(words.connection_error(self._dial.host, self._dial.address, _DOING[self.state], error))
+        self._end(error_text.connection_error(self._dial.host, self._dial.address, _STAGES[self.state], error))
 
     def _end(self, error: KafkaConnectionError | None) -> None:
-        self._close(goodbye=error is None)
-        self.stream.connection_lost(error, self._owner.now())
-        self._owner.called(self, told=True)
+        self._close(is_orderly=error is None)
+        self.stream.connection_lost(error, self._driver.now())
+        self._driver.stream_called(has_news=True)
 
     def hang_up(self) -> None:
-        """Close, as the endpoint wants: the stream is not called any more."""
+        """Close on the endpoint's command: the stream is not called any more."""
         if self.state is not SocketState.CLOSED:
-            self._close(goodbye=True)
+            self._close(is_orderly=True)
 
     def interrupted(self) -> None:
-        """Give the connection up, if it is still there: an exception left its stream in the middle of something."""
+        """End the connection, unless it is closed: an exception has interrupted a call of its stream."""
         if self.state is not SocketState.CLOSED:
-            self._fail(OSError("the last call was interrupted in the middle of it"))
+            self._fail(OSError("the last call was interrupted while it used the connection"))
 
     def abandon(self) -> None:
-        """Free the descriptor, and nothing else: in a forked child the connection itself is the parent's."""
+        """Close only the descriptor: in a forked child, the connection belongs to the parent."""
         self.state = SocketState.CLOSED
         if self._transport is not None:
             self._transport.abandon()
         if self._sock is not None:
             self._sock.close()
 
-    def _close(self, *, goodbye: bool) -> None:
+    def _close(self, *, is_orderly: bool) -> None:
         self._move(SocketState.CLOSED)
-        self._owner.closed(self)
+        self._driver.connection_closed(self.stream)
         if self._fd >= 0:
-            self._owner.watch.forget(self._fd)
+            self._driver.sockets.forget(self._fd)
         if self._transport is not None:
-            if goodbye:
+            if is_orderly:
                 self._transport.close()
             else:
                 self._transport.abandon()
@@ -330,12 +329,12 @@ class SocketConnection:
 
 
 def _is_connected_to_itself(sock: socket.socket) -> bool:
-    """Return whether TCP's simultaneous open has met itself.
+    """Return whether the socket is connected to itself by TCP's simultaneous open.
 
-    Dialling a dead port of this machine again and again, one day the system picks that very port as the local end.
-    The connection then "works", and keeps the broker from ever listening there again.
+    When a port of this machine without a listener is dialled again and again, the system may pick that port as the
+    local one. Such a connection keeps the broker from listening there.
     """
     try:
         return bool(sock.getsockname() == sock.getpeername())
     except OSError:
-        return False  # Gone already; receiving will say how.
+        return False  # already broken; receiving reports the error

@@ -1,9 +1,8 @@
-"""TLS as a transport: an ``ssl`` socket whose every "not now" becomes an interest.
+"""TLS as a transport: an ``ssl`` socket that reports which event it waits for instead of blocking.
 
-Follows the rules of non-blocking OpenSSL: any call may have to read or to write first, whatever it is for; a write that
-could not finish must be repeated with the very same bytes; bytes of a record that is already decrypted wait inside the
-TLS object, where no selector sees them. Which certificates to believe is the context's business; when to give a slow
-handshake up is the engine's.
+Follows OpenSSL's rules for non-blocking use: any call may have to read or to write first, whatever its purpose; an
+unfinished write must be repeated with the same bytes; decrypted bytes wait inside the TLS object, where no selector
+sees them. The context decides which certificates to trust, and the engine when a handshake has taken too long.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ import ssl
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Protocol
 
-from .transport import Chunks, Transport, TransportFactory, expect, join
+from .transport import Chunks, Transport, TransportFactory, join, set_low_water
 
-#: What fits into one TLS record. Small requests are joined into one instead of paying a record each.
+#: Size of one TLS record. Small requests are joined into one, as each record has its own overhead.
 RECORD_BYTES = 16 * 1024
 
 
 class TlsSocket(Protocol):
-    """What is used of ``ssl.SSLSocket``."""
+    """The part of ``ssl.SSLSocket`` that the transport uses."""
 
     def do_handshake(self) -> None:
-        """Shake hands, as far as possible now."""
+        """Continue the handshake as far as possible without blocking."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
         """Decrypt into ``buffer``."""
@@ -34,11 +33,11 @@ class TlsSocket(Protocol):
         ...
 
     def pending(self) -> int:
-        """Return how many decrypted bytes wait."""
+        """Return the number of decrypted bytes that wait."""
         ...
 
     def setsockopt(self, level: int, option: int, value: int, /) -> None:
-        """Set an option of the socket below."""
+        """Set an option of the TCP socket."""
 
     def unwrap(self) -> object:
         """Send close_notify."""
@@ -49,7 +48,7 @@ class TlsSocket(Protocol):
 
 
 class TlsTransport:
-    """A TLS client's end of a connection."""
+    """The client's end of a TLS connection."""
 
     write_needs = EVENT_WRITE
     read_needs = EVENT_READ
@@ -60,7 +59,7 @@ class TlsTransport:
         self._repeat: bytes | memoryview | None = None
 
     def handshake(self) -> bool:
-        """Go on with the handshake; ``ssl.SSLError`` says why it cannot be."""
+        """Continue the handshake; return whether it is done. A failed one raises ``ssl.SSLError``."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -75,9 +74,8 @@ class TlsTransport:
     def recv_into(self, buffer: memoryview) -> int | None:
         """Receive decrypted bytes.
 
-        A peer that disappears without close_notify looks like one that closed in order, as it does on plain TCP: Kafka
-        frames carry their length, so nothing cut short is taken for whole. (Python's ssl does not tell a reset from
-        an end either.)
+        An end without close_notify counts as an orderly close, as on plain TCP: Kafka's frames carry their length, so a
+        truncated one is never taken for a whole one. (Python's ssl does not tell a reset from an end either.)
         """
         try:
             size = self._tls.recv_into(buffer)
@@ -85,7 +83,7 @@ class TlsTransport:
             self.read_needs = EVENT_READ
             return None
         except ssl.SSLWantWriteError:
-            # Waiting for bytes to read here would be waiting for a peer who waits for ours.
+            # Waiting for readability would be a deadlock: the peer waits for the bytes of this side.
             self.read_needs = EVENT_WRITE
             return None
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
@@ -101,7 +99,7 @@ class TlsTransport:
         except ssl.SSLWantWriteError:
             self.write_needs = EVENT_WRITE
         except ssl.SSLWantReadError:
-            # Write interest would spin: the socket is writable all the time.
+            # Waiting for writability would be a busy loop: the socket is writable all the time.
             self.write_needs = EVENT_READ
         else:
             self.write_needs = EVENT_WRITE
@@ -114,31 +112,31 @@ class TlsTransport:
         """Return whether decrypted bytes wait inside the TLS object."""
         return self._tls.pending() > 0
 
-    def expect(self, size: int) -> None:
-        """Tell the socket below, in which answers are a little larger."""
-        expect(self._tls, size)
+    def set_low_water(self, size: int) -> None:
+        """Set it on the TCP socket, where responses are a little larger."""
+        set_low_water(self._tls, size)
 
     def close(self) -> None:
         """Send close_notify if that is possible at once, and close the socket."""
         try:
             self._tls.unwrap()
         except (OSError, ValueError):
-            pass  # It waits for the peer's close_notify, which nobody needs, or there was no TLS yet to end.
+            pass  # the peer's close_notify has not come, and is not needed; or the handshake was not complete
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the socket without a word."""
+        """Close the socket without close_notify."""
         try:
             self._tls.close()
         except OSError:
-            pass  # The descriptor is gone all the same.
+            pass  # the descriptor is freed all the same
 
 
 def tls_transport(context: ssl.SSLContext) -> TransportFactory:
-    """Return what wraps connected sockets into TLS under ``context``, checking the name that was dialled."""
+    """Return a factory that wraps connected sockets in TLS under ``context`` and checks the dialled name."""
 
     def wrap(sock: socket.socket, host: str) -> Transport:
-        # A certificate names neither the root's dot of a host name nor the zone of a link-local address.
+        # Certificates contain neither the final dot of a host name nor the zone of a link-local address.
         name = host.rstrip(".").partition("%")[0]
         return TlsTransport(
             context.wrap_socket(sock, do_handshake_on_connect=False, server_hostname=name or None),

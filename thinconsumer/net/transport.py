@@ -1,8 +1,8 @@
-"""What stands between a connection and its socket: plain TCP here, TLS in :mod:`.tls`, anything that fits the Protocol.
+"""The transport between a connection and its socket: plain TCP here, TLS in :mod:`.tls`.
 
-A transport moves bytes and says what it waits for; it never blocks, never calls a stream and never decides that a
-connection is over: errors come out as ``OSError``. It may write while it reads and read while it writes (TLS does),
-hence ``read_needs`` and ``write_needs`` instead of the plain "readable" and "writable".
+A transport moves bytes and states which socket events it waits for. It never blocks, never calls a stream and never
+ends a connection: errors are raised as ``OSError``. TLS may write in order to read and read in order to write, hence
+``read_needs`` and ``write_needs`` instead of "readable" and "writable".
 """
 
 from __future__ import annotations
@@ -14,25 +14,24 @@ from contextlib import suppress
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Protocol
 
-#: Buffers per gathered write. IOV_MAX is 1024 on Linux and macOS; longer lists are refused by the system.
+#: Buffers per gathered write. Linux and macOS refuse more than IOV_MAX, which is 1024.
 MAX_BUFFERS = 64
-#: Where there is no ``sendmsg`` (Windows), small buffers are joined up to this many bytes instead.
+#: Without ``sendmsg`` (Windows), small buffers are joined up to this many bytes instead.
 MAX_JOINED_BYTES = 64 * 1024
 
 Chunks = Sequence[bytes | memoryview]
 
 
 class Transport(Protocol):
-    """One connected socket and what it is wrapped in.
+    """One connected socket, possibly inside TLS.
 
-    The driver watches for ``read_needs``, and for ``write_needs`` while there is something to send; both are
-    ``selectors`` event masks and may change with every call. While :meth:`handshake` is under way, ``read_needs`` says
-    what it waits for.
+    The driver watches for ``read_needs``, and for ``write_needs`` while bytes wait to be sent; both are ``selectors``
+    event masks and may change with every call. During :meth:`handshake`, ``read_needs`` is what the handshake needs.
     """
 
     read_needs: int
     write_needs: int
-    #: Whether a receive that does not fill its buffer has emptied the socket. Under TLS it only ends a record.
+    #: Whether a receive that does not fill its buffer has emptied the socket. With TLS it only ends a record.
     short_read_ends: bool
 
     def handshake(self) -> bool:
@@ -40,32 +39,32 @@ class Transport(Protocol):
         ...
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Receive; return how many bytes, 0 at the end of the stream, None when there is nothing for now."""
+        """Receive; return the number of bytes, 0 at the end of the stream, None if no bytes are there yet."""
         ...
 
     def send(self, chunks: Chunks) -> int | None:
-        """Send from the front of ``chunks``; return how many bytes were taken, None when none are for now.
+        """Send from the front of ``chunks``; return the number of bytes taken, None if the socket takes none yet.
 
-        What was not taken is offered again: the first bytes of the next call are the same.
+        The next call begins with the first byte that was not taken.
         """
         ...
 
     def pending(self) -> bool:
-        """Return whether bytes wait inside the transport, where no selector sees them."""
+        """Return whether received bytes wait inside the transport, where no selector sees them."""
         ...
 
-    def expect(self, size: int) -> None:
-        """Have the system take in up to ``size`` bytes before it calls the socket readable; 1: any byte will do."""
+    def set_low_water(self, size: int) -> None:
+        """Have the system receive ``size`` bytes before it reports the socket readable."""
 
     def close(self) -> None:
-        """Say goodbye, if the protocol has a word for it, without waiting; then free the descriptor. Never raises."""
+        """Send a closing message if the protocol has one, without waiting; free the descriptor. Never raises."""
 
     def abandon(self) -> None:
-        """Free the descriptor without a word: the connection is broken, or another process's. Never raises."""
+        """Free the descriptor and send nothing: the connection is broken, or another process's. Never raises."""
 
 
-class LowWater(Protocol):
-    """What :func:`expect` uses of a socket."""
+class HasSocketOptions(Protocol):
+    """The part of a socket that :func:`set_low_water` uses."""
 
     def setsockopt(self, level: int, option: int, value: int, /) -> None:
         """Set a socket option."""
@@ -75,15 +74,15 @@ class LowWater(Protocol):
 TransportFactory = Callable[[socket.socket, str], Transport]
 
 
-def expect(sock: LowWater, size: int) -> None:
-    """Set how many bytes a socket holds before it is readable. A hint: where it means nothing else, nothing is done."""
+def set_low_water(sock: HasSocketOptions, size: int) -> None:
+    """Set SO_RCVLOWAT, on Linux only: other systems ignore it or give it another meaning."""
     if sys.platform == "linux":
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(size, 2**31 - 1))
 
 
 def join(chunks: Chunks, limit: int) -> bytes | memoryview:
-    """Return the front of ``chunks`` as one buffer of at most ``limit`` bytes, copying only what is small."""
+    """Return the front of ``chunks`` as one buffer of at most ``limit`` bytes, copying only small chunks."""
     first = chunks[0]
     if len(chunks) == 1 or len(first) >= limit:
         return first if len(first) <= limit else memoryview(first)[:limit]
@@ -96,7 +95,7 @@ def join(chunks: Chunks, limit: int) -> bytes | memoryview:
 
 
 class PlainTransport:
-    """TCP as it is."""
+    """Plain TCP."""
 
     read_needs = EVENT_READ
     write_needs = EVENT_WRITE
@@ -107,18 +106,18 @@ class PlainTransport:
         self._sendmsg: Callable[[Chunks], int] | None = getattr(sock, "sendmsg", None)
 
     def handshake(self) -> bool:
-        """Return True: there is none."""
+        """Return True: TCP needs none beyond connecting."""
         return True
 
     def recv_into(self, buffer: memoryview) -> int | None:
-        """Receive; None when it would block."""
+        """Receive; None if it would block."""
         try:
             return self._sock.recv_into(buffer)
         except BlockingIOError:
             return None
 
     def send(self, chunks: Chunks) -> int | None:
-        """Send in one gathered write; None when it would block."""
+        """Send in one gathered write; None if it would block."""
         try:
             if self._sendmsg is not None:
                 return self._sendmsg(chunks[:MAX_BUFFERS])
@@ -127,15 +126,15 @@ class PlainTransport:
             return None
 
     def pending(self) -> bool:
-        """Return False: the socket holds everything."""
+        """Return False: all bytes wait in the socket."""
         return False
 
-    def expect(self, size: int) -> None:
-        """Tell the socket."""
-        expect(self._sock, size)
+    def set_low_water(self, size: int) -> None:
+        """Set it on the socket."""
+        set_low_water(self._sock, size)
 
     def close(self) -> None:
-        """Close the socket; TCP says goodbye by itself."""
+        """Close the socket; TCP tells the peer."""
         self.abandon()
 
     def abandon(self) -> None:
@@ -143,4 +142,4 @@ class PlainTransport:
         try:
             self._sock.close()
         except OSError:
-            pass  # close() may report an earlier error of the connection; the descriptor is gone all the same.
+            pass  # close() may report an earlier error of the connection; the descriptor is freed all the same

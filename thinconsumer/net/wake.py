@@ -1,8 +1,8 @@
-"""Waking a driver that waits, from a signal handler or another thread: a pair of sockets and a flag.
+"""Wake a waiting driver from a signal handler or another thread, with a pair of sockets and a flag.
 
-The only part of the client that more than one thread may enter. There is no lock, since a signal handler could
-interrupt its own thread while it holds one; instead the flag is set before the byte is written, and the pair is opened
-before the flag is looked at, so that in every order of events either the byte is in the socket or the flag is seen.
+The only part of the client that several threads may call. It has no lock, since a signal handler could interrupt its
+own thread while that holds the lock. Instead the flag is set before the byte is written, and the pair is opened before
+the flag is read: in every order of events the byte is in the socket or the flag is seen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Waker:
         self._writer: socket.socket | None = None
 
     def open(self) -> int:
-        """Open the pair; return the descriptor to watch. A wakeup asked for earlier is readable at once."""
+        """Open the pair; return the descriptor to watch. It is readable at once after an earlier :meth:`wake`."""
         self._reader, writer = socket.socketpair()
         self._reader.setblocking(False)
         writer.setblocking(False)
@@ -37,29 +37,29 @@ class Waker:
         self._write()
 
     def ring(self) -> None:
-        """Make the descriptor readable, and nothing more: nobody has asked."""
+        """Make the descriptor readable without a wakeup: :meth:`take` does not report it."""
         self._write()
 
     def _write(self) -> None:
         writer = self._writer
-        # A forked child shares the pair with its parent, whom it must not wake.
+        # A forked child shares the pair with its parent and must not wake it.
         if writer is None or self._pid != os.getpid():
             return
         try:
             writer.send(b"\0")
         except OSError:
-            pass  # Full: it is readable already. Closed meanwhile: nobody is left to wake.
+            pass  # the buffer is full, so the descriptor is readable already; or the pair is closed
 
     def drain(self) -> None:
-        """Make the descriptor unreadable again; whether somebody asked stays known."""
+        """Make the descriptor unreadable again; :meth:`take` still reports the wakeup."""
         try:
             while self._reader is not None and len(self._reader.recv(4096)) == 4096:
                 pass
         except OSError:
-            pass  # Empty.
+            pass  # empty
 
     def take(self) -> bool:
-        """Return whether :meth:`wake` was called since this was last asked."""
+        """Return whether :meth:`wake` was called since the last call of this method."""
         asked, self._asked = self._asked, False
         return asked
 

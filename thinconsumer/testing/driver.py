@@ -68,6 +68,10 @@ class MemoryDriver(Told):
         while self.now() < deadline:
             self.step(endpoint, deadline)
 
+    def wake_at(self) -> float:
+        """Return infinity: lookups are answered at once."""
+        return NEVER
+
     @property
     def waiting(self) -> bool:
         """Never: time passes at once here."""

@@ -1,7 +1,7 @@
-"""What went wrong on a socket, in words: the one place where ``OSError`` turns into ``KafkaConnectionError``.
+"""The text of socket errors: the one place where ``OSError`` turns into ``KafkaConnectionError``.
 
-Owns the two tables (the system's error numbers, OpenSSL's reasons). It does not import ``ssl``, so that a plain
-connection never pays for loading OpenSSL: where there is a TLS error, somebody else has.
+Owns two tables: the system's error numbers and OpenSSL's reasons. It does not import ``ssl``: a program without TLS
+would otherwise pay for loading OpenSSL. Where there is a TLS error, ``ssl`` is loaded already.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import sys
 from ..driver import Address
 from ..errors import KafkaConnectionError
 
-#: Not every system has every number, hence names.
-_SYSTEM = {
-    getattr(errno, name): words
-    for name, words in {
+#: By name, since not every system has every number.
+_SYSTEM_TEXTS = {
+    getattr(errno, name): text
+    for name, text in {
         "ECONNREFUSED": "connection refused (nothing listens there)",
         "ECONNRESET": "connection reset by the peer",
         "ECONNABORTED": "connection aborted",
@@ -27,9 +27,9 @@ _SYSTEM = {
         "ENETUNREACH": "network unreachable",
         "ENETDOWN": "network down",
         "EADDRNOTAVAIL": "no local address or port left to connect from",
-        "EAFNOSUPPORT": "this machine does not speak this kind of address",
-        "EACCES": "not permitted here (a firewall?)",
-        "EPERM": "not permitted here (a firewall?)",
+        "EAFNOSUPPORT": "this machine does not support this kind of address",
+        "EACCES": "not permitted on this machine (a firewall?)",
+        "EPERM": "not permitted on this machine (a firewall?)",
         "EMFILE": "this process has too many files open (see ulimit -n)",
         "ENFILE": "this machine has too many files open",
         "ENOBUFS": "the system has no memory left for sockets",
@@ -38,12 +38,12 @@ _SYSTEM = {
     if hasattr(errno, name)
 }
 
-_NOT_TLS = "the peer does not speak TLS (is it a PLAINTEXT listener?)"
-_NO_VERSION = "no TLS version is spoken by both sides"
+_NOT_TLS = "the port does not use TLS (set security_protocol='PLAINTEXT', or use the port of an SSL listener)"
+_NO_VERSION = "client and broker share no TLS version"
 _WANTS_CERTIFICATE = "the peer requires a client certificate"
 
-#: OpenSSL's reasons, whose names differ between its versions: the prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_ are cut.
-_TLS = {
+#: OpenSSL's reasons without the prefixes SSLV3_, TLSV1_, TLSV13_ and TLS_, which differ between its versions.
+_TLS_TEXTS = {
     "WRONG_VERSION_NUMBER": _NOT_TLS,
     "UNKNOWN_PROTOCOL": _NOT_TLS,
     "HTTP_REQUEST": _NOT_TLS,
@@ -52,34 +52,38 @@ _TLS = {
     "UNSUPPORTED_PROTOCOL": _NO_VERSION,
     "ALERT_PROTOCOL_VERSION": _NO_VERSION,
     "ALERT_CERTIFICATE_REQUIRED": _WANTS_CERTIFICATE,
-    "ALERT_BAD_CERTIFICATE": "the peer refused our certificate, or requires one",
-    "ALERT_UNKNOWN_CA": "the peer does not trust the issuer of our certificate",
-    "ALERT_CERTIFICATE_UNKNOWN": "the peer refused our certificate",
-    "ALERT_CERTIFICATE_EXPIRED": "our certificate has expired, says the peer",
-    "ALERT_CERTIFICATE_REVOKED": "our certificate is revoked, says the peer",
-    "ALERT_HANDSHAKE_FAILURE": "the peer refused the TLS handshake (no common cipher, or it requires a certificate)",
+    "ALERT_BAD_CERTIFICATE": "the peer rejects the client certificate, or requires one",
+    "ALERT_UNKNOWN_CA": "the peer does not trust the issuer of the client certificate",
+    "ALERT_CERTIFICATE_UNKNOWN": "the peer rejects the client certificate",
+    "ALERT_CERTIFICATE_EXPIRED": "the peer reports that the client certificate has expired",
+    "ALERT_CERTIFICATE_REVOKED": "the peer reports that the client certificate is revoked",
+    "ALERT_HANDSHAKE_FAILURE": "the peer rejects the TLS handshake (no common cipher, or a missing client certificate)",
     "UNEXPECTED_EOF_WHILE_READING": "the peer has closed the connection",
 }
 _SSL_ERROR_EOF = 8  # ssl.SSL_ERROR_EOF
 
-#: What a connection was doing.
+#: The stage in which an error happened, as it ends the text.
 CONNECTING = "while connecting"
-HANDSHAKING = "during the handshake"
+HANDSHAKING = "during the TLS handshake"
 CONNECTED = "while connected"
 
-#: A broker's PLAINTEXT listener takes a TLS greeting for a request of 369 MB, and hangs up without a word.
-_CUT_SHORT = {_SYSTEM[errno.ECONNRESET], _SYSTEM[errno.EPIPE], _TLS["UNEXPECTED_EOF_WHILE_READING"]}
+#: Kafka's PLAINTEXT listener reads a TLS ClientHello as a request of 369 MB, and closes the connection.
+_CLOSED_TEXTS = {
+    _SYSTEM_TEXTS[errno.ECONNRESET],
+    _SYSTEM_TEXTS[errno.EPIPE],
+    _TLS_TEXTS["UNEXPECTED_EOF_WHILE_READING"],
+}
 
 
 def describe(error: BaseException) -> str:
-    """Return what went wrong in words for a human."""
+    """Return the text of an error without its number."""
     ssl = sys.modules.get("ssl")
     if isinstance(error, OSError) and ssl is not None and isinstance(error, ssl.SSLError):
         return _describe_tls(error)
     number = error.errno if isinstance(error, OSError) else None
-    if number in _SYSTEM:
-        return _SYSTEM[number]
-    # Without a number it is an exception of ours or of a plugged-in transport, whose text is already words.
+    if number in _SYSTEM_TEXTS:
+        return _SYSTEM_TEXTS[number]
+    # An error without a number comes from this package or from a transport that the user passed, with a text.
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
@@ -93,18 +97,18 @@ def _describe_tls(error: OSError) -> str:
     if error.errno == _SSL_ERROR_EOF:
         reason = "UNEXPECTED_EOF_WHILE_READING"
     if reason:
-        return _TLS.get(reason, "TLS error: " + reason.lower().replace("_", " "))
+        return _TLS_TEXTS.get(reason, "TLS error: " + reason.lower().replace("_", " "))
     return f"TLS error: {error.strerror or error}"
 
 
-def connection_error(host: str, address: Address, doing: str, error: BaseException) -> KafkaConnectionError:
-    """Return the error of one connection: where (name and address), what, and while ``doing`` what."""
-    words = describe(error)
-    if doing == HANDSHAKING and words in _CUT_SHORT:
-        words += " (is it a PLAINTEXT listener?)"
+def connection_error(host: str, address: Address, stage: str, error: BaseException) -> KafkaConnectionError:
+    """Return the error of one connection: host and address, what failed, and in which stage."""
+    text = describe(error)
+    if stage == HANDSHAKING and text in _CLOSED_TEXTS:
+        text += f": {_NOT_TLS}"
     port = address.sockaddr[1]
     numeric = str(address)
     where = numeric if host in ("", address.sockaddr[0]) else f"{host}:{port} ({numeric})"
-    result = KafkaConnectionError(f"{where}: {words}, {doing}", host=host, port=port)
+    result = KafkaConnectionError(f"{where}: {text}, {stage}", host=host, port=port)
     result.__cause__ = error
     return result

@@ -1,8 +1,8 @@
-"""The selector, and what its kinds do differently.
+"""One selector of any kind, with the differences between kinds hidden.
 
-``select()`` refuses descriptors by number (Linux, macOS) or by count (Windows), and only when it is called, for all
-connections at once; here that turns into an error of the one connection that is too many. epoll and kqueue have a
-descriptor of their own, the others do not.
+``select()`` refuses descriptors by number (Linux, macOS) or by count (Windows), for all connections at once and only
+when it is called; here that is an error of the one connection that is too many. epoll and kqueue have a descriptor of
+their own, the others have none.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-#: A selector, or what makes one.
+#: A selector, or a function that makes one.
 SelectorLike = selectors.BaseSelector | Callable[[], selectors.BaseSelector]
 
-#: FD_SETSIZE: the numbers that fit into select()'s bit set; on Windows, how many sockets Python lets it watch.
+#: FD_SETSIZE: descriptors below this number fit into select()'s bit set; on Windows, the number of sockets it takes.
 SELECT_LIMIT = 512 if sys.platform == "win32" else 1024
 
-#: Longest single wait. Some selectors refuse a day or more, and on Windows Ctrl-C is only noticed between waits.
+#: Longest single wait in seconds. Some selectors refuse a day or more, and Windows handles Ctrl-C only between waits.
 LONGEST_WAIT = 0.5 if sys.platform == "win32" else 3600.0
 
 
-class Watch:
-    """Which descriptor is watched for what, and on whose behalf."""
+class SocketSelector:
+    """The watched descriptors, each with its events and its owner."""
 
     def __init__(self, selector: SelectorLike) -> None:
         self._selector = selector if isinstance(selector, selectors.BaseSelector) else selector()
@@ -32,10 +32,10 @@ class Watch:
         self._masks: dict[int, int] = {}
 
     def set(self, fd: int, mask: int, owner: Any) -> None:
-        """Watch ``fd`` for ``mask`` and nothing else from now on.
+        """Watch ``fd`` for exactly the events in ``mask``.
 
         Raises:
-            OSError: this selector cannot watch one more, or not this one.
+            OSError: this selector cannot watch one more descriptor, or not this one.
         """
         known = self._masks.get(fd)
         if known == mask:
@@ -56,18 +56,18 @@ class Watch:
             )
 
     def forget(self, fd: int) -> None:
-        """Watch ``fd`` no longer. Call this before it is closed, or its successor gets its events."""
+        """Watch ``fd`` no longer. Call before closing it: the next socket may get the same number, and its events."""
         self._masks.pop(fd, None)
         try:
             self._selector.unregister(fd)
         except (KeyError, ValueError):
-            pass  # Never was registered, or an interrupted set() got only half way.
+            pass  # it was never registered, or set() was interrupted
 
     def wait(self, seconds: float) -> list[tuple[Any, int]]:
-        """Return owners and their events; wait ``seconds`` for the first, not at all when that is 0 or less.
+        """Return owners and their events; wait up to ``seconds`` for the first, not at all for 0 or less.
 
-        Waits are rounded up to what the system counts in (1 ms for epoll and poll): rounded down, the last fraction
-        of every wait would be spent in a busy loop.
+        The selector rounds up to the system's unit (1 ms for epoll and poll). Rounded down, the last fraction of every
+        wait would be a busy loop.
         """
         ready = self._selector.select(max(0.0, min(seconds, LONGEST_WAIT)))
         return [(key.data, mask) for key, mask in ready]

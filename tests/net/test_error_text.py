@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from thinconsumer.driver import Address
-from thinconsumer.net.words import CONNECTED, CONNECTING, HANDSHAKING, connection_error, describe
+from thinconsumer.net.error_text import CONNECTED, CONNECTING, HANDSHAKING, connection_error, describe
 
 
 def tls_error(reason, number=1):
@@ -31,12 +31,12 @@ def tls_error(reason, number=1):
         (OSError("words of our own"), "words of our own"),
         (ValueError("no such host"), "no such host"),
         (ValueError(), "ValueError"),
-        (tls_error("WRONG_VERSION_NUMBER"), "does not speak TLS"),
-        (tls_error("RECORD_LAYER_FAILURE"), "does not speak TLS"),
-        (tls_error("HTTP_REQUEST"), "does not speak TLS"),
+        (tls_error("WRONG_VERSION_NUMBER"), "the port does not use TLS (set security_protocol='PLAINTEXT'"),
+        (tls_error("RECORD_LAYER_FAILURE"), "the port does not use TLS (set security_protocol='PLAINTEXT'"),
+        (tls_error("HTTP_REQUEST"), "the port does not use TLS (set security_protocol='PLAINTEXT'"),
         (tls_error("TLSV13_ALERT_CERTIFICATE_REQUIRED"), "requires a client certificate"),
         (tls_error("TLSV1_ALERT_PROTOCOL_VERSION"), "no TLS version"),
-        (tls_error("SSLV3_ALERT_HANDSHAKE_FAILURE"), "refused the TLS handshake"),
+        (tls_error("SSLV3_ALERT_HANDSHAKE_FAILURE"), "rejects the TLS handshake"),
         (tls_error("TLSV1_ALERT_UNKNOWN_CA"), "does not trust"),
         (tls_error("SOME_NEW_REASON"), "TLS error: some new reason"),
         (ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), "the peer has closed the connection"),

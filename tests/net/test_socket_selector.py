@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from thinconsumer.net.watch import LONGEST_WAIT, Watch
+from thinconsumer.net.socket_selector import LONGEST_WAIT, SocketSelector
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def pair():
 
 @pytest.fixture
 def watch(selector_class):
-    watch = Watch(selector_class)
+    watch = SocketSelector(selector_class)
     yield watch
     watch.close()
 
@@ -54,7 +54,7 @@ def test_events_come_with_their_owner(watch, pair):
 
 def test_a_mask_that_is_set_already_costs_no_system_call(pair):
     selector = Remembers()
-    watch = Watch(selector)
+    watch = SocketSelector(selector)
     watch.set(pair[0].fileno(), selectors.EVENT_READ, "owner")
     watch.set(pair[0].fileno(), selectors.EVENT_READ, "owner")
     assert selector.calls == []
@@ -75,7 +75,7 @@ def test_forgetting_a_stranger_or_a_closed_descriptor_is_nothing(watch):
 def test_a_registration_that_was_interrupted_half_way_is_forgotten_too(selector_class, pair):
     """The selector has it, the watch does not know: its descriptor's successor must not inherit its owner."""
     selector = selector_class()
-    watch = Watch(selector)
+    watch = SocketSelector(selector)
     selector.register(pair[0].fileno(), selectors.EVENT_READ, "old")
     watch.forget(pair[0].fileno())
     watch.set(pair[0].fileno(), selectors.EVENT_WRITE, "new")
@@ -88,7 +88,7 @@ def test_a_registration_that_was_interrupted_half_way_is_forgotten_too(selector_
 )
 def test_waits_are_cut_to_what_every_selector_takes(seconds, asked):
     selector = Remembers()
-    watch = Watch(selector)
+    watch = SocketSelector(selector)
     watch.wait(seconds)
     assert selector.calls == [asked]
     watch.close()
@@ -101,7 +101,7 @@ def test_the_longest_wait_is_one_that_the_selector_takes(watch, pair):
 
 def test_an_instance_is_used_as_it_is():
     selector = selectors.DefaultSelector()
-    watch = Watch(selector)
+    watch = SocketSelector(selector)
     if hasattr(selector, "fileno"):
         assert watch.fileno() == selector.fileno()
     watch.close()
@@ -109,7 +109,7 @@ def test_an_instance_is_used_as_it_is():
 
 
 def test_a_selector_without_a_descriptor_says_so():
-    watch = Watch(selectors.SelectSelector)
+    watch = SocketSelector(selectors.SelectSelector)
     with pytest.raises(io.UnsupportedOperation, match="SelectSelector has no descriptor"):
         watch.fileno()
     watch.close()

@@ -1,0 +1,174 @@
+"""Look up a host name on the driver's own selector, without blocking, with c-ares (the extra ``resolver``: pycares).
+
+c-ares reads /etc/hosts and asks the name servers of /etc/resolv.conf. It knows no other source, such as mDNS or LDAP: a
+program that needs one passes ``resolver=thinconsumer.net.system_resolver``, which blocks.
+
+Each lookup has a channel of its own, since c-ares reads /etc/resolv.conf only when a channel is made. pycares frees
+channels on a daemon thread; every callback runs in the call that made it, as a lookup is cancelled before it is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable, Sequence
+from selectors import EVENT_READ, EVENT_WRITE
+from typing import Any
+
+from ..driver import Address
+from ..timers import NEVER
+from .error_text import describe
+from .socket_selector import SocketSelector
+
+try:
+    import pycares
+except ImportError:
+    pycares = None
+
+log = logging.getLogger(__name__)
+
+IS_INSTALLED = pycares is not None
+
+
+class NameSocket:
+    """One socket of a lookup, as the selector reports it."""
+
+    __slots__ = ("_fd", "_lookup")
+
+    def __init__(self, lookup: CaresLookup, fd: int) -> None:
+        self._lookup = lookup
+        self._fd = fd
+
+    def ready(self, events: int) -> None:
+        """Let c-ares read from and write to the socket."""
+        self._lookup.process(self._fd if events & EVENT_READ else -1, self._fd if events & EVENT_WRITE else -1)
+
+
+class CaresLookup:
+    """One lookup of one name, IPv4 and IPv6. When it :attr:`is_done`, :attr:`addresses` or :attr:`error` is set.
+
+    Args:
+        host: The name.
+        port: Becomes the port of each address.
+        selector: Watches the sockets of the lookup.
+        clock: Returns monotonic seconds.
+        servers: Name servers as ``address:port``; None for those of /etc/resolv.conf.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        selector: SocketSelector,
+        clock: Callable[[], float],
+        servers: Sequence[str] | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.addresses: list[Address] = []  #: In the order of RFC 6724.
+        self.error = ""
+        self.is_done = False
+        self._selector = selector
+        self._clock = clock
+        self._wake_at = NEVER
+        self._socket_changes: list[tuple[int, bool, bool]] = []
+        self._watched: set[int] = set()
+        self._channel: Any = None
+        try:
+            self._channel = pycares.Channel(servers=servers, sock_state_cb=self._note_socket)
+            self._channel.getaddrinfo(
+                host, port, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, callback=self._note_result
+            )
+        # pycares raises AresError for a broken resolv.conf, and errors of its own for a name that IDNA cannot encode.
+        except Exception as error:
+            log.debug("looking up %s failed", host, exc_info=True)
+            self._finish(f"not a valid host name, or c-ares failed: {error}")
+        self._follow()
+
+    def process(self, read_fd: int, write_fd: int) -> None:
+        """Let c-ares handle a ready socket; -1 for none, and for both when only time has passed."""
+        if not self.is_done:
+            self._channel.process_fd(read_fd, write_fd)
+            self._follow()
+
+    def step(self) -> None:
+        """Let c-ares repeat a query or give up when a timeout has passed."""
+        if self._clock() >= self._wake_at:
+            self.process(-1, -1)
+
+    def wake_at(self) -> float:
+        """Return when the next timeout passes, in monotonic seconds."""
+        return self._wake_at
+
+    def close(self) -> None:
+        """Cancel the lookup and close its sockets."""
+        if not self.is_done:
+            self._finish("cancelled")
+            self._follow()
+
+    # Callbacks of c-ares. An exception in one of them would be printed and lost, so they only take notes.
+
+    def _note_socket(self, fd: int, readable: bool, writable: bool) -> None:
+        self._socket_changes.append((fd, readable, writable))
+
+    def _note_result(self, result: Any, code: int | None) -> None:
+        if self.is_done:
+            return
+        if result is None:
+            self._finish(_ERRORS.get(code, "") or str(pycares.errno.strerror(code)))
+            return
+        self.addresses = [
+            Address(int(node.family), (node.addr[0].decode(), *node.addr[1:]))
+            for node in result.nodes
+            if node.family in (socket.AF_INET, socket.AF_INET6)
+        ]
+        self._finish("" if self.addresses else "the name has no address")
+
+    def _finish(self, error: str) -> None:
+        self.error = error
+        self.is_done = True
+
+    def _follow(self) -> None:
+        """Watch the sockets that c-ares has opened, forget those it has closed, and note the next timeout."""
+        changes, self._socket_changes = self._socket_changes, []
+        try:
+            for fd, readable, writable in changes:
+                self._watch(fd, (EVENT_READ if readable else 0) | (EVENT_WRITE if writable else 0))
+        except OSError as error:
+            self._finish(f"cannot wait for the name server: {describe(error)}")
+        if self.is_done:
+            self._release()
+        else:
+            self._wake_at = self._clock() + self._channel.timeout()
+
+    def _watch(self, fd: int, mask: int) -> None:
+        if mask:
+            self._watched.add(fd)
+            self._selector.set(fd, mask, NameSocket(self, fd))
+        else:
+            self._watched.discard(fd)
+            self._selector.forget(fd)
+
+    def _release(self) -> None:
+        self._wake_at = NEVER
+        for fd in self._watched:
+            self._selector.forget(fd)
+        self._watched.clear()
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.cancel()
+            channel.close()
+
+
+_ERRORS: dict[int | None, str] = (
+    {}
+    if pycares is None
+    else {
+        pycares.errno.ARES_ENOTFOUND: "the name does not resolve",
+        pycares.errno.ARES_ENODATA: "the name has no address",
+        pycares.errno.ARES_EBADNAME: "not a valid host name",
+        pycares.errno.ARES_ETIMEOUT: "the name server did not answer; temporary",
+        pycares.errno.ARES_ECONNREFUSED: "the name server cannot be reached; temporary",
+        pycares.errno.ARES_ESERVFAIL: "the name server reports a failure; temporary",
+    }
+)
