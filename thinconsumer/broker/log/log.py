@@ -24,7 +24,7 @@ from .validation import validate_batch, with_offsets
 
 __all__ = ["AppendInfo", "AppendRefused", "LoadedLog", "Log", "LogStore", "StoredBatch"]
 
-#: The store is rewritten when the deleted bytes exceed the remaining ones, and this.
+#: The store is rewritten when its deleted bytes exceed both the remaining ones and this limit.
 STALE_BYTES_MAX = 1 << 20
 #: A log needs compaction when it has more than doubled since the last one, and grown by more than this.
 GROWN_BYTES = 1 << 20
