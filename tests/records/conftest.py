@@ -1,4 +1,4 @@
-"""What the tests of record batches share: cutting one batch out of bytes, and records of every kind."""
+"""Fixtures of the record batch tests: one batch of bytes, and records of every kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thinconsumer.records.fast_decoder import ColumnsBuilder
 
 NOW = 1_700_000_000_000
 
-#: Around these, varints change their width, and with it the way a record is read.
+#: Sizes around which varints change their width.
 SIZES = [0, 1, 2, 20, 55, 56, 57, 58, 62, 63, 64, 65, 100, 127, 128, 300]
 TIMES = [0, 1, 63, 64, 65, 8191, 8192, 10**6, -1, -64, -65, -(10**9)]
 MAYBE_BYTES = (
@@ -23,14 +23,14 @@ MAYBE_BYTES = (
 HEADERS = st.lists(st.tuples(st.text(max_size=5), MAYBE_BYTES), max_size=3)
 STAMPS = st.sampled_from(TIMES).map(lambda delta: NOW + delta)
 RECORD = st.builds(NewRecord, MAYBE_BYTES, MAYBE_BYTES, HEADERS, STAMPS, st.none())
-#: Neighbours are mostly alike, as they are in life.
+#: Consecutive records are mostly similar, as in real topics.
 STRETCH = st.tuples(RECORD, st.integers(1, 30)).map(lambda pair: [pair[0]] * pair[1])
 RECORDS = st.lists(STRETCH, min_size=1, max_size=6).map(lambda stretches: [one for some in stretches for one in some])
 
 
 @pytest.fixture(scope="session")
-def only() -> Callable[[bytes], RecordBatch]:
-    """The one batch in these bytes."""
+def only_batch() -> Callable[[bytes], RecordBatch]:
+    """Return a function that splits bytes which hold exactly one batch."""
 
     def cut(data: bytes) -> RecordBatch:
         batches, error = split(memoryview(data))
@@ -43,19 +43,19 @@ def only() -> Callable[[bytes], RecordBatch]:
 
 @pytest.fixture(scope="session")
 def record_lists() -> st.SearchStrategy[list[NewRecord]]:
-    """Lists of records of every kind, with stretches of alike ones."""
+    """Draw lists of records of every kind, with runs of similar ones."""
     return RECORDS
 
 
 @pytest.fixture(scope="session")
 def contents() -> Callable[[object], list[tuple[object, ...]]]:
-    """What records of ours, or of another client, hold, in a form to compare."""
+    """Return the fields of records of this package or of another client, for comparison."""
     return lambda records: [(r.key, r.value, tuple(r.headers), r.timestamp) for r in records]  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")
 def some() -> Callable[..., list[NewRecord]]:
-    """So many records; sizes (None for null) and steps in milliseconds may be functions of the record's number."""
+    """Return this many records; sizes (None for null) and timestamp steps may be functions of the index."""
 
     def make(count, value=100, key=None, step=0, headers=()):
         return [
@@ -73,7 +73,7 @@ def some() -> Callable[..., list[NewRecord]]:
 
 @pytest.fixture(scope="session")
 def same() -> Callable[[RecordBatch, list[NewRecord]], None]:
-    """Checks that the fast reader and the careful one, which reads byte by byte, agree with what was written."""
+    """Assert that the fast and the byte-by-byte decoder both return the written records."""
 
     def check(batch: RecordBatch, records: list[NewRecord]) -> None:
         fast, slow = batch.columns(), ColumnsBuilder()

@@ -1,4 +1,4 @@
-"""read_committed: which batches are left out."""
+"""read_committed: the batches that are skipped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def end(kind: ControlType, producer: int, offset: int) -> bytes:
 
 
 def delivered(aborted, *log):
-    """Offsets of the data batches that are let through."""
+    """Return the offsets of the data batches that are delivered."""
     transactions = AbortedTransactions(aborted, "t", 0)
     batches, error = split(memoryview(b"".join(log)))
     assert error is None
@@ -48,30 +48,30 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_delivers_what_was_committed(name):
+def test_committed_batches_are_delivered(name):
     aborted, log, expected = CASES[name]
     assert delivered(aborted, *log) == expected
 
 
-def test_list_is_not_sorted_by_first_offset():
-    """Brokers list transactions by where they ended: a long one that began first comes last."""
+def test_the_list_may_be_in_any_order():
+    """Brokers sort aborted transactions by their end, so a long one that began first comes last."""
     log = [data(1, 0), data(2, 1), end(ABORT, 2, 2), data(1, 3), end(ABORT, 1, 4), data(3, 5)]
     for aborted in ([(2, 1), (1, 0)], [(1, 0), (2, 1)]):
         assert delivered(aborted, *log) == [5]
 
 
-def test_pain_F5_abort_marker_of_a_transaction_that_began_before_the_fetch():
-    """It ends something this response knows nothing of, and that is no error."""
+def test_abort_marker_of_an_unlisted_transaction_is_no_error():
+    """The transaction's batches are all before the fetch offset."""
     assert delivered([], end(ABORT, 9, 7), data(1, 8)) == [8]
     assert delivered([(1, 8)], end(ABORT, 9, 7), data(1, 8)) == []
 
 
-def test_a_commit_marker_ends_nothing_aborted():
-    """A producer id can be reused while its aborted transaction is listed; only its abort marker closes that."""
+def test_a_commit_marker_does_not_end_an_aborted_transaction():
+    """A producer id can be reused while its aborted transaction is listed; only the abort marker ends that."""
     assert delivered([(1, 0)], data(1, 0), end(COMMIT, 1, 1), data(1, 2)) == []
 
 
-def test_unreadable_marker_says_where():
+def test_error_of_an_unreadable_marker_names_partition_and_offset():
     marker = bytearray(end(ABORT, 1, 1))
     marker[-1] ^= 1
     batches, _ = split(memoryview(data(1, 0) + marker))

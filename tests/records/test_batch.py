@@ -1,4 +1,4 @@
-"""Walking headers, checksums, control batches, and what decoding a whole batch promises."""
+"""Splitting by headers, checksums, control batches, and decoding of whole batches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def walk(data: bytes):
     return split(memoryview(data), TP)
 
 
-def test_header_fields_of_format_2(only):
-    batch = only(
+def test_header_fields_of_format_2(only_batch):
+    batch = only_batch(
         build_batch(
             RECORDS, base_offset=100, codec=Codec.LZ4, leader_epoch=7, producer_id=9, producer_epoch=1,
             transactional=True, last_offset_delta=8, log_append_time=5000,
@@ -40,14 +40,14 @@ def test_header_fields_of_format_2(only):
 
 
 @pytest.mark.parametrize(("magic", "kind"), [(0, -1), (1, 0)])
-def test_header_fields_of_old_formats(only, magic, kind):
-    batch = only(build_legacy(RECORDS[:1], magic=magic, base_offset=41))
+def test_header_fields_of_old_formats(only_batch, magic, kind):
+    batch = only_batch(build_legacy(RECORDS[:1], magic=magic, base_offset=41))
     assert (batch.base_offset, batch.next_offset, batch.leader_epoch, batch.magic) == (41, 42, -1, magic)
     assert (batch.codec, batch.is_control, batch.is_transactional, batch.timestamp_type) == (0, False, False, kind)
     assert (batch.producer_id, batch.count) == (-1, 1)
 
 
-def test_formats_may_follow_one_another():
+def test_batches_of_all_formats_in_one_response():
     """A log that began long ago."""
     batches, error = walk(OLD + PLAIN + OLD)
     assert error is None
@@ -56,7 +56,7 @@ def test_formats_may_follow_one_another():
 
 
 @pytest.mark.parametrize("last", [PLAIN, OLD[: len(OLD) // 5]], ids=["format 2", "format 1"])
-def test_a_batch_cut_off_at_the_end_is_ignored(last):
+def test_an_incomplete_batch_at_the_end_is_ignored(last):
     for size in range(len(last)):
         batches, error = walk(PLAIN + last[:size])
         assert error is None, size
@@ -64,8 +64,8 @@ def test_a_batch_cut_off_at_the_end_is_ignored(last):
 
 
 @pytest.mark.parametrize("size", [13, 40, 61, 100])
-def test_filler_of_a_down_converting_broker_is_ignored(size):
-    """It fills the promised size with a batch at offset -1 that says to be longer than what is left."""
+def test_padding_of_a_down_converting_broker_is_ignored(size):
+    """The broker pads with a batch header at offset -1 whose length exceeds the remaining bytes."""
     filler = (struct.pack(">qi", -1, size) + bytes(size))[:size]
     batches, error = walk(OLD + filler)
     assert (len(batches), error) == (5, None)
@@ -90,7 +90,7 @@ BAD_HEADERS = {
 
 
 @pytest.mark.parametrize("name", BAD_HEADERS)
-def test_bad_header_says_where_and_keeps_what_came_before(name):
+def test_error_of_a_corrupt_header_has_the_offset_and_keeps_earlier_batches(name):
     first = build_batch(RECORDS, base_offset=90)
     batches, error = walk(first + BAD_HEADERS[name] + PLAIN)
     assert [b.base_offset for b in batches] == [90]
@@ -101,28 +101,28 @@ def test_bad_header_says_where_and_keeps_what_came_before(name):
     assert f"byte {len(first)} of" in str(error)
 
 
-def test_bad_magic_leads_to_the_batch_behind_it():
-    """A format of the future has a length where all have had it: what follows can still be read."""
+def test_next_offset_after_an_unknown_magic_is_the_next_batchs():
+    """All formats have the length at the same position, so the next batch can be found."""
     _, error = walk(BAD_HEADERS["magic 3"] + build_batch(RECORDS, base_offset=120))
     assert (error.offset, error.next_offset) == (100, 120)
 
 
-def test_broken_length_does_not_tell_where_to_go_on():
-    """Skipping to what happens to stand behind it could jump over everything there is."""
+def test_a_corrupt_length_is_not_used_to_find_the_next_batch():
+    """Bytes found by a wrong length could make ``skip`` jump over many records."""
     lie = PLAIN[:8] + struct.pack(">i", 30) + PLAIN[12:]
     _, error = walk(lie + bytes(range(100)))
     assert (error.offset, error.next_offset) == (100, 101)
 
 
-def test_broken_header_is_not_believed_beyond_the_log():
-    """Where the fetch began and where the log ends bound what ``skip`` can jump to."""
+def test_offsets_of_a_corrupt_header_stay_within_the_log():
+    """The fetch offset and the log end limit how far ``skip`` can jump."""
     lie = struct.pack(">q", 2**50) + PLAIN[8:16] + b"\3" + PLAIN[17:]
     _, error = split(memoryview(lie + build_batch(RECORDS, base_offset=2**51)), TP, 95, 200)
     assert (error.offset, error.next_offset) == (95, 96)
 
 
-def test_walking_reads_headers_only():
-    """The next fetch leaves before anything is checked or decoded: rubbish inside is found later."""
+def test_splitting_reads_headers_only():
+    """Corrupt records are found later, so that the next Fetch can be sent first."""
     batches, error = walk(PLAIN[:HEADER_SIZE] + bytes(len(PLAIN) - HEADER_SIZE))
     assert error is None
     with pytest.raises(CorruptRecordError):
@@ -130,8 +130,8 @@ def test_walking_reads_headers_only():
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_whole_batch_to_rows(only, contents, codec):
-    batch = only(build_batch(RECORDS, base_offset=100, codec=codec, leader_epoch=7))
+def test_whole_batch_to_rows(only_batch, contents, codec):
+    batch = only_batch(build_batch(RECORDS, base_offset=100, codec=codec, leader_epoch=7))
     rows = batch.decode(*TP)
     assert [r.offset for r in rows] == [100, 101, 102, 103, 104]
     assert contents(rows) == contents(RECORDS)
@@ -139,8 +139,8 @@ def test_whole_batch_to_rows(only, contents, codec):
     assert [r.offset for r in batch.decode(*TP, start=103)] == [103, 104]
 
 
-def test_every_flipped_bit_is_noticed(only):
-    """All but the fields that brokers set after the checksum was made: base offset, length, leader epoch, magic."""
+def test_every_flipped_bit_is_detected(only_batch):
+    """Except in fields that the checksum does not cover: base offset, length, leader epoch, magic."""
     for place in range(17, len(PLAIN)):
         for bit in range(8):
             data = bytearray(PLAIN)
@@ -156,7 +156,7 @@ def test_every_flipped_bit_is_noticed(only):
     "data", [PLAIN, build_batch(RECORDS, base_offset=100, codec=Codec.GZIP)], ids=["plain", "gzip"]
 )
 def test_unchecked_flipped_bits_give_typed_errors_only(data):
-    """With check_crcs off a broken batch may yield wrong records, but no other exception and nothing out of order."""
+    """With ``check_crcs=False`` a corrupt batch may yield wrong records, but no other exception and no disorder."""
     for place in range(len(data)):
         for bit in range(8):
             changed = bytearray(data)
@@ -174,43 +174,43 @@ def test_unchecked_flipped_bits_give_typed_errors_only(data):
                     assert all(batch.base_offset <= offset < batch.next_offset for offset in offsets)
 
 
-def test_corrupt_batch_says_where_and_what_next(only):
+def test_error_of_a_corrupt_batch_names_its_offsets_and_where_to_seek(only_batch):
     with pytest.raises(CorruptRecordError, match="orders-3, offsets 100 to 104: the checksum.*seek to 105") as caught:
-        only(PLAIN[:-1] + b"\x77").decode(*TP)
+        only_batch(PLAIN[:-1] + b"\x77").decode(*TP)
     error = pickle.loads(pickle.dumps(caught.value))
     assert (error.partition, error.offset, error.next_offset) == (TP, 100, 105)
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_unknown_codec_says_where(only, codec):
+def test_error_of_an_unknown_codec_names_partition_and_offset(only_batch, codec):
     data = bytearray(PLAIN)
     data[22] |= codec
     with pytest.raises(UnsupportedCodecError, match=f"orders-3.*codec {codec}") as caught:
-        only(bytes(data)).decode(*TP, False)
+        only_batch(bytes(data)).decode(*TP, False)
     assert (caught.value.partition, caught.value.offset, caught.value.next_offset) == (TP, 100, 105)
 
 
-def test_pain_G4_missing_package_names_codec_partition_offset_and_extra(only, monkeypatch):
+def test_error_of_a_missing_package_names_codec_partition_offset_and_extra(only_batch, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "cramjam", None)
     data = build_batch(RECORDS, base_offset=100, codec=Codec.GZIP)
     data = data[:22] + b"\2" + data[23:]
     module.compression._functions.cache_clear()
     with pytest.raises(UnsupportedCodecError, match="orders-3.*offsets 100 to 104.*thinconsumer\\[snappy\\]") as caught:
-        only(data).decode(*TP, False)
+        only_batch(data).decode(*TP, False)
     module.compression._functions.cache_clear()
     assert (caught.value.codec, caught.value.extra, caught.value.next_offset) == ("snappy", "thinconsumer[snappy]", 105)
 
 
-def test_bomb_is_a_corrupt_batch(only):
-    bomb = only(build_batch([NewRecord(b"\0" * 5_000_000)], codec=Codec.ZSTD))
+def test_a_decompression_bomb_is_a_corrupt_batch(only_batch):
+    bomb = only_batch(build_batch([NewRecord(b"\0" * 5_000_000)], codec=Codec.ZSTD))
     assert bomb.size < 1000
     with pytest.raises(CorruptRecordError, match="more than 1000000 bytes"):
         bomb.decode(*TP, decompressed_bytes_max=1_000_000)
 
 
 @pytest.mark.parametrize("kind", [ControlType.ABORT, ControlType.COMMIT])
-def test_control_batch_yields_its_marker_and_no_records(only, kind):
-    batch = only(build_marker(kind, producer_id=5, base_offset=8))
+def test_control_batch_yields_its_marker_and_no_records(only_batch, kind):
+    batch = only_batch(build_marker(kind, producer_id=5, base_offset=8))
     assert batch.is_control
     assert (batch.control_type(), batch.producer_id, batch.next_offset) == (kind, 5, 9)
     assert batch.decode(*TP) == []
@@ -220,27 +220,27 @@ def control(key):
     return build_batch([NewRecord(b"\0" * 6, key)], control=True, producer_id=1)
 
 
-def test_control_type_of_other_batches(only):
-    assert only(PLAIN).control_type() is None
-    assert only(build_batch([], control=True)).control_type() is None
-    assert only(control(b"\0\0\0\x02")).control_type() is ControlType.UNKNOWN, "KRaft's leader change"
-    assert only(control(b"\0\x05\0\x01more")).control_type() is ControlType.COMMIT, "a version of the future"
+def test_control_type_of_other_batches(only_batch):
+    assert only_batch(PLAIN).control_type() is None
+    assert only_batch(build_batch([], control=True)).control_type() is None
+    assert only_batch(control(b"\0\0\0\x02")).control_type() is ControlType.UNKNOWN, "KRaft's leader change"
+    assert only_batch(control(b"\0\x05\0\x01more")).control_type() is ControlType.COMMIT, "a version of the future"
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
-def test_control_batch_without_a_marker_is_corrupt(only, key):
+def test_control_batch_without_a_marker_is_corrupt(only_batch, key):
     with pytest.raises(CorruptRecordError, match="control record"):
-        only(control(key)).control_type(*TP)
+        only_batch(control(key)).control_type(*TP)
 
 
-def test_pain_F5_empty_batch_moves_the_position(only):
-    """Compaction keeps a batch's header when all its records are gone."""
-    batch = only(build_batch([], base_offset=50, last_offset_delta=9))
+def test_an_empty_batch_moves_the_position(only_batch):
+    """Compaction keeps a batch's header when all of its records are removed."""
+    batch = only_batch(build_batch([], base_offset=50, last_offset_delta=9))
     assert batch.decode(*TP) == []
     assert batch.next_offset == 60
 
 
-def test_pain_G1_info_names_the_checksum_and_every_codec():
+def test_info_names_the_checksum_and_every_codec():
     found = info()
     assert found["crc32c"].startswith("native")
     assert {"gzip", "snappy", "lz4", "zstd"} <= set(found)

@@ -1,4 +1,4 @@
-"""What the builder writes beyond what peers write: transactions, markers, appended batches."""
+"""The builder: transactions, markers, and batches as the leader appends them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_idempotent_and_transactional_fields():
     assert (batch.base_offset, batch.last_offset, batch.records_count) == (0, 1, 2)
 
 
-def test_marker_reads_as_one_elsewhere():
+def test_other_clients_read_the_marker():
     for kind in (ControlType.ABORT, ControlType.COMMIT):
         batch = theirs(build_marker(kind, producer_id=77, producer_epoch=3, base_offset=9, timestamp=1000))
         assert batch.is_control_batch
@@ -39,7 +39,7 @@ def test_marker_reads_as_one_elsewhere():
         assert (record.abort, record.commit) == (kind is ControlType.ABORT, kind is ControlType.COMMIT)
 
 
-def test_leader_stamps_offset_and_epoch_without_a_new_checksum():
+def test_restamp_sets_offset_and_epoch_and_keeps_the_checksum():
     produced = build_batch(RECORDS)
     appended = restamp(produced, 500, 12)
     assert theirs(appended).base_offset == 500
@@ -47,13 +47,13 @@ def test_leader_stamps_offset_and_epoch_without_a_new_checksum():
     assert appended[16:] == produced[16:]
 
 
-def test_leader_stamps_its_time(only):
-    batch = only(restamp(build_batch(RECORDS), 500, 12, log_append_time=9999))
+def test_restamp_sets_log_append_time(only_batch):
+    batch = only_batch(restamp(build_batch(RECORDS), 500, 12, log_append_time=9999))
     assert [(r.offset, r.timestamp, r.timestamp_type) for r in batch.decode("t", 0)] == [(500, 9999, 1), (501, 9999, 1)]
 
 
-def by_the_byte(record, offset_delta, timestamp_delta):
-    """One record as Kafka's documentation lays it out, with nothing looked up."""
+def encode_byte_by_byte(record, offset_delta, timestamp_delta):
+    """Return one record encoded as Kafka's documentation describes it, without lookup tables."""
 
     def sized(out, data):
         write_varint(out, -1 if data is None else len(data))
@@ -75,22 +75,22 @@ def by_the_byte(record, offset_delta, timestamp_delta):
 
 @given(data=st.data())
 @settings(max_examples=200)
-def test_records_are_laid_out_as_documented_whatever_is_in_them(data, record_lists):
+def test_any_record_is_encoded_as_documented(data, record_lists):
     records = data.draw(record_lists)
     base = records[0].timestamp
-    laid_out = b"".join(by_the_byte(r, n, r.timestamp - base) for n, r in enumerate(records))
+    laid_out = b"".join(encode_byte_by_byte(r, n, r.timestamp - base) for n, r in enumerate(records))
     assert build_batch(records)[HEADER_SIZE:] == laid_out
 
 
 @pytest.mark.parametrize("edge", [62, 63, 64, 65, 8191 // 2, 4094, 4095, 4096, 4097, 8191, 8192, 1 << 20, 1 << 21])
 def test_numbers_around_the_widths_of_varints_and_the_end_of_the_table(edge):
-    """One of each: the value's size, the key's, both deltas, and the record's own size by way of them."""
+    """Each varint in turn: the sizes of value, key and record, and both deltas."""
     for size in range(max(0, edge - 12), edge + 2):
         record = NewRecord(bytes(size))
-        assert encode_record(record, 0, 0) == by_the_byte(record, 0, 0)
+        assert encode_record(record, 0, 0) == encode_byte_by_byte(record, 0, 0)
     record = NewRecord(b"v", bytes(edge))
-    assert encode_record(record, edge, edge) == by_the_byte(record, edge, edge)
-    assert encode_record(record, edge, -edge) == by_the_byte(record, edge, -edge)
+    assert encode_record(record, edge, edge) == encode_byte_by_byte(record, edge, edge)
+    assert encode_record(record, edge, -edge) == encode_byte_by_byte(record, edge, -edge)
 
 
 def test_an_empty_batch_has_no_records():

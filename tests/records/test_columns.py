@@ -1,4 +1,4 @@
-"""Records of format 2: holes, times, header names, and bytes that lie."""
+"""Records of format 2: gaps, timestamps, header names and malformed bytes."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ NOW = 1_700_000_000_000
 
 @pytest.mark.parametrize("key", [None, 12])
 @pytest.mark.parametrize("count", [5, 70, 300])
-def test_compaction_holes(only, same, some, key, count):
-    """Offsets jump, the tail is missing, and the header still says where the batch once ended."""
+def test_compacted_batches_keep_their_next_offset(only_batch, same, some, key, count):
+    """Records are missing inside and at the end."""
     records = [r._replace(offset=3 + 2 * n + n // 10) for n, r in enumerate(some(count, key=key, step=1))]
-    batch = only(build_batch(records, base_offset=1000, last_offset_delta=5000))
+    batch = only_batch(build_batch(records, base_offset=1000, last_offset_delta=5000))
     assert [r.offset for r in batch.decode("t", 0)] == [1000 + r.offset for r in records]
     assert batch.next_offset == 6001
     same(batch, records)
 
 
 @pytest.mark.parametrize("count", [3, 100])
-def test_delete_horizon_takes_the_base_timestamps_place(only, same, some, count):
-    """Deltas then count from a day after the records, and are large and negative (KIP-534)."""
+def test_delete_horizon_replaces_the_base_timestamp(only_batch, same, some, count):
+    """Timestamp deltas are then large and negative (KIP-534)."""
     records = some(count, key=5, step=1)
-    batch = only(build_batch(records, delete_horizon=NOW + 86_400_000))
+    batch = only_batch(build_batch(records, delete_horizon=NOW + 86_400_000))
     assert batch.base_timestamp == NOW + 86_400_000
     same(batch, records)
 
 
-def test_log_append_time_is_every_records_timestamp(only, some):
-    batch = only(build_batch(some(20, step=5), log_append_time=NOW + 999))
+def test_log_append_time_is_every_records_timestamp(only_batch, some):
+    batch = only_batch(build_batch(some(20, step=5), log_append_time=NOW + 999))
     rows = batch.decode("t", 0)
     assert {(r.timestamp, r.timestamp_type) for r in rows} == {(NOW + 999, 1)}
 
 
 @pytest.mark.parametrize("base", [2**63 - 1, -(2**63)])
-def test_timestamps_wrap_as_javas_do(only, base):
+def test_timestamps_wrap_as_javas_do(only_batch, base):
     data = bytearray(build_batch([NewRecord(b"", timestamp=0), NewRecord(b"", timestamp=5)]))
     struct.pack_into(">q", data, 27, base)
-    stamps = only(bytes(data)).columns(check_crcs=False).timestamps
+    stamps = only_batch(bytes(data)).columns(check_crcs=False).timestamps
     assert list(stamps) == [base, base + 5 if base < 0 else base + 5 - 2**64]
 
 
-def test_header_keys_that_are_not_utf8_show_replacement_characters(only):
-    """Brokers do not look at them. Java yields U+FFFD; to raise would make the partition unreadable."""
+def test_header_keys_that_are_not_utf8_show_replacement_characters(only_batch):
+    """Brokers do not check them. Java returns U+FFFD; an error would make the partition unreadable."""
     raw = bytearray(build_batch([NewRecord(b"v", headers=[("abc", b"1"), ("é", b"2")])]))
     raw[raw.index(b"abc")] = 0xFF
-    (row,) = only(bytes(raw)).decode("t", 0, False)
+    (row,) = only_batch(bytes(raw)).decode("t", 0, False)
     assert row.headers == (("\ufffdbc", b"1"), ("é", b"2"))
 
 
 def body_of(*records: bytes, count=None, delta=None) -> bytes:
-    """A batch around hand-made records."""
+    """Return a batch around hand-made records."""
     body = b"".join(records)
     number = len(records) if count is None else count
     shell = bytearray(build_batch([], base_offset=10, last_offset_delta=number - 1 if delta is None else delta))
@@ -108,23 +108,25 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_lies_are_corrupt_batches(only, name):
+def test_malformed_records_are_corrupt_batches(only_batch, name):
     with pytest.raises(CorruptRecordError) as caught:
-        only(LIES[name]).decode("t", 0, False)
+        only_batch(LIES[name]).decode("t", 0, False)
     assert (caught.value.offset, caught.value.partition) == (10, ("t", 0))
 
 
 @pytest.mark.parametrize("name", LIES)
 @pytest.mark.parametrize("before", [3, 90])
-def test_lies_behind_good_records_are_noticed_too(only, name, before):
-    """The fast reader is well under way when it meets them."""
+def test_malformed_records_after_good_ones_are_detected(only_batch, name, before):
+    """The fast decoder is in the middle of a run there."""
     good = [encode_record(NewRecord(b"x" * 30), n, 0) for n in range(before)]
     lie = LIES[name][HEADER_SIZE:]
     count = struct.unpack_from(">i", LIES[name], 57)[0]
     if not 0 < count < 100:
         count = 1 if lie == GOOD else count
     with pytest.raises(CorruptRecordError):
-        only(body_of(*good, lie, count=before + (count if 0 < count < 100 else 1), delta=200)).decode("t", 0, False)
+        only_batch(body_of(*good, lie, count=before + (count if 0 < count < 100 else 1), delta=200)).decode(
+            "t", 0, False
+        )
 
 
 @given(st.binary(max_size=80), st.integers(-1, 12), st.integers(0, 12))
@@ -138,10 +140,10 @@ def test_any_bytes_as_records_give_typed_errors_only(data, count, delta):
     assert len(rows) == count
 
 
-def test_cut_anywhere_is_corrupt(only, some):
+def test_records_truncated_anywhere_are_corrupt(only_batch, some):
     whole = [r._replace(headers=[("t", bytes([n]))] if n % 5 == 0 else ()) for n, r in enumerate(some(70))]
     records = [encode_record(record, n, 0) for n, record in enumerate(whole)]
     body = b"".join(records)
     for size in range(len(body)):
         with pytest.raises(CorruptRecordError):
-            only(body_of(body[:size], count=70)).decode("t", 0, False)
+            only_batch(body_of(body[:size], count=70)).decode("t", 0, False)

@@ -1,4 +1,4 @@
-"""Codecs: whole, cut, broken, lying about their size, and missing."""
+"""Codecs: valid, truncated and corrupt data, wrong size claims, and missing packages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def xerial(data: bytes, version: bytes = b"\0\0\0\1\0\0\0\1") -> bytes:
     return compression.XERIAL_MAGIC + version + len(packed).to_bytes(4, "big") + packed
 
 
-#: As other writers have it. The name says who writes it so.
+#: Data of other writers, by writer.
 FOREIGN = {
     "gzip, two members": (Codec.GZIP, gzip.compress(TEXT[:99]) + gzip.compress(TEXT[99:])),
     "snappy, raw: librdkafka": (Codec.SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT))),
@@ -68,20 +68,20 @@ FOREIGN["zstd, level 19, streamed"] = (Codec.ZSTD, _STREAM.compress(TEXT) + _STR
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_reads_what_others_write(name):
+def test_data_of_other_writers_are_read(name):
     codec, data = FOREIGN[name]
     assert unpack(codec, data) == TEXT
 
 
 def test_zstd_with_a_window_of_8_megabytes():
-    """Level 19 looks back that far, and an old batch refers to it."""
+    """Level 19 uses such windows."""
     params = zstandard.ZstdCompressionParameters.from_level(19, window_log=23)
     stream = zstandard.ZstdCompressor(compression_params=params).compressobj()
     data = NOISE[:70_000] * 130
     assert unpack(Codec.ZSTD, stream.compress(data) + stream.flush()) == data
 
 
-#: Between two streams or blocks there is no telling that something is missing.
+#: Truncation between two streams or blocks cannot be detected.
 BORDERS = {
     "gzip, two members": {len(gzip.compress(TEXT[:99]))},
     "snappy, xerial: Java": {16},
@@ -92,7 +92,7 @@ BORDERS = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_cut_anywhere_is_a_codec_error(name):
+def test_truncated_data_are_a_codec_error(name):
     codec, data = FOREIGN[name]
     sizes = itertools.chain(range(min(len(data), 300)), range(max(0, len(data) - 30), len(data)))
     readable = set()
@@ -107,7 +107,7 @@ def test_cut_anywhere_is_a_codec_error(name):
 
 @given(st.sampled_from(sorted(FOREIGN)), st.integers(0, 400), st.integers(1, 255))
 @settings(max_examples=200)
-def test_broken_bytes_give_codec_errors_only(name, place, change):
+def test_corrupt_data_give_codec_errors_only(name, place, change):
     codec, data = FOREIGN[name]
     broken = bytearray(data)
     broken[place % len(data)] ^= change
@@ -119,7 +119,7 @@ def test_broken_bytes_give_codec_errors_only(name, place, change):
 
 @given(st.sampled_from(CODECS), st.binary(max_size=60))
 @settings(max_examples=200)
-def test_nonsense_gives_codec_errors_only(codec, data):
+def test_random_bytes_give_codec_errors_only(codec, data):
     try:
         unpack(codec, data, 1_000_000)
     except CodecError:
@@ -128,7 +128,7 @@ def test_nonsense_gives_codec_errors_only(codec, data):
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_bomb_stops_at_the_limit(codec):
-    """A megabyte of zeros comes as a kilobyte or less; the limit is what it may become."""
+    """A megabyte of zeros compresses to a kilobyte or less."""
     bomb = compress(codec, b"\0" * 1_000_000)
     assert len(unpack(codec, bomb, 1_000_000)) == 1_000_000
     with pytest.raises(CodecError, match="more than 999999 bytes"):
@@ -136,7 +136,7 @@ def test_bomb_stops_at_the_limit(codec):
 
 
 def test_zstd_bomb_of_many_small_blocks_stops_early():
-    """Four bytes can stand for 128 kB: 100 MB come as 10 kB and must not be there before they are counted."""
+    """4 bytes can expand to 128 kB: 10 kB to 100 MB, which must not be allocated before the limit is checked."""
     stream = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     bomb = stream.compress(b"\0" * 100_000_000) + stream.flush()
     with pytest.raises(CodecError, match="more than 2000000 bytes"):
@@ -160,15 +160,15 @@ def _lz4_claiming(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_claimed_sizes_are_not_believed(name):
+def test_claimed_sizes_are_not_trusted(name):
     codec, make = LIES[name]
     with pytest.raises(CodecError):
         unpack(codec, make())
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_a_lie_does_not_spoil_the_next_batch(name):
-    """An lz4 decompressor used again remembers the size that the broken frame claimed, and refuses good ones."""
+def test_a_wrong_size_claim_does_not_affect_the_next_batch(name):
+    """A reused lz4 decompressor remembers the claim of the corrupt frame and rejects good ones."""
     codec, make = LIES[name]
     with pytest.raises(CodecError):
         unpack(codec, make())
@@ -177,7 +177,7 @@ def test_a_lie_does_not_spoil_the_next_batch(name):
 
 @pytest.mark.parametrize("store_size", [True, False])
 def test_wrong_lz4_header_checksum_of_old_java(store_size):
-    """Kafka 0.8 and 0.9 hashed the magic number too; format 0 keeps such frames, and right ones of other clients."""
+    """Kafka 0.8 and 0.9 included the magic number; format 0 has such frames and correct ones."""
     right = lz4.frame.compress(TEXT, store_size=store_size)
     wrong = compression._patch_lz4_checksum(right, broken=True)
     assert wrong != right
@@ -187,7 +187,7 @@ def test_wrong_lz4_header_checksum_of_old_java(store_size):
     assert compression._patch_lz4_checksum(wrong, broken=False) == right
 
 
-def test_what_we_write_in_format_0_has_the_wrong_checksum_old_java_wants():
+def test_format_0_is_written_with_the_wrong_lz4_checksum_of_old_java():
     assert compress(Codec.LZ4, TEXT, magic=0) == compression._patch_lz4_checksum(compress(Codec.LZ4, TEXT), broken=True)
 
 
@@ -199,7 +199,7 @@ def test_what_we_write_in_format_0_has_the_wrong_checksum_old_java_wants():
         (Codec.ZSTD, ["zstandard", "compression.zstd"], "zstandard"),
     ],
 )
-def test_pain_G4_missing_package_names_codec_and_extra(monkeypatch, codec, hidden, extra):
+def test_error_of_a_missing_package_names_codec_and_extra(monkeypatch, codec, hidden, extra):
     for name in hidden:
         monkeypatch.setitem(sys.modules, name, None)
     compression._functions.cache_clear()
@@ -216,13 +216,13 @@ def test_pain_G4_missing_package_names_codec_and_extra(monkeypatch, codec, hidde
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])
-def test_unknown_codec_is_told_from_a_broken_one(codec):
+def test_unknown_codec_and_corrupt_data_raise_different_errors(codec):
     with pytest.raises(MissingCodecError, match=f"codec {codec}"):
         unpack(codec, b"")
 
 
 def test_standard_library_zstd_interface():
-    """Python 3.14's decompressor has the shape of zlib's; until it is here, zlib's stands in for it."""
+    """Python 3.14's decompressor has the interface of zlib's, which stands in for it here."""
     data = gzip.compress(TEXT) + gzip.compress(b"more")
     inflate = compression._inflate
     assert inflate(lambda: zlib.decompressobj(31), memoryview(data), 10**6, "cut") == TEXT + b"more"

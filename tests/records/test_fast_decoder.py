@@ -1,4 +1,4 @@
-"""The fast way through a batch against the careful one: records of every shape, and bytes that only look alike."""
+"""The fast decoder against the byte-by-byte decoder: records of every kind, and bytes that mislead it."""
 
 from __future__ import annotations
 
@@ -44,34 +44,34 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_fast_and_careful_agree(only, same, some, name):
+def test_fast_and_byte_by_byte_decoder_agree(only_batch, same, some, name):
     records = SHAPES[name](some)
-    same(only(build_batch(records, base_offset=1000)), records)
+    same(only_batch(build_batch(records, base_offset=1000)), records)
 
 
-def test_fast_and_careful_agree_on_anything(only, same, record_lists):
+def test_fast_and_byte_by_byte_decoder_agree_on_any_records(only_batch, same, record_lists):
     @given(record_lists)
     @settings(max_examples=150)
     def check(records):
-        same(only(build_batch(records, base_offset=1000)), records)
+        same(only_batch(build_batch(records, base_offset=1000)), records)
 
     check()
 
 
-def test_bytes_that_only_look_like_the_record_before_do_not_fool_the_fast_reader(only, same):
-    """Values that hold records themselves, with stamps whose width changes in between."""
+def test_values_that_contain_records_do_not_mislead_the_fast_decoder(only_batch, same):
+    """The width of timestamps changes in between."""
     inner = encode_record(NewRecord(b"v" * 9, b"k"), 1, 0)
     for step in range(60, 70):
         records = [NewRecord(inner * (1 + n % 3), b"\0\1"[: n % 3], timestamp=NOW + step * n // 3) for n in range(150)]
-        same(only(build_batch(records)), records)
+        same(only_batch(build_batch(records)), records)
 
 
 @pytest.mark.parametrize(
     "name", ["constant", "constant, with keys", "some headers", "values around one byte of length"]
 )
-def test_a_run_reads_no_more_than_it_was_asked_for(only, some, name):
-    """What follows is no record, whatever it looks like."""
-    data = bytes(only(build_batch(SHAPES[name](some))).view[HEADER_SIZE:])
+def test_a_run_stops_at_the_requested_count(only_batch, some, name):
+    """The bytes after it look like another record."""
+    data = bytes(only_batch(build_batch(SHAPES[name](some))).view[HEADER_SIZE:])
     for count in (1, 10, 64, 65, 150):
         found, pos = ColumnsBuilder(), 0
         while len(found.values) < count:
@@ -81,13 +81,13 @@ def test_a_run_reads_no_more_than_it_was_asked_for(only, some, name):
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\x80", b"\xff" * 50, bytes(50), b"\x02" * 50])
-def test_nonsense_is_left_to_the_careful_reader(data):
+def test_random_bytes_end_the_run(data):
     found = ColumnsBuilder()
     assert read_run(data, 0, 7, found) == 0
     assert found.values == []
 
 
-def test_a_narrower_timestamp_that_still_adds_up_is_noticed(only, same):
-    """The last key is made so that, with a timestamp of two bytes as in the records before, all lengths add up too."""
+def test_a_narrower_timestamp_with_matching_lengths_is_detected(only_batch, same):
+    """The last key is made so that all lengths add up also for a timestamp of two bytes, as in the records before."""
     records = [NewRecord(b"vvv", b"kk", (), NOW)] * 3 + [NewRecord(b"ab", bytes((1, 8, 120)), (), NOW - 995)]
-    same(only(build_batch(records, delete_horizon=NOW - 1000)), records)
+    same(only_batch(build_batch(records, delete_horizon=NOW - 1000)), records)

@@ -1,4 +1,4 @@
-"""Header names that are no UTF-8: as many U+FFFD as Java shows, which a dump by the Java consumer told."""
+"""Header keys that are not UTF-8: the same U+FFFD as Java's console consumer printed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("raw", NAMES)
-def test_names_that_are_not_utf8_look_as_in_java(raw):
+def test_keys_that_are_not_utf8_are_replaced_as_in_java(raw):
     plain = build_batch([NewRecord(b"v", b"k", [("NAME", b"1"), ("NAME", None)])])
     batches, _ = split(memoryview(plain.replace(b"NAME", raw)))
     (record,) = batches[0].decode("t", 0, check_crcs=False)

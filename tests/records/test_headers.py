@@ -1,4 +1,4 @@
-"""Headers: read one by one, and by the layout of the record before."""
+"""Headers: read one by one, and by the layout of the previous record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thinconsumer.records.varints import Malformed, varint
 
 
 def block_of(*pairs: tuple[str, bytes | None]) -> bytes:
-    """How they stand at the end of a record."""
+    """Return headers encoded as at the end of a record."""
     record = encode_record(NewRecord(b"", headers=pairs), 0, 0)
     return record[varint(record, 0)[1] + len(["attributes", "timestamp", "offset", "key", "value"]) :]
 
@@ -31,10 +31,10 @@ HEADER_SHAPES = {
 
 @pytest.mark.parametrize("name", HEADER_SHAPES)
 @pytest.mark.parametrize("key", [None, 12])
-def test_headers_of_neighbours(only, same, some, name, key):
+def test_headers_with_and_without_the_layout_of_the_previous_record(only_batch, same, some, name, key):
     """Their layout is taken from the record before; what only looks like it must be read anew."""
     records = [r._replace(headers=HEADER_SHAPES[name](n % 250)) for n, r in enumerate(some(120, key=key))]
-    same(only(build_batch(records)), records)
+    same(only_batch(build_batch(records)), records)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"v", b"v" * 63, b"v" * 64, b"v" * 9000])
@@ -43,7 +43,7 @@ def test_names_and_values_of_every_width(name, value):
     assert read_headers(block_of((name, value), ("b", b"2"))) == ((name, value), ("b", b"2"))
 
 
-def test_more_headers_than_one_byte_counts():
+def test_a_header_count_of_two_bytes():
     pairs = tuple((f"n{n}", bytes([n])) for n in range(200))
     assert read_headers(block_of(*pairs)) == pairs
 
@@ -51,12 +51,12 @@ def test_more_headers_than_one_byte_counts():
 @pytest.mark.parametrize(
     "block", [b"", b"\2", b"\1", b"\2\1\0", b"\2\x7ea", b"\2\2a\x7eb", b"\4\2a\2b", b"\2\2a\2b\0", b"\0\0"]
 )
-def test_broken_blocks(block):
+def test_malformed_headers(block):
     with pytest.raises((Malformed, IndexError)):
         read_headers(block)
 
 
-def test_cut_anywhere_is_broken_also_after_good_ones():
+def test_truncated_headers_are_malformed_also_after_good_ones():
     reader, whole = HeaderReader(), block_of(("trace", b"1" * 16), ("none", None))
     for _ in range(3):
         reader.read(whole, 0, len(whole))
@@ -74,14 +74,14 @@ def test_names_that_are_not_utf8_read_as_in_java(raw, name):
     assert read_headers(block) == ((name, None),)
 
 
-def test_remembered_names_are_bounded(only):
-    """A name per record, from a hostile or careless producer, must not fill the memory."""
+def test_remembered_names_are_bounded(only_batch):
+    """A different name in every record must not fill the memory."""
     for n in range(headers.NAMES_MAX + 50):
         read_headers(block_of((f"name {n}", None)))
     assert len(headers._names) <= headers.NAMES_MAX
 
 
-def test_irregular_headers_are_not_learnt_for_ever():
+def test_the_number_of_remembered_layouts_is_limited():
     reader = HeaderReader()
     for n in range(50):
         name = f"n{n:02}"

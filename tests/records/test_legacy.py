@@ -1,4 +1,4 @@
-"""Message formats 0 and 1: plain, in wrappers, and bytes that lie."""
+"""Message formats 0 and 1: uncompressed, in wrappers, and malformed bytes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_messages_to_rows(magic, codec):
 
 
 @pytest.mark.parametrize(("magic", "codec"), CASES)
-def test_compaction_holes(magic, codec):
-    """Inside a format 1 wrapper offsets are relative to a beginning that only the wrapper's own offset tells."""
+def test_offsets_of_a_compacted_wrapper(magic, codec):
+    """In format 1 the inner offsets are relative, and only the wrapper's own offset is absolute."""
     records = [r._replace(offset=offset) for r, offset in zip(RECORDS, [2, 3, 7, 20, 21])]
     assert [r.offset for r in rows(build_legacy(records, magic=magic, codec=codec, base_offset=40))] == [
         42,
@@ -45,34 +45,34 @@ def test_compaction_holes(magic, codec):
     ]
 
 
-def test_a_wrapper_says_only_its_last_offset():
+def test_base_offset_of_a_wrapper_is_its_last_offset():
     (batch,), _ = split(memoryview(build_legacy(RECORDS, magic=1, codec=Codec.GZIP, base_offset=40)))
     assert (batch.base_offset, batch.next_offset) == (44, 45)
     assert [r.offset for r in batch.decode("t", 0, start=43)] == [43, 44]
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_log_append_time_of_a_wrapper_is_its_messages_time(codec):
+def test_log_append_time_of_a_wrapper_applies_to_its_messages(codec):
     found = rows(build_legacy(RECORDS, magic=1, codec=codec, log_append_time=7777))
     assert {(r.timestamp, r.timestamp_type) for r in found} == {(7777, 1)}
 
 
 def test_format_0_inside_format_1():
-    """A broker that raised its format found such wrappers; those messages have no time."""
+    """Brokers whose format was raised have such wrappers; messages of format 0 have no timestamp."""
     found = rows(build_legacy(RECORDS, magic=1, codec=Codec.GZIP, base_offset=40, inner_magic=0))
     assert [(r.offset, r.timestamp) for r in found] == [(offset, -1) for offset in range(40, 45)]
 
 
 @pytest.mark.parametrize(("magic", "codec"), CASES)
-def test_cut_anywhere_is_ignored(magic, codec):
+def test_an_incomplete_message_at_the_end_is_ignored(magic, codec):
     whole = build_legacy(RECORDS, magic=magic, codec=codec)
     for size in range(len(whole)):
         assert [r.offset for r in rows(whole[:size])] == list(range(len(rows(whole[:size]))))
 
 
 @pytest.mark.parametrize(("magic", "codec"), CASES)
-def test_every_flipped_bit_is_noticed(magic, codec):
-    """But for offset and length, which no checksum of these formats covers."""
+def test_every_flipped_bit_is_detected(magic, codec):
+    """Except in offset and length, which the checksum does not cover."""
     whole = build_legacy(RECORDS if codec else RECORDS[:1], magic=magic, codec=codec, base_offset=40)
     for place in range(12, len(whole)):
         for bit in range(8):
@@ -126,18 +126,18 @@ LIES = {
 
 
 @pytest.mark.parametrize("name", LIES)
-def test_lies_are_corrupt_batches(name):
+def test_malformed_messages_are_corrupt_batches(name):
     with pytest.raises(CorruptRecordError) as caught:
         rows(LIES[name])
     assert (caught.value.offset, caught.value.next_offset) == (9, 10)
 
 
-def test_last_message_inside_may_be_cut_off():
-    """Java ignores it, as it ignores one at the end of a response."""
+def test_the_last_inner_message_may_be_truncated():
+    """Java ignores it, too."""
     assert [r.offset for r in rows(wrapper(ONE + ONE[:-1]))] == [9]
 
 
-def test_bomb_is_a_corrupt_batch():
+def test_a_decompression_bomb_is_a_corrupt_batch():
     (batch,), _ = split(memoryview(build_legacy([NewRecord(b"\0" * 3_000_000)], magic=1, codec=Codec.GZIP)))
     with pytest.raises(CorruptRecordError, match="more than 1000000 bytes"):
         batch.decode("t", 0, decompressed_bytes_max=1_000_000)

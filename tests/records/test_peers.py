@@ -1,4 +1,4 @@
-"""Judges from outside: kafka-python's and aiokafka's record encoders and decoders, both ways."""
+"""The record encoders and decoders of kafka-python and aiokafka, in both directions."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PEERS = {
     "kafka-python": (read_with_kafka_python, write_with_kafka_python),
     "aiokafka": (read_with_aiokafka, write_with_aiokafka),
 }
-#: kafka-python wants packages of its own for these; its lz4 of format 0 too.
+#: kafka-python needs packages of its own for these codecs and for lz4 in format 0.
 ABSENT = {("kafka-python", 2, Codec.SNAPPY), ("kafka-python", 1, Codec.SNAPPY), ("kafka-python", 0, Codec.SNAPPY)}
 ABSENT |= {("kafka-python", 0, Codec.LZ4), ("aiokafka", 0, Codec.LZ4)}
 CASES = [
@@ -89,7 +89,7 @@ def ours(data):
 
 
 def plain(records, magic, start=0):
-    """What is left of records in that format, with their offsets."""
+    """Return the fields of records that the format has, with offsets."""
     return [
         (start + n, r.key, r.value, list(r.headers) if magic == 2 else [], r.timestamp if magic else None)
         for n, r in enumerate(records)
@@ -101,13 +101,13 @@ def seen(found, magic):
 
 
 @pytest.mark.parametrize(("peer", "magic", "codec"), CASES)
-def test_we_read_what_they_write(peer, magic, codec):
+def test_their_batches_are_read(peer, magic, codec):
     records = RECORDS if magic == 2 else [r._replace(headers=[]) for r in RECORDS]
     assert seen(ours(PEERS[peer][1](records, magic, codec)), magic) == plain(records, magic)
 
 
 @pytest.mark.parametrize(("peer", "magic", "codec"), CASES)
-def test_they_read_what_we_write(peer, magic, codec):
+def test_they_read_our_batches(peer, magic, codec):
     if magic == 2:
         data = build_batch(RECORDS, base_offset=70, codec=codec)
     else:
@@ -124,7 +124,7 @@ def test_same_bytes_for_the_same_uncompressed_records(peer):
 
 
 @pytest.mark.parametrize("peer", PEERS)
-def test_anything_goes_both_ways(peer, record_lists):
+def test_any_records_in_both_directions(peer, record_lists):
     read, write = PEERS[peer]
 
     @given(record_lists)

@@ -1,7 +1,7 @@
-"""Whole segments as old brokers left them on disk, read by us and by kafka-python: the same records, field for field.
+"""Whole log segments of old brokers, read by this package and by kafka-python with equal results.
 
-Today's brokers cannot write formats 0 and 1 any more, so the segments are prepared here: any mixture of plain and
-compressed sets of both formats and of batches of format 2, with the holes that compaction leaves.
+Current brokers cannot write formats 0 and 1, so the segments are generated: any mixture of uncompressed and compressed
+message sets of both formats and batches of format 2, with the gaps left by compaction.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ BYTES = st.none() | st.binary(max_size=40)
 
 @st.composite
 def sets(draw):
-    """A function from a base offset to (bytes, next offset)."""
+    """Draw a function from a base offset to (bytes, next offset)."""
     magic = draw(st.sampled_from((0, 1, 2)))
-    # kafka-python reads the lz4 of format 0, with its wrong checksum, only with a package that nobody installs.
+    # kafka-python reads lz4 in format 0 only with an obsolete package.
     codec = draw(st.sampled_from(CODECS if magic else CODECS[:2]))
     stamp = draw(st.none() | st.integers(0, 2**40)) if magic == 1 else None
     offset, records = 0, []
@@ -43,7 +43,7 @@ def sets(draw):
 
 
 def by_kafka_python(segment: bytes) -> list[tuple]:
-    """What its decoder yields, checksums verified."""
+    """Return the records of kafka-python's decoder, with verified checksums."""
     found = memory_records.MemoryRecords(segment)
     rows = []
     while (batch := found.next_batch()) is not None:
@@ -55,7 +55,7 @@ def by_kafka_python(segment: bytes) -> list[tuple]:
 
 
 def by_us(segment: bytes) -> list[tuple]:
-    """What ours yields."""
+    """Return the records of this package's decoder."""
     batches, error = split(memoryview(segment))
     assert error is None
     return [(r.offset, r.timestamp, r.timestamp_type, r.key, r.value) for b in batches for r in b.decode("t", 0)]
@@ -63,8 +63,8 @@ def by_us(segment: bytes) -> list[tuple]:
 
 @settings(max_examples=100)
 @given(st.lists(sets(), min_size=1, max_size=5), st.integers(0, 2**40), st.data())
-def test_prepared_segments_read_as_kafka_python_reads_them(many, base, data):
-    """Mixed formats in one segment, and cut off anywhere at its end, as brokers do."""
+def test_prepared_segments_are_read_as_by_kafka_python(many, base, data):
+    """Mixed formats in one segment, truncated at any byte."""
     segment = b""
     for build in many:
         written, base = build(base)

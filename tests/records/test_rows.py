@@ -1,4 +1,4 @@
-"""Rows: what users hold, and deserializers."""
+"""ConsumerRecord objects and deserializers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def built() -> list[ConsumerRecord]:
     return rows.build("t", 4, 9, 1, columns)
 
 
-def test_rows_have_every_field_kafka_python_names(built):
+def test_records_have_every_field_of_kafka_pythons(built):
     for name in Theirs._fields:
         assert hasattr(built[0], name)
     first, second, third = built
@@ -44,13 +44,13 @@ def test_rows_have_every_field_kafka_python_names(built):
 @pytest.mark.parametrize(
     ("start", "offsets"), [(0, [10, 11, 12]), (10, [10, 11, 12]), (11, [11, 12]), (13, []), (99, [])]
 )
-def test_rows_begin_at_the_position(start, offsets):
-    """A fetch from the middle of a batch gets all of it; what lies before the position was delivered already."""
+def test_records_before_the_position_are_left_out(start, offsets):
+    """A Fetch from the middle of a batch returns all of it."""
     columns = Columns([10, 11, 12], [0] * 3, [None] * 3, [b"v"] * 3, [()] * 3)
     assert [r.offset for r in rows.build("t", 0, 0, 0, columns, start)] == offsets
 
 
-def test_record_is_true_and_says_what_it_is():
+def test_record_is_true_and_its_repr_has_all_fields():
     assert record(None, None, ())
     assert repr(record()) == (
         "ConsumerRecord(topic='t', partition=1, leader_epoch=7, offset=42, timestamp=1700000000000, timestamp_type=0, "
@@ -66,7 +66,7 @@ def test_record_cannot_be_changed():
 
 
 def test_record_takes_fields_by_kafka_pythons_names():
-    """So that users' tests can make one."""
+    """Users build records in their tests."""
     theirs = Theirs("t", 1, 7, 42, 1, 0, "k", "v", [("h", b"1")], None, 3, 5, 2)
     ours = ConsumerRecord(**theirs._asdict())
     for name in set(Theirs._fields) - {"headers"}:
@@ -83,7 +83,7 @@ def test_record_survives_pickling(one, protocol):
     assert again.serialized_value_size == one.serialized_value_size == 5
 
 
-def test_deserialized_record_still_knows_its_raw_sizes():
+def test_deserialized_record_keeps_its_serialized_sizes():
     changed = record().with_key_value("k", None)
     assert (changed.key, changed.value, changed.headers, changed.offset) == ("k", None, HEADERS, 42)
     assert (changed.serialized_key_size, changed.serialized_value_size) == (3, 5)
@@ -111,7 +111,7 @@ def test_deserializers_get_topic_and_headers_and_no_nulls(built):
 
 
 @pytest.mark.parametrize(("field", "offset"), [("key", 12), ("value", 11)])
-def test_failing_deserializer_keeps_the_records_before_it_and_the_bytes(built, field, offset):
+def test_failing_deserializer_returns_the_records_before_and_an_error_with_the_bytes(built, field, offset):
     def fails(topic, headers, data):
         if data in (b"", b"x"):
             raise ZeroDivisionError("no")

@@ -41,8 +41,8 @@ def test_reads_every_long(number):
     assert varlong(data, 0) == (number, len(data))
 
 
-def test_java_drops_bits_beyond_its_width():
-    """A fifth byte may carry bits that no int has; Java shifts them out, and so do we."""
+def test_bits_beyond_the_width_are_dropped_as_in_java():
+    """A fifth byte may have bits above the 32nd."""
     assert varint(b"\xfe\xff\xff\xff\x7f", 0) == (2**31 - 1, 5)
 
 
@@ -54,14 +54,14 @@ def test_too_long_is_malformed(read, width):
 
 
 @pytest.mark.parametrize("read", [varint, varlong])
-def test_cut_off_is_an_index_error(read):
+def test_truncated_is_an_index_error(read):
     for size in range(4):
         with pytest.raises(IndexError):
             read(b"\x80" * size, 0)
 
 
 @pytest.mark.parametrize("width", [1, 2])
-def test_tables_know_every_varint_of_their_width_and_nothing_else(width):
+def test_tables_hold_every_varint_of_their_width_and_no_other(width):
     for raw, number in enumerate(NUMBER_TABLES[width]):
         data = raw.to_bytes(width, "little")
         last = data[-1] < 128 and all(byte > 127 for byte in data[:-1])
@@ -69,7 +69,7 @@ def test_tables_know_every_varint_of_their_width_and_nothing_else(width):
         assert LENGTH_TABLES[width][raw] == (number if number >= 0 else NO_VARINT)
 
 
-def test_raw_offsets_are_what_offsets_look_like():
+def test_raw_offsets_are_the_encoded_offsets():
     raw = raw_offsets()
     assert len(raw) == WIDTH_LIMITS[1]
     for number in (0, 1, 63, 64, 65, 127, 128, 8191):

@@ -1,4 +1,4 @@
-"""XXH32 against the checksums of lz4's own frames and published values."""
+"""XXH32 against lz4's own checksums and published values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_published_values(data, expected):
 
 @pytest.mark.parametrize("size", [1, 3, 4, 15, 16, 17, 31, 32, 33, 100])
 def test_agrees_with_the_content_checksum_of_lz4(size):
-    """The last four bytes of such a frame are the XXH32 of what is in it."""
+    """The last four bytes of such a frame are the XXH32 of its content."""
     data = bytes(range(size))
     frame = lz4.frame.compress(data, content_checksum=True)
     assert xxh32(data) == int.from_bytes(frame[-4:], "little")

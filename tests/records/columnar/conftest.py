@@ -1,4 +1,4 @@
-"""Two readers of the same batches, and a judge: the row decoder has the last word on records and on errors."""
+"""Fixtures that decode the same batches by rows and as columns; the row decoder's result is the expected one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TP = TopicPartition("topic", 3)
 
 
 def by_rows(batches, check_crcs):
-    """Return each batch's records, or its error, as the row decoder has it."""
+    """Return each batch's records or error from the row decoder."""
     found = []
     for batch in batches:
         try:
@@ -27,8 +27,8 @@ def by_rows(batches, check_crcs):
 
 
 @contextmanager
-def few(records):
-    """Have up to so many records read one by one, 0 for none: a few are faster read that way."""
+def small_records_max(records):
+    """Set how many records are still decoded one by one; 0 for none."""
     from thinconsumer.records.columnar import decode
 
     before, decode.SMALL_RECORDS_MAX = decode.SMALL_RECORDS_MAX, records
@@ -39,7 +39,7 @@ def few(records):
 
 
 def by_columns(batches, check_crcs):
-    """Return the same as :func:`by_rows`, read as columns, all batches at once."""
+    """Decode all batches at once as columns; return the same as :func:`by_rows`."""
     from thinconsumer.records.columnar.decode import Decoder
 
     decoder, found, numbers = Decoder(check_crcs), [], []
@@ -66,13 +66,13 @@ def by_columns(batches, check_crcs):
 
 @pytest.fixture(scope="session")
 def agree():
-    """Return a function that has batches, given as bytes, read both ways, and returns what both have found."""
+    """Return a function that decodes batches (bytes) both ways, asserts equal results, and returns them."""
 
     def check(data, check_crcs=True):
         batches, _ = split(memoryview(data))
         rows = by_rows(batches, check_crcs)
         for so_many in (0, 1 << 40):
-            with few(so_many):
+            with small_records_max(so_many):
                 assert by_columns(batches, check_crcs) == rows
         return rows
 
@@ -81,14 +81,14 @@ def agree():
 
 @pytest.fixture(scope="session")
 def columns():
-    """Return a function that reads batches, given as bytes, as columns; no error among them is expected."""
+    """Return a function that decodes batches (bytes) as columns and expects no error."""
     from thinconsumer.records.columnar.decode import Decoder
 
     def read(data, start=0, tp=TP):
         decoder = Decoder()
         for batch in split(memoryview(data))[0]:
             decoder.add(batch, tp)
-        with few(0):
+        with small_records_max(0):
             decoded = decoder.finish()
         assert not decoded.errors
         return decoded.columns(tp, 0, len(decoder), start)
@@ -97,8 +97,8 @@ def columns():
 
 
 @pytest.fixture(scope="session")
-def shell():
-    """Return a function that puts bytes into a batch that claims to hold so many records; the checksum is wrong."""
+def wrong_crc_batch():
+    """Return a function that wraps bytes into a batch with a claimed record count and a wrong checksum."""
 
     def put(body, count, base_offset=10, last_offset_delta=None):
         delta = max(count - 1, 0) if last_offset_delta is None else last_offset_delta

@@ -1,4 +1,4 @@
-"""To Arrow: exactly the schema that Spark's own source has, and exactly the rows."""
+"""Arrow batches: the schema of Spark's own source, and the same records as rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from thinconsumer.records.columnar.arrow import MILLISECONDS_MAX, binary  # noqa
 
 NOW = 1_700_000_000_000
 HEADERS = pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())])))
-#: As PySpark's to_arrow_schema writes it; a batch of another one is refused there.
+#: The schema of PySpark's to_arrow_schema; Spark rejects batches with another one.
 SCHEMA = [
     ("key", pa.binary()),
     ("value", pa.binary()),
@@ -32,8 +32,8 @@ SCHEMA = [
 ]
 
 
-def made_of_rows(rows, include_headers):
-    """Return the batch that rows make, built from Python objects."""
+def arrow_of_rows(rows, include_headers):
+    """Return the Arrow batch built from Python objects, as a reference."""
     columns = {
         "key": [row.key for row in rows],
         "value": [row.value for row in rows],
@@ -55,7 +55,7 @@ def check(found):
     for include_headers in (False, True):
         batch = found.to_arrow(include_headers)
         batch.validate(full=True)
-        expected = made_of_rows(found.rows(), include_headers)
+        expected = arrow_of_rows(found.rows(), include_headers)
         assert batch.schema.equals(expected.schema)
         assert batch.equals(expected)
     return batch
@@ -63,7 +63,7 @@ def check(found):
 
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-def test_any_records(columns, record_lists, data):
+def test_any_records_equal_their_rows(columns, record_lists, data):
     out, offset = b"", 0
     for _ in range(data.draw(st.integers(1, 3))):
         records = data.draw(record_lists)
@@ -78,17 +78,17 @@ def test_any_records(columns, record_lists, data):
 @pytest.mark.parametrize(
     "records", [[NewRecord(None)], [NewRecord(b"")], [NewRecord(None, None)] * 70, [NewRecord(b"x")]]
 )
-def test_all_null_all_empty_and_single(columns, records):
+def test_all_null_all_empty_and_single_values(columns, records):
     check(columns(build_batch(records)))
 
 
-def test_nothing_at_all(columns):
+def test_no_records(columns):
     batch = check(columns(b""))
     assert batch.num_rows == 0
 
 
-def test_old_formats_beside_new_ones(columns):
-    """Their bytes stand where they are read, so that keys still come in the buffer's order."""
+def test_old_formats_among_format_2(columns):
+    """Their bytes are placed in the order of batches, so keys keep the buffer's order."""
     plain = [NewRecord(b"v%d" % n, None if n % 3 else b"k%d" % n, timestamp=NOW + n) for n in range(20)]
     out = build_batch(plain, base_offset=0)
     out += build_legacy(plain, magic=0, base_offset=20) + build_legacy(plain, magic=1, base_offset=40, codec=1)
@@ -98,7 +98,7 @@ def test_old_formats_beside_new_ones(columns):
 
 
 @pytest.mark.parametrize("base", [2**63 - 1, -(2**63), MILLISECONDS_MAX + 1, -1])
-def test_times_no_microseconds_can_say_are_the_last_they_can(columns, base):
+def test_timestamps_beyond_microseconds_are_clamped(columns, base):
     raw = bytearray(build_batch([NewRecord(b"v", timestamp=0)]))
     raw[27:35] = base.to_bytes(8, "big", signed=True)
     raw[17:21] = crc32c(bytes(raw[21:])).to_bytes(4, "big")
@@ -106,7 +106,7 @@ def test_times_no_microseconds_can_say_are_the_last_they_can(columns, base):
 
 
 def test_header_names_that_are_not_utf8_show_replacement_characters(columns):
-    """Arrow would pass broken text on unseen."""
+    """Arrow itself would accept invalid UTF-8."""
     raw = bytearray(build_batch([NewRecord(b"v", headers=[("abc", b"1"), ("é", None)])] * 3))
     for _ in range(2):
         raw[raw.index(b"abc")] = 0xFF
@@ -116,8 +116,8 @@ def test_header_names_that_are_not_utf8_show_replacement_characters(columns):
 
 
 @pytest.mark.parametrize("size", [1000, 10_000])
-def test_the_batch_needs_nothing_of_what_it_was_made_from(columns, size):
-    """A response, of which it may be a small part, is not kept for as long as the batch is."""
+def test_the_batch_does_not_keep_the_response_alive(columns, size):
+    """The batch may be a small part of a large response."""
     rng = random.Random(1)
     found = columns(build_batch([NewRecord(rng.randbytes(size)) for _ in range(200)]))
     for count in (1, 2):
@@ -125,7 +125,7 @@ def test_the_batch_needs_nothing_of_what_it_was_made_from(columns, size):
         assert batch.get_total_buffer_size() < count * (size + 100)
 
 
-def test_large_pieces_beside_nulls_and_small_ones(columns):
+def test_large_values_beside_nulls_and_small_ones(columns):
     records = [
         NewRecord(None if n % 5 == 3 else bytes([n]) * (n % 4 * 9000), None if n % 2 else b"k") for n in range(40)
     ]
@@ -134,13 +134,13 @@ def test_large_pieces_beside_nulls_and_small_ones(columns):
     assert batch["value"].null_count == 8
 
 
-def test_pieces_keep_their_order_and_nulls_their_place():
+def test_values_and_nulls_keep_their_order():
     data = pa.py_buffer(b"abcdefgh")
     pieces = binary(data, np.array([1, 3, 3, 6]), np.array([2, -1, 0, 2]))
     assert pieces.to_pylist() == [b"bc", None, b"", b"gh"]
 
 
-def test_without_pyarrow_it_says_what_to_install():
+def test_without_pyarrow_the_error_names_the_package():
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from thinconsumer.records.columnar.decode import Decoder\n"
@@ -152,7 +152,7 @@ def test_without_pyarrow_it_says_what_to_install():
     assert "pip install 'thinconsumer[arrow]'" in done.stdout
 
 
-def test_it_is_the_schema_of_spark():
+def test_the_schema_equals_sparks():
     types = pytest.importorskip("pyspark.sql.types")
     to_arrow_schema = pytest.importorskip("pyspark.sql.pandas.types").to_arrow_schema
     header = types.StructType().add("key", "string").add("value", "binary")

@@ -1,4 +1,4 @@
-"""Many batches to columns: the same records as row by row, and the same errors, whatever stands beside them."""
+"""Many batches to columns: the same records and errors as the row decoder, for any combination of batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODECS = [codec for codec in compression.Codec if not compression.available()[co
 
 
 def varied(count, seed=1, **more):
-    """Records of many sizes, with keys, nulls and headers among them."""
+    """Return records of many sizes, some with keys, nulls and headers."""
     rng = random.Random(seed)
     return [
         NewRecord(
@@ -39,7 +39,7 @@ def varied(count, seed=1, **more):
 
 
 def stream(sizes, **more):
-    """Batches of so many records, at offsets that follow each other."""
+    """Return batches with these record counts at consecutive offsets."""
     out, offset = b"", 100
     for number, size in enumerate(sizes):
         out += build_batch(varied(size, number), base_offset=offset, leader_epoch=number % 3, **more)
@@ -50,7 +50,7 @@ def stream(sizes, **more):
 @given(st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_records_in_any_batches(agree, record_lists, data):
-    """Neighbours in every combination: few batches and many, of every codec, stamped by the broker, compacted."""
+    """Few and many batches of every codec, some with LogAppendTime or compacted."""
     out, offset = b"", 0
     for _ in range(data.draw(st.integers(1, 5), "batches")):
         records = data.draw(record_lists, "records")
@@ -82,8 +82,8 @@ def test_batches_of_every_size_and_codec(agree, sizes, codec):
 
 
 @pytest.mark.parametrize("few", [0, 1000])
-def test_many_partitions_are_told_apart(monkeypatch, few):
-    """All are decoded together; each gets what is its own, from its own position on."""
+def test_batches_of_many_partitions_decode_together(monkeypatch, few):
+    """Each partition gets its own records, from its own position on."""
     monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", few)
     decoder = Decoder()
     for partition in range(5):
@@ -104,7 +104,7 @@ def test_records_below_the_position_are_left_out(columns, start):
 
 
 def test_old_formats_go_through_the_row_decoder(agree):
-    """Between batches of format 2, where they stand in topics that were upgraded; alone, and compressed, too."""
+    """Alone and between batches of format 2, as in upgraded topics; compressed, too."""
     plain = [r._replace(headers=()) for r in varied(10)]
     old = b""
     for magic in (0, 1):
@@ -122,12 +122,12 @@ def test_markers_and_empty_batches_have_no_records(agree):
     assert agree(marker) == [[]]
 
 
-def test_nothing_at_all():
+def test_no_batches():
     decoded = Decoder().finish()
     assert len(decoded.columns(TP, 0, 0, 0)) == 0 and decoded.errors == {}
 
 
-def test_a_wrong_checksum_is_an_error_at_once(agree):
+def test_add_raises_for_a_wrong_checksum(agree):
     data = bytearray(stream([3, 3]))
     data[-1] ^= 1
     good, error = agree(bytes(data))
@@ -135,7 +135,7 @@ def test_a_wrong_checksum_is_an_error_at_once(agree):
     assert len(agree(bytes(data), check_crcs=False)) == 2
 
 
-def test_an_unknown_codec_and_broken_compression_are_what_the_row_decoder_says(agree):
+def test_unknown_codec_and_corrupt_compression_raise_the_row_decoders_error(agree):
     data = bytearray(stream([3], codec=compression.Codec.GZIP))
     data[80] ^= 0xFF
     broken, unknown = bytes(data), bytearray(stream([3]))
@@ -144,32 +144,32 @@ def test_an_unknown_codec_and_broken_compression_are_what_the_row_decoder_says(a
     assert (first[0], second[0]) == (CorruptRecordError, UnsupportedCodecError)
 
 
-def test_what_becomes_too_large_is_refused_as_row_by_row():
+def test_a_batch_above_the_size_limit_raises_the_row_decoders_error():
     (batch,), _ = split(memoryview(build_batch([NewRecord(bytes(5000))], codec=compression.Codec.GZIP)))
     with pytest.raises(CorruptRecordError, match="more than 4000 bytes"):
         Decoder(decompressed_bytes_max=4000).add(batch, TP)
 
 
 @pytest.mark.parametrize("neighbours", [0, 3, 60])
-def test_a_broken_batch_leaves_its_neighbours_alone(agree, shell, neighbours):
-    """Found out only when all are read together: its error is the row decoder's, and everybody else's records stay."""
+def test_a_corrupt_batch_does_not_affect_other_batches(agree, wrong_crc_batch, neighbours):
+    """The corruption is noticed only when all batches are read together; the error is the row decoder's."""
     good = stream([4] * neighbours)
-    bad = shell(b"\x10\0\0\0\1\4vv\0" + b"\0" * 8, 1)
+    bad = wrong_crc_batch(b"\x10\0\0\0\1\4vv\0" + b"\0" * 8, 1)
     found = agree(good + bad + good, check_crcs=False)
     assert [type(some) for some in found] == [list] * neighbours + [tuple] + [list] * neighbours
 
 
-def test_what_the_row_decoder_tolerates_is_records(agree, shell):
-    """Here: attributes that are not zero, and lengths in more bytes than they need."""
+def test_nonzero_attributes_and_overlong_lengths_are_accepted(agree, wrong_crc_batch):
+    """As by the row decoder."""
     body = b"\x7f\x80\0\0\1\x86\x80\0abc\0"
     odd = bytes([2 * len(body) | 0x80]) + b"\x80\0" + body
-    _, rows, _ = agree(stream([2]) + shell(odd, 1) + stream([2]), check_crcs=False)
+    _, rows, _ = agree(stream([2]) + wrong_crc_batch(odd, 1) + stream([2]), check_crcs=False)
     assert rows[0].value == b"abc"
 
 
 @pytest.mark.parametrize("claim", [-1, 0, 2, 3, 5, 1000, 2**31 - 1])
-def test_counts_that_lie(agree, claim):
-    """Nothing is allocated for what a header claims beyond its bytes."""
+def test_wrong_record_counts(agree, claim):
+    """No memory is allocated for a count that the bytes cannot hold."""
     data = bytearray(build_batch(varied(4)))
     struct.pack_into(">i", data, 57, claim)
     (found,) = agree(bytes(data), check_crcs=False)
@@ -186,15 +186,15 @@ def test_timestamps_wrap_as_javas_do(agree, base):
 
 
 @pytest.mark.parametrize("offsets", [[1, 0], [0, 0], [-1, 0], [0, 9], [5], [3, 2**31 - 1]])
-def test_offsets_out_of_order_or_outside_their_batch(agree, offsets):
+def test_offsets_out_of_order_or_outside_the_batch_are_corrupt(agree, offsets):
     records = [NewRecord(b"x", offset=offset) for offset in offsets]
     found = agree(stream([2]) + build_batch(records, base_offset=50, last_offset_delta=4) + stream([2]))
     assert [type(some) for some in found] == [list, tuple, list]
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_flipped_bytes_give_what_the_row_decoder_gives(agree, seed):
-    """Never a crash, never other records; hundreds of broken batches among good ones, walked together and alone."""
+def test_flipped_bytes_give_the_row_decoders_result(agree, seed):
+    """Hundreds of corrupt batches among valid ones, walked together and alone."""
     rng = random.Random(seed)
     data = bytearray(stream([rng.choice((1, 2, 5, 30, 400)) for _ in range(rng.choice((3, 80)))]))
     batches = split(memoryview(bytes(data)))[0]
@@ -206,8 +206,8 @@ def test_flipped_bytes_give_what_the_row_decoder_gives(agree, seed):
     assert len(found) == len(batches)
 
 
-def test_one_record_with_thousands_of_headers_takes_no_turn_each(agree, monkeypatch):
-    """Headers are read one of each record at a time; a record that has far more than the others waits for nobody."""
+def test_one_record_with_thousands_of_headers_goes_to_the_row_decoder(agree, monkeypatch):
+    """Round n reads the n-th header of all records; thousands of rounds for one record would be slow."""
     turns = []
     original = decode.read
     monkeypatch.setattr(decode, "read", lambda *args: turns.append(1) or original(*args))
@@ -216,8 +216,8 @@ def test_one_record_with_thousands_of_headers_takes_no_turn_each(agree, monkeypa
     assert [len(row.headers) for row in rows] == [3000, 2] and turns == [1]
 
 
-def test_a_batch_of_many_records_beside_many_of_one_costs_no_more_than_both(agree):
-    """Were each walker given room for as many records as the longest batch has, this would take gigabytes."""
+def test_one_large_batch_among_many_small_ones_takes_little_memory(agree):
+    """A walker array with the largest count for every batch would take gigabytes."""
     long = build_batch([NewRecord(b"x" * (n % 7)) for n in range(20_000)], base_offset=0)
     short = b"".join(build_batch([NewRecord(b"y")], base_offset=20_000 + n) for n in range(2000))
     found = agree(long * 1 + short)
@@ -226,7 +226,7 @@ def test_a_batch_of_many_records_beside_many_of_one_costs_no_more_than_both(agre
 
 @pytest.mark.parametrize("block", [1, 7, 64])
 @pytest.mark.parametrize("sizes", [[100], [63, 1, 64, 1], [6, 1, 8] * 20])
-def test_records_are_the_same_however_many_are_read_at_a_time(monkeypatch, agree, block, sizes):
+def test_records_do_not_depend_on_the_block_size(monkeypatch, agree, block, sizes):
     monkeypatch.setattr(fields, "BLOCK", block)
     found = agree(stream(sizes))
     assert [len(rows) for rows in found] == sizes
@@ -234,14 +234,14 @@ def test_records_are_the_same_however_many_are_read_at_a_time(monkeypatch, agree
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_broken_records_are_found_in_any_block(monkeypatch, agree, seed):
+def test_corrupt_records_are_found_in_any_block(monkeypatch, agree, seed):
     monkeypatch.setattr(fields, "BLOCK", 5)
-    test_flipped_bytes_give_what_the_row_decoder_gives(agree, seed)
+    test_flipped_bytes_give_the_row_decoders_result(agree, seed)
 
 
 @pytest.mark.parametrize(("records", "vectors"), [(decode.SMALL_RECORDS_MAX, 0), (decode.SMALL_RECORDS_MAX + 1, 1)])
-def test_a_few_records_take_the_short_way(monkeypatch, records, vectors):
-    """A call that brings one record must not cost what a thousand of them would."""
+def test_few_records_are_decoded_without_numpy(monkeypatch, records, vectors):
+    """A poll of one record must not take as long as one of a hundred."""
     turns = []
     original = decode.read
     monkeypatch.setattr(decode, "read", lambda *args: turns.append(1) or original(*args))
@@ -252,8 +252,8 @@ def test_a_few_records_take_the_short_way(monkeypatch, records, vectors):
 
 
 @pytest.mark.parametrize("records", [1, 50])
-def test_a_few_records_are_not_copied(records):
-    """Large values stay where they were received, as those of many records do."""
+def test_few_records_are_not_copied(records):
+    """Large values stay in the response buffer, as with many records."""
     decoder = Decoder()
     data = build_batch([NewRecord(bytes(20_000), key=b"k")] * records)
     (batch,), _ = split(memoryview(data))
@@ -262,8 +262,8 @@ def test_a_few_records_are_not_copied(records):
     assert columns.data.base.obj is data and columns.value(records - 1) == bytes(20_000)
 
 
-def test_nothing_behind_the_response_is_in_the_columns():
-    """It may have been received into what a larger one was received into before, whose rest is still there."""
+def test_columns_do_not_include_bytes_after_the_response():
+    """The receive buffer may be longer and hold remains of a larger response."""
     received = bytearray(b"of another topic" * 1000)
     data = stream([2]) + stream([3]) + stream([4])
     received[: len(data)] = data
@@ -280,7 +280,7 @@ def test_nothing_behind_the_response_is_in_the_columns():
     assert [row.value for row in columns.rows()] == [row.value for row in split(memoryview(parts[1]))[0][0].decode(*TP)]
 
 
-def test_size_counts_what_was_decompressed():
+def test_size_is_the_decompressed_size():
     decoder = Decoder()
     for codec in CODECS:
         before = decoder.size
@@ -292,8 +292,8 @@ def test_size_counts_what_was_decompressed():
 @pytest.mark.parametrize("size", [0, 30, 60, 100, 8180, 8190, 8200, 20_000, 1_100_000])
 @pytest.mark.parametrize("key", [None, b"", b"key" * 30, bytes(9000)])
 @pytest.mark.parametrize("headers", [(), [("name", b"value"), ("other", None)]])
-def test_whole_records_are_never_left_to_the_row_decoder(monkeypatch, size, key, headers):
-    """They would come out right, several times as slowly."""
+def test_well_formed_records_never_go_to_the_row_decoder(monkeypatch, size, key, headers):
+    """The result would be right, but several times as slow."""
     monkeypatch.delattr(Decoder, "_decode_by_rows")
     monkeypatch.setattr(decode, "SMALL_RECORDS_MAX", 0)
     decoder, offset = Decoder(), 0

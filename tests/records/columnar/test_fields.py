@@ -1,4 +1,4 @@
-"""What is in records: varints of every width, headers, and records that are none."""
+"""Fields of records: varints of every width, headers, and malformed records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thinconsumer.records.varints import Malformed, varint, varlong  # noqa: E40
 
 
 def padded(value, width):
-    """Return a varint in at least so many bytes."""
+    """Return a varint padded to at least this many bytes."""
     out = bytearray()
     write_varint(out, value)
     while len(out) < width:
@@ -28,8 +28,8 @@ NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-9000, 9000) | st.sampl
 
 @given(st.lists(st.tuples(NUMBERS, st.integers(1, 12)), min_size=1, max_size=30), st.sampled_from([5, 10]))
 @settings(max_examples=200, deadline=None)
-def test_varints_are_what_they_are_one_at_a_time(numbers, length_max):
-    """Too many bytes for what is needed are fine, too many for what is allowed are not."""
+def test_varints_equal_those_read_one_at_a_time(numbers, length_max):
+    """Overlong varints are accepted up to the maximum of 5 or 10 bytes."""
     pieces = [padded(value, width) for value, width in numbers]
     data = b"".join(pieces)
     starts = [sum(map(len, pieces[:n])) for n in range(len(pieces))]
@@ -46,14 +46,14 @@ def test_varints_are_what_they_are_one_at_a_time(numbers, length_max):
 
 
 def fields(*records):
-    """Read records given as what follows their length."""
+    """Read records, given as the bytes after their length."""
     bodies = [padded(len(record), 1) + record for record in records]
     ends = np.cumsum([len(body) for body in bodies])
     begins = np.concatenate(([0], ends[:-1]))
     return read(np.frombuffer(b"".join(bodies), np.uint8), begins.astype(np.int64), ends.astype(np.int64))
 
 
-def test_nulls_empty_ones_and_odd_widths_side_by_side():
+def test_null_and_empty_fields_and_overlong_varints_together():
     found = fields(
         b"\0\0\0\1\1\0",
         b"\0\2\2\0\0\0",
@@ -85,7 +85,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", BROKEN)
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_broken_record_is_named_and_no_other(name, place):
+def test_only_the_malformed_record_is_marked_bad(name, place):
     records = [b"\0\0\0\1\4ab\0", b"\0\0\0\2k\4ab\2\2h\1"]
     records.insert(place, BROKEN[name])
     found = fields(*records)
@@ -98,8 +98,8 @@ def header(number, size=1):
 
 @pytest.mark.parametrize("many", [1, HEADER_RECORDS_MIN - 1, HEADER_RECORDS_MIN, 100])
 @pytest.mark.parametrize("count", [1, HEADER_ROUNDS, HEADER_ROUNDS + 1, HEADER_ROUNDS * 3])
-def test_headers_come_in_order_or_are_left_to_others(many, count):
-    """Few records with many headers are named bad, which leaves them to the row decoder."""
+def test_headers_keep_their_order_or_go_to_the_row_decoder(many, count):
+    """Few records with many headers are marked bad, which sends them to the row decoder."""
     long = b"\0\0\0\1\1" + padded(count, 1) + b"".join(header(n) for n in range(count))
     found = fields(b"\0\0\0\1\1\0", *[long] * many, b"\0\0\0\1\1\2" + header(7))
     few = many + 1 < HEADER_RECORDS_MIN or (count > HEADER_ROUNDS and many < HEADER_RECORDS_MIN)

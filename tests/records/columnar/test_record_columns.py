@@ -1,4 +1,4 @@
-"""What users hold: one by one, as rows, and in parts."""
+"""RecordColumns: access to single records, rows and slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDS = [
 DATA = build_batch(RECORDS[:2], base_offset=10, leader_epoch=4) + build_batch(RECORDS[2:], base_offset=20)
 
 
-def test_one_record_at_a_time(columns):
+def test_access_to_single_records(columns):
     found = columns(DATA)
     assert len(found) == 4
     assert [(found.value(n), found.key(n), found.headers(n)) for n in range(4)] == [
@@ -30,7 +30,7 @@ def test_one_record_at_a_time(columns):
         found.headers(4)
 
 
-def test_numbers_are_arrays(columns):
+def test_numeric_columns_are_arrays(columns):
     found = columns(DATA)
     assert found.offsets.tolist() == [10, 11, 20, 21] and found.offsets.dtype == np.int64
     assert found.timestamps.tolist() == [1000, 1001, 1002, 1003]
@@ -39,14 +39,14 @@ def test_numbers_are_arrays(columns):
     assert found.nbytes == 10
 
 
-def test_repr_says_where_it_is_from(columns):
+def test_repr_names_partition_and_offsets(columns):
     assert repr(columns(DATA)) == "<RecordColumns topic-3: 4 records, offsets 10 to 21>"
     assert repr(columns(DATA).slice(0, 0)) == "<RecordColumns topic-3: 0 records, empty>"
 
 
 @pytest.mark.parametrize("start", range(5))
 @pytest.mark.parametrize("stop", range(5))
-def test_any_part_is_that_part_of_the_rows(columns, start, stop):
+def test_slices_equal_slices_of_the_rows(columns, start, stop):
     found = columns(DATA)
     part = found.slice(start, stop)
     assert part.rows() == found.rows()[start:stop]
@@ -55,7 +55,7 @@ def test_any_part_is_that_part_of_the_rows(columns, start, stop):
         assert part.slice(1, len(part)).rows() == found.rows()[start + 1 : stop]
 
 
-def test_a_part_is_no_copy(columns):
+def test_slices_are_not_copied(columns):
     found = columns(DATA)
     assert np.shares_memory(found.slice(1, 3).offsets, found.offsets) and found.slice(1, 3).data is found.data
 
@@ -69,6 +69,6 @@ def test_header_names_that_are_not_utf8_show_replacement_characters(columns):
     assert columns(bytes(raw)).headers(0) == (("\ufffdbc", b"1"),)
 
 
-def test_nothing_at_all(columns):
+def test_no_records(columns):
     found = columns(b"")
     assert len(found) == 0 and found.rows() == [] and found.nbytes == 0

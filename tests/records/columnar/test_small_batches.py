@@ -1,4 +1,4 @@
-"""A few records, read one by one: what numpy finds of the same bytes, or nothing."""
+"""Few records read one by one: the same result as with numpy, or marked bad."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thinconsumer.records.columnar import decode, small_batches  # noqa: E402
 
 
 def bodies(*record_lists):
-    """Return bodies side by side, where each begins and ends, and how many records it has."""
+    """Return bodies in one buffer, their begins and ends, and their record counts."""
     parts = [build_batch(records)[HEADER_SIZE:] for records in record_lists]
     ends = np.cumsum([len(part) for part in parts])
     return b"".join(parts), ends - [len(part) for part in parts], ends, np.array([len(one) for one in record_lists])
@@ -46,7 +46,7 @@ RECORDS = [
 
 @pytest.mark.parametrize("kind", [bytes, memoryview])
 @pytest.mark.parametrize("lists", [RECORDS[:1], RECORDS[1:2], RECORDS[2:], RECORDS, [RECORDS[0]] * 30])
-def test_the_same_is_found_as_of_many(kind, lists):
+def test_result_equals_that_of_numpy(kind, lists):
     data, *rest = bodies(*lists)
     found = small_batches.read(kind(data), *rest)
     assert not found.bad.any()
@@ -55,8 +55,8 @@ def test_the_same_is_found_as_of_many(kind, lists):
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_what_is_believed_is_what_is_there(data):
-    """Bytes are changed at random. Whatever is still taken for a record, numpy takes for the same one, or leaves it."""
+def test_random_changes_give_numpys_result_or_bad_records(data):
+    """Every record accepted here is read equally by numpy, or marked bad there."""
     raw, begins, ends, counts = bodies(*RECORDS)
     raw = bytearray(raw)
     for _ in range(data.draw(st.integers(1, 4))):
@@ -72,14 +72,14 @@ def test_what_is_believed_is_what_is_there(data):
             assert (found.value_starts[mine][taken] + found.value_lengths[mine][taken] < end).all()
             one = slice(number, number + 1)
             again = by_numpy(raw, begins[one], ends[one], counts[one])
-            if not again.bad.any():  # numpy takes no lengths in more bytes than they need
+            if not again.bad.any():  # with numpy, overlong lengths are left to the row decoder
                 for name in ("deltas", "offsets", "key_lengths", "value_starts", "value_lengths"):
                     assert getattr(again, name).tolist() == getattr(found, name)[mine].tolist(), name
 
 
 @pytest.mark.parametrize("claimed", [b"\x03", b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\x7f"])
-def test_headers_that_cannot_be_there_are_not_looked_for(claimed):
-    """Fewer than none, and more than there are bytes for two of each."""
+def test_impossible_header_counts_are_bad(claimed):
+    """Negative, or more than fit into the record at two bytes each."""
     block = claimed + bytes(2_000_000)
     inside = b"\0\0\0\1\1" + block  # attributes, timestamp, offset, no key, no value
     length = bytearray()
@@ -93,7 +93,7 @@ def test_headers_that_cannot_be_there_are_not_looked_for(claimed):
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 8])
-def test_what_ends_too_soon_is_bad_and_its_neighbours_are_not(cut):
+def test_a_truncated_batch_is_bad_and_its_neighbours_are_not(cut):
     data, begins, ends, counts = bodies(*RECORDS)
     ends = ends.copy()
     ends[1] -= cut

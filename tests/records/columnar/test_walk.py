@@ -1,4 +1,4 @@
-"""Finding records: together, alone, and who gets lost."""
+"""Finding the positions of records: batches together, alone, and corrupt ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thinconsumer.records.columnar.walk import NUMPY_STEP_COST, walk, walk_alone
 
 
 def laid_out(bodies, gap=b""):
-    """Return bodies side by side as ``walk`` wants them, and where their records really begin."""
+    """Return bodies in one buffer as ``walk`` takes them, and the true positions of their records."""
     data, begins, ends, counts, expected = b"", [], [], [], []
     for body in bodies:
         begins.append(len(data))
@@ -56,29 +56,29 @@ def test_each_record_is_found(counts, gap):
 
 
 def nested(rng, number):
-    """Return a record whose value looks like records with consecutive offsets, from this one's own on."""
+    """Return a record whose value looks like records with consecutive offsets, starting at its own."""
     inside = b"".join(encode_record(NewRecord(rng.randbytes(5)), number + n, 0) for n in range(rng.randrange(1, 9)))
     return encode_record(NewRecord(inside), number, 0)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_values_that_look_like_records_mislead_nobody(seed):
-    """Topics with dumps of other topics: a part that begins inside a value does not end where the next one begins."""
+def test_values_that_look_like_records_do_not_mislead_the_walk(seed):
+    """A part that begins inside a value does not end where the next part begins."""
     rng = random.Random(seed)
     bodies = [[nested(rng, n) for n in range(2000)], records(rng, 700)]
     arguments, expected = laid_out(bodies)
     assert walk(*arguments).tolist() == expected
 
 
-def test_offsets_with_holes_are_found_all_the_same():
-    """Compaction: the offset is not the record's number, and parts that were guessed by it do not add up."""
+def test_compacted_batches_are_walked():
+    """After compaction an offset delta is no record index, so guessed parts do not add up."""
     rng = random.Random(1)
     bodies = [[encode_record(NewRecord(rng.randbytes(40)), n + n // 10, 0) for n in range(3000)]]
     arguments, expected = laid_out(bodies)
     assert walk(*arguments).tolist() == expected
 
 
-def test_a_large_batch_that_breaks_in_the_middle_is_lost_alone():
+def test_a_large_batch_corrupt_in_the_middle_does_not_affect_others():
     rng = random.Random(1)
     bodies = [records(rng, 1000) for _ in range(3)]
     (data, begins, ends, counts), expected = laid_out(bodies)
@@ -90,7 +90,7 @@ def test_a_large_batch_that_breaks_in_the_middle_is_lost_alone():
 
 @pytest.mark.parametrize("many", [1, 60])
 def test_large_records_are_found_beside_small_ones(many):
-    """Their length takes three bytes, which no table of pairs holds."""
+    """Their length takes three bytes, which the table of distances does not contain."""
     rng = random.Random(1)
     bodies = [records(rng, 5, (3, 8180, 8190, 9000, 70_000)) for _ in range(many)]
     arguments, expected = laid_out(bodies)
@@ -100,8 +100,8 @@ def test_large_records_are_found_beside_small_ones(many):
 @pytest.mark.parametrize("many", [3, 60])
 @pytest.mark.parametrize("how", ["one too many", "one too few", "longer", "shorter", "zeros", "ones", "negative"])
 @pytest.mark.parametrize("place", [0, 1, -1])
-def test_who_is_lost_finds_nothing_and_the_others_everything(many, how, place):
-    """Whatever is next to a broken batch: a walker may run through all the others, or out at the end."""
+def test_only_the_corrupt_batch_has_no_positions(many, how, place):
+    """Its walker may run through the other batches or leave the data."""
     rng = random.Random(1)
     bodies = [records(rng, 4) for _ in range(many)]
     (data, begins, ends, counts), expected = laid_out(bodies)
@@ -122,7 +122,7 @@ def test_who_is_lost_finds_nothing_and_the_others_everything(many, how, place):
     assert found[:before] + found[after:] == expected[:before] + expected[4 * number + 4 :]
 
 
-def test_alone_reads_lengths_of_any_width():
+def test_walk_alone_reads_lengths_of_any_width():
     out = bytearray()
     write_varint(out, 5)
     long = bytearray()
@@ -131,13 +131,13 @@ def test_alone_reads_lengths_of_any_width():
 
 
 @pytest.mark.parametrize("width", [2, 3, 4])
-def test_a_length_in_more_bytes_than_it_needs_is_left_to_the_row_decoder(width):
-    """It is allowed, and whoever reads fields together knows by a record's size where they begin."""
+def test_an_overlong_length_is_left_to_the_row_decoder(width):
+    """It is valid, but ``fields`` derives the width of the length from the record's size."""
     wide = bytes([0x8A, *[0x80] * (width - 2), 0x00])
     found = walk_alone(wide + b"12345", 1)
     assert found == ([0] if width == 2 else None)
 
 
 @pytest.mark.parametrize("body", [b"\x08123", b"\x0a1234", b"", b"\0", b"\1\0", b"\xff" * 20, b"\x80\0\0"])
-def test_alone_is_lost_without_an_error(body):
+def test_walk_alone_returns_none_for_corrupt_records(body):
     assert walk_alone(body, 1) is None
