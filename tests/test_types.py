@@ -1,4 +1,4 @@
-"""The values users hold: kafka-python's shapes, as plain data that crosses process borders."""
+"""The public value types: kafka-python's fields, picklable."""
 
 from __future__ import annotations
 
@@ -40,23 +40,23 @@ def test_values_survive_pickling_with_their_type(value):
 
 
 @pytest.mark.parametrize("name", ["TopicPartition", "OffsetAndMetadata", "OffsetAndTimestamp"])
-def test_fields_are_kafka_pythons_in_its_order(name):
-    """Positional construction moves over unchanged."""
+def test_fields_have_kafka_pythons_names_and_order(name):
+    """Positional construction works unchanged."""
     assert globals()[name]._fields == getattr(kafka.structs, name)._fields
 
 
-def test_partition_of_kafka_python_equals_ours():
-    """A program in the middle of moving over mixes both as keys of one dict."""
+def test_topic_partition_equals_kafka_pythons():
+    """A program in migration uses both as keys of one dict."""
     assert {TopicPartition("t", 1): 1}[kafka.structs.TopicPartition("t", 1)] == 1
 
 
-def test_record_answers_to_every_name_that_kafka_pythons_has():
-    """Null key: size -1, as there."""
+def test_record_has_every_attribute_of_kafka_pythons():
+    """A null key has the size -1, as there."""
     for name in KafkaPythonRecord._fields:
         getattr(RECORD, name)
     assert (RECORD.serialized_key_size, RECORD.serialized_value_size) == (-1, 1)
 
 
-def test_tombstone_is_a_record_and_true():
-    """Pain C6: falsy messages got lost in ``if record:``."""
+def test_a_tombstone_is_true():
+    """A false record would be lost in ``if record:``."""
     assert bool(RECORD.with_key_value(None, None)) is True

@@ -1,4 +1,4 @@
-"""What the tests of assignors share: clusters and groups written down in one line, and how to judge a plan."""
+"""Fixtures of the assignor tests: clusters and groups in one line each, and checks of assignments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cluster() -> Cluster:
 
 @pytest.fixture(scope="session")
 def member() -> Callable[..., Subscription]:
-    """``member("t u", "t-0 t-1", generation=5)``: topics, and what it owns."""
+    """``member("t u", "t-0 t-1", generation=5)``: subscribed topics and owned partitions."""
 
     def make(topics: str, owned: str = "", *, generation: int = -1, **more: str | bytes | None) -> Subscription:
         return Subscription(
@@ -59,7 +59,7 @@ def partitions(text: str) -> tuple[TopicPartition, ...]:
 
 @pytest.fixture(scope="session")
 def words() -> Callable[[Mapping[str, Assignment]], dict[str, str]]:
-    """Turn a plan into text, as ``member`` takes it."""
+    """Return an assignment as text in the notation of ``member``."""
 
     def write(plan: Mapping[str, Assignment]) -> dict[str, str]:
         return {name: " ".join(f"{tp.topic}-{tp.partition}" for tp in share.partitions) for name, share in plan.items()}
@@ -69,7 +69,7 @@ def words() -> Callable[[Mapping[str, Assignment]], dict[str, str]]:
 
 @pytest.fixture(scope="session")
 def whole() -> Callable[[Mapping[str, Sequence[TopicPartition]], ClusterView, Mapping[str, Subscription]], bool]:
-    """Return whether every partition that somebody wants is given once, to who wants it."""
+    """Return whether every subscribed partition is assigned exactly once, to a subscribed member."""
 
     def judge(
         shares: Mapping[str, Sequence[TopicPartition]], view: ClusterView, members: Mapping[str, Subscription]

@@ -1,4 +1,4 @@
-"""The plan of the sticky assignors: against trying everything out, and at any size for what can be seen at a glance."""
+"""The assignment of the sticky assignors, against exhaustive search and at large sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RACKS = st.sampled_from(["a", "b", None])
 
 
 def cost(shares, view, members, owners):
-    """Return what has to be least, in the order of importance."""
+    """Return the quantities to minimise, in order of importance."""
     topics = sorted({tp.topic for share in shares.values() for tp in share})
     of_members, of_partitions = member_racks(members), partition_racks(view, topics)
     matter = racks_matter(of_members.values(), of_partitions.values())
@@ -32,7 +32,7 @@ def cost(shares, view, members, owners):
 
 
 def least_cost(view, members, owners):
-    """Try everything."""
+    """Return the minimum cost by exhaustive search."""
     tps = [TopicPartition(t, p) for t in view.partitions for p in range(view.partition_count(t))]
     takers = [[name for name, said in members.items() if tp.topic in said.topics] for tp in tps]
     wanted = [(tp, names) for tp, names in zip(tps, takers) if names]
@@ -48,7 +48,7 @@ def least_cost(view, members, owners):
 
 @st.composite
 def groups(draw, members=3, topics=3, partitions=2):
-    """Draw topics in racks as ``cluster`` takes them, members, and owners of some partitions."""
+    """Draw topics with racks as ``cluster`` takes them, members, and owners of some partitions."""
     names = [f"t{number}" for number in range(draw(st.integers(1, topics)))]
     shapes = {
         name: " ".join(
@@ -72,8 +72,8 @@ def groups(draw, members=3, topics=3, partitions=2):
 
 @settings(deadline=None, max_examples=200)
 @given(group=groups())
-def test_no_plan_is_better(cluster, whole, group):
-    """As even, then as many in their racks, then as few moved as any plan there is."""
+def test_no_assignment_is_better(cluster, whole, group):
+    """Most balanced, then most partitions within racks, then fewest moved."""
     shapes, members, owners = group
     view = cluster(**shapes)
     shares = balanced(view, members, owners)
@@ -83,8 +83,8 @@ def test_no_plan_is_better(cluster, whole, group):
 
 @settings(deadline=None, max_examples=25)
 @given(group=groups(members=50, topics=20, partitions=10))
-def test_pain_E2_it_ends_whatever_is_subscribed_and_gives_itself_when_fed_back(cluster, whole, group):
-    """Rules of thumb have looped for ever on unequal subscriptions (rdk#4783)."""
+def test_any_subscriptions_terminate_and_the_result_is_stable(cluster, whole, group):
+    """Heuristic assignors have looped forever on unequal subscriptions (librdkafka issue 4783)."""
     shapes, members, owners = group
     view = cluster(**shapes)
     shares = balanced(view, members, owners)
@@ -95,8 +95,8 @@ def test_pain_E2_it_ends_whatever_is_subscribed_and_gives_itself_when_fed_back(c
 
 @settings(deadline=None, max_examples=30)
 @given(group=groups(members=8, topics=5, partitions=5), seed=st.integers(0, 99))
-def test_pain_E5_the_order_in_which_things_come_does_not_matter(cluster, group, seed):
-    """Metadata and members come in another order with every refresh and join; that must not move partitions."""
+def test_the_order_of_topics_and_members_does_not_matter(cluster, group, seed):
+    """The order changes with every metadata refresh and rebalance, which must not move partitions."""
     shapes, members, owners = group
     rng = random.Random(seed)
 
@@ -111,13 +111,13 @@ def test_pain_E5_the_order_in_which_things_come_does_not_matter(cluster, group, 
     assert balanced(cluster(**shuffled(shapes)), others, shuffled(owners)) == shares
 
 
-def test_topics_are_spread_over_members_that_read_the_same(cluster, member):
-    """Not one topic for each, as counts alone would allow: topics differ in how busy they are."""
+def test_each_topic_is_spread_over_members_with_equal_subscriptions(cluster, member):
+    """One topic per member would be balanced by count, but topics differ in load."""
     shares = balanced(cluster(t=4, u=4), dict.fromkeys("ab", member("t u")), {})
     assert all([tp.topic for tp in share] == ["t", "t", "u", "u"] for share in shares.values())
 
 
-def test_what_is_given_up_comes_from_all_topics(cluster, member):
+def test_moved_partitions_come_from_all_topics(cluster, member):
     owners = {TopicPartition(topic, number): "a" for topic in "tu" for number in range(4)}
     shares = balanced(cluster(t=4, u=4), dict.fromkeys("ab", member("t u")), owners)
     assert shares["b"] == tuple(TopicPartition(topic, number) for topic in "tu" for number in (2, 3))
@@ -126,7 +126,7 @@ def test_what_is_given_up_comes_from_all_topics(cluster, member):
 @pytest.mark.parametrize("owners", ["nobody", "few", "gone"])
 @pytest.mark.parametrize("kind", ["equal", "mixed"])
 def test_a_thousand_members_and_ten_thousand_partitions(cluster, member, whole, kind, owners):
-    """Bounded by what a shared machine may take: 5 s of its processor for equal subscriptions, 30 s for mixed ones."""
+    """CPU time limits for a shared machine: 5 s for equal subscriptions, 30 s for mixed ones."""
     rng = random.Random(1)
     topics = [f"t{number}" for number in range(200)]
     view = cluster(**dict.fromkeys(topics, 50))

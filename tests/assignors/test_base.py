@@ -1,4 +1,4 @@
-"""What all assignors share: how names are ordered, and what plug-ins inherit."""
+"""The order of names, and what assignors inherit."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from thinconsumer.assignors.base import (
 )
 
 
-def test_pain_E10_names_order_by_utf16_code_unit_as_in_java():
-    """A letter beyond the first 65,536 is two surrogates there, which sort below U+FFFD; here it would sort above."""
+def test_names_are_sorted_by_utf16_code_unit_as_in_java():
+    """A character above U+FFFF is two surrogates in UTF-16, which sort below U+FFFD."""
     names = ["b", "\ufffd", "\U0001f600", "a"]
     assert sorted(names, key=sort_key) == ["a", "b", "\U0001f600", "\ufffd"]
     assert sorted(names) != sorted(names, key=sort_key)
 
 
 @pytest.mark.parametrize("instance", [None, "here"])
-def test_group_metadata_is_what_confluent_kafkas_producer_takes(instance):
-    """As its own consumer says it, before it is in any group."""
+def test_group_metadata_equals_that_of_confluent_kafkas_consumer(instance):
+    """Compared before the consumer joins a group."""
     confluent_kafka = pytest.importorskip("confluent_kafka")
     more = {} if instance is None else {"group.instance.id": instance}
     theirs = confluent_kafka.Consumer({"bootstrap.servers": "", "group.id": "gr\u00fcppe", "log_level": 0, **more})
@@ -37,7 +37,7 @@ def test_group_metadata_for_confluent_kafka_has_the_generation_and_the_member():
     assert words == b"CGMDv2:" + (258).to_bytes(4, sys.byteorder) + b"g\0m-1\0\1"
 
 
-def test_a_plug_in_is_eager_and_says_nothing_unless_told_otherwise():
+def test_defaults_of_an_assignor_are_eager_and_no_user_data():
     class Mine(PartitionAssignor):
         name = "mine"
 
@@ -50,6 +50,6 @@ def test_a_plug_in_is_eager_and_says_nothing_unless_told_otherwise():
     assert tuple(mine.supported_protocols) == (RebalanceProtocol.EAGER,)
 
 
-def test_an_assignor_that_cannot_assign_is_none():
+def test_assign_must_be_implemented():
     with pytest.raises(TypeError):
         PartitionAssignor()

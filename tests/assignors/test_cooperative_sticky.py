@@ -1,4 +1,4 @@
-"""Sticky for cooperative groups: a partition changes hands in two rebalances, and the group settles with the second."""
+"""The cooperative sticky assignor: a partition moves in two rebalances, and the second one is stable."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from thinconsumer.types import TopicPartition
 
 
 def plan(view, members):
-    """Plan, and check the plan as the leader does."""
+    """Assign, and check the result as the leader does."""
     assignor = CooperativeStickyAssignor()
     return checked(assignor.name, assignor.assign(view, members), view, members, cooperative=True)
 
 
 @st.composite
 def groups(draw):
-    """Draw topics, members with racks, and claims of any kind: disputed, stale, to what is unwanted or not there."""
+    """Draw topics, members with racks, and any claims: disputed, stale, or to partitions unsubscribed or missing."""
     names = [f"t{number}" for number in range(draw(st.integers(1, 4)))]
     shapes = {
         name: " ".join(draw(st.lists(st.sampled_from(["a", "b", "ab", "-"]), min_size=1, max_size=5))) for name in names
@@ -40,7 +40,7 @@ def groups(draw):
 
 
 def after(members, shares, generation):
-    """Return the members once they have taken their shares: what they join the next rebalance with."""
+    """Return the members with their new assignment, as they join the next rebalance."""
     return {
         name: Subscription(
             said.topics,
@@ -54,8 +54,8 @@ def after(members, shares, generation):
 
 @settings(deadline=None, max_examples=150)
 @given(group=groups())
-def test_pain_E4_what_moves_is_nobodys_in_round_one_and_the_new_owners_in_round_two(cluster, whole, group):
-    """With racks and unequal subscriptions, too, where Java's takes up to nine rounds, or rebalances for ever (E10)."""
+def test_moved_partitions_are_revoked_in_the_first_rebalance_and_assigned_in_the_second(cluster, whole, group):
+    """Also with racks and unequal subscriptions, where Java's assignor takes up to nine rebalances, or never ends."""
     shapes, members = group
     view = cluster(**shapes)
     first = plan(view, members)
@@ -77,7 +77,7 @@ def test_pain_E4_what_moves_is_nobodys_in_round_one_and_the_new_owners_in_round_
     assert third == second, "settled"
 
 
-def test_pain_E4_a_newcomer_gets_its_share_when_it_has_been_given_up(cluster, member, words):
+def test_a_new_member_gets_partitions_after_their_revocation(cluster, member, words):
     view = cluster(t=4)
     members = {"a": member("t", "t-0 t-1 t-2 t-3", generation=5), "b": member("t")}
     first = plan(view, members)
@@ -85,8 +85,8 @@ def test_pain_E4_a_newcomer_gets_its_share_when_it_has_been_given_up(cluster, me
     assert words(plan(view, after(members, first, 6))) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_pain_E3_what_two_claim_in_one_generation_goes_to_neither_before_both_let_go(cluster, member, words):
-    """Java fell over such claims (KAFKA-12984). Where two read, a third must not begin as well."""
+def test_a_disputed_partition_is_not_assigned_until_both_members_revoke_it(cluster, member, words):
+    """Java's assignor failed on such claims (KAFKA-12984). Another member must not start to read, too."""
     view = cluster(t=3)
     members = {"a": member("t", "t-0 t-1", generation=5), "b": member("t", "t-1 t-2", generation=5)}
     first = plan(view, members)
@@ -95,34 +95,34 @@ def test_pain_E3_what_two_claim_in_one_generation_goes_to_neither_before_both_le
     assert sorted(tp.partition for share in second.values() for tp in share.partitions) == [0, 1, 2]
 
 
-def test_pain_E10_a_stale_member_does_not_get_what_its_newer_owner_still_reads(cluster, member, words):
-    """Java takes the stale claim for ownership and gives the partition at once: two readers."""
+def test_a_stale_member_does_not_get_partitions_of_the_newer_owner(cluster, member, words):
+    """Java's assignor accepts the stale claim and assigns the partition at once: two members read it."""
     view = cluster(t=2)
     members = {"old": member("t", "t-0 t-1", generation=5), "new": member("t", "t-0 t-1", generation=6)}
     assert words(plan(view, members)) == {"old": "", "new": "t-0"}
 
 
-def test_pain_E10_who_has_left_a_topic_gets_none_of_it_back(cluster, member, words):
-    """Not even with subscriptions that differ, and while it still reads it nobody else does either."""
+def test_a_member_that_unsubscribed_from_a_topic_gets_none_of_it(cluster, member, words):
+    """Also with unequal subscriptions; while it still owns a partition, no other member gets it."""
     view = cluster(t=1, u=1)
     members = {"a": member("u", "t-0", generation=5), "b": member("t u")}
     assert words(plan(view, members)) == {"a": "u-0", "b": ""}
 
 
-def test_pain_E10_a_topic_made_again_with_fewer_partitions(cluster, member, words):
+def test_a_topic_created_again_with_fewer_partitions(cluster, member, words):
     view = cluster(t=2)
     members = {"a": member("t", "t-0 t-7", generation=5), "b": member("t", "t-8 t-9", generation=5)}
     assert words(plan(view, members)) == {"a": "t-0", "b": "t-1"}
 
 
-def test_pain_E5_a_settled_group_is_left_alone_even_if_others_would_be_as_even(cluster, member, words):
+def test_a_stable_group_keeps_its_assignment_although_others_are_as_balanced(cluster, member, words):
     view = cluster(t=3, u=2)
     members = {"b": member("t u", "t-1 u-0 u-1", generation=5), "a": member("t u", "t-2 t-0", generation=5)}
     assert words(plan(view, members)) == {"a": "t-0 t-2", "b": "t-1 u-0 u-1"}
 
 
-def test_partitions_move_to_where_they_can_be_read_within_the_rack(cluster, member, words):
-    """KIP-881: worth a move, as long as it makes nothing less even."""
+def test_partitions_move_to_members_in_their_rack(cluster, member, words):
+    """KIP-881: as long as the balance stays the same."""
     view = cluster(t="a b a b")
     members = {
         "m": member("t", "t-0 t-1", generation=5, rack="a"),
@@ -145,7 +145,7 @@ def test_partitions_move_to_where_they_can_be_read_within_the_rack(cluster, memb
     ],
 )
 def test_the_generation_is_in_the_subscription_or_else_in_user_data(cluster, member, words, field, data, generation):
-    """KIP-792 put it into the subscription; before, the assignor sent it by itself. ``b`` claims the same, since 5."""
+    """Before KIP-792 the assignor sent it as user data. ``b`` claims the same partitions since generation 5."""
     members = {
         "a": member("t", "t-0", generation=field, user_data=data),
         "b": member("t", "t-0", generation=5),
@@ -155,7 +155,7 @@ def test_the_generation_is_in_the_subscription_or_else_in_user_data(cluster, mem
     assert words(plan(cluster(t=2), members))[owner] == "t-0"
 
 
-def test_it_says_in_which_generation_it_was_given_what_it_has():
+def test_user_data_hold_the_generation_of_the_assignment():
     assignor = CooperativeStickyAssignor()
     assert assignor.subscription_user_data(["t"]) == b"\xff\xff\xff\xff"
     assignor.on_assignment(Assignment(), GroupMetadata("g", 258, "m"))

@@ -1,4 +1,4 @@
-"""Minimum-cost flow against trying everything out, and what it does where there is no room."""
+"""Minimum-cost flow, against exhaustive search, and without room."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEMBERS = 3
 
 @st.composite
 def problems(draw):
-    """Pools of up to three units; each with near and far members, who own some of it; and bounds for all members."""
+    """Draw pools of up to three units, with near and far members that own some of them, and bounds of loads."""
     pools = []
     for _ in range(draw(st.integers(1, 3))):
         near = draw(st.integers(0, 7))
@@ -41,13 +41,13 @@ def cost_of(pools, units):
 
 
 def ways(supply, members):
-    """Yield all ways to give out ``supply`` units."""
+    """Yield all ways to distribute ``supply`` units."""
     for combination in itertools.combinations_with_replacement(members, supply):
         yield {member: combination.count(member) for member in set(combination)}
 
 
 def cheapest(pools, most):
-    """Try everything; None if it does not fit."""
+    """Return the minimum cost by exhaustive search; None if there is no solution."""
     best = None
     for choice in itertools.product(*(ways(supply, list(bits(near | far))) for supply, near, far, _ in pools)):
         units = [{} for _ in range(MEMBERS)]
@@ -61,7 +61,7 @@ def cheapest(pools, most):
 
 
 def solve(pools, most, members=MEMBERS):
-    """Start as the plans do: what can stay starts where it is, the rest is dealt out."""
+    """Solve as the sticky assignors do: owners keep what they can, the rest is filled in."""
     flow = Flow(
         [supply for supply, *_ in pools],
         [near for _, near, _, _ in pools],
@@ -83,7 +83,7 @@ def solve(pools, most, members=MEMBERS):
 
 @settings(deadline=None, max_examples=300)
 @given(problems())
-def test_nothing_is_cheaper(problem):
+def test_the_cost_is_minimal(problem):
     pools, most = problem
     flow = solve(pools, most)
     best = cheapest(pools, most)
@@ -98,10 +98,7 @@ def test_nothing_is_cheaper(problem):
 
 
 def cheaper_cycle(flow, pools, most):
-    """Return whether moving units round some circle would save anything, by Bellman and Ford's method.
-
-    If none does, nothing is cheaper: the certificate that needs no other solution to compare with.
-    """
+    """Return whether moving units along a cycle would reduce the cost (Bellman-Ford); if not, it is minimal."""
     sink = "sink"
     arcs = []
     for pool, (_, near, far, owned) in enumerate(pools):
@@ -127,7 +124,7 @@ def cheaper_cycle(flow, pools, most):
 
 
 def room_in_reach(flow):
-    """Return whether units still wait although they could get to somewhere with room, on whatever way."""
+    """Return whether waiting units could still reach a member with room."""
     pools = {pool for pool, count in enumerate(flow.pool_excess) if count}
     members = {member for member, count in enumerate(flow.member_excess) if count}
     while True:
@@ -139,8 +136,8 @@ def room_in_reach(flow):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_circle_of_moves_saves_anything(seed):
-    """Bigger than what can be tried out: chains are long here, and potentials differ."""
+def test_no_cycle_of_moves_reduces_the_cost(seed):
+    """Larger than exhaustive search can check: paths are long, and potentials differ."""
     rng = random.Random(seed)
     members = rng.randint(4, 12)
     pools = []
@@ -157,9 +154,9 @@ def test_no_circle_of_moves_saves_anything(seed):
         assert sum(has.get(pool, 0) for has in flow.units) + flow.pool_excess[pool] == supply
 
 
-def test_a_long_chain_is_pushed_through_and_everybody_gives_one_up():
-    """The only room is at the far end: each member passes a unit on, for one move each."""
-    length = 3000  # Deeper than Python's stack.
+def test_a_long_path_moves_one_unit_of_every_member():
+    """The only room is at the far end of the path."""
+    length = 3000  # longer than Python's recursion limit
     flow = Flow(
         [2, *[1] * (length - 1)],
         [0b11 << member for member in range(length)],

@@ -1,4 +1,4 @@
-"""Assignors written for kafka-python, on its own base class and its own built-in ones."""
+"""Assignors written for kafka-python: subclasses of its base class, and its built-in ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture(scope="module")
 def kafka():
-    """What of kafka-python users build on; importing it warns about itself."""
+    """Return the parts of kafka-python that users' assignors build on; importing it causes warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         abstract = pytest.importorskip("kafka.coordinator.assignors.abstract")
@@ -43,7 +43,7 @@ def kafka():
 
 @pytest.fixture(scope="module")
 def everything_to_the_first(kafka):
-    """An assignor in the style of kafka-python's: class methods, no state."""
+    """An assignor in kafka-python's style, with class methods and no state."""
 
     class EverythingToTheFirst(kafka.base):
         name = "first"
@@ -70,7 +70,7 @@ def everything_to_the_first(kafka):
     return EverythingToTheFirst
 
 
-def test_a_plug_in_plans_sends_and_hears(everything_to_the_first, cluster, member):
+def test_an_adapted_assignor_assigns_and_gets_its_assignment(everything_to_the_first, cluster, member):
     everything_to_the_first.heard.clear()
     (assignor,) = create([everything_to_the_first])
     assert assignor.name == name_of(everything_to_the_first) == "first"
@@ -82,13 +82,13 @@ def test_a_plug_in_plans_sends_and_hears(everything_to_the_first, cluster, membe
     assert everything_to_the_first.heard == [([T0, T1], b"all", 4)]
 
 
-def test_an_instance_stays_itself(everything_to_the_first):
+def test_an_instance_is_used_as_it_is(everything_to_the_first):
     inner = everything_to_the_first()
     (assignor,) = create([inner])
     assert assignor._inner is inner
 
 
-def test_subclasses_are_recognised_and_own_ones_named(kafka, everything_to_the_first):
+def test_subclasses_and_built_in_assignors_are_recognised(kafka, everything_to_the_first):
     assert is_kafka_pythons(everything_to_the_first) and is_kafka_pythons(everything_to_the_first())
     assert not is_kafka_pythons(RangeAssignor) and not is_kafka_pythons(object())
     assert built_in_name(everything_to_the_first) is None
@@ -97,8 +97,8 @@ def test_subclasses_are_recognised_and_own_ones_named(kafka, everything_to_the_f
 
 
 @pytest.mark.parametrize("which", range(4))
-def test_its_own_ones_find_everything_they_look_for(kafka, cluster, member, whole, which):
-    """Adapted they would work as well: they look at more of what they are given than most."""
+def test_kafka_pythons_own_assignors_work_when_adapted(kafka, cluster, member, whole, which):
+    """They use more of their arguments than most assignors."""
     assignor = KafkaPythonAssignor(kafka.own[which])
     assignor.on_assignment(Assignment((T0, T1)), GroupMetadata("g", 4, "a"))
     data = assignor.subscription_user_data(["t", "u"])
@@ -110,7 +110,7 @@ def test_its_own_ones_find_everything_they_look_for(kafka, cluster, member, whol
     assert whole({name: share.partitions for name, share in plan.items()}, view, members)
 
 
-def test_the_cluster_answers_what_kafka_pythons_does(kafka, cluster, member):
+def test_the_cluster_behaves_as_kafka_pythons(kafka, cluster, member):
     asked = []
 
     class Asks(kafka.own[0]):
@@ -141,8 +141,8 @@ def test_the_cluster_answers_what_kafka_pythons_does(kafka, cluster, member):
     assert asked == [{"t"}, {0, 1}, None, set(), None, -1, None, node, None, 2, ["t"], [("t", [1])]]
 
 
-def test_older_habits_still_work(kafka, cluster, member):
-    """2.0 called the partitions ``assignment``, and told an assignor no generation; some return structures."""
+def test_the_interface_of_version_2_0_works(kafka, cluster, member):
+    """It names the partitions ``assignment`` and passes no generation; some assignors return structures."""
     heard = []
 
     class Old(kafka.own[0]):
@@ -161,7 +161,7 @@ def test_older_habits_still_work(kafka, cluster, member):
     assert heard == [[("t", [1])]]
 
 
-def test_who_plans_something_else_is_named(kafka, cluster, member):
+def test_error_of_a_wrong_result_names_the_assignor(kafka, cluster, member):
     class Wrong(kafka.own[0]):
         name = "wrong"
 

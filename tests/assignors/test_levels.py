@@ -1,4 +1,4 @@
-"""How evenly units can be spread: against trying everything out, and on groups whose answer is plain to see."""
+"""How evenly units can be spread: against exhaustive search, and groups with an obvious solution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pools = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 15)), min_size=1, m
 
 
 def possible_loads(supplies, members_of):
-    """Yield the loads of all members for every way to spread the units."""
+    """Yield the loads of all members for every distribution."""
     choices = [
         itertools.combinations_with_replacement(bits(members), supply) for supply, members in zip(supplies, members_of)
     ]
@@ -24,7 +24,7 @@ def possible_loads(supplies, members_of):
 
 @settings(deadline=None, max_examples=200)
 @given(pools)
-def test_blocks_hold_the_most_even_loads_and_nothing_else(drawn):
+def test_blocks_are_exactly_the_most_even_loads(drawn):
     supplies, members_of = zip(*drawn)
     best = min(sum(load * load for load in loads) for loads in possible_loads(supplies, members_of))
     even = [loads for loads in possible_loads(supplies, members_of) if sum(load * load for load in loads) == best]
@@ -51,16 +51,16 @@ def test_equal_pools_make_one_block():
     assert blocks([9], [0b111]) == [Block((0,), 0b111, 2, 3)]
 
 
-def test_who_alone_reads_a_big_pool_is_left_alone_by_the_others():
-    """And who reads nothing much gets all there is of it, though others could take part of it."""
+def test_the_only_member_of_a_large_pool_gets_nothing_else():
+    """Members of small pools get all of these."""
     found = {block.members: (block.pools, block.least, block.most) for block in blocks([9, 4], [0b001, 0b111])}
     assert found == {0b001: ((0,), 8, 9), 0b110: ((1,), 1, 2)}
 
 
-def test_units_are_passed_on_where_there_is_no_direct_way():
-    """0 and 1 share a pool, 1 and 2 another: evenly is two for each, though 0 and 2 share nothing."""
+def test_units_move_over_several_members():
+    """0 and 1 share a pool, 1 and 2 another: two units each, although 0 and 2 share no pool."""
     assert blocks([4, 2], [0b011, 0b110]) == [Block((0, 1), 0b111, 1, 2)]
 
 
-def test_nothing_to_spread():
+def test_no_units():
     assert blocks([], []) == []

@@ -1,4 +1,4 @@
-"""The check between an assignor and the group: what is refused, and that its author is named."""
+"""Validation of assignments: what is rejected, and that the error names the assignor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
         ({"a": [T0]}, "returned list instead of Assignment for member a"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused_and_its_assignor_named(cluster, member, plan, says):
+def test_an_invalid_assignment_raises_an_error_that_names_the_assignor(cluster, member, plan, says):
     members = {"a": member("t u"), "b": member("t")}
     with pytest.raises(InvalidAssignmentError) as caught:
         checked("mine", plan, cluster(t=2, u=1), members)
@@ -33,8 +33,8 @@ def test_a_plan_that_cannot_be_is_refused_and_its_assignor_named(cluster, member
     assert caught.value.assignor == "mine"
 
 
-def test_whom_a_plan_forgets_gets_nothing(cluster, member):
-    """No bytes at all would be an assignment that some clients choke on."""
+def test_a_member_missing_in_the_result_gets_an_empty_assignment(cluster, member):
+    """Some clients fail on an assignment of zero bytes."""
     share = Assignment((T0,), b"data")
     assert checked("mine", {"a": share}, cluster(t=2), {"a": member("t"), "b": member("t")}) == {
         "a": share,
@@ -42,7 +42,7 @@ def test_whom_a_plan_forgets_gets_nothing(cluster, member):
     }
 
 
-def test_pain_E4_a_cooperative_plan_takes_nothing_from_under_its_reader(cluster, member):
+def test_a_cooperative_assignment_must_not_move_an_owned_partition(cluster, member):
     members = {"a": member("t", "t-0 t-1"), "b": member("t")}
     plan = {"a": Assignment((T0,)), "b": Assignment((T1,))}
     with pytest.raises(InvalidAssignmentError, match="assigned t-1 to b, but a owns it"):
@@ -55,7 +55,7 @@ def test_static_members_come_first_by_instance_then_the_others_by_id(member):
     assert sorted(members, key=lambda name: static_first(name, members[name])) == ["z", "y", "a", "b"]
 
 
-def test_order_is_javas(cluster, member):
+def test_topics_are_sorted_as_in_java(cluster, member):
     names = ["\uffe0", "\U0001f600", "a"]
     members = {"m": member(" ".join([*names, "unknown"]))}
     assert known_topics(cluster(**dict.fromkeys(names, 1)), members.values()) == ["a", "\U0001f600", "\uffe0"]

@@ -1,4 +1,4 @@
-"""When racks matter to a plan: KIP-881."""
+"""When racks matter for an assignment (KIP-881)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ A, B, AB, NONE = frozenset("a"), frozenset("b"), frozenset("ab"), frozenset()
         ("a", [A, B], True),
         ("a", [AB, A], True),
         ("a", [AB, NONE], True),
-        ("a", [A, A], False),  # All partitions are everywhere.
+        ("a", [A, A], False),  # all partitions have replicas in all racks
         ("ab", [AB, AB], False),
-        ("c", [A, B], False),  # Nobody is where any replica is.
+        ("c", [A, B], False),  # no member is in a rack with replicas
         ("", [A, B], False),
         ("a", [NONE, NONE], False),
         ("a", [], False),
     ],
 )
-def test_racks_matter_only_where_there_is_a_choice(members, partitions, matters):
+def test_racks_matter_only_if_members_differ_in_local_replicas(members, partitions, matters):
     assert racks_matter(list(members), partitions) is matters
 
 

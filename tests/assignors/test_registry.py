@@ -1,4 +1,4 @@
-"""From what stands in ``partition_assignment_strategy`` to assignors."""
+"""Creation of assignors from ``partition_assignment_strategy``."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_javas_four_assignors_can_be_imported_from_the_package_and_are_found_by_
         built_in("rage")
 
 
-def test_each_consumer_gets_its_own_and_an_instance_stays_itself():
-    """Sticky ones remember what their consumer had."""
+def test_classes_and_names_make_new_instances_and_instances_are_used_as_they_are():
+    """Sticky assignors hold the state of one consumer."""
     own = Mine()
     first, second = create(["sticky", Mine, own]), create(["sticky", Mine, own])
     assert [assignor.name for assignor in first] == ["sticky", "mine", "mine"]
@@ -39,7 +39,7 @@ def test_each_consumer_gets_its_own_and_an_instance_stays_itself():
     assert first[2] is second[2] is own
 
 
-def test_names_of_what_users_bring():
+def test_names_of_users_assignors_and_errors_for_other_objects():
     assert name_of(Mine) == name_of(Mine()) == "mine"
     for entry, says in (
         (object(), "is no PartitionAssignor"),

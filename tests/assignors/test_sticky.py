@@ -1,4 +1,4 @@
-"""Sticky for eager groups: what it remembers, what it sends, whom it believes."""
+"""The eager sticky assignor: its user data and the claims that it accepts."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 JAVAS = bytes.fromhex("0000000100017400000002000000000000000100000007")
 
 
-def says(*tps, generation=7):
-    """Return the user data of a member that was given these."""
+def user_data_of(*tps, generation=7):
+    """Return the user data of a member with this previous assignment."""
     assignor = StickyAssignor()
     assignor.on_assignment(Assignment(tps), GroupMetadata("g", generation, "m"))
     return assignor.subscription_user_data(["t"])
 
 
-def test_it_is_eager_and_says_nothing_before_it_has_had_anything():
+def test_it_is_eager_and_has_no_user_data_before_the_first_assignment():
     assert set(StickyAssignor().supported_protocols) == {RebalanceProtocol.EAGER}
     assert StickyAssignor().subscription_user_data(["t"]) is None
 
 
-def test_what_it_had_is_sent_as_java_does():
-    assert says(T1, T0) == JAVAS
+def test_the_previous_assignment_is_encoded_as_by_java():
+    assert user_data_of(T1, T0) == JAVAS
 
 
 @pytest.mark.parametrize(
@@ -46,35 +46,39 @@ def test_what_it_had_is_sent_as_java_does():
         (JAVAS[:-6], Claim()),
     ],
 )
-def test_what_others_say_they_had(data, claim):
+def test_user_data_of_other_clients_and_versions_are_read(data, claim):
     assert read_claim(data) == claim
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_do_any_harm(data):
+def test_any_bytes_as_user_data_are_accepted(data):
     assert isinstance(read_claim(data), Claim)
 
 
-def test_members_keep_what_they_had_and_the_rest_goes_to_who_has_least(cluster, member, words):
+def test_members_keep_partitions_and_the_rest_goes_to_the_least_loaded(cluster, member, words):
     members = {
-        "a": member("t u", user_data=says(T0, T1)),
-        "b": member("t u", user_data=says(U0)),
+        "a": member("t u", user_data=user_data_of(T0, T1)),
+        "b": member("t u", user_data=user_data_of(U0)),
         "c": member("t u"),
     }
     plan = StickyAssignor().assign(cluster(t=4, u=2), members)
     assert words(plan) == {"a": "t-0 t-1", "b": "t-2 u-0", "c": "t-3 u-1"}
 
 
-def test_only_user_data_counts_since_eager_members_own_nothing_when_they_join(cluster, member, words):
+def test_owned_partitions_of_eager_members_are_ignored(cluster, member, words):
+    """Eager members revoke all partitions before they join."""
     members = {"a": member("t", "t-1", generation=7), "b": member("t")}
     assert words(StickyAssignor().assign(cluster(t=2), members)) == {"a": "t-0", "b": "t-1"}
 
 
-def test_pain_E3_of_two_that_had_it_the_newer_one_did(cluster, member, words):
-    members = {"a": member("t", user_data=says(T1, generation=6)), "b": member("t", user_data=says(T1, generation=7))}
+def test_of_two_previous_owners_the_newer_generation_wins(cluster, member, words):
+    members = {
+        "a": member("t", user_data=user_data_of(T1, generation=6)),
+        "b": member("t", user_data=user_data_of(T1, generation=7)),
+    }
     assert words(StickyAssignor().assign(cluster(t=2), members)) == {"a": "t-0", "b": "t-1"}
 
 
-def test_pain_E10_who_subscribes_to_nothing_gets_nothing(cluster, member, words):
-    members = {"a": member("", user_data=says(T0)), "b": member("t")}
+def test_a_member_without_topics_gets_no_partitions(cluster, member, words):
+    members = {"a": member("", user_data=user_data_of(T0)), "b": member("t")}
     assert words(StickyAssignor().assign(cluster(t=2), members)) == {"a": "", "b": "t-0 t-1"}

@@ -1,12 +1,11 @@
-"""Ask a real broker everything, in every version it speaks, and write the bytes down::
+"""Send requests of every API in every supported version to a real broker, and record the bytes::
 
-    capture.py FOLDER HOST:PORT [--sasl HOST:PORT] [--known FOLDER]
+    capture.py FOLDER HOST:PORT [--known FOLDER]
 
 One file per API, one line per exchange: version, request frame and response frame in hexadecimal (header and body, as
 on the wire after the four bytes of size). The broker should be fresh, alone, and on PLAINTEXT with
-``group.initial.rebalance.delay.ms=0``; ``--sasl`` is a SASL_PLAINTEXT listener of it with mechanism PLAIN, user
-"alice" and password "secret". Topics and groups made here are left behind. The requests are ours, which is part of the
-evidence: a broker closes the connection on a request it cannot read.
+``group.initial.rebalance.delay.ms=0``. Topics and groups created here are not deleted. The requests are encoded by
+this package, which is a test, too: a broker closes the connection on a malformed request.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ MESSAGES = [
 
 
 class Broker:
-    """A blocking connection that writes down what it sends and receives."""
+    """A blocking connection that keeps the last request and response."""
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
@@ -91,7 +90,7 @@ class Broker:
         except KafkaProtocolError:
             if not isinstance(message, ApiVersionsRequest):
                 raise
-            self.answer = message.RESPONSE.decode(answer, 0, start)  # It refuses a version that it does not know.
+            self.answer = message.RESPONSE.decode(answer, 0, start)  # an unsupported version of ApiVersions
         return self.answer
 
     def receive(self, size: int) -> bytes:
@@ -105,7 +104,7 @@ class Broker:
 
 
 class Session:
-    """The requests, in an order in which each makes sense; newest versions prepare what older ones ask about."""
+    """The requests of all APIs; the newest versions create the topics and groups that older ones refer to."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -118,7 +117,7 @@ class Session:
         return range(max(lowest, request.VERSIONS[0]), min(highest, request.VERSIONS[1]) + 1)
 
     def newest(self, message: Message) -> Any:
-        """Ask in the newest version both speak, for what comes of it."""
+        """Send a request in the newest common version; return the response."""
         for _ in range(250):
             answer = self.broker.ask(message, self.range(type(message))[-1])
             if getattr(answer, "error_code", 0) not in (14, 15, 16, 51):  # Coordinator loading, moving, or busy.
@@ -134,7 +133,7 @@ class Session:
         while found.error_code or any(partition.error_code for partition in found.partitions):
             found = self.newest(wanted).topics[0]
         self.topic_id = found.topic_id
-        # The first answers of a fresh coordinator are that it is loading; those are not what we came for.
+        # A new coordinator first answers that it is loading; such responses are not recorded.
         for key_type in (0, 1):
             request = find_coordinator.FindCoordinatorRequest(coordinator_keys=["warm-up"], key_type=key_type)
             while self.newest(request).coordinators[0].error_code:
@@ -154,7 +153,7 @@ class Session:
 
     def produce(self, version: int) -> Iterator[Message]:
         if version < 3 and self.range(fetch.FetchRequest)[0] > 0:
-            return  # 4.0 brokers still list these versions, but hang up on them.
+            return  # Brokers from 4.0 on advertise these versions, but close the connection.
         batch = BATCH if version >= 3 else MESSAGES[version]
         data = [produce.PartitionProduceData(index=int(version < 3), records=batch)]
         topic = produce.TopicProduceData(name=TOPIC, topic_id=self.topic_id, partition_data=data)
@@ -191,7 +190,7 @@ class Session:
             yield find_coordinator.FindCoordinatorRequest(coordinator_keys=["golden-group", "another"])
 
     def joined(self, group: str, version: int | None = None) -> Iterator[Message]:
-        """Join twice, since from version 4 on the first attempt only yields a member id."""
+        """Join twice, because from version 4 on the first request only gets a member id."""
         protocol = join_group.JoinGroupRequestProtocol(name="range", metadata=b"\0\1\0\0\0\0\0\0\0\0")
         request = join_group.JoinGroupRequest(
             group_id=group, session_timeout_ms=30000, protocol_type="consumer", protocols=[protocol]
@@ -204,7 +203,7 @@ class Session:
             yield request
 
     def member(self, group: str) -> tuple[str, int]:
-        """Make a stable group of one; return member id and generation."""
+        """Create a stable group with one member; return member id and generation."""
         for request in self.joined(group):
             answer = self.newest(request)
         assignment = sync_group.SyncGroupRequestAssignment(member_id=answer.member_id, assignment=b"\0\1\0\0\0\0")
@@ -368,7 +367,7 @@ class Session:
 class Writer:
     """Collects the exchanges of one API."""
 
-    known: Path | None = None  #: A folder whose versions need not be written down again.
+    known: Path | None = None  #: A folder with recordings; versions in it are not recorded again.
 
     def __init__(self, folder: Path, name: str) -> None:
         self.path = folder / f"{name}.txt"
@@ -389,7 +388,7 @@ class Writer:
 
 
 def capture(folder: Path, address: str) -> None:
-    """Run through all APIs."""
+    """Record all APIs."""
     folder.mkdir(parents=True, exist_ok=True)
     broker = Broker(address)
     session = Session(broker)
@@ -403,7 +402,7 @@ def capture(folder: Path, address: str) -> None:
         if writer.lines:
             writer.close()
     version = session.range(ApiVersionsRequest)[-1] + 1
-    if version <= ApiVersionsRequest.VERSIONS[1]:  # One too new for this broker: its refusal comes in version 0.
+    if version <= ApiVersionsRequest.VERSIONS[1]:  # Too new for this broker, which answers in version 0.
         writer = Writer(folder, "api_versions_refused")
         writer.ask(broker, ApiVersionsRequest(client_software_name="golden", client_software_version="1"), version)
         writer.close()

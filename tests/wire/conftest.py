@@ -1,4 +1,4 @@
-"""What the tests of the wire room share: every message, its versions, and random messages of it."""
+"""Fixtures of the wire tests: every message, its versions, and random messages of it."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def generate() -> Generate:
 
 @pytest.fixture
 def versions() -> Callable[[type[Message]], Iterator[int]]:
-    """``versions(cls)`` yields every version spoken of a message."""
+    """``versions(cls)`` yields every supported version of a message."""
     return lambda cls: iter(range(cls.VERSIONS[0], cls.VERSIONS[1] + 1))

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments: against Java's bytes, two other codecs, and bytes that mean no good."""
+"""Subscriptions and assignments: against Java's bytes, two other codecs, and malformed bytes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ASSIGNMENT = ConsumerProtocolAssignment(
 
 
 def seen_by(version):
-    """Return what of the subscription is there in a version."""
+    """Return the subscription as read in a version."""
     seen = ConsumerProtocolSubscription(topics=SUBSCRIPTION.topics, user_data=SUBSCRIPTION.user_data)
     if version >= 1:
         seen.owned_partitions = SUBSCRIPTION.owned_partitions
@@ -64,7 +64,7 @@ def test_javas_bytes_of_every_version_are_read(version):
     assert decode_assignment(bytes.fromhex(GOLDEN["assignment"][version])) == ASSIGNMENT
 
 
-def test_what_is_written_is_what_java_writes():
+def test_encoding_equals_javas():
     assert encode_subscription(["ä", "t"], b"data", OWNED, 7, "r1") == bytes.fromhex(GOLDEN["subscription"][3])
     assert encode_assignment(OWNED, b"data") == bytes.fromhex(GOLDEN["assignment"][3])
     assert encode_subscription([]).hex() == "000300000000ffffffff00000000ffffffffffff"
@@ -72,21 +72,21 @@ def test_what_is_written_is_what_java_writes():
 
 
 @pytest.mark.parametrize("version", [4, 32767])
-def test_a_version_from_the_future_is_read_as_the_last_one_known(version):
-    """It may add something at the end, and nothing else."""
+def test_a_higher_version_is_read_as_the_highest_known(version):
+    """Higher versions may append fields."""
     prefix = version.to_bytes(2, "big")
     data = prefix + bytes.fromhex(GOLDEN["subscription"][3])[2:] + b"new"
     assert decode_subscription(data) == SUBSCRIPTION
     assert decode_assignment(prefix + bytes.fromhex(GOLDEN["assignment"][3])[2:] + b"new") == ASSIGNMENT
 
 
-def test_version_1_that_ends_where_version_0_does_is_read_as_that():
-    """Some clients have sent this."""
+def test_version_1_without_its_field_is_read_as_version_0():
+    """Some clients send this."""
     data = b"\0\1" + bytes.fromhex(GOLDEN["subscription"][0])[2:]
     assert decode_subscription(data) == seen_by(0)
 
 
-def test_no_bytes_are_an_assignment_of_nothing():
+def test_zero_bytes_are_an_empty_assignment():
     assert decode_assignment(b"") == ConsumerProtocolAssignment()
 
 
@@ -106,14 +106,14 @@ def test_no_bytes_are_an_assignment_of_nothing():
         (decode_assignment, b"\0\0\0\0\0\1\0\1t\0\0\0\1\xff\xff\xff\xff\xff\xff\xff\xff"),  # partition -1
     ],
 )
-def test_what_cannot_be_is_refused(decode, data):
+def test_malformed_bytes_are_rejected(decode, data):
     with pytest.raises(KafkaProtocolError):
         decode(data)
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_every_truncation_is_refused_or_whole(version):
-    """A subscription may end early in one place: where version 0 does."""
+def test_truncated_bytes_are_rejected(version):
+    """A subscription may end after the fields of version 0."""
     data = bytes.fromhex(GOLDEN["subscription"][version])
     allowed = {len(bytes.fromhex(GOLDEN["subscription"][0]))} if version else set()
     for size in set(range(len(data))) - allowed:
@@ -134,7 +134,7 @@ def test_only_typed_errors_come_out(data):
             pass
 
 
-def test_kafka_python_reads_what_we_write_and_the_other_way_round():
+def test_kafka_python_and_this_codec_read_each_others_bytes():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         other = pytest.importorskip("kafka.protocol.consumer.metadata")

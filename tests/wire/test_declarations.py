@@ -1,8 +1,8 @@
-"""Our declarations against Kafka's own: names, order, types, versions, nullability, defaults, tags, flexible versions.
+"""Declarations against Kafka's: names, order, types, versions, nullability, defaults, tags, flexible versions.
 
 ``kafka_messages.json`` holds Kafka's definitions of these APIs without comments (Apache-2.0, The Apache Software
 Foundation): ``current`` from the jar of kafka-clients, and in ``removed`` the older definitions of those messages whose
-first versions are gone from it. Both are compared, each over the versions it is valid for.
+first versions were removed. Both are compared, each for its valid versions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def snake(name: str) -> str:
 
 
 def kafka_default(field: dict[str, Any]) -> Any:
-    """Kafka's default of a field, in our terms; ``"struct"`` for a nested one with defaults."""
+    """Return Kafka's default of a field as in declarations here; ``"struct"`` for a nested one with defaults."""
     kind, default = field["type"], field.get("default")
     if default == "null":
         return None
@@ -59,7 +59,7 @@ def our_default(wire: WireField) -> Any:
 
 
 def kafka_fields(facts: dict[str, Any], version: int) -> Iterator[tuple[Any, ...]]:
-    """Every field of one version as a row, nested ones with their path."""
+    """Yield every field of one version as a row, nested ones with their path."""
     common = {item["name"]: item["fields"] for item in facts.get("commonStructs", ())}
 
     def walk(fields: list[dict[str, Any]], path: str) -> Iterator[tuple[Any, ...]]:
@@ -103,22 +103,22 @@ def comparisons(cls: type[Message]) -> Iterator[tuple[dict[str, Any], int]]:
             yield from ((facts, version) for version in range(first, last + 1))
 
 
-def test_fields_are_kafkas(message: type[Message]) -> None:
-    """Field by field and version by version, in Kafka's order, which is the order of the bytes."""
+def test_fields_equal_kafkas(message: type[Message]) -> None:
+    """Field by field and version by version, in Kafka's order, which is the wire order."""
     compared = set()
     for facts, version in comparisons(message):
         ours = list(our_fields(message, version))
         kafkas = list(kafka_fields(facts, version))
         if facts is FACTS["removed"].get(message.__name__):
-            # What 3.9 said of ignorable fields, which has no bytes, was corrected here and there later on.
+            # Some ignorable flags of 3.9, which do not affect the bytes, were corrected later.
             ours, kafkas = ([row[:4] + row[5:] for row in rows] for rows in (ours, kafkas))
         assert ours == kafkas, f"version {version}"
         compared.add(version)
     assert compared == set(range(message.VERSIONS[0], message.VERSIONS[1] + 1))
 
 
-def test_ignorable_and_defaults_hold_outside_their_versions_too(message: type[Message]) -> None:
-    """A field is judged by them just when the version does not have it."""
+def test_ignorable_and_defaults_equal_kafkas_in_all_versions(message: type[Message]) -> None:
+    """They apply just in versions without the field."""
     facts = FACTS["current"][message.__name__]
     common = {item["name"]: item["fields"] for item in facts.get("commonStructs", ())}
 
@@ -134,7 +134,7 @@ def test_ignorable_and_defaults_hold_outside_their_versions_too(message: type[Me
     compare(message, facts["fields"])
 
 
-def test_key_and_flexible_versions_are_kafkas(message: type[Message]) -> None:
+def test_key_and_flexible_versions_equal_kafkas(message: type[Message]) -> None:
     facts = FACTS["current"][message.__name__]
     assert facts["apiKey"] == message.API_KEY
     assert facts["type"] == ("request" if message in REQUESTS.values() else "response")
@@ -142,8 +142,8 @@ def test_key_and_flexible_versions_are_kafkas(message: type[Message]) -> None:
     assert (NEVER if flexible == "none" else parse_versions(flexible).first) == message.FLEXIBLE
 
 
-def test_request_and_response_agree(message: type[Message]) -> None:
-    """One version number means both: what is asked in version 5 is answered in version 5."""
+def test_request_and_response_have_equal_versions(message: type[Message]) -> None:
+    """A request in version 5 is answered in version 5."""
     request = REQUESTS[message.API_KEY]
     assert request.RESPONSE.VERSIONS == request.VERSIONS
     assert request.RESPONSE.FLEXIBLE == request.FLEXIBLE
@@ -162,13 +162,13 @@ def test_request_and_response_agree(message: type[Message]) -> None:
         ("OffsetForLeaderEpoch", (0, 4)),
     ],
 )
-def test_every_version_from_the_first_to_todays_is_spoken(api: str, versions: tuple[int, int]) -> None:
-    """Brokers from 2.1 on offer version 0 of everything that existed then; 4.4 offers the highest."""
+def test_all_versions_from_the_first_to_the_latest_are_supported(api: str, versions: tuple[int, int]) -> None:
+    """Brokers from 2.1 on offer version 0 of all these; 4.4 offers the highest."""
     by_name = {request.__name__: request for request in REQUESTS.values()}
     assert versions == by_name[f"{api}Request"].VERSIONS
 
 
-def test_the_facts_cover_every_api() -> None:
-    """So that an API added here is compared, too."""
+def test_kafka_messages_json_covers_every_api() -> None:
+    """A new API is compared, too."""
     names = {cls.__name__ for request in REQUESTS.values() for cls in (request, request.RESPONSE)}
     assert names | {"RequestHeader", "ResponseHeader"} == set(FACTS["current"])

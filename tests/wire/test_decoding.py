@@ -1,4 +1,4 @@
-"""Bytes that lie: only KafkaProtocolError comes out, and nothing is built that the frame cannot hold."""
+"""Malformed bytes: decoders raise only KafkaProtocolError, and allocate no more than the frame can hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from thinconsumer.wire.primitives import uvarint
 
 
 def test_round_trip(message: type[Message], generate: Any, versions: Any) -> None:
-    """Every field at the ends of its range, unknown tagged fields included, comes back as it went."""
+    """All fields, at the limits of their ranges, and unknown tagged fields."""
     for version in versions(message):
         for seed in range(6):
             original = generate(message, version, seed, tags=True)
@@ -37,7 +37,7 @@ def test_round_trip(message: type[Message], generate: Any, versions: Any) -> Non
             assert decoded.encode(version) == encoded
 
 
-def test_every_truncation_is_refused(message: type[Message], generate: Any, versions: Any) -> None:
+def test_truncated_messages_are_rejected(message: type[Message], generate: Any, versions: Any) -> None:
     for version in versions(message):
         encoded = generate(message, version, 1, tags=True).encode(version)
         for size in range(len(encoded)):
@@ -45,7 +45,7 @@ def test_every_truncation_is_refused(message: type[Message], generate: Any, vers
                 message.decode(encoded[:size], version)
 
 
-def test_trailing_bytes_are_refused(message: type[Message], generate: Any, versions: Any) -> None:
+def test_trailing_bytes_are_rejected(message: type[Message], generate: Any, versions: Any) -> None:
     for version in versions(message):
         encoded = generate(message, version, 2, tags=True).encode(version)
         with pytest.raises(KafkaProtocolError, match="ends at byte"):
@@ -63,8 +63,10 @@ LIES = [
 ]
 
 
-def test_lies_are_refused_or_harmless(message: type[Message], generate: Any, versions: Any) -> None:
-    """Bytes overwritten, inserted and dropped at random: a message that can be sent again, or a protocol error."""
+def test_random_changes_are_rejected_or_give_an_encodable_message(
+    message: type[Message], generate: Any, versions: Any
+) -> None:
+    """Bytes are overwritten, inserted and deleted."""
     rng = random.Random(message.__name__)
     refused = 0
     for version in versions(message):
@@ -85,8 +87,8 @@ def test_lies_are_refused_or_harmless(message: type[Message], generate: Any, ver
 @pytest.mark.parametrize(
     ("cls", "version"), [(FetchResponse, 11), (FetchResponse, 17), (MetadataResponse, 7), (MetadataResponse, 13)]
 )
-def test_nothing_is_allocated_beyond_the_frame(cls: type[Message], version: int, generate: Any) -> None:
-    """Every byte in turn becomes the start of a huge length or count; memory stays at what the frame is worth."""
+def test_memory_stays_proportional_to_the_frame(cls: type[Message], version: int, generate: Any) -> None:
+    """Every byte in turn becomes the start of a huge length or count."""
     candidates = [generate(cls, version, seed).encode(version) for seed in range(20)]
     encoded = max((candidate for candidate in candidates if len(candidate) < 500), key=len)
     frames = [encoded[:at] + lie + encoded[at + len(lie) :] for at in range(len(encoded)) for lie in LIES]
@@ -105,18 +107,18 @@ def test_nothing_is_allocated_beyond_the_frame(cls: type[Message], version: int,
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 10**6, 2, -2, -(2**31)])
-def test_a_count_the_frame_cannot_hold_is_named(count: int) -> None:
-    """Version 0 is an error code, a count, and six bytes for each API; here are six."""
+def test_error_of_a_too_large_count_names_the_field(count: int) -> None:
+    """Version 0 has an error code, a count, and six bytes per API, here for one API."""
     with pytest.raises(KafkaProtocolError, match=f"version 0: .*api_keys .* claims {count} elements"):
         ApiVersionsResponse.decode(struct.pack(">hi6x", 0, count), 0)
 
 
-def test_a_compact_count_the_frame_cannot_hold_is_named() -> None:
+def test_error_of_a_too_large_compact_count_names_the_field() -> None:
     with pytest.raises(KafkaProtocolError, match="api_keys .* claims 4294967294 elements"):
         ApiVersionsResponse.decode(b"\0\0" + uvarint(2**32 - 1) + bytes(50), 3)
 
 
-def test_null_where_there_is_none_is_refused() -> None:
+def test_null_for_a_non_nullable_field_is_rejected() -> None:
     with pytest.raises(KafkaProtocolError, match="api_keys .* claims -1 elements"):
         ApiVersionsResponse.decode(struct.pack(">hi", 0, -1), 0)
     with pytest.raises(KafkaProtocolError, match="api_keys .* claims -1 elements"):
@@ -124,19 +126,19 @@ def test_null_where_there_is_none_is_refused() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -2, -32768, 3, 32767])
-def test_a_length_the_frame_cannot_hold_is_named(length: int) -> None:
-    """Also a negative one: it must neither read as null where there is none nor move the reader back."""
+def test_error_of_a_too_large_length_names_the_field(length: int) -> None:
+    """A negative length must neither read as null nor move the reader back."""
     with pytest.raises(KafkaProtocolError, match=f"ListedGroup.group_id at byte 8 claims {length} bytes"):
         ListGroupsResponse.decode(struct.pack(">hih2s", 0, 1, length, b"ab"), 0)
 
 
-def test_a_negative_length_other_than_null_is_refused() -> None:
+def test_a_negative_length_other_than_null_is_rejected() -> None:
     with pytest.raises(KafkaProtocolError, match="error_message .* claims -2 bytes"):
         FindCoordinatorResponse.decode(struct.pack(">ihh8x", 0, 0, -2), 1)
 
 
-def test_a_string_longer_than_kafkas_is_refused() -> None:
-    """Compact lengths could say more than the two bytes of old versions; Kafka refuses it, too."""
+def test_a_string_longer_than_the_maximum_is_rejected() -> None:
+    """Compact lengths can exceed 16 bits; Kafka rejects such strings, too."""
     name = b"x" * 32768
     start = bytes(4) + b"\1\1" + bytes(4)  # Throttle time, no brokers... cluster id "", controller 0.
     topic = b"\2" + bytes(2)
@@ -144,12 +146,12 @@ def test_a_string_longer_than_kafkas_is_refused() -> None:
         MetadataResponse.decode(start + topic + uvarint(len(name) + 1) + name + bytes(50), 9)
 
 
-def test_a_string_that_is_not_utf8_is_refused() -> None:
+def test_a_string_that_is_not_utf8_is_rejected() -> None:
     with pytest.raises(KafkaProtocolError, match="not UTF-8"):
         MetadataResponse.decode(bytes(4) + b"\1\3\xff\xfe" + bytes(50), 9)
 
 
-def test_a_varint_of_more_than_32_bits_is_refused() -> None:
+def test_a_varint_of_more_than_32_bits_is_rejected() -> None:
     with pytest.raises(KafkaProtocolError, match="more than 32 bits"):
         ApiVersionsResponse.decode(b"\0\0\xff\xff\xff\xff\x10" + bytes(9), 3)
 
@@ -164,7 +166,7 @@ def test_a_declared_tag_must_end_where_its_length_says() -> None:
 
 
 def test_unknown_tags_are_kept_at_every_level() -> None:
-    """A newer broker's field passes through us untouched, beside the declared ones and in ascending order."""
+    """A newer broker's tagged fields are encoded again with the declared ones, in ascending order."""
     tags = {5: b"new", 300: b"", 70000: b"x" * 200}
     partition = PartitionData(current_leader=LeaderIdAndEpoch(leader_id=3, unknown_tags=tags), unknown_tags=tags)
     topic = FetchableTopicResponse(partitions=[partition], unknown_tags=tags)
@@ -176,12 +178,12 @@ def test_unknown_tags_are_kept_at_every_level() -> None:
 
 
 def test_tags_of_a_newer_version_are_unknown_in_an_older_one() -> None:
-    """ReplicaDirectoryId is tag 0 from version 17 on; whoever sends it in 16 is passed through, not misread."""
+    """ReplicaDirectoryId has tag 0 from version 17 on; in version 16 tag 0 is unknown."""
     request = FetchRequest(unknown_tags={1000: b"?"})
     assert FetchRequest.decode(request.encode(12), 12).unknown_tags == {1000: b"?"}
 
 
-def test_more_tags_than_fit_are_refused() -> None:
+def test_more_tags_than_fit_are_rejected() -> None:
     body = b"\0\0" + b"\1" + bytes(4)
     with pytest.raises(KafkaProtocolError, match="tagged fields .* claims 4294967295 elements"):
         ApiVersionsResponse.decode(body + uvarint(2**32 - 1) + bytes(20), 3)
@@ -191,7 +193,7 @@ def test_more_tags_than_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=["bytes", "bytearray", "memoryview"])
 def test_records_are_views_of_the_frame(kind: Any) -> None:
-    """A response of 50 MB is not copied: its records are slices of the buffer it was received into."""
+    """A response of 50 MB is not copied: its records are slices of the receive buffer."""
     partition = PartitionData(records=b"batch" * 100)
     encoded = FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[partition])]).encode(11)
     frame = kind(encoded)
@@ -204,7 +206,7 @@ def test_records_are_views_of_the_frame(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview], ids=["bytes", "bytearray", "memoryview"])
-def test_messages_without_records_keep_no_hold_on_the_frame(kind: Any) -> None:
+def test_messages_without_records_do_not_keep_the_frame_alive(kind: Any) -> None:
     original = ApiVersionsResponse(api_keys=[ApiVersion(api_key=1, max_version=9)])
     frame = kind(original.encode(3))
     assert ApiVersionsResponse.decode(frame, 3) == original
@@ -221,7 +223,7 @@ def test_null_records_and_aborted_transactions_stay_null() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, 16, 17, 1000])
 def test_arrays_of_numbers_of_every_size(size: int) -> None:
-    """Short ones have precompiled readers; the border is at 16."""
+    """Up to 16 elements have precompiled readers."""
     partition = MetadataResponsePartition(replica_nodes=list(range(size)), isr_nodes=[-1] * size)
     original = MetadataResponse(topics=[MetadataResponseTopic(name="t", partitions=[partition])])
     for version in (8, 12):

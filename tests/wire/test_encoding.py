@@ -1,4 +1,4 @@
-"""Messages to bytes: what is left out, what is refused, and by what name."""
+"""Messages to bytes: fields left out, fields rejected, and error messages."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def fetch_request() -> FetchRequest:
     return FetchRequest(max_wait_ms=500, min_bytes=1, isolation_level=1, topics=[topic], rack_id="r")
 
 
-def test_one_object_serves_every_version() -> None:
-    """The caller fills in what it knows; each version takes what it has, and ignores what may be ignored."""
+def test_one_object_can_be_encoded_in_every_version() -> None:
+    """Each version writes its own fields and skips ignorable ones."""
     for version in range(19):
         decoded = FetchRequest.decode(fetch_request().encode(version), version)
         (topic,) = decoded.topics
@@ -64,14 +64,14 @@ def test_one_object_serves_every_version() -> None:
         ),
     ],
 )
-def test_what_a_version_cannot_say_and_may_not_drop_is_refused(sent: Any, version: int, field: str) -> None:
-    """Silently reading uncommitted records, or creating a topic, would be worse than an error."""
+def test_a_non_ignorable_field_missing_in_the_version_is_rejected(sent: Any, version: int, field: str) -> None:
+    """Silently reading uncommitted records or creating a topic would be worse than an error."""
     with pytest.raises(UnsupportedFieldError, match=rf"^{field} is set, but version {version} lacks this field$"):
         sent.encode(version)
     assert issubclass(UnsupportedFieldError, ValueError)
 
 
-def test_null_is_refused_where_the_version_has_none() -> None:
+def test_null_is_rejected_in_versions_without_null() -> None:
     everything = MetadataRequest(topics=None)
     assert everything.encode(1)
     with pytest.raises(UnsupportedFieldError, match=r"MetadataRequest\.topics is None, but not nullable in version 0"):
@@ -93,12 +93,12 @@ def test_null_is_refused_where_the_version_has_none() -> None:
         FetchRequest(cluster_id="c", unknown_tags={0: b"clash"}),
     ],
 )
-def test_values_that_do_not_fit_raise_our_own_error(sent: FetchRequest) -> None:
+def test_values_out_of_range_raise_illegal_argument_error(sent: FetchRequest) -> None:
     with pytest.raises(IllegalArgumentError):
         sent.encode(17)
 
 
-def test_a_string_of_the_greatest_length_passes() -> None:
+def test_a_string_of_the_maximum_length_is_encoded() -> None:
     for version in (11, 12):
         longest = FetchRequest(rack_id="x" * 32767)
         assert FetchRequest.decode(longest.encode(version), version) == longest
@@ -106,7 +106,7 @@ def test_a_string_of_the_greatest_length_passes() -> None:
         FetchRequest(rack_id="x" * 32768).encode(11)
 
 
-def test_versions_outside_what_is_spoken_are_refused() -> None:
+def test_unsupported_versions_are_rejected() -> None:
     for version in (-1, 19):
         with pytest.raises(IllegalArgumentError, match=f"FetchRequest supports versions 0 to 18, not {version}"):
             FetchRequest().encode(version)
@@ -115,7 +115,7 @@ def test_versions_outside_what_is_spoken_are_refused() -> None:
 
 
 def test_bytes_of_a_flexible_request_field_by_field() -> None:
-    """KIP-482 by hand: compact lengths are one more than the length, and every struct ends in its count of tags."""
+    """KIP-482: compact lengths are one more than the length, and every struct ends with its count of tags."""
     request = fetch_request()
     assert request.encode(17) == b"".join(
         [
@@ -144,7 +144,7 @@ def test_bytes_of_an_old_request_field_by_field() -> None:
 
 
 def test_tagged_fields_at_their_defaults_are_not_sent() -> None:
-    """The struct with defaults costs one byte, and is left out also when it was built anew."""
+    """Also if the struct with defaults is a new object."""
     plain = FetchResponse(responses=[FetchableTopicResponse(partitions=[PartitionData()])]).encode(12)
     partition = PartitionData(diverging_epoch=FetchEpochEndOffset())
     same = FetchResponse(responses=[FetchableTopicResponse(partitions=[partition])])

@@ -27,7 +27,7 @@ def test_every_code_has_one_row() -> None:
         assert not row.text.endswith(".")
 
 
-def test_whoever_refreshes_or_rejoins_says_so_consistently() -> None:
+def test_retriable_refresh_and_rejoin_are_consistent() -> None:
     for row in BY_CODE.values():
         assert row.retriable or not row.refresh_metadata, row
         assert not (row.retriable and row.rejoin), row
@@ -56,13 +56,13 @@ def test_whoever_refreshes_or_rejoins_says_so_consistently() -> None:
         (Code.MEMBER_ID_REQUIRED, False, False, True),
     ],
 )
-def test_verdicts_are_kafkas(code: Code, retriable: bool, refresh: bool, rejoin: bool) -> None:
+def test_retriable_and_refresh_equal_kafkas(code: Code, retriable: bool, refresh: bool, rejoin: bool) -> None:
     row = BY_CODE[code]
     assert (row.retriable, row.refresh_metadata, row.rejoin) == (retriable, refresh, rejoin)
 
 
-def test_a_code_nobody_knows_keeps_its_number_and_is_not_remembered() -> None:
-    """A newer broker's code; remembering rows would let a peer fill memory with 65536 of them."""
+def test_an_unknown_code_keeps_its_number_and_is_not_cached() -> None:
+    """Cached rows would let a peer fill the memory with 65,536 of them."""
     size = len(BY_CODE)
     row = BY_CODE[9999]
     assert (row.code, row.name, row.retriable) == (9999, "UNKNOWN_ERROR_9999", False)
@@ -86,7 +86,7 @@ def test_codes_become_typed_errors(code: int, error: type[BrokerResponseError]) 
     assert type(to_error(code)) is error
 
 
-def test_an_error_says_who_what_and_where() -> None:
+def test_an_error_names_broker_api_and_partition() -> None:
     error = to_error(6, api="Fetch", node_id=3, partition=TopicPartition("orders", 0), detail="moved to 4")
     assert str(error) == (
         "broker 3 answered NOT_LEADER_OR_FOLLOWER to Fetch for orders-0: this broker neither leads the partition nor, "
@@ -100,10 +100,10 @@ def test_an_error_says_who_what_and_where() -> None:
     assert (str(again), again.code, again.partition) == (str(error), 6, error.partition)
 
 
-def test_an_error_without_details_says_what_it_can() -> None:
+def test_an_error_without_details() -> None:
     assert str(to_error(7)) == "broker answered REQUEST_TIMED_OUT: the broker ran out of time for this request"
 
 
-def test_no_error_is_none() -> None:
+def test_code_0_makes_no_exception() -> None:
     with pytest.raises(IllegalArgumentError):
         to_error(0)

@@ -1,4 +1,4 @@
-"""What real brokers said, read and written again byte for byte. ``tests/golden`` tells how it was captured."""
+"""Frames recorded from real brokers, decoded and encoded again byte for byte; see ``tests/golden/README.md``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def exchanges(path: Path) -> Iterator[tuple[int, bytes, bytes]]:
 
 
 def responses(folder: str, api: str, version: int) -> list[Any]:
-    """All captured responses of one API and version, decoded."""
+    """Return all recorded responses of one API and version, decoded."""
     request = BY_MODULE[api]
     found = []
     for captured, _, frame in exchanges(GOLDEN / folder / f"{api}.txt"):
@@ -43,8 +43,8 @@ def responses(folder: str, api: str, version: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=[f"{path.parent.name}/{path.stem}" for path in FILES])
-def test_what_brokers_said_survives_a_round_trip(path: Path) -> None:
-    """Decoding loses nothing, and encoding writes what Java writes, tagged fields and compact lengths included."""
+def test_recorded_frames_survive_a_round_trip(path: Path) -> None:
+    """Encoding yields Java's bytes, tagged fields and compact lengths included."""
     request = BY_MODULE[path.stem]
     for version, asked, answered in exchanges(path):
         header = decode_request_header(asked)
@@ -57,8 +57,8 @@ def test_what_brokers_said_survives_a_round_trip(path: Path) -> None:
         assert encode_response(response, version, 7) == answered
 
 
-def test_every_version_of_a_broker_is_there() -> None:
-    """4.3.0 says what it offers; for each of these, there is an exchange, or the older broker has one."""
+def test_every_version_has_a_recorded_exchange() -> None:
+    """With 4.3.0 for the versions that it offers, with 3.9.1 for the others."""
     (offered,) = responses("kafka-4.3.0", "api_versions", 4)
     for key in offered.api_keys:
         request = REQUESTS.get(key.api_key)
@@ -75,8 +75,8 @@ def test_every_version_of_a_broker_is_there() -> None:
         assert key.max_version <= request.VERSIONS[1], f"4.3.0 speaks a newer version of {name} than we do"
 
 
-def test_a_refused_version_is_answered_in_version_0() -> None:
-    """ApiVersions alone is answered without common ground: the header is old, the body is version 0."""
+def test_an_unsupported_api_versions_version_is_answered_in_version_0() -> None:
+    """Response header and body both have version 0."""
     ((version, _, frame),) = exchanges(GOLDEN / "kafka-4.3.0" / f"{REFUSED}.txt")
     assert version == 5
     correlation_id, start = decode_response_header(frame, ApiVersionsRequest, version)
@@ -101,7 +101,7 @@ def test_fetch_gives_the_batch_that_was_produced(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_metadata_shows_the_topic_and_what_is_missing(version: int) -> None:
+def test_metadata_has_the_topic_and_the_error_of_a_missing_one(version: int) -> None:
     some, every, *by_id = responses("kafka-4.3.0", "metadata", version)
     topics = {topic.name: topic for topic in some.topics}
     assert len(topics["golden"].partitions) == 2

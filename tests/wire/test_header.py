@@ -1,4 +1,4 @@
-"""Headers, byte by byte, with their two oddities."""
+"""Request and response headers, byte by byte, with their two exceptions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_request_header_version_1() -> None:
 
 
 def test_request_header_version_2_keeps_the_old_encoding_of_the_client_id() -> None:
-    """Its tagged fields come after; the name before them is not compact, so that any broker can log it."""
+    """The client id is not compact, so that every broker can read it."""
     frame = encode_request(BODY, 4, 5, "me")
     assert frame == b"\0\x0c\0\4\0\0\0\5\0\2me\0" + BODY.encode(4)
     assert decode_request_header(frame) == (12, 4, 5, "me", 13)
@@ -44,8 +44,8 @@ def test_response_header_versions() -> None:
     assert decode_response_header(encode_response(body, 4, 9), HeartbeatRequest, 4) == (9, 5)
 
 
-def test_api_versions_is_answered_with_the_old_header_in_every_version() -> None:
-    """Its reader does not know yet what the broker speaks."""
+def test_api_versions_responses_always_have_header_version_0() -> None:
+    """The client does not know the broker's versions yet."""
     for version in range(6):
         frame = encode_response(ApiVersionsResponse(), version, 1)
         assert frame[4:] == ApiVersionsResponse().encode(version)
@@ -60,8 +60,8 @@ def test_unknown_tagged_fields_in_headers_are_skipped() -> None:
         assert decode_response_header(kind(header + b"\0"), HeartbeatRequest, 4) == (5, len(header))
 
 
-def test_a_request_in_a_version_not_spoken_has_a_readable_header() -> None:
-    """A server must be able to refuse it by correlation id; ApiVersions even gets an answer."""
+def test_the_header_of_an_unsupported_version_is_readable() -> None:
+    """A broker needs the correlation id to reject the request."""
     assert decode_request_header(b"\0\x12\0\x63\0\0\0\5\0\2me\0") == (18, 99, 5, "me", 13)
 
 
@@ -81,18 +81,18 @@ def test_a_request_in_a_version_not_spoken_has_a_readable_header() -> None:
         b"",
     ],
 )
-def test_broken_request_headers_are_refused(frame: bytes) -> None:
+def test_malformed_request_headers_are_rejected(frame: bytes) -> None:
     with pytest.raises(KafkaProtocolError):
         decode_request_header(frame)
 
 
 @pytest.mark.parametrize("frame", [b"", b"\0\0\0", b"\0\0\0\1", b"\0\0\0\1\1\0", b"\0\0\0\1\xff\xff\xff\xff\xff\xff"])
-def test_broken_response_headers_are_refused(frame: bytes) -> None:
+def test_malformed_response_headers_are_rejected(frame: bytes) -> None:
     with pytest.raises(KafkaProtocolError):
         decode_response_header(frame, HeartbeatRequest, 4)
 
 
 @pytest.mark.parametrize(("correlation_id", "client_id"), [(2**31, "a"), (1, "x" * 32768), (1, "\ud800")])
-def test_headers_that_cannot_be_written_raise_our_own_error(correlation_id: int, client_id: str) -> None:
+def test_headers_with_values_out_of_range_raise_illegal_argument_error(correlation_id: int, client_id: str) -> None:
     with pytest.raises(IllegalArgumentError):
         encode_request(BODY, 3, correlation_id, client_id)

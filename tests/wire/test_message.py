@@ -1,4 +1,4 @@
-"""Messages made of every kind of type, compiled on the spot."""
+"""Messages with fields of every type, declared for these tests."""
 
 from __future__ import annotations
 
@@ -71,18 +71,18 @@ TAGGED = Everything(
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_every_type_goes_there_and_back(version: int) -> None:
+def test_every_type_survives_a_round_trip(version: int) -> None:
     for message in (Everything(), FULL):
         assert Everything.decode(message.encode(version), version) == message
 
 
-def test_tagged_fields_of_every_type_go_there_and_back() -> None:
+def test_tagged_fields_of_every_type_survive_a_round_trip() -> None:
     assert Everything.decode(TAGGED.encode(2), 2) == TAGGED
     empty = Everything(tagged_codes=[], tagged_text="")
     assert Everything.decode(empty.encode(2), 2) == empty
 
 
-def test_every_type_is_refused_when_cut_off() -> None:
+def test_truncated_fields_of_every_type_are_rejected() -> None:
     for message, versions in ((FULL, (0, 1, 2)), (TAGGED, (2,))):
         for version in versions:
             encoded = message.encode(version)
@@ -91,14 +91,14 @@ def test_every_type_is_refused_when_cut_off() -> None:
                     Everything.decode(encoded[:size], version)
 
 
-def test_texts_are_left_out_of_versions_without_them() -> None:
+def test_an_ignorable_field_is_left_out_of_versions_without_it() -> None:
     message = Everything(texts=["a", "bc"])
     assert Everything.decode(message.encode(0), 0).texts == []
     assert Everything.decode(message.encode(2), 2).texts == ["a", "bc"]
 
 
-def test_bytes_beside_records_are_copied_out_of_the_frame() -> None:
-    """Only records are views; what else is kept must not keep a frame of 50 MB alive."""
+def test_fields_other_than_records_are_copied() -> None:
+    """Otherwise a kept field would keep a frame of 50 MB alive."""
     decoded = Everything.decode(bytearray(FULL.encode(2)), 2)
     assert type(decoded.data) is bytes
     assert [type(blob) for blob in decoded.blobs] == [bytes, bytes]
@@ -110,7 +110,7 @@ def test_the_error_names_message_and_version() -> None:
         Everything.decode(b"", 2)
 
 
-def test_bytes_after_the_message_are_refused_unless_they_are_to_be_ignored() -> None:
+def test_trailing_bytes_are_rejected_unless_ignore_trailing() -> None:
     for version in (0, 2):
         encoded = FULL.encode(version)
         with pytest.raises(KafkaProtocolError, match="message ends at byte"):

@@ -1,8 +1,8 @@
-"""Our codec against two written by others, both ways, with random messages of every API and version both know.
+"""The codec against two others, in both directions, with random messages of every API and version in common.
 
 kio generates its classes from Kafka's definitions and parses into types of its own (durations, dates, UUIDs);
-kafka-python interprets the definitions, and has hand-written schemas of old versions besides. A mistake we made on both
-sides, encoding and decoding, would survive a round trip through ourselves; it does not survive these.
+kafka-python interprets the definitions, and has hand-written schemas of old versions besides. These detect mistakes
+that encoder and decoder here have in common, which a round trip does not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def snake(name: str) -> str:
 
 
 def leaves(struct: Struct, version: int) -> list[Any]:
-    """The values of a message in the order of its declaration, for comparing with codecs that use other names."""
+    """Return the values of a message in declaration order, to compare with codecs that use other names."""
     found: list[Any] = []
     for name, wire in wire_fields(type(struct)):
         if version in wire.versions:
@@ -69,7 +69,7 @@ def leaves(struct: Struct, version: int) -> list[Any]:
 
 
 def kio_leaves(value: Any) -> Any:
-    """The same of a kio entity, with its types turned back into what was on the wire."""
+    """Return the values of a kio entity, with its types converted back to those on the wire."""
     if dataclasses.is_dataclass(value):
         return [
             # kio reads the zero id as None.
@@ -91,7 +91,7 @@ def kio_leaves(value: Any) -> Any:
 
 
 def kio_entity(message: type[Message], version: int) -> Any:
-    """kio's class for a message in a version, or None where it has none."""
+    """Return kio's class for a message in a version, or None."""
     kind, name = ("request", message.__name__.removesuffix("Request"))
     if message.__name__.endswith("Response"):
         kind, name = ("response", message.__name__.removesuffix("Response"))
@@ -101,7 +101,7 @@ def kio_entity(message: type[Message], version: int) -> Any:
     return kio_index.load_entity_schema(snake(name), version, entity_type)
 
 
-def test_kio_reads_and_writes_what_we_do(message: type[Message], generate: Any, versions: Any) -> None:
+def test_kio_reads_and_writes_the_same_bytes(message: type[Message], generate: Any, versions: Any) -> None:
     judged = 0
     for version in versions(message):
         entity = kio_entity(message, version)
@@ -136,7 +136,7 @@ def judged_fields(struct: type[Struct], version: int) -> Iterator[tuple[str, Wir
 
 
 def to_kafka_python(ours: Struct, target: Any, version: int, names: dict[str, str]) -> Any:
-    """The same message as an instance of kafka-python's class."""
+    """Return the message as an instance of kafka-python's class."""
     values = {}
     for name, wire in judged_fields(type(ours), version):
         value = getattr(ours, name)
@@ -152,7 +152,7 @@ def to_kafka_python(ours: Struct, target: Any, version: int, names: dict[str, st
 
 
 def same(theirs: Any, ours: Struct, version: int, names: dict[str, str], path: str) -> None:
-    """Assert that kafka-python read what we wrote."""
+    """Assert that kafka-python's decoded message has the same values."""
     for name, wire in judged_fields(type(ours), version):
         value, expected = getattr(theirs, names.get(name, name)), getattr(ours, name)
         here = f"{path}.{name}"
@@ -166,7 +166,7 @@ def same(theirs: Any, ours: Struct, version: int, names: dict[str, str], path: s
                 same(left, right, version, names, here)
 
 
-def test_kafka_python_reads_and_writes_what_we_do(message: type[Message], generate: Any, versions: Any) -> None:
+def test_kafka_python_reads_and_writes_the_same_bytes(message: type[Message], generate: Any, versions: Any) -> None:
     theirs = kafka_python_class(message)
     if theirs is None:
         assert message.API_KEY == 68, "kafka-python knows all the others"
@@ -211,7 +211,7 @@ def without_bit_fields(struct: Any) -> Any:
 
 
 def old_schema(message: type[Message], version: int) -> Any:
-    """kafka-python's hand-written class for a version before flexible ones, or None."""
+    """Return kafka-python's hand-written class for a non-flexible version, or None."""
     folder = importlib.import_module("kafka.protocol.old").__path__
     for info in pkgutil.iter_modules(folder):
         module = importlib.import_module(f"kafka.protocol.old.{info.name}")
@@ -221,12 +221,14 @@ def old_schema(message: type[Message], version: int) -> Any:
 
 
 def flat(value: Any) -> list[Any]:
-    """All leaves in order: the old schemas have bare values where today's have structs of one field."""
+    """Return all leaves in order, because old schemas have bare values for structs of one field."""
     return [leaf for item in value for leaf in flat(item)] if isinstance(value, (list, tuple)) else [value]
 
 
-def test_old_schemas_read_and_write_what_we_do(message: type[Message], generate: Any, versions: Any) -> None:
-    """The only judge of versions that are gone from Kafka's definitions; kafka-python's were written by hand."""
+def test_kafka_pythons_old_schemas_read_and_write_the_same_bytes(
+    message: type[Message], generate: Any, versions: Any
+) -> None:
+    """The only independent check of versions that Kafka's definitions no longer have."""
     judged = set()
     for version in versions(message):
         theirs = old_schema(message, version)

@@ -1,4 +1,4 @@
-"""Variable-length integers and tagged fields on their own."""
+"""Unsigned varints and tagged fields."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_uvarint_bytes(value: int, encoded: str) -> None:
 
 
 @pytest.mark.parametrize("encoded", ["ffffffff10", "ffffffffff01", "8080808080"])
-def test_uvarint_of_more_than_32_bits_is_refused(encoded: str) -> None:
+def test_uvarint_of_more_than_32_bits_is_rejected(encoded: str) -> None:
     data = bytes.fromhex(encoded)
     with pytest.raises(KafkaProtocolError, match="more than 32 bits"):
         read_uvarint(data, 1, data[0])
 
 
-def test_a_number_may_be_longer_than_it_needs_to_be() -> None:
-    """Java's reader takes padded varints, so ours does."""
+def test_overlong_uvarints_are_accepted() -> None:
+    """As by Java."""
     assert read_uvarint(b"\x81\x80\x00", 1, 0x81) == (1, 3)
 
 
@@ -57,14 +57,14 @@ def test_tags_are_written_in_ascending_order() -> None:
     assert read_tags(encoded, 0, 4) == ({0: b"a", 1: b"b", 3: b"c", 200: b""}, len(encoded))
 
 
-def test_tags_that_cannot_be_told_apart_are_refused() -> None:
+def test_duplicate_tags_are_rejected() -> None:
     with pytest.raises(IllegalArgumentError, match=r"\[2\]"):
         write_tags(lambda part: None, {2: b""}, {2: b""})
     with pytest.raises(IllegalArgumentError, match="128 tagged fields"):
         write_tags(lambda part: None, {}, dict.fromkeys(range(128), b""))
 
 
-def test_tags_the_buffer_cannot_hold_are_refused_before_they_are_read() -> None:
+def test_a_tag_count_above_the_buffer_size_is_rejected_first() -> None:
     with pytest.raises(KafkaProtocolError, match="tagged fields at byte 1 claims 2 elements"):
         read_tags(b"\2\1\0\2", 1, 2)
     with pytest.raises(KafkaProtocolError, match="tagged field 7 at byte 3 claims 2 bytes"):

@@ -1,4 +1,4 @@
-"""The declaration language itself."""
+"""Declarations of fields and structs."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_defaults_are_not_shared_between_messages() -> None:
     assert PartitionData().current_leader is not PartitionData().current_leader
 
 
-def test_fields_go_by_name_only() -> None:
-    """A request built by position would go wrong silently when Kafka inserts a field."""
+def test_structs_take_keyword_arguments_only() -> None:
+    """Positional arguments would silently be wrong when Kafka inserts a field."""
     with pytest.raises(TypeError):
         FetchPartition(1, 2)  # type: ignore[misc]
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""The least size of things, which bounds every count."""
+"""The minimum sizes with which counts are checked, and generated source."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from thinconsumer.wire.source import FunctionSource, min_size
         (PartitionData, 12, True, 4 + 2 + 8 + 8 + 8 + 1 + 4 + 1 + 1),
     ],
 )
-def test_least_sizes(of: Primitive[object] | type[Struct], version: int, flexible: bool, size: int) -> None:
+def test_minimum_sizes(of: Primitive[object] | type[Struct], version: int, flexible: bool, size: int) -> None:
     assert min_size(of, version, flexible) == size
 
 
-def test_the_least_size_is_what_an_empty_one_takes() -> None:
-    """Else a count that is right would be refused, or a wrong one believed."""
+def test_the_minimum_size_is_that_of_an_empty_message() -> None:
+    """Otherwise valid counts could be rejected, or wrong ones accepted."""
     assert len(FetchResponse().encode(13)) == min_size(FetchResponse, 13, True)
 
 
-def test_a_run_is_packed_once_however_often_it_occurs() -> None:
+def test_equal_formats_share_one_struct() -> None:
     source = FunctionSource("def f():", {}, "pack")
     assert source.packer("ih") == source.packer("ih") == (source.packer("ih")[0], 6)
     assert source.packer("ihq")[0] != source.packer("ih")[0]
