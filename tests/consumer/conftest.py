@@ -1,4 +1,4 @@
-"""A consumer on a scripted cluster in memory: nothing here takes real time, and each run is the same."""
+"""A consumer on a cluster in memory: nothing here takes real time, and each run is the same."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.testing import Network, ScriptedCluster
+from thinconsumer.testing import MemoryCluster, Network
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest
 
@@ -17,12 +17,11 @@ T0 = TopicPartition("t", 0)
 class World:
     """A cluster, and consumers on it. Values tell where they are: offset 7 of partition 0 holds ``b"0:7"``."""
 
-    def __init__(self, node_ids=(1,), topics=None, *, network=None, **about):
+    def __init__(self, nodes=1, topics=None, *, network=None, **about):
         self.network = network or Network()
-        self.cluster = ScriptedCluster(node_ids, {"t": 1} if topics is None else topics, network=self.network, **about)
+        self.cluster = MemoryCluster(nodes, {"t": 1} if topics is None else topics, network=self.network, **about)
         self.clock = self.cluster.clock
         self.consumers = []
-        self.may_complain = False
 
     def consumer(self, *assigned, **options):
         """Return a consumer that starts at the beginning, assigned to what is named (default: t-0)."""
@@ -34,15 +33,18 @@ class World:
 
     def append(self, count, partition=0, topic="t"):
         """Append a batch of ``count`` records that say where they are; return its first offset."""
-        first = self.cluster.partition(topic, partition).end_offset
+        first = self.cluster.leader(TopicPartition(topic, partition)).log.end_offset
         values = [b"%d:%d" % (partition, offset) for offset in range(first, first + count)]
-        return self.cluster.topics.append_values(TopicPartition(topic, partition), values)
+        return self.cluster.produce(topic, values, partition)
+
+    def elect_unclean(self, node, offset):
+        """Let a node lead t-0 that has only the records before an offset."""
+        self.cluster.nodes[node].partitions[T0].truncate_to(offset)
+        self.cluster.controller.elect_unclean(T0, node)
 
     def requests(self, api, node_id=None):
         """Return every request of one API that reached any broker (or that one), in order of time."""
-        brokers = [b for b in self.cluster.brokers.values() if node_id in (None, b.node_id)]
-        found = [received for broker in brokers for received in broker.requests if received.api is api]
-        return sorted(found, key=lambda received: received.at)
+        return self.cluster.received(api, node_id)
 
     def fetches(self, node_id=None):
         """Return every Fetch message."""
@@ -59,7 +61,7 @@ class World:
             consumer.close()
         # Without a group nothing ever looks for a coordinator, and no broker met anything it does not speak.
         assert self.requests(FindCoordinatorRequest) == []
-        assert self.may_complain or self.cluster.complaints == []
+        assert self.cluster.bugs == [] and not self.cluster.invalid_requests
 
 
 @pytest.fixture

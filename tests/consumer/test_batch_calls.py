@@ -92,7 +92,7 @@ def test_columns_carry_everything(numpy, world):
     w = world()
     headers = (("a", b"1"), ("b", None))
     batch = [NewRecord(b"v", b"k", headers, timestamp=1234), NewRecord(None, b"gone", timestamp=1235)]
-    w.cluster.partition("t").append(build_batch(batch))
+    w.cluster.append_batch(T0, build_batch(batch))
     consumer = w.consumer()
     rows = consumer.poll(1000)[T0]
     consumer.seek(T0, 0)
@@ -153,7 +153,7 @@ def test_good_records_first_then_the_error_and_skip_goes_on_behind_it(numpy, wor
     w.append(2)
     broken = bytearray(build_batch([NewRecord(b"x")] * 2))
     broken[-1] ^= 1
-    w.cluster.partition("t").append(bytes(broken))
+    w.cluster.append_batch(T0, bytes(broken))
     w.append(1)
     consumer = w.consumer()
     assert offsets(consumer.poll_batches(1000)) == {0: [0, 1]}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer import TopicAuthorizationFailedError, TopicPartition
+from thinconsumer.broker import EntryError
 from thinconsumer.consumer.bulk_queries import look_up, partitions_of, poll_columns_up_to, poll_up_to
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
+from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
@@ -24,7 +26,7 @@ def test_partitions_of_many_topics_are_one_request(world):
 
 
 def test_thousand_partitions_cost_one_request_per_leader_and_question(world):
-    w = world(node_ids=(1, 2), topics={"t": 500, "u": 500})
+    w = world(nodes=2, topics={"t": 500, "u": 500})
     w.append(7, partition=3)
     consumer = w.consumer()
     tps = [TopicPartition(topic, number) for topic in "tu" for number in range(500)]
@@ -46,7 +48,7 @@ def test_questions_about_nothing_are_answered(world):
 
 def test_error_of_one_question_ends_all(world):
     w = world(topics={"t": 2})
-    w.cluster.partition("t", 1).error_code = 29
+    w.cluster.on("ListOffsets", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"partition_index": 1}))
     consumer = w.consumer()
     with pytest.raises(TopicAuthorizationFailedError):
         look_up(consumer, [{T0: -1}, {TopicPartition("t", 1): -1}])
@@ -56,7 +58,7 @@ def test_poll_ends_at_an_end_without_records(world):
     """The end of a transaction is an offset, and nothing that is handed out."""
     w = world()
     w.append(3)
-    w.cluster.partition("t", 0).append(build_marker(ControlType.COMMIT, producer_id=1))
+    w.cluster.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=1))
     consumer = w.consumer()
     found = poll_up_to(consumer, {T0: 4}, max_records=100, timeout_ms=60_000)
     assert [record.offset for record in found[T0]] == [0, 1, 2]
@@ -80,7 +82,7 @@ def test_columns_end_like_records(world):
     pytest.importorskip("numpy")
     w = world()
     w.append(3)
-    w.cluster.partition("t", 0).append(build_marker(ControlType.COMMIT, producer_id=1))
+    w.cluster.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=1))
     consumer = w.consumer()
     found = poll_columns_up_to(consumer, {T0: 4}, max_bytes=1000, timeout_ms=60_000)
     assert found[T0].offsets.tolist() == [0, 1, 2]
@@ -95,7 +97,7 @@ def test_columns_behind_the_end_stay_for_whoever_wants_them(world):
     pytest.importorskip("numpy")
     w = world()
     w.append(3)
-    w.cluster.partition("t", 0).append(build_batch([NewRecord(b"v", offset=5), NewRecord(b"v")]))
+    w.cluster.append_batch(T0, build_batch([NewRecord(b"v", offset=5), NewRecord(b"v")]))
     consumer = w.consumer()
     offsets = []
     for end in (2, 4, 5, 8, 9, 10):

@@ -16,10 +16,10 @@ from thinconsumer import (
     TopicAuthorizationFailedError,
     TopicPartition,
 )
+from thinconsumer.broker import Delay, EntryError, Silence
 from thinconsumer.records.builder import NewRecord, build_batch
-from thinconsumer.testing import Delay, ScriptedPeer, Silence
+from thinconsumer.testing import ScriptedPeer
 from thinconsumer.wire.error_codes import Code
-from thinconsumer.wire.list_offsets import ListOffsetsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -118,7 +118,7 @@ def test_records_carry_everything(world):
     w = world()
     headers = (("a", b"1"), ("b", None))
     batch = [NewRecord(b"v", b"k", headers, timestamp=1234), NewRecord(None, b"gone", timestamp=1235)]
-    w.cluster.partition("t").append(build_batch(batch))
+    w.cluster.append_batch(T0, build_batch(batch))
     first, tombstone = w.consumer().poll(1000)[T0]
     assert (first.topic, first.partition, first.offset, first.timestamp) == ("t", 0, 0, 1234)
     assert (first.key, first.value, first.headers) == (b"k", b"v", headers)
@@ -166,8 +166,7 @@ def test_without_update_offsets_the_same_comes_again(world, offsets):
 def test_position_moves_past_what_yields_no_records(world):
     """Compaction holes at the end of a batch move the position with the records before them."""
     w = world()
-    log = w.cluster.partition("t")
-    log.append(build_batch([NewRecord(b"x"), NewRecord(b"x", offset=3)], last_offset_delta=6))
+    w.cluster.append_batch(T0, build_batch([NewRecord(b"x"), NewRecord(b"x", offset=3)], last_offset_delta=6))
     w.append(1)
     consumer = w.consumer()
     found = [r.offset for r in consumer.poll(1000)[T0]]
@@ -180,7 +179,7 @@ def test_position_moves_past_what_yields_no_records(world):
 
 def test_deserializers_see_bytes_and_never_null(world):
     w = world()
-    w.cluster.partition("t").append(build_batch([NewRecord(b"7", b"k"), NewRecord(None, None)]))
+    w.cluster.append_batch(T0, build_batch([NewRecord(b"7", b"k"), NewRecord(None, None)]))
     consumer = w.consumer(key_deserializer=lambda data: data.decode().upper(), value_deserializer=int)
     assert [(r.key, r.value) for r in consumer.poll(1000)[T0]] == [("K", 7), (None, None)]
 
@@ -262,10 +261,9 @@ def test_broken_batch_raises_until_it_is_skipped(world, offsets):
     """A wrong checksum: the batches before it are delivered, its place is named, and skip goes behind all of it."""
     w = world()
     w.append(3)
-    log = w.cluster.partition("t")
-    batch = bytearray(build_batch([NewRecord(b"x")] * 4, base_offset=3))
+    batch = bytearray(build_batch([NewRecord(b"x")] * 4))
     batch[-1] ^= 1
-    log.place(3, 7, bytes(batch))
+    w.cluster.append_batch(T0, bytes(batch))
     w.append(2)
     consumer = w.consumer()
     assert offsets(consumer.poll(1000)) == {0: [0, 1, 2]}
@@ -283,13 +281,13 @@ def test_pain_C6_authorization_error_is_raised_by_every_poll_until_it_is_cured(w
     """Refused by the leader: five polls raise five times; once the ACL is there, the next poll works."""
     w = world()
     w.append(2)
-    w.cluster.partition("t").error_code = Code.TOPIC_AUTHORIZATION_FAILED
+    rule = w.cluster.on("Fetch", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"partition_index": 0}))
     consumer = w.consumer()
     for _ in range(5):
         with pytest.raises(TopicAuthorizationFailedError) as caught:
             consumer.poll(2000)
         assert caught.value.topics == ("t",)
-    w.cluster.partition("t").error_code = 0
+    w.cluster.rules.remove(rule)
     assert offsets(consumer.poll(2000)) == {0: [0, 1]}
 
 
@@ -301,12 +299,11 @@ def test_pain_C6_wherever_the_refusal_comes_from(world, where, timeout_ms, offse
     w.append(2)
     consumer = w.consumer(metadata_max_age_ms=1000)
     assert offsets(consumer.poll(2000)) == {0: [0, 1]}
-    topic, log = w.cluster.topics.by_name["t"], w.cluster.partition("t")
     if where != "fetch":
-        topic.error_code = Code.TOPIC_AUTHORIZATION_FAILED
+        w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
     if where != "metadata":
-        log.error_code = Code.TOPIC_AUTHORIZATION_FAILED
-        w.cluster.topics.changed()
+        w.cluster.on("Fetch", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"partition_index": 0}))
+        w.append(1)
     raised = 0
     for _ in range(50):
         try:
@@ -316,8 +313,9 @@ def test_pain_C6_wherever_the_refusal_comes_from(world, where, timeout_ms, offse
             assert error.topics == ("t",)
         w.clock.advance(0.1)
     assert raised >= 5
-    topic.error_code = log.error_code = 0
-    w.append(1)
+    w.cluster.rules.clear()
+    if where == "metadata":
+        w.append(1)
     end = w.clock.now() + 5
     found = {}
     while not found and w.clock.now() < end:
@@ -332,7 +330,7 @@ def test_pain_C6_wherever_the_refusal_comes_from(world, where, timeout_ms, offse
 def test_position_raises_what_stands_in_its_way(world):
     """A refusal by metadata comes out of position(), too, and not after a minute."""
     w = world()
-    w.cluster.topics.by_name["t"].error_code = Code.TOPIC_AUTHORIZATION_FAILED
+    w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
     consumer = w.consumer()
 
     def position():
@@ -347,7 +345,7 @@ def test_error_about_a_topic_that_was_only_asked_about_is_not_raised_by_polls(wo
     """end_offsets of a topic that one may not see fails; reading another one does not."""
     w = world(topics={"t": 1, "secret": 1})
     w.append(2)
-    w.cluster.topics.by_name["secret"].error_code = Code.TOPIC_AUTHORIZATION_FAILED
+    w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "secret"}))
     consumer = w.consumer()
     with pytest.raises((TopicAuthorizationFailedError, KafkaTimeoutError)):
         consumer.end_offsets([TopicPartition("secret", 0)], timeout_ms=3000)
@@ -417,7 +415,7 @@ def test_calls_that_need_an_answer_name_the_cause_of_their_timeout(world):
 
 def test_default_api_timeout_bounds_calls_without_one(world):
     w = world()
-    w.cluster.brokers[1].handlers[ListOffsetsRequest] = lambda *about: Silence()
+    w.cluster.on("ListOffsets", Silence())
     consumer = w.consumer(default_api_timeout_ms=7000)
     before = w.clock.now()
     with pytest.raises(KafkaTimeoutError):
@@ -428,9 +426,7 @@ def test_default_api_timeout_bounds_calls_without_one(world):
 def test_slow_answers_are_waited_for(world):
     w = world()
     w.append(3)
-    broker = w.cluster.brokers[1]
-    answer = broker.handlers[ListOffsetsRequest]
-    broker.handlers[ListOffsetsRequest] = lambda *about: Delay(4, lambda: answer(*about))
+    w.cluster.on("ListOffsets", Delay(4))
     consumer = w.consumer()
     seconds, found = w.elapsed(lambda: consumer.end_offsets([T0]))
     assert found == {T0: 3}

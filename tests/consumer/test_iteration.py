@@ -7,10 +7,9 @@ import itertools
 import pytest
 
 from thinconsumer import DeserializationError, IllegalStateError, KafkaTimeoutError, TopicPartition
+from thinconsumer.broker import Silence
 from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_batch, build_marker
-from thinconsumer.testing import Silence
-from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -203,31 +202,27 @@ def test_pain_C5_reading_an_empty_topic_to_its_end_takes_no_time(world, policy):
 def test_pain_F5_read_to_end_ends_where_the_log_ends_in_what_is_not_seen(world, ending, limit):
     """Control batches, aborted transactions and compaction holes at the very end are reached, not waited for."""
     w = world()
-    log = w.cluster.partition("t")
     if ending != "bare marker":
         w.append(2)
     if ending in ("marker", "bare marker"):
-        log.append(build_marker(ControlType.COMMIT, producer_id=7))
+        w.cluster.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=7))
     elif ending == "hole":
-        log.append(build_batch([NewRecord(b"x")], last_offset_delta=4))
+        w.cluster.append_batch(T0, build_batch([NewRecord(b"x")], last_offset_delta=4))
     else:
-        first = log.append(build_batch([NewRecord(b"x")] * 2, producer_id=9, transactional=True))
-        log.append(build_marker(ControlType.ABORT, producer_id=9))
-        log.aborted.append((9, first))
+        w.cluster.append_batch(T0, build_batch([NewRecord(b"x")] * 2, producer_id=9, transactional=True))
+        w.cluster.append_batch(T0, build_marker(ControlType.ABORT, producer_id=9))
     consumer = w.consumer(max_poll_records=limit, isolation_level="read_committed")
     seconds, found = w.elapsed(lambda: [record.offset for record in consumer.read_to_end()])
     expected = {"marker": [0, 1], "hole": [0, 1, 2], "aborted": [0, 1], "bare marker": []}[ending]
     assert (found, seconds < 2) == (expected, True)
-    assert consumer.position(T0) == log.end_offset
+    assert consumer.position(T0) == w.cluster.leader(T0).log.end_offset
     assert list(consumer.read_to_end()) == []
 
 
 def test_read_to_end_under_read_committed_stops_before_open_transactions(world):
     w = world()
     w.append(3)
-    log = w.cluster.partition("t")
-    log.append(build_batch([NewRecord(b"open")] * 2, producer_id=5, transactional=True))
-    log.last_stable_offset = 3
+    w.cluster.append_batch(T0, build_batch([NewRecord(b"open")] * 2, producer_id=5, transactional=True))
     consumer = w.consumer(isolation_level="read_committed")
     assert [record.offset for record in consumer.read_to_end()] == [0, 1, 2]
     assert consumer.lag() == {T0: 0}
@@ -249,7 +244,7 @@ def test_read_to_end_that_gets_nowhere_says_so(world):
     consumer = w.consumer(max_poll_records=2, max_partition_fetch_bytes=1)
     reading = consumer.read_to_end(timeout_ms=3000)
     w.append(2)
-    w.cluster.brokers[1].handlers[FetchRequest] = lambda *about: Silence()
+    w.cluster.on("Fetch", Silence())
 
     def read_on():
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import pytest
@@ -30,13 +31,13 @@ def test_pain_C1_poll_zero_makes_progress(world, offsets, chunk):
 
 def test_pain_C1_poll_zero_fails_over(world, offsets):
     """The same loop finds a new leader and goes on."""
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     w.append(2)
     consumer = w.consumer()
     found = []
     for step in range(1000):
         if step == 300:
-            w.cluster.kill(1)
+            w.cluster.kill(1, noticed_after_s=0)
             w.append(2)
         found += offsets(consumer.poll(0)).get(0, [])
         w.clock.advance(0.01)
@@ -45,15 +46,15 @@ def test_pain_C1_poll_zero_fails_over(world, offsets):
 
 def test_pain_B6_leader_whose_host_vanishes_is_left_when_the_cluster_does(world, offsets):
     """Terminated hosts say goodbye and then swallow packets: to wait for a dial to fail would take 20 s."""
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     w.append(2)
     consumer = w.consumer()
     assert offsets(consumer.poll(1000)) == {0: [0, 1]}
     consumer.poll(3000)
-    w.cluster.kill(1, noticed=False)
+    w.cluster.kill(1, noticed_after_s=math.inf)
     w.network.black_hole("kafka1", 9092)
     consumer.poll(5000)  # whom to ask instead, nobody knows yet
-    w.cluster.notice(1)
+    w.cluster.controller.fence(1)
     w.append(2)
     elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
     assert offsets(found) == {0: [2, 3]}
@@ -62,14 +63,14 @@ def test_pain_B6_leader_whose_host_vanishes_is_left_when_the_cluster_does(world,
 
 def test_pain_C2_poll_neither_overruns_nor_returns_early(world):
     """Whatever is wrong with the cluster, an empty poll takes its timeout: in milliseconds, exactly."""
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     consumer = w.consumer(bootstrap_timeout_ms=3_600_000)
     faults = [
         lambda: None,
         lambda: w.network.pause("kafka1", 9092),
         lambda: w.network.black_hole("kafka2", 9092),
         lambda: w.network.resume("kafka1", 9092),
-        lambda: w.cluster.kill(1),
+        lambda: w.cluster.kill(1, noticed_after_s=0),
         lambda: w.cluster.start(1),
         lambda: w.network.resume("kafka2", 9092),
     ]
@@ -116,12 +117,12 @@ def test_pain_C3_polls_with_everything_paused_do_not_spin(world):
 def test_pain_J2_no_thread_is_ever_started(world):
     """Reading, failing over, closing: the count of threads is what it was."""
     before = threading.active_count()
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     consumer = w.consumer()
     for node in (1, 2):
         w.append(2)
         consumer.poll(2000)
-        w.cluster.kill(node)
+        w.cluster.kill(node, noticed_after_s=0)
         consumer.poll(2000)
         w.cluster.start(node)
     consumer.close()

@@ -16,7 +16,8 @@ from thinconsumer import (
     TopicPartition,
     UnsupportedVersionError,
 )
-from thinconsumer.testing import Delay
+from thinconsumer.broker import Delay, EntryError
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.list_offsets import ListOffsetsRequest
@@ -54,9 +55,7 @@ def test_pain_F3_answer_to_a_fetch_from_before_a_seek_is_dropped(world, offsets,
     w.append(8)
     w.append(8)
     consumer = w.consumer()
-    broker = w.cluster.brokers[1]
-    answer = broker.handlers[FetchRequest]
-    broker.handlers[FetchRequest] = lambda *about: Delay(1.0, lambda: answer(*about))
+    w.cluster.on("Fetch", Delay(1.0))
     assert consumer.poll(100) == {}
     assert len(w.fetches()) == 1
     consumer.seek(T0, target)
@@ -68,14 +67,10 @@ def test_pain_F3_answer_to_a_fetch_from_before_a_seek_is_dropped(world, offsets,
 
 def test_seek_with_an_epoch_is_validated_first(world, offsets):
     """The log diverged at 3 since that offset was noted: reading starts where the logs part (KIP-320)."""
-    w = world(node_ids=(1, 2))
-    w.append(5)
-    log = w.cluster.partition("t")
-    log.truncate(0)
-    log.epochs = [(0, 0)]
+    w = world(nodes=2)
     for _ in range(3):
         w.append(1)
-    log.elect(2)
+    w.cluster.move_leader(T0, 2)
     w.append(4)
     consumer = w.consumer()
     consumer.seek(T0, OffsetAndMetadata(5, "", 0))
@@ -87,7 +82,6 @@ def test_seek_to_beginning_and_end(world, offsets):
     w = world(topics={"t": 2})
     w.append(4, 0)
     w.append(6, 1)
-    w.cluster.partition("t", 1).start_offset = 0
     consumer = w.consumer(("t", 0), ("t", 1))
     consumer.seek_to_end()
     assert (consumer.position(T0), consumer.position(T1)) == (4, 6)
@@ -188,11 +182,10 @@ def test_dropped_partition_is_forgotten_by_the_session(world):
 
 
 def test_offsets_and_times(world):
-    w = world(node_ids=(1, 2), topics={"t": 2})
-    log = w.cluster.partition("t", 0)
-    log.append_values([b"0:0", b"0:1"], timestamp=1000)
-    log.append_values([b"0:2"], timestamp=2000)
-    log.delete_before(2)
+    w = world(nodes=2, topics={"t": 2})
+    w.cluster.produce("t", [NewRecord(b"0:0", timestamp=1000)] * 2)
+    w.cluster.produce("t", [NewRecord(b"0:2", timestamp=2000)])
+    w.cluster.delete_records(T0, 2)
     consumer = w.consumer(("t", 0))
     assert consumer.beginning_offsets([T0, T1]) == {T0: 2, T1: 0}
     assert consumer.end_offsets([T0, T1]) == {T0: 3, T1: 0}
@@ -204,8 +197,8 @@ def test_offsets_and_times(world):
 
 
 def test_topics_and_their_partitions(world):
-    w = world(node_ids=(1, 2), topics={"t": 3, "u": 1, "__consumer_offsets": 2})
-    w.cluster.topics.by_name["__consumer_offsets"].internal = True
+    w = world(nodes=2, topics={"t": 3, "u": 1})
+    w.cluster.controller.ensure_internal_topic("__consumer_offsets")
     consumer = w.consumer()
     assert consumer.topics() == {"t", "u"}
     assert consumer.partitions_for_topic("t") == {0, 1, 2}
@@ -241,8 +234,8 @@ def test_pain_K1_lag_and_highwater_need_no_io(world):
 
 def test_pain_K1_lag_under_read_committed_is_behind_the_last_stable_offset(world):
     w = world()
-    w.append(6)
-    w.cluster.partition("t").last_stable_offset = 4
+    w.append(4)
+    w.cluster.append_batch(T0, build_batch([NewRecord(b"open")] * 2, producer_id=5, transactional=True))
     consumer = w.consumer(isolation_level="read_committed")
     consumer.poll(1000, max_records=1)
     assert consumer.highwater(T0) == 6
@@ -264,12 +257,10 @@ def test_pain_K1_lag_under_read_committed_is_behind_the_last_stable_offset(world
 )
 def test_policies_decide_where_there_is_no_position_and_log_it_once(world, lines, policy, expected, word):
     w = world()
-    log = w.cluster.partition("t")
     wall = w.clock.wall_time() * 1000
-    log.append_values([b"x"] * 2, timestamp=int(wall - 180_000))
-    log.append_values([b"x"] * 4, timestamp=int(wall - 120_000))
-    log.append_values([b"x"] * 3, timestamp=int(wall - 30_000))
-    log.delete_before(2)
+    for count, age in ((2, 180_000), (4, 120_000), (3, 30_000)):
+        w.cluster.produce("t", [NewRecord(b"x", timestamp=int(wall - age))] * count)
+    w.cluster.delete_records(T0, 2)
     consumer = w.consumer(auto_offset_reset=policy)
     assert consumer.position(T0) == expected
     consumer.poll(2000)
@@ -297,8 +288,7 @@ def test_pain_F1_partition_that_appears_later_starts_at_its_beginning_under_late
     consumer = w.consumer(auto_offset_reset="latest", metadata_max_age_ms=5000)
     assert consumer.poll(1000) == {}
     assert consumer.position(T0) == 5
-    logs = w.cluster.topics.by_name["t"].partitions
-    logs[1] = type(logs[0])("t", 1, 1, replicas=[1], isr=[1])
+    w.cluster.expand("t", 2)
     w.append(3, 1)
     consumer.poll(6000)
     consumer.assign([T0, T1])
@@ -317,7 +307,7 @@ def test_pain_F4_expired_position_follows_the_policy_once(world, offsets, lines,
     consumer = w.consumer(auto_offset_reset=policy)
     consumer.seek(T0, 2)
     consumer.pause(T0)
-    w.cluster.partition("t").delete_before(10)
+    w.cluster.delete_records(T0, 10)
     consumer.resume(T0)
     found = offsets(consumer.poll(3000))
     assert found == ({0: list(range(10, 20))} if policy == "earliest" else {})
@@ -342,7 +332,7 @@ def test_pain_F4_policy_none_raises_with_numbers(world, offsets, position):
     w = world()
     for _ in range(4):
         w.append(5)
-    w.cluster.partition("t").delete_before(10)
+    w.cluster.delete_records(T0, 10)
     consumer = w.consumer(auto_offset_reset="none")
     consumer.seek(T0, position)
     for _ in range(3):
@@ -357,7 +347,7 @@ def test_position_at_both_ends_is_in_range(world, offsets, lines):
     w = world()
     for _ in range(4):
         w.append(5)
-    w.cluster.partition("t").delete_before(10)
+    w.cluster.delete_records(T0, 10)
     consumer = w.consumer(auto_offset_reset="none")
     consumer.seek(T0, 20)
     assert consumer.poll(2000) == {}
@@ -370,11 +360,11 @@ def test_position_at_both_ends_is_in_range(world, offsets, lines):
 
 
 def test_leader_change_validates_the_position_and_goes_on(world, read):
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     w.append(4)
     consumer = w.consumer()
     assert read(consumer, 4) == {0: [0, 1, 2, 3]}
-    w.cluster.partition("t").elect(2)
+    w.cluster.move_leader(T0, 2)
     w.append(3)
     assert read(consumer, 3) == {0: [4, 5, 6]}
     asked = [
@@ -388,14 +378,12 @@ def test_leader_change_validates_the_position_and_goes_on(world, read):
 
 def test_unclean_election_goes_back_to_where_the_logs_part(world, read, lines):
     """Read up to 8; the new leader's log has other records from 5 on: those are read, none of them is skipped."""
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     for _ in range(8):
         w.append(1)
     consumer = w.consumer()
     assert read(consumer, 8) == {0: list(range(8))}
-    log = w.cluster.partition("t")
-    log.truncate(5)
-    log.elect(2)
+    w.elect_unclean(2, 5)
     for _ in range(5):
         w.append(1)
     assert read(consumer, 5) == {0: [5, 6, 7, 8, 9]}
@@ -403,15 +391,13 @@ def test_unclean_election_goes_back_to_where_the_logs_part(world, read, lines):
 
 
 def test_unclean_election_under_policy_none_raises(world, read):
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     for _ in range(8):
         w.append(1)
     consumer = w.consumer(auto_offset_reset="none")
     consumer.seek(T0, 0)
     assert read(consumer, 8) == {0: list(range(8))}
-    log = w.cluster.partition("t")
-    log.truncate(5)
-    log.elect(2)
+    w.elect_unclean(2, 5)
     w.append(1)
     for _ in range(2):
         with pytest.raises(LogTruncationError) as caught:
@@ -423,16 +409,15 @@ def test_unclean_election_under_policy_none_raises(world, read):
 
 def test_topic_created_again_starts_anew(world, read, lines):
     """Another id is another topic: epochs and position of the old one mean nothing."""
-    w = world(node_ids=(1, 2))
+    w = world(nodes=2)
     for _ in range(6):
         w.append(1)
-    w.cluster.partition("t").elect(2)
+    w.cluster.move_leader(T0, 2)
     consumer = w.consumer()
     assert read(consumer, 6) == {0: list(range(6))}
-    w.cluster.topics.remove("t")
-    w.cluster.topics.changed()
+    w.cluster.delete_topic("t")
     assert consumer.poll(3000) == {}
-    w.cluster.topics.add("t", 1)
+    w.cluster.create_topic("t", 1)
     w.append(3)
     assert read(consumer, 3) == {0: [0, 1, 2]}
     assert len([line for line in lines() if "created again" in line]) <= 2
@@ -445,7 +430,7 @@ def test_refused_arguments_of_skip(world):
 
 
 def test_lookups_of_many_partitions_take_one_request_per_leader(world):
-    w = world(node_ids=(1, 2, 3), topics={"t": 30})
+    w = world(nodes=3, topics={"t": 30})
     consumer = w.consumer()
     consumer.seek(T0, 0)
     consumer.end_offsets([TopicPartition("t", number) for number in range(30)])
@@ -470,7 +455,7 @@ def test_who_pauses_a_partition_that_may_not_be_read_can_read_the_others(world, 
     w.append(3, 1)
     consumer = w.consumer(("t", 0), ("t", 1))
     assert read(consumer, 3) == {1: [0, 1, 2]}
-    w.cluster.partition("t", 0).error_code = Code.TOPIC_AUTHORIZATION_FAILED
+    w.cluster.on("Fetch", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"partition_index": 0}))
     w.append(3, 0)
     with pytest.raises(TopicAuthorizationFailedError):
         consumer.poll(5000)
@@ -485,7 +470,7 @@ def test_who_pauses_a_partition_that_may_not_be_read_can_read_the_others(world, 
 @pytest.mark.parametrize("api", [MetadataRequest, FetchRequest, ListOffsetsRequest])
 def test_a_broker_without_a_version_we_speak_is_told_by_poll_not_by_silence(world, api):
     w = world()
-    del w.cluster.brokers[1].versions[api.API_KEY]
+    w.cluster.set_versions(api, None)
     consumer = w.consumer()
     for _ in range(2):
         with pytest.raises(UnsupportedVersionError, match=api.__name__.removesuffix("Request")):

@@ -95,11 +95,10 @@ class PatientNetwork(Network):
 
 def fill(w):
     """Three batches of records, one of them with holes, and between them what yields none."""
-    log = w.cluster.partition("t")
     w.append(4)
-    log.append(build_marker(ControlType.COMMIT, producer_id=7))
-    log.append(build_batch([NewRecord(b"x"), NewRecord(b"x", offset=2)], last_offset_delta=3))
-    log.append(build_marker(ControlType.ABORT, producer_id=8))
+    w.cluster.append_batch(T0, build_marker(ControlType.COMMIT, producer_id=7))
+    w.cluster.append_batch(T0, build_batch([NewRecord(b"x"), NewRecord(b"x", offset=2)], last_offset_delta=3))
+    w.cluster.append_batch(T0, build_marker(ControlType.ABORT, producer_id=8))
     w.append(3)
     return [0, 1, 2, 3, 5, 7, 10, 11, 12]
 

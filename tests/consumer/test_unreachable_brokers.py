@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from thinconsumer import NoBrokersAvailable
-from thinconsumer.testing import Disconnect, ScriptedBroker, ScriptedPeer
-from thinconsumer.wire.fetch import FetchRequest
-from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from thinconsumer.broker import Disconnect, Reply
+from thinconsumer.testing import MemoryCluster, ScriptedPeer
+from thinconsumer.wire.metadata import MetadataResponse, MetadataResponseBroker
 
 
 @pytest.mark.parametrize("advertised", [("kafka", 29092), ("10.9.9.9", 9092)], ids=["unknown name", "drops packets"])
@@ -18,8 +18,8 @@ def test_an_advertised_address_that_cannot_be_reached_is_named_although_the_boot
     w = world()
     w.network.black_hole("10.9.9.9", 9092)
     node = MetadataResponseBroker(node_id=1, host=advertised[0], port=advertised[1])
-    seed = ScriptedBroker(1, "localhost", handlers={MetadataRequest: lambda *_: MetadataResponse(brokers=[node])})
-    w.network.listen("localhost", 9092, seed)
+    seed = MemoryCluster(network=w.network, hosts=[("localhost", 9092)])
+    seed.on("Metadata", Reply(MetadataResponse(brokers=[node])))
     consumer = w.consumer(bootstrap_servers="localhost:9092", bootstrap_timeout_ms=5000)
     began = w.clock.now()
     with pytest.raises(NoBrokersAvailable, match="check advertised.listeners") as caught:
@@ -33,7 +33,7 @@ def test_an_advertised_address_that_cannot_be_reached_is_named_although_the_boot
 def test_a_listener_that_requires_a_login_is_named_within_the_bootstrap_timeout(world):
     """It answers ApiVersions and closes at the next request: each connection is ready for a moment."""
     w = world()
-    w.cluster.brokers[1].handlers[MetadataRequest] = lambda *_: Disconnect()
+    w.cluster.on("Metadata", Disconnect())
     consumer = w.consumer(bootstrap_timeout_ms=5000)
     began = w.clock.now()
     with pytest.raises(NoBrokersAvailable) as caught:
@@ -76,7 +76,7 @@ def test_a_fetch_that_breaks_each_connection_is_logged_once_a_minute(world, line
     w.append(5)
     consumer = w.consumer()
     assert consumer.poll(1000)
-    w.cluster.brokers[1].handlers[FetchRequest] = lambda *_: Disconnect()
+    w.cluster.on("Fetch", Disconnect())
     before = len(lines(logging.WARNING))
     consumer.poll(55_000)
     warnings = lines(logging.WARNING)[before:]
@@ -87,9 +87,8 @@ def test_a_fetch_that_breaks_each_connection_is_logged_once_a_minute(world, line
 def test_an_address_that_does_not_answer_costs_a_moment_and_not_a_timeout(world, fault):
     """It drops packets, or accepts the connection and does not answer ApiVersions. The name has another address."""
     w = world()
-    broker = w.cluster.brokers[1]
     w.network.names["kafka1"] = ["10.0.0.99", "10.0.0.1"]
-    w.network.listen("10.0.0.99", 9092, broker)
+    w.cluster.listen(1, "10.0.0.99")
     getattr(w.network, fault)("10.0.0.99", 9092)
     w.append(1)
     consumer = w.consumer()
@@ -102,7 +101,7 @@ def test_an_address_that_does_not_answer_costs_a_moment_and_not_a_timeout(world,
         assert found and elapsed < 0.5, "the address that worked last is dialled first"
     w.network.kill("10.0.0.1", 9092)
     assert not consumer.poll(15_000)
-    w.network.listen("10.0.0.1", 9092, broker)
+    w.cluster.listen(1, "10.0.0.1")
     w.append(1)
     elapsed, found = w.elapsed(lambda: consumer.poll(60_000))
     assert found and elapsed < 2.5

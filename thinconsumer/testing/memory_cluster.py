@@ -135,10 +135,10 @@ class MemoryCluster(Cluster):
         super().start(node_id)
         self.listen(node_id)
 
-    def listen(self, node_id: int) -> None:
-        """Let a node listen at its host and port, after :meth:`.Network.refuse` or another address of its host."""
+    def listen(self, node_id: int, host: str | None = None) -> None:
+        """Let a node listen at its host, or at another one, as after :meth:`.Network.refuse` or a change of address."""
         node = self.nodes[node_id]
-        self.network.listen(node.host, node.port, _NodeListener(self, node_id))
+        self.network.listen(host or node.host, node.port, _NodeListener(self, node_id))
 
 
 class _NetworkSchedule(Schedule):
