@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,7 @@ from thinconsumer.records.batch import ControlType
 from thinconsumer.records.builder import NewRecord, build_marker
 from thinconsumer.spark.client_cache import ClientCache
 from thinconsumer.spark.planner import DataLossError, OffsetRange
-from thinconsumer.spark.reading import ReadSettings, read
+from thinconsumer.spark.reading import read
 from thinconsumer.wire import ZERO_UUID
 from thinconsumer.wire.fetch import FetchRequest
 
@@ -31,15 +32,13 @@ class Executor:
         self.cluster = cluster
         self.cache = ClientCache(lambda consumer: consumer.close(autocommit=False, timeout_ms=0))
 
-    def settings(self, **more):
-        kafka = dict(self.cluster.options(**{k: v for k, v in more.items() if k.startswith("kafka.")}).kafka)
-        return ReadSettings(kafka, ("offset",), **{k: v for k, v in more.items() if not k.startswith("kafka.")})
-
     def batches(self, start, until, partition=0, attempt=0, topic_id=ZERO_UUID, **more):
         wanted = OffsetRange("t", partition, start, until, topic_id)
         clock = self.cluster.kafka.clock.now
-        settings = self.settings(**more)
-        return read(wanted, settings, attempt=attempt, cache=self.cache, make=self.cluster.connect, clock=clock)
+        kafka = {name: value for name, value in more.items() if name.startswith("kafka.")}
+        options = replace(self.cluster.options(**kafka), **{k: v for k, v in more.items() if k not in kafka})
+        how = {"attempt": attempt, "cache": self.cache, "make": self.cluster.connect, "clock": clock}
+        return read(wanted, options, ("offset",), **how)
 
     def topic_id(self):
         return self.cluster.kafka.controller.image.topics["t"].topic_id

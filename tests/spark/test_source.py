@@ -39,7 +39,7 @@ def source(**given):
 
 def ranges(partitions):
     partitions = pickle.loads(pickle.dumps(partitions))
-    return sorted((p.range.topic, p.range.partition, p.range.start, p.range.until) for p in partitions)
+    return sorted((p.value.topic, p.value.partition, p.value.start, p.value.until) for p in partitions)
 
 
 class Query:
@@ -86,7 +86,7 @@ def test_wrong_options_are_refused_by_schema():
 
 def test_a_user_schema_may_leave_columns_out_but_not_add_or_retype_them():
     reader = source().reader(schema=StructType().add("offset", LongType()).add("value", BinaryType()))
-    assert reader._settings.columns == ("offset", "value")
+    assert reader._columns == ("offset", "value")
     for name, kind, words in [("value", StringType(), "is of type binary"), ("headers", IntegerType(), "no column")]:
         with pytest.raises(KafkaConfigurationError, match=f"{name}.*{words}|{words} '{name}'"):
             source().streamReader(schema=StructType().add(name, kind))

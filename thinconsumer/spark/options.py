@@ -122,26 +122,14 @@ class SourceOptions:
     def batch_start(self) -> Bound:
         """Return where a batch read begins, after the checks for batch reads."""
         starting = self.starting or EarliestOrLatest(EARLIEST)
-        latest = [] if not isinstance(starting, AtOffsets) else _marked(starting.offsets, LATEST)
-        if starting == EarliestOrLatest(LATEST) or latest:
-            where = f" for {partition_names(latest)}" if latest else ""
-            raise KafkaConfigurationError(
-                f"startingOffsets can't be latest{where} in a batch read, which would find no records: use 'earliest', "
-                "offsets, or startingTimestamp"
-            )
+        _refuse(starting, LATEST, "startingOffsets can't be latest", "use 'earliest', offsets, or startingTimestamp")
         self._check_order(starting, self.batch_end())
         return starting
 
     def batch_end(self) -> Bound:
         """Return where a batch read ends, after the checks for batch reads."""
         ending = self.ending or EarliestOrLatest(LATEST)
-        earliest = [] if not isinstance(ending, AtOffsets) else _marked(ending.offsets, EARLIEST)
-        if ending == EarliestOrLatest(EARLIEST) or earliest:
-            where = f" for {partition_names(earliest)}" if earliest else ""
-            raise KafkaConfigurationError(
-                f"endingOffsets can't be earliest{where}, which would read no records: use 'latest', offsets, or "
-                "endingTimestamp"
-            )
+        _refuse(ending, EARLIEST, "endingOffsets can't be earliest", "use 'latest', offsets, or endingTimestamp")
         return ending
 
     def stream_start(self) -> Bound:
@@ -420,8 +408,13 @@ def _try(problems: list[str], values: dict[str, Any], name: str, read: Callable[
         problems.append(str(error))
 
 
-def _marked(offsets: Offsets, mark: int) -> list[TopicPartition]:
-    return [tp for tp, offset in offsets.items() if offset == mark]
+def _refuse(bound: Bound, offset: int, problem: str, advice: str) -> None:
+    """Raise if a bound is the earliest or latest offset, for all partitions or for some."""
+    named = bound.offsets if isinstance(bound, AtOffsets) else {}
+    found = [tp for tp, one in named.items() if one == offset]
+    if found or bound == EarliestOrLatest(offset):
+        where = f" for {partition_names(found)}" if found else ""
+        raise KafkaConfigurationError(f"{problem}{where} in a batch read, which would find no records: {advice}")
 
 
 def _unknown(name: str) -> str:

@@ -11,7 +11,6 @@ import base64
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..consumer import Consumer
@@ -27,7 +26,7 @@ from ..errors import (
 from ..wire import ZERO_UUID
 from .client_cache import ClientCache
 from .columns import arrow_batches
-from .options import consumer_config
+from .options import SourceOptions, consumer_config
 from .planner import DataLossError, Loss, OffsetRange, describe_losses
 
 if TYPE_CHECKING:
@@ -51,17 +50,6 @@ _TASK_DEFAULTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """The settings of a read task, besides its range."""
-
-    kafka: dict[str, str] = field(repr=False)
-    columns: tuple[str, ...]  #: Names, in the order of the rows.
-    fail_on_data_loss: bool = True
-    max_batch_bytes: int = 1_572_864
-    poll_timeout_ms: int = 120_000
-
-
 #: Must be a global of an importable module: Spark unpickles everything else anew for each task.
 CONSUMERS: ClientCache[Consumer[Any, Any]] = ClientCache(
     lambda consumer: consumer.close(autocommit=False, timeout_ms=0)
@@ -70,14 +58,15 @@ CONSUMERS: ClientCache[Consumer[Any, Any]] = ClientCache(
 
 def read(
     offset_range: OffsetRange,
-    settings: ReadSettings,
+    options: SourceOptions,
+    columns: tuple[str, ...],
     *,
     attempt: int = 0,
     cache: ClientCache[Consumer[Any, Any]] | None = None,
     make: MakeConsumer = Consumer.from_config,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of a range as Arrow batches, in order. A repeated ``attempt`` connects anew.
+    """Yield the records of a range as Arrow batches with these columns. A repeated ``attempt`` connects anew.
 
     Raises:
         DataLossError: records of the range are gone and ``failOnDataLoss`` is true; names their offsets.
@@ -85,11 +74,11 @@ def read(
     """
 
     def connect() -> Consumer[Any, Any]:
-        return make({**_TASK_DEFAULTS, **consumer_config(settings.kafka)})
+        return make({**_TASK_DEFAULTS, **consumer_config(options.kafka)})
 
     cache = CONSUMERS if cache is None else cache
-    with cache.borrow(settings.kafka, connect, fresh=attempt > 0) as consumer:
-        yield from _RangeReader(consumer, offset_range, settings, clock).batches()
+    with cache.borrow(options.kafka, connect, fresh=attempt > 0) as consumer:
+        yield from _RangeReader(consumer, offset_range, options, columns, clock).batches()
 
 
 class _RangeReader:
@@ -99,7 +88,8 @@ class _RangeReader:
         self,
         consumer: Consumer[Any, Any],
         offset_range: OffsetRange,
-        settings: ReadSettings,
+        options: SourceOptions,
+        columns: tuple[str, ...],
         clock: Callable[[], float],
     ) -> None:
         self._clock = clock
@@ -108,10 +98,11 @@ class _RangeReader:
         self._topic_id = offset_range.topic_id
         self._until = offset_range.until
         self._position = offset_range.start
-        self._settings = settings
+        self._options = options
+        self._columns = columns
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        settings = self._settings
+        timeout_s = self._options.poll_timeout_ms / 1000
         self._seek_to_start()
         position, moved_at = self._position, self._clock()
         denied_at: float | None = None
@@ -127,10 +118,10 @@ class _RangeReader:
                 denied_at = now
             if self._position != position:
                 position, moved_at = self._position, now
-            elif denied_at is not None and now - denied_at >= min(DELETED_AFTER_S, settings.poll_timeout_ms / 1000):
+            elif denied_at is not None and now - denied_at >= min(DELETED_AFTER_S, timeout_s):
                 self._lose_rest("the topic was deleted")
                 return
-            elif now - moved_at >= settings.poll_timeout_ms / 1000:
+            elif now - moved_at >= timeout_s:
                 raise self._stuck()
 
     def _seek_to_start(self) -> None:
@@ -149,16 +140,16 @@ class _RangeReader:
             return None
 
     def _poll(self) -> Iterator[pa.RecordBatch]:
-        consumer, tp, settings = self._consumer, self._tp, self._settings
+        consumer, tp, options = self._consumer, self._tp, self._options
         # Decoding a whole response at once is a quarter cheaper per record than decoding batches of Spark's size.
-        bytes_max = max(settings.max_batch_bytes, consumer.config.batches_fetch_bytes)
+        bytes_max = max(options.max_batch_bytes, consumer.config.batches_fetch_bytes)
         found = poll_columns_up_to(consumer, {tp: self._until}, max_bytes=bytes_max, timeout_ms=POLL_S * 1000)
         if self._is_other_topic():
             self._check_recreated()
             return
         if tp in found:
-            yield from arrow_batches(found[tp], self._until, settings.columns, settings.max_batch_bytes)
-        self._position = consumer.position(tp, settings.poll_timeout_ms)
+            yield from arrow_batches(found[tp], self._until, self._columns, options.max_batch_bytes)
+        self._position = consumer.position(tp, options.poll_timeout_ms)
 
     # -- records that cannot be read
 
@@ -209,7 +200,7 @@ class _RangeReader:
         self._position = self._until
 
     def _lose(self, loss: Loss, cause: KafkaError | None) -> None:
-        if self._settings.fail_on_data_loss:
+        if self._options.fail_on_data_loss:
             raise DataLossError([loss]) from cause
         log.warning("%s", describe_losses([loss]))
 
@@ -218,7 +209,7 @@ class _RangeReader:
         self._position = offset
 
     def _stuck(self) -> KafkaTimeoutError:
-        seconds = self._settings.poll_timeout_ms / 1000
+        seconds = self._options.poll_timeout_ms / 1000
         return KafkaTimeoutError(
             f"{self._tp.topic}-{self._tp.partition}: offset {self._position} of a range up to {self._until} was not "
             f"read within {seconds:g} s (kafkaConsumer.pollTimeoutMs): {self._consumer.health()}"

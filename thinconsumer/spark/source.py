@@ -43,7 +43,6 @@ from .options import AtCommitted, AtOffsets, Bound, SourceOptions
 from .planner import (
     ClusterOffsets,
     DataLossError,
-    OffsetRange,
     ReadPlan,
     backlog_of,
     check_every_partition_named,
@@ -58,7 +57,7 @@ from .planner import (
     start_offsets,
     times_to_look_up,
 )
-from .reading import ReadSettings, read
+from .reading import read
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -82,16 +81,6 @@ log = logging.getLogger(__name__)
 
 #: How long sampled record sizes are used, in seconds: sampling costs more than all other requests of a trigger.
 SAMPLE_EVERY_S = 30.0
-
-
-class KafkaPartition(InputPartition):
-    """One task: a range of offsets."""
-
-    def __init__(self, offset_range: OffsetRange) -> None:
-        self.range = offset_range
-
-    def __repr__(self) -> str:
-        return f"KafkaPartition({self.range})"
 
 
 class KafkaDataSource(DataSource):
@@ -156,15 +145,13 @@ class _Reader:
     def __init__(self, options: SourceOptions, columns: tuple[str, ...], cluster: ClusterClient | None = None) -> None:
         self._options = options
         self._cluster = ClusterClient(options) if cluster is None else cluster
-        self._settings = ReadSettings(
-            options.kafka, columns, options.fail_on_data_loss, options.max_batch_bytes, options.poll_timeout_ms
-        )
+        self._columns = columns
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range; runs on an executor."""
-        if not isinstance(partition, KafkaPartition):
+        if partition.value is None:
             return iter(())  # Spark replaces an empty list of partitions by one InputPartition(None)
-        return read(partition.range, self._settings, attempt=task_attempt())
+        return read(partition.value, self._options, self._columns, attempt=task_attempt())
 
     def _tasks(self, plan: ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:
         self._handle_losses(plan)
@@ -173,7 +160,7 @@ class _Reader:
             parts_min=self._options.min_partitions,
             records_max=self._options.max_records_per_partition,
         )
-        return [KafkaPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
+        return [InputPartition(one._replace(topic_id=topic_ids[one.tp])) for one in ranges]
 
     def _handle_losses(self, plan: ReadPlan) -> None:
         """Raise or log the losses of a plan, as ``failOnDataLoss`` says."""
