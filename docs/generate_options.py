@@ -1,17 +1,62 @@
-"""Write docs/options.md from the declarations in thinconsumer.config: ``python docs/generate_options.py``.
+"""Write docs/options.md and thinconsumer/config/typed.py from the declarations in thinconsumer.config.
 
-A test compares the committed page with what this makes, so the page cannot fall behind.
+``python docs/generate_options.py``. A test compares the committed files with what this makes.
 """
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from thinconsumer.config import OPTIONS, UNSUPPORTED, ConsumerConfig, HostPort, OffsetResetPolicy, Option, dotted
+from thinconsumer.client import ClientOptions
+from thinconsumer.config import (
+    OPTIONS,
+    UNSUPPORTED,
+    ConsumerConfig,
+    HostPort,
+    OffsetResetPolicy,
+    Option,
+    dotted,
+    kinds,
+)
+from thinconsumer.member import GroupMemberOptions
+from thinconsumer.produce.settings import ProducerSettings
 
 PAGE = Path(__file__).with_name("options.md")
+MODULE = PAGE.parents[1] / "thinconsumer" / "config" / "typed.py"
+
+#: What a program may pass for an option of each kind, as static type checkers see it.
+ANNOTATIONS: dict[type, str] = {
+    kinds.Boolean: "bool",
+    kinds.Integer: "int",
+    kinds.MillisecondsOrNever: "float",
+    kinds.Text: "str",
+    kinds.Choice: "str",
+    kinds.Servers: "str | list[str] | tuple[str, ...]",
+    kinds.OffsetReset: "str | OffsetResetPolicy",
+    kinds.Function: "Callable[..., Any]",
+    kinds.Assignors: "list[Any] | tuple[Any, ...]",
+    kinds.SocketOptions: "list[tuple[int, int, int | bytes]] | tuple[tuple[int, int, int | bytes], ...]",
+}
+#: Parameters of their own, since the types of keys and values follow from them.
+DESERIALIZERS = ("key_deserializer", "value_deserializer")
+
+MODULE_HEAD = '''\
+"""The options as static type checkers see them (PEP 692), and as ``help(Consumer)`` lists them.
+
+Made by docs/generate_options.py from the declarations in thinconsumer/config/options.py. Do not edit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+from .values import OffsetResetPolicy
+'''
 
 HEAD = """\
 # Options
@@ -83,6 +128,38 @@ def _default(name: str, value: Any) -> str:
     return "float('inf')" if value == float("inf") else repr(value)
 
 
+def module() -> str:
+    """Return the module of typed dictionaries and the text for ``help(Consumer)``."""
+    client = ClientOptions.options()
+    keywords = {
+        "ConsumerOptions": ("Consumer", OPTIONS),
+        "GroupMemberKeywords": ("GroupMember", GroupMemberOptions.options()),
+        "ProducerKeywords": ("the internal producer", ProducerSettings.options()),
+    }
+    parts = [MODULE_HEAD, _typed_dict("ClientKeywords", "TypedDict, total=False", "every client", client, ())]
+    for name, (who, options) in keywords.items():
+        parts.append(_typed_dict(name, "ClientKeywords, total=False", who, options, client))
+    parts.append('\n\n#: Appended to the docstring of ``Consumer``.\nCONSUMER_HELP = """\\\n    Options:\n')
+    for name, option in OPTIONS.items():
+        needs = " Needs `group_id`." if option.needs_group else ""
+        text = f"{name} ({option.kind.describe()}; default {_default(name, option.default)}): {option.doc}{needs}"
+        indent = {"initial_indent": " " * 8, "subsequent_indent": " " * 12}
+        text = textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False, **indent)
+        parts.append(text.replace("\\", "\\\\") + "\n")
+    return "".join([*parts, '"""\n'])
+
+
+def _typed_dict(name: str, bases: str, who: str, options: Mapping[str, Option], inherited: Iterable[str]) -> str:
+    lines = [f'\n\nclass {name}({bases}):\n    """The options of {who}."""\n']
+    for option_name, option in options.items():
+        if option_name in inherited or option_name in DESERIALIZERS:
+            continue
+        none = " | None" if option.default is None else ""
+        lines.append(f"    {option_name}: {ANNOTATIONS[type(option.kind)]}{none}")
+    return "\n".join(lines) + "\n"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    MODULE.write_text(module(), encoding="utf-8")
     print(f"{PAGE}: {len(ConsumerConfig.__slots__)} options")

@@ -10,10 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from .assignors import GroupMetadata
 from .client import ClientEngine, ClientOptions, ClientShell, shared, to_seconds
+from .config.typed import GroupMemberKeywords
 from .connection.request import Request
 from .driver import Driver
 from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, WakeupError
@@ -24,6 +25,9 @@ from .group.identity import Identity
 from .group.role import JoinedMember
 from .metadata import Metadata
 from .net import SelectorDriver
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["GroupMember"]
 
@@ -42,6 +46,11 @@ class GroupMemberOptions(ClientOptions):
     session_timeout_ms: int = shared("session_timeout_ms")
     heartbeat_interval_ms: int = shared("heartbeat_interval_ms")
     max_poll_interval_ms: int = shared("max_poll_interval_ms")
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def from_options(cls, /, **options: Unpack[GroupMemberKeywords]) -> GroupMemberOptions: ...
 
 
 class GroupMember(ClientShell, ABC):
@@ -63,7 +72,7 @@ class GroupMember(ClientShell, ABC):
         protocols: Sequence[str] = ("default",),
         *,
         driver: Driver | None = None,
-        **options: Any,
+        **options: Unpack[GroupMemberKeywords],
     ) -> None:
         if not protocol_type or protocol_type == RESERVED:
             raise IllegalArgumentError(f"protocol_type={protocol_type!r}: name your own; {RESERVED!r} is Consumer's")

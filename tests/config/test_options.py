@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import inspect
 import math
 import selectors
+import timeit
 import warnings
+from pathlib import Path
 
 import pytest
 
-from thinconsumer.config import OPTIONS, ConsumerConfig, Deserializer, HostPort, OffsetResetPolicy, dotted
+from thinconsumer import Consumer
+from thinconsumer.config import OPTIONS, ConsumerConfig, Deserializer, HostPort, OffsetResetPolicy, dotted, typed
 from thinconsumer.config.kinds import Boolean, Integer, MillisecondsOrNever
+from thinconsumer.config.typed import ConsumerOptions
 from thinconsumer.errors import KafkaConfigurationError
 
 #: For every option: its default as a reader of the docs knows it, and a text or value that changes it, with the result.
@@ -213,5 +218,23 @@ def test_the_options_page_is_what_the_declarations_make(docs):
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)
     assert (docs / "options.md").read_text(encoding="utf-8") == generator.page()
+    assert generator.MODULE.read_text(encoding="utf-8") == generator.module()
     for name in OPTIONS:
         assert f"| `{name}` |" in generator.page()
+
+
+def test_type_checkers_and_help_see_every_option():
+    typed = set(ConsumerOptions.__optional_keys__)
+    assert typed | {"key_deserializer", "value_deserializer"} == set(OPTIONS)
+    text = " ".join(inspect.getdoc(Consumer).split())
+    for name, option in OPTIONS.items():
+        assert f" {name} ({option.kind.describe()}; default " in text
+        assert f"): {option.doc}" in text
+
+
+def test_the_options_cost_less_than_a_millisecond_of_the_import():
+    """The text is written by the generator: to wrap it would take longer."""
+    code = compile(Path(typed.__file__).read_text(encoding="utf-8"), typed.__file__, "exec")
+    names = {"__name__": typed.__name__, "__package__": typed.__package__}
+    seconds = min(timeit.repeat(lambda: exec(code, dict(names)), number=1, repeat=20))
+    assert seconds < 0.001

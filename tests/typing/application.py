@@ -9,10 +9,12 @@ from thinconsumer import (
     Consumer,
     ConsumerRecord,
     KafkaError,
+    OffsetAndMetadata,
     OffsetAndTimestamp,
     RecordError,
     TopicPartition,
 )
+from thinconsumer.config.typed import ConsumerOptions
 
 
 @dataclass
@@ -84,3 +86,30 @@ def asking(consumer: Consumer[bytes | None, bytes | None]) -> list[int]:
     partitions: set[int] | None = consumer.partitions_for_topic("orders")
     ends: dict[TopicPartition, int] = consumer.end_offsets([tp])
     return [first.offset if first is not None else -1, *(partitions or ()), *ends.values()]
+
+
+class AmountDeserializer:
+    """A deserializer with a method, as Java's are."""
+
+    def deserialize(self, topic: str, headers: object, data: bytes) -> float:
+        """Decode a value."""
+        return float(data)
+
+
+#: Options that several consumers share.
+COMMON: ConsumerOptions = {"bootstrap_servers": "localhost:9092", "group_id": "billing", "fetch_min_bytes": 1}
+
+
+def committing() -> int:
+    """What a group has committed has a type for each shape of the question."""
+    tp = TopicPartition("orders", 0)
+    with Consumer("orders", value_deserializer=AmountDeserializer(), **COMMON) as consumer:
+        total = sum(record.value for record in consumer)
+        for record in consumer:
+            consumer.commit_async(record)
+        consumer.commit({tp: 7})
+        one: int | None = consumer.committed(tp)
+        several: dict[TopicPartition, int | None] = consumer.committed([tp])
+        noted: OffsetAndMetadata | None = consumer.committed(tp, metadata=True)
+        all_noted: dict[TopicPartition, OffsetAndMetadata | None] = consumer.committed({tp}, metadata=True)
+    return (one or 0) + len(several) + len(all_noted) + (noted.offset if noted else 0) + int(total)

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from ..broker.process import BrokerProcess
 from ..consumer import Consumer
@@ -32,7 +33,7 @@ CRASH_AT = 0.3
 CHUNK = 500
 POLL_MS = 5
 #: Short backoffs, so that the measured pause is the cluster's and not the client's.
-SHORT_BACKOFFS = {
+SHORT_BACKOFFS: dict[str, Any] = {
     "retry_backoff_ms": 50,
     "retry_backoff_max_ms": 100,
     "reconnect_backoff_ms": 50,

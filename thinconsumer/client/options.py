@@ -9,11 +9,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..config import OPTIONS, HostPort, Option
 from ..config.build import from_dotted_names, from_options
+from ..config.typed import ClientKeywords
 from ..timers import Backoff
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Between attempts, even with ``retry_backoff_ms=0``; seconds. A broker that refuses at once would else set our pace.
 LEAST_PAUSE = 0.01
@@ -72,7 +76,7 @@ class ClientOptions:
         return {field.name: field.metadata["option"] for field in dataclasses.fields(cls)}
 
     @classmethod
-    def from_options(cls: type[C], /, **options: Any) -> C:
+    def from_options(cls: type[C], /, **options: Unpack[ClientKeywords]) -> C:
         """Build from options by their Python names.
 
         Raises:

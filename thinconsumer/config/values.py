@@ -13,7 +13,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 #: The largest values of Kafka's INT32 and INT64.
 INT32_MAX = 2**31 - 1
@@ -183,6 +183,21 @@ class OffsetResetPolicy:
 
 EARLIEST = OffsetResetPolicy(OffsetResetStrategy.EARLIEST)
 LATEST = OffsetResetPolicy(OffsetResetStrategy.LATEST)
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class TopicDeserializer(Protocol[T_co]):
+    """A user's deserializer as confluent-kafka's and older kafka-python's are."""
+
+    def deserialize(self, topic: str, data: bytes, /) -> T_co: ...
+
+
+class HeadersDeserializer(Protocol[T_co]):
+    """A user's deserializer as Java's and kafka-python's are."""
+
+    def deserialize(self, topic: str, headers: Headers, data: bytes, /) -> T_co: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 from ..calls import Call
 from ..config import ConsumerConfig
+from ..config.typed import CONSUMER_HELP, ConsumerOptions
+from ..config.values import HeadersDeserializer, TopicDeserializer
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, RecordError
 from ..fetch.lookups import ListedOffset
@@ -27,8 +29,12 @@ __all__ = ["Consumer"]
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 if TYPE_CHECKING:
+    from typing_extensions import Unpack  # not there when the program runs: it is no dependency
+
     Raw = bytes | None
+    Deserialize: TypeAlias = Callable[[Any], T] | TopicDeserializer[T] | HeadersDeserializer[T]
 
 EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
 
@@ -45,26 +51,44 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         KafkaConfigurationError: an option is unknown, wrong, or contradicts another; all problems at once.
     """
 
-    if TYPE_CHECKING:  # the first that fits is taken, and the last one fits everything
+    if TYPE_CHECKING:
 
         @overload
         def __init__(
             self: Consumer[K, V],
             *topics: str,
-            key_deserializer: Callable[[Any], K],
-            value_deserializer: Callable[[Any], V],
-            **options: Any,
+            key_deserializer: Deserialize[K],
+            value_deserializer: Deserialize[V],
+            driver: Driver | None = None,
+            **options: Unpack[ConsumerOptions],
         ) -> None: ...
         @overload
         def __init__(
-            self: Consumer[K, Raw], *topics: str, key_deserializer: Callable[[Any], K], **options: Any
+            self: Consumer[K, Raw],
+            *topics: str,
+            key_deserializer: Deserialize[K],
+            value_deserializer: None = None,
+            driver: Driver | None = None,
+            **options: Unpack[ConsumerOptions],
         ) -> None: ...
         @overload
         def __init__(
-            self: Consumer[Raw, V], *topics: str, value_deserializer: Callable[[Any], V], **options: Any
+            self: Consumer[Raw, V],
+            *topics: str,
+            key_deserializer: None = None,
+            value_deserializer: Deserialize[V],
+            driver: Driver | None = None,
+            **options: Unpack[ConsumerOptions],
         ) -> None: ...
         @overload
-        def __init__(self: Consumer[Raw, Raw], *topics: str, **options: Any) -> None: ...
+        def __init__(
+            self: Consumer[Raw, Raw],
+            *topics: str,
+            key_deserializer: None = None,
+            value_deserializer: None = None,
+            driver: Driver | None = None,
+            **options: Unpack[ConsumerOptions],
+        ) -> None: ...
 
     def __init__(self, *topics: str, driver: Driver | None = None, **options: Any) -> None:
         self._set_up(ConsumerConfig.from_options(**options), driver, topics)
@@ -441,3 +465,6 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         if end is None or is_stale or not partition.has_position:
             return None
         return max(0, end - partition.cursor.offset)
+
+
+Consumer.__doc__ = f"{Consumer.__doc__}\n{CONSUMER_HELP}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..assignors import GroupMetadata
 from ..errors import IllegalStateError
@@ -112,6 +112,22 @@ class GroupCalls:
         with self._shell.change():
             self._shell.membership.commit_async(self._to_commit(offsets), told)
 
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> int | None: ...
+    @overload
+    def committed(
+        self, partition: TopicPartition, metadata: Literal[True], timeout_ms: float | None = None
+    ) -> OffsetAndMetadata | None: ...
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[False] = False, timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int | None]: ...
+    @overload
+    def committed(
+        self, partition: Iterable[TopicPartition], metadata: Literal[True], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
     def committed(
         self,
         partition: TopicPartition | Iterable[TopicPartition],

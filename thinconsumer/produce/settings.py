@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..client.options import ClientOptions, section
+from ..config.build import from_options
 from ..config.kinds import Choice, Integer
+from ..config.typed import ProducerKeywords
 from ..config.values import INT32_MAX, INT64_MAX
 from ..errors import KafkaConfigurationError
 from ..records import compression
 from ..records.compression import Codec, CodecError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 S = TypeVar("S", bound="ProducerSettings")
 
@@ -54,9 +59,9 @@ class ProducerSettings(ClientOptions):
     compression_type: str = _write(Choice(tuple(_CODECS)), "none", "How batches are compressed.")
 
     @classmethod
-    def from_options(cls: type[S], /, **options: Any) -> S:
+    def from_options(cls: type[S], /, **options: Unpack[ProducerKeywords]) -> S:
         """Build from options by their Python names; raises ``KafkaConfigurationError`` with all that is wrong."""
-        return super(ProducerSettings, cls).from_options(**options)._checked()
+        return cls(**from_options(cls.options(), options))._checked()
 
     @classmethod
     def from_config(cls: type[S], config: Any, /) -> S:
