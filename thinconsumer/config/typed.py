@@ -105,9 +105,10 @@ CONSUMER_HELP = """\
             it is given no timeout of its own.
         client_dns_lookup (`'use_all_dns_ips'`; default 'use_all_dns_ips'): Every address of a name is tried before the
             name counts as unreachable.
-        resolver (callable `(host, port)`; default None): Looks names up in place of the system's resolver, which
-            blocks. Returns the addresses to try in order, each a `thinconsumer.driver.Address`, or raises. None: the
-            system's.
+        resolver (callable `(host, port)`; default None): Looks names up; may block. Returns the addresses to try in
+            order, each a `thinconsumer.driver.Address`, or raises. None: with the extra `resolver`, c-ares, which does
+            not block, reads the hosts file and asks the name servers (pycares frees its channels on a daemon thread);
+            without it the system's resolver, which blocks: `thinconsumer.net.system_resolver`.
         metadata_max_age_ms (int, at least 0; default 300000): Metadata older than this is asked for again, so that new
             partitions and brokers are seen.
         metadata_recovery_strategy (`'rebootstrap'` or `'none'`; default 'rebootstrap'): What to do when no known broker
