@@ -219,7 +219,7 @@ class NetworkClient:
     def update_nodes(self, nodes: Iterable[Node]) -> None:
         """Take the nodes that metadata names.
 
-        A node whose address changed loses its connections; one that is gone only gets answers to requests in flight.
+        A node with a new address loses its connections; connections to a missing node only wait for requests in flight.
         """
         self._enter()
         self._nodes = {node.node_id: node for node in nodes}
@@ -474,7 +474,7 @@ class NetworkClient:
             return begun + SLOW_ATTEMPT if idle else NEVER
         free = [route for route in candidates if route.state is RouteState.DISCONNECTED]
         if not free:
-            # All routes were just stepped, so one whose backoff is over is DISCONNECTED already.
+            # All routes were just stepped, so each route with an ended backoff is DISCONNECTED already.
             ends = [route.not_before for route in candidates if route.state is RouteState.BACKING_OFF]
             return min(ends, default=NEVER)
         route = min(free, key=lambda route: (route.node_id < 0, route.started_at, self._random.random()))

@@ -18,9 +18,9 @@ from .states import ConnectionState
 
 log = logging.getLogger(__name__)
 
-#: Seconds before the next address is dialled beside one whose transport is not ready (RFC 8305, section 5).
+#: Seconds before the next address is dialled while the transport to the one before is not ready (RFC 8305, section 5).
 CONNECT_DELAY = 0.25
-#: ... and beside one that is connected and does not answer: a busy broker needs longer than a network.
+#: ... and while the one before is connected but does not answer: a busy broker needs longer than a network.
 ANSWER_DELAY = 1.0
 #: Seconds before an address that failed is dialled again while others are still tried. A broker that restarts refuses
 #: connections for a moment, and must not be found only after another address has used up the setup timeout.

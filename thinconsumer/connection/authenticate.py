@@ -1,7 +1,7 @@
-"""The place where logging in goes: a conversation held on a connection between ApiVersions and the first real request.
+"""The interface of a login: requests sent on a connection between ApiVersions and the first other request.
 
-SASL is not written yet (``security_protocol`` is PLAINTEXT or TLS); this seam is what :class:`~.link.Link` calls, so
-that adding it touches no state machine. Java's counterpart is ``SaslClientAuthenticator``.
+SASL is not implemented yet. :class:`~.connection.Connection` calls this interface, so that a login needs no change to a
+state machine. Java's counterpart is ``SaslClientAuthenticator``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class Login(Protocol):
     """One login on one connection."""
 
     def next_request(self, answer: Message | None, now: float) -> Message | None:
-        """Return what to send next, or None when logged in.
+        """Return the next request, or None when logged in.
 
-        ``answer`` is the decoded response to the request before; None at the start. The link frames, versions and
-        times the requests.
+        ``answer`` is the decoded response to the request before; None at the start. The connection does the framing,
+        versions and timeouts.
 
         Raises:
-            KafkaError: refused, or given up. An ``AuthorizationError`` is not tried again before it was told.
+            KafkaError: the login failed. After an ``AuthorizationError`` no other address of the host is tried.
         """
         ...
 

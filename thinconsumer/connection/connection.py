@@ -48,7 +48,7 @@ ARRIVING_FACTOR = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """What all connections of one client share; seconds and bytes."""
+    """The settings that all connections of one client share; seconds and bytes."""
 
     client_id: str
     max_frame_bytes: int
@@ -258,9 +258,9 @@ class Connection:
         """End the connection: its transport has failed, or was never made."""
         before = self.state
         if self._move(ConnectionEvent.CONNECTION_LOST) and before is not ConnectionState.CLOSING:
-            text = f"{self.where}: the peer closed the connection" if error is None else str(error)
+            text = f"{self.where}: the peer closed the connection" if error is None else f"{error},"
             explained = KafkaConnectionError(
-                f"{text}{self._likely_cause(before)}", host=self.host, port=self.port, node_id=self.node_id
+                f"{text}{self._likely_cause(before)}".rstrip(","), host=self.host, port=self.port, node_id=self.node_id
             )
             explained.__cause__ = error
             self._end(explained)

@@ -1,13 +1,13 @@
-"""Cuts a connection's bytes into frames: four bytes of size, then that many bytes.
+"""Cut the bytes of a connection into frames: four bytes of size, then that many bytes.
 
-Small frames are received together into one shared buffer and copied out of it; a large one gets a buffer of its own,
-which the driver receives into, so that its body is copied once, from the kernel. Either way a frame handed out is
-not written to again for as long as anybody holds a slice of it: records may. When nobody does any more, the next large
-frame goes there, since fresh memory costs as much as receiving does: the system clears its pages, and Python does, too.
+Small frames are received together into one shared buffer and copied out of it. A large frame gets a buffer of its own,
+into which the driver receives, so that its body is copied once, from the kernel. A frame is never overwritten while a
+slice of it exists, such as a record. Afterwards the buffer is used for the next large frame, as fresh memory costs as
+much as receiving: the system clears its pages, and Python clears them again.
 
-Sizes are the peer's claims. One over the limit ends the connection, and one within it is believed only as far as bytes
-have come: the buffer of a large frame starts small and grows by doubling, unless this connection has sent as much
-before. Knows nothing of messages, but recognises what servers that do not speak Kafka say first.
+A size comes from the peer and is not trusted. A size over the limit ends the connection; for one within it, the buffer
+starts small and doubles as bytes arrive, unless this connection has received a frame of that size before. The module
+has no knowledge of messages, but recognises the first bytes of servers that are not Kafka.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from ..errors import KafkaProtocolError
 
 #: The shared buffer; frames that fit into it are small.
 SHARED_BYTES = 64 * 1024
-#: First allocation for a large frame. Its pages are written to (zeroed) at once, whatever comes of the frame. What
-#: max_partition_fetch_bytes lets a broker send by default, and room for what is around it: were it a little too small,
-#: nearly every answer would be moved into a buffer of twice its size in the end.
+#: First allocation for a large frame; its pages are written (zeroed) at once. The default max_partition_fetch_bytes and
+#: room for the rest of a response: if it were a little less, nearly every response would be moved to a larger buffer.
 FIRST_BYTES = 1024 * 1024 + 64 * 1024
-#: Bodies of large frames that are used again: one is being read while the next one is received. Larger ones are not
-#: kept, as a connection that has nothing to do any more keeps these.
+#: Bodies of large frames that are used again: one is read while the next one is received. Larger ones are not kept,
+#: since an idle connection would keep them, too.
 KEPT_BODIES, KEPT_BYTES = 2, 4 * 1024 * 1024 + 64 * 1024
 SIZE_BYTES = 4
 #: A response has at least a correlation id.
@@ -33,8 +32,8 @@ LEAST_FRAME = 4
 Frame = bytes | memoryview
 
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
-#: First four bytes of some other protocols. As sizes they are all over half a gigabyte.
-_FOREIGN = {
+#: First four bytes of other protocols. As sizes they are all over half a gigabyte.
+_OTHER_PROTOCOLS = {
     b"HTTP": "an HTTP server",
     b"<htm": "an HTTP server",
     b"<!DO": "an HTTP server",
@@ -47,16 +46,16 @@ _FOREIGN = {
 class Frames:
     """The receiving half of one connection. ``buffer`` is for the driver; :meth:`received` yields finished frames."""
 
-    __slots__ = ("_believed", "_bodies", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_view")
+    __slots__ = ("_bodies", "_body", "_filled", "_first", "_limit", "_shared", "_size", "_trusted_bytes", "_view")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._shared = bytearray()  #: Allocated when the first bytes are expected.
         self._filled = 0  #: Bytes in the shared buffer, or in the large frame's body while there is one.
         self._size = 0  #: Of the large frame.
-        self._believed = FIRST_BYTES  #: What is allocated for a claim; as large as the largest that came true.
+        self._trusted_bytes = FIRST_BYTES  #: Allocated first for a large frame; grows to the largest so far.
         self._body: bytearray | None = None
-        self._bodies: list[bytearray] = []  #: Of frames that were handed out last; some may be free again.
+        self._bodies: list[bytearray] = []  #: Of the last large frames; one without slices is used again.
         self._view: memoryview | None = None
         self._first = True
 
@@ -66,7 +65,7 @@ class Frames:
         return self._body is not None or self._filled > 0
 
     def buffer(self) -> memoryview:
-        """Return where the next bytes go; never empty."""
+        """Return the buffer for the next bytes; never empty."""
         if self._view is None:
             if not self._shared:
                 self._shared = bytearray(SHARED_BYTES)
@@ -79,7 +78,7 @@ class Frames:
     def received(self, size: int) -> Iterator[Frame]:
         """Take ``size`` bytes received into the front of :meth:`buffer`; yield the frames that are complete now.
 
-        To be exhausted, or the connection given up: what follows a frame is looked at after it was taken.
+        Iterate to the end, or close the connection: bytes after a frame are parsed when the next frame is requested.
 
         Raises:
             KafkaProtocolError: a size is impossible, or over the limit, or this is not Kafka at all.
@@ -89,13 +88,13 @@ class Frames:
         if self._body is None:
             yield from self._cut_shared()
         elif self._filled == self._size:
-            # Records are slices of this: read-only, so that nobody changes under one reader what another one sees.
+            # Records are slices of the frame: read-only, so that no consumer of one record can change another one.
             body, self._body = self._body, None
             frame = memoryview(body)[: self._size].toreadonly()
             if len(body) <= KEPT_BYTES:
                 self._bodies = [*self._bodies[1 - KEPT_BODIES :], body]
             self._filled = 0
-            self._believed = max(self._believed, self._size)
+            self._trusted_bytes = max(self._trusted_bytes, self._size)
             yield frame
         elif self._filled == len(self._body):
             self._body = _doubled(self._body, min(self._size, 2 * len(self._body)))
@@ -114,22 +113,22 @@ class Frames:
             yield bytes(memoryview(shared)[start + SIZE_BYTES : stop])
             start = stop
         if start:
-            # In place: a slice of a bytearray assigned to another of its length moves bytes and nothing else.
+            # In place: assigning a slice of the same length to a bytearray only moves bytes.
             shared[: end - start] = shared[start:end]
             self._filled = end - start
 
     def _begin_body(self, size: int, start: int, end: int) -> None:
         body = self._free_body(size)
         if body is None:
-            _have_memory_kept()
-            body = bytearray(min(size, self._believed))
+            _make_glibc_keep_memory()
+            body = bytearray(min(size, self._trusted_bytes))
         body[: end - start] = memoryview(self._shared)[start:end]
         self._body = body
         self._size = size
         self._filled = end - start
 
     def _free_body(self, size: int) -> bytearray | None:
-        """Return a body that nobody holds any more, with room for so much, and little more: it counts as so much."""
+        """Return a kept body without slices that is large enough and at most a third too large; None if none is."""
         for index, body in enumerate(self._bodies):
             if 3 * len(body) // 4 <= size <= len(body) and _is_free(body):
                 del self._bodies[index]
@@ -140,9 +139,9 @@ class Frames:
         size = int.from_bytes(prefix, "big", signed=True)
         if self._first:
             self._first = False
-            _refuse_foreigners(bytes(prefix))
+            _reject_other_protocols(bytes(prefix))
         if not LEAST_FRAME <= size <= self._limit:
-            _refuse_foreigners(bytes(prefix))
+            _reject_other_protocols(bytes(prefix))
             raise KafkaProtocolError(
                 f"a response claims {size} bytes, but receive_message_max_bytes={self._limit}: "
                 "broken, not Kafka, or the limit is too low"
@@ -151,18 +150,17 @@ class Frames:
 
 
 @cache
-def _have_memory_kept() -> None:
-    """Have a block of memory be allocated and freed, once.
+def _make_glibc_keep_memory() -> None:
+    """Allocate and free a large block, once.
 
-    glibc gives what is freed back to the system at once until something large was: not so from then on. Bodies are not
-    freed, and what is copied out of them comes in pieces: without this, every value of some kilobytes would be copied
-    into fresh pages, at half the speed.
+    glibc returns freed memory to the system at once until a large block was freed. Records are copied out of a body in
+    pieces of some kilobytes; each would otherwise get fresh pages, at half the speed.
     """
     bytes(KEPT_BYTES)
 
 
 def _is_free(body: bytearray) -> bool:
-    """Whether there is no slice of it left, nor an array over one: only then does Python let its size be changed."""
+    """Return whether no slice or array refers to the body: only then does Python allow a change of its size."""
     try:
         body.append(body.pop())
     except BufferError:
@@ -173,22 +171,22 @@ def _is_free(body: bytearray) -> bool:
 def _doubled(body: bytearray, size: int) -> bytearray:
     """Return the body with twice its room, or ``size`` if that is less."""
     try:
-        # In place, and without a second buffer of zeros beside it; what it is filled with is overwritten.
+        # In place, without a second buffer of zeros; the copied bytes are overwritten.
         body *= 2
         del body[size:]
     except BufferError:
-        # The driver still holds a slice of it; moving house costs a copy, failing would cost the connection.
+        # The driver still holds a slice, so the bytes are copied; an error would cost the connection.
         body = body + bytes(size - len(body))
     return body
 
 
-def _refuse_foreigners(prefix: bytes) -> None:
+def _reject_other_protocols(prefix: bytes) -> None:
     """Raise when a connection's first bytes are those of another protocol.
 
-    As a size of a first response they would be absurd: it answers ApiVersions, and these are 350 MB at least.
+    As a size they would be 350 MB or more, which is impossible for the first response, to ApiVersions.
     """
     if prefix[0] in (_TLS_ALERT, _TLS_HANDSHAKE) and prefix[1] == 3:
         raise KafkaProtocolError("the peer answers in TLS: the port expects TLS (set security_protocol='SSL')")
-    for signature, server in _FOREIGN.items():
+    for signature, server in _OTHER_PROTOCOLS.items():
         if prefix == signature:
             raise KafkaProtocolError(f"not Kafka: {server} answers at this port (check host and port)")

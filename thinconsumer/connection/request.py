@@ -1,7 +1,7 @@
-"""What managers hand to connections and get back: a request that knows who asked and why, and its one answer.
+"""Requests that managers pass to the network client, and answers that they get back.
 
-Every :class:`Request` given to the links gets exactly one :class:`Answer`: the decoded response, or an error (the
-connection failed, the deadline passed, the broker speaks no common version). Whoever asked keeps no timer of its own.
+Every :class:`Request` gets exactly one :class:`Answer`: the decoded response, or an error (the connection failed, the
+deadline passed, the broker supports no common version). The manager that sent the request needs no timer of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ..wire import Message
 
 
 class Target(NamedTuple):
-    """Where a request goes: a node's id, and which of the connections to it.
+    """Where a request goes: the id of a node, and one of the connections to it.
 
-    Fetches go over a connection of their own (channel ``"fetch"``), and so will what is said to a coordinator: brokers
-    answer each connection strictly in order, and behind a long poll a heartbeat or a question would wait.
+    Fetches go over a connection of their own (channel ``"fetch"``), and so do JoinGroup and SyncGroup: a broker answers
+    the requests of one connection in order, and behind a long poll a heartbeat or Metadata request would wait.
     """
 
     node_id: int
@@ -31,37 +31,37 @@ ANY_NODE = Target(-1)
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One thing asked of one broker.
+    """One request to one broker.
 
-    ``build`` makes the message when it is written, for the version agreed on with that broker, so that what it says
-    (positions, generations, session epochs) is true at that moment and not when it was queued.
+    ``build`` makes the message when it is written, for the negotiated version: its positions, generations and session
+    epochs are then those of that moment, and not of the moment when the request was queued.
     """
 
-    asker: str  #: The manager that asked; with the API it names the handler of the answer.
-    api: type[Message]  #: The request's class; its ``RESPONSE`` is what comes back.
+    asker: str  #: The manager that sent it and handles the answer.
+    api: type[Message]  #: The request's class; the response is an instance of its ``RESPONSE``.
     target: Target
     build: Callable[[int], Message]
     deadline: float  #: Absolute, for queueing, connecting and answering together; monotonic seconds.
-    context: Any = None  #: The asker's own: cursors, sessions, what to do next.
+    context: Any = None  #: For the manager: cursors, sessions, callbacks.
     min_version: int = 0
-    #: Highest version to use; called when the request is written. A request that needs names, for one, must stay
-    #: below the versions that know only topic ids while an id is unknown.
+    #: Returns the highest version to use, when the request is written. While the id of a topic is unknown, for example,
+    #: the request must use a version with topic names.
     max_version: Callable[[], int] | None = None
-    #: Seconds for which the broker may hold the answer back on purpose, as it does with a long poll. A connection that
-    #: took most of the time until the deadline would else never be given enough for one.
+    #: Seconds for which the broker may hold the answer back on purpose (a long poll). They extend the deadline of a
+    #: request that waited long for its connection, which would otherwise time out before the broker answers.
     held_back: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
 class Answer:
-    """What became of a request: a ``response`` or an ``error``, never both."""
+    """The result of a request: a ``response`` or an ``error``, never both."""
 
     request: Request
-    node_id: int  #: Who answered or should have; -1 for a bootstrap server whose id is not known.
+    node_id: int  #: The node that the request went to; -1 for a bootstrap server: its id is unknown.
     version: int = -1  #: Of the message sent; -1 when it was never sent.
     response: Any = None  #: An instance of ``request.api.RESPONSE``.
     error: KafkaError | None = None
-    #: Bytes of the response frame. Slices of it (records) keep all of it in memory, so this is what they cost.
+    #: Bytes of the response frame. A slice of it (records) keeps the whole frame in memory.
     size: int = 0
     sent_at: float = -1.0  #: When the request was written, if the answer is a response.
     sent_size: int = 0  #: Bytes of the request.

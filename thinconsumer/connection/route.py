@@ -46,7 +46,7 @@ class QueuedRequest:
 
 @dataclass(slots=True)
 class RouteContext:
-    """What all routes of one client share."""
+    """The settings and queues that all routes of one client share."""
 
     settings: ConnectionSettings
     backoff: Backoff
@@ -57,7 +57,9 @@ class RouteContext:
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     opened: int = 0  #: Connections that became ready, ever.
-    lost: list[BrokerRoute] = field(default_factory=list)  #: Routes whose connection broke since this was last taken.
+    lost: list[BrokerRoute] = field(
+        default_factory=list
+    )  #: Routes with a connection that broke since the list was last taken.
     #: Requests without an answer, in order. An answer to any other request is dropped: each gets exactly one.
     unanswered: dict[Request, None] = field(default_factory=dict)
 

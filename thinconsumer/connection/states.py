@@ -28,7 +28,7 @@ class ConnectionState(enum.Enum):
 
 
 class ConnectionEvent(enum.Enum):
-    """What the driver, the peer or the route does to a connection."""
+    """An event of a connection, caused by the driver, the peer or the route."""
 
     CONNECTION_MADE = "connection made"
     RECEIVED = "bytes received"
@@ -51,7 +51,7 @@ class RouteState(enum.Enum):
 
 
 class RouteEvent(enum.Enum):
-    """What happens to the route to one node."""
+    """An event of the route to one node."""
 
     LOOK_UP = "name looked up"
     DIAL = "address dialled"

@@ -1,7 +1,7 @@
-"""One user at a time: a call in the middle of another one raises at once instead of corrupting what that one does.
+"""One call at a time: a call during another one raises at once, instead of corrupting the state of that one.
 
-It comes from a second thread, or on the same one from a signal handler or from users' code that a call runs. Owns no
-lock: nothing ever waits here. Handing a consumer over to another thread between two calls is fine.
+It may come from another thread, or on the same thread from a signal handler or from user code that the first call runs.
+There is no lock and no waiting. Using a consumer on another thread between two calls is allowed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from ..errors import ConcurrentAccessError, IllegalStateError
 
 
-class Hold:
+class RunningCall:
     """A call that is running."""
 
     __slots__ = ("doing", "frame", "is_open", "thread")
@@ -23,11 +23,11 @@ class Hold:
     def __init__(self, thread: int, frame: FrameType) -> None:
         self.thread = thread
         self.frame = frame
-        self.doing = ""  #: Whose code it runs just now, in words; empty while its own.
-        self.is_open = False  #: Whether that code may make calls: they count as part of this one.
+        self.doing = ""  #: Name of the user code that the call runs now; empty if none.
+        self.is_open = False  #: Whether that user code may make calls.
 
     def is_over(self) -> bool:
-        """Return whether the call has ended without saying so, seen from its own thread."""
+        """Return whether the call was interrupted before it could end itself; call on its own thread."""
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame is not self.frame:
             frame = frame.f_back
@@ -35,18 +35,15 @@ class Hold:
 
 
 class Guard:
-    """Entered by every public method, by the frame that calls it. A call within another one is refused, but for those
-    that users' code makes in :meth:`callback`.
-    """
+    """Entered by every public method. Rejects a call during another one, except from user code in :meth:`callback`."""
 
-    __slots__ = ("_holds",)
+    __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        # The calls that are running, each but the first in a callback of the one before. dict.setdefault is one atomic
-        # step, with and without a GIL. Nothing beside it says who is inside: KeyboardInterrupt can strike between
-        # taking the hold and entering the block, and a count or a lock would stay taken for ever. A hold whose frame
-        # is no longer on the stack is void instead.
-        self._holds: dict[str, tuple[Hold, ...]] = {}
+        # The running calls, each but the first made in a callback of the one before. dict.setdefault is one atomic
+        # operation, with and without a GIL. There is no lock or counter, as a KeyboardInterrupt between taking it and
+        # entering the block would leave it taken for ever. A call is over when its frame is not on the stack any more.
+        self._calls: dict[str, tuple[RunningCall, ...]] = {}
 
     def __enter__(self) -> None:
         self.enter(sys._getframe(1))
@@ -60,66 +57,66 @@ class Guard:
         """Begin a call, made by ``frame``.
 
         Raises:
-            ConcurrentAccessError: another one is running, on another thread or on this.
-            IllegalStateError: it is running users' code that must not make calls, see :meth:`busy`.
+            ConcurrentAccessError: another call is running, on this or another thread.
+            IllegalStateError: the running call runs user code that must not make calls, see :meth:`busy`.
         """
         me = get_ident()
-        mine = Hold(me, frame)
-        holds = self._holds.setdefault("holds", (mine,))
-        if holds[0] is mine:
+        mine = RunningCall(me, frame)
+        calls = self._calls.setdefault("calls", (mine,))
+        if calls[0] is mine:
             return
-        if holds[0].thread != me:
+        if calls[0].thread != me:
             raise ConcurrentAccessError(
-                f"thread {me} called a consumer that thread {holds[0].thread} is using: "
-                "only wakeup() may be called from elsewhere"
+                f"thread {me} called a consumer that thread {calls[0].thread} is using: "
+                "only wakeup() may be called from another thread"
             )
-        running = tuple(hold for hold in holds if not hold.is_over())
+        running = tuple(call for call in calls if not call.is_over())
         if running:
             _check(running[-1])
-        self._holds["holds"] = (*running, mine)
+        self._calls["calls"] = (*running, mine)
 
     def leave(self, frame: FrameType) -> None:
-        """End the call that ``frame`` made, and what was left of calls within it."""
-        holds = self._holds.get("holds", ())
-        while holds and holds[-1].frame is not frame:
-            holds = holds[:-1]
-        if len(holds) > 1:
-            self._holds["holds"] = holds[:-1]
+        """End the call that ``frame`` made, and interrupted calls within it."""
+        calls = self._calls.get("calls", ())
+        while calls and calls[-1].frame is not frame:
+            calls = calls[:-1]
+        if len(calls) > 1:
+            self._calls["calls"] = calls[:-1]
         else:
-            self._holds.pop("holds", None)
+            self._calls.pop("calls", None)
 
     @contextmanager
     def callback(self, doing: str = "a callback") -> Iterator[None]:
-        """Run users' code that may make calls; between two steps only, since they step, too."""
+        """Run user code that may make calls. Only between two steps, since those calls step, too."""
         with self._running(doing, is_open=True):
             yield
 
     @contextmanager
     def busy(self, doing: str) -> Iterator[None]:
-        """Run users' code that must not make calls: it is in the middle of a step, which they would mend."""
+        """Run user code that must not make calls: the step that runs it is not complete."""
         with self._running(doing, is_open=False):
             yield
 
     @contextmanager
     def _running(self, doing: str, *, is_open: bool) -> Iterator[None]:
-        holds = self._holds.get("holds")
-        if not holds:
+        calls = self._calls.get("calls")
+        if not calls:
             raise IllegalStateError(f"no call is running that could run {doing}")
-        hold = holds[-1]
-        before = hold.doing, hold.is_open
-        hold.doing, hold.is_open = doing, is_open
+        call = calls[-1]
+        before = call.doing, call.is_open
+        call.doing, call.is_open = doing, is_open
         try:
             yield
         finally:
-            hold.doing, hold.is_open = before
+            call.doing, call.is_open = before
 
 
-def _check(hold: Hold) -> None:
-    if hold.is_open:
+def _check(call: RunningCall) -> None:
+    if call.is_open:
         return
-    if hold.doing:
-        raise IllegalStateError(f"the consumer cannot be used from inside {hold.doing}; wakeup() can")
+    if call.doing:
+        raise IllegalStateError(f"the consumer cannot be used from inside {call.doing}; wakeup() can")
     raise ConcurrentAccessError(
         "the consumer was called in the middle of another call on the same thread, by a signal handler for instance: "
-        "only wakeup() may be called from there"
+        "only wakeup() may be called there"
     )
