@@ -18,7 +18,7 @@ from thinconsumer.broker.control import (
     unpack,
 )
 from thinconsumer.broker.controller import ControllerError
-from thinconsumer.broker.faults import Delay, Disconnect, Reply, Rule, Rules, Silence
+from thinconsumer.broker.faults import Delay, Disconnect, FaultRule, FaultRules, Reply, Silence
 from thinconsumer.broker.image import ClusterImage, TopicImage
 from thinconsumer.records.builder import NewRecord
 from thinconsumer.wire.error_codes import Code
@@ -31,7 +31,7 @@ class FakeBroker:
         self.calls = []
         self.outcome = None
         self.cluster = SimpleNamespace(
-            bugs=["a bug"], rules=Rules(), controller=SimpleNamespace(image=ClusterImage("c"))
+            bugs=["a bug"], rules=FaultRules(), controller=SimpleNamespace(image=ClusterImage("c"))
         )
 
     def _do(self, *call):
@@ -97,10 +97,12 @@ def test_values_without_json_form_are_rejected_before_sending(value):
 @pytest.mark.parametrize(
     "rule",
     [
-        Rule("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, times=2, where={"topic": "orders", "partition": 0}),
-        Rule(None, Delay(0.5)),
-        Rule("Produce", Disconnect(after=True)),
-        Rule("JoinGroup", Silence()),
+        FaultRule(
+            "Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, times=2, where={"topic": "orders", "partition": 0}
+        ),
+        FaultRule(None, Delay(0.5)),
+        FaultRule("Produce", Disconnect(after=True)),
+        FaultRule("JoinGroup", Silence()),
     ],
 )
 def test_rules_round_trip(rule):
@@ -109,7 +111,7 @@ def test_rules_round_trip(rule):
 
 def test_rule_with_a_function_is_rejected(broker):
     with pytest.raises(IllegalArgumentError, match="cannot leave this process"):
-        ask(broker, "on", Rule("Fetch", lambda call: None))
+        ask(broker, "on", FaultRule("Fetch", lambda call: None))
 
 
 def test_calls_reach_the_broker_with_their_arguments(broker):
@@ -170,7 +172,7 @@ def test_rule_hits_and_removal_use_the_rule_number(broker):
     def say(name, *args):
         return result_of(dispatcher.answer(call_line(1, name, args, {})), 1)
 
-    number = say("on", Rule("Fetch", Silence()))
+    number = say("on", FaultRule("Fetch", Silence()))
     (rule,) = broker.cluster.rules
     rule.hits = 3
     assert say("rule_hits", number) == 3

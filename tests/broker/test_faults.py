@@ -14,11 +14,11 @@ from thinconsumer.broker.faults import (
     Disconnect,
     Edit,
     EntryError,
+    FaultRule,
+    FaultRules,
     Pass,
     Raw,
     Reply,
-    Rule,
-    Rules,
     Silence,
 )
 from thinconsumer.errors import IllegalArgumentError
@@ -51,7 +51,7 @@ FETCH = FetchRequest(
 
 @pytest.fixture
 def rules():
-    return Rules()
+    return FaultRules()
 
 
 def test_without_rules_everything_passes(rules):
@@ -217,18 +217,18 @@ def test_an_entry_error_empties_the_entries_that_match(where, codes):
 @pytest.mark.parametrize(
     "rule",
     [
-        Rule("Fetch", Pass()),
-        Rule("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, times=3, where={"topic": "orders"}),
-        Rule(None, Delay(0.25)),
-        Rule("Fetch", Delay(0.25, Silence(after=True))),
-        Rule("Metadata", EntryError(29, {"name": "orders"})),
-        Rule("JoinGroup", Disconnect(after=True, reset=True)),
-        Rule("Heartbeat", Silence(after=True), times=1),
+        FaultRule("Fetch", Pass()),
+        FaultRule("Fetch", Reply(Code.NOT_LEADER_OR_FOLLOWER), node=1, times=3, where={"topic": "orders"}),
+        FaultRule(None, Delay(0.25)),
+        FaultRule("Fetch", Delay(0.25, Silence(after=True))),
+        FaultRule("Metadata", EntryError(29, {"name": "orders"})),
+        FaultRule("JoinGroup", Disconnect(after=True, reset=True)),
+        FaultRule("Heartbeat", Silence(after=True), times=1),
     ],
 )
 def test_a_rule_without_functions_survives_json(rule):
     told = json.dumps(rule.as_dict())
-    again = Rule.from_dict(json.loads(told))
+    again = FaultRule.from_dict(json.loads(told))
     assert repr(again) == repr(rule).replace(repr(Code.NOT_LEADER_OR_FOLLOWER), "6")
     assert json.dumps(again.as_dict()) == told
 
@@ -236,13 +236,13 @@ def test_a_rule_without_functions_survives_json(rule):
 @pytest.mark.parametrize(
     "rule",
     [
-        Rule("Fetch", lambda call: Pass()),
-        Rule("Fetch", Silence(), where=lambda call: True),
-        Rule("Heartbeat", Reply(HeartbeatResponse())),
-        Rule("Heartbeat", Reply(lambda call: HeartbeatResponse())),
-        Rule("Heartbeat", Delay(1, Reply(HeartbeatResponse()))),
-        Rule("Heartbeat", Edit(lambda call, response: None)),
-        Rule("Heartbeat", Raw(b"HTTP/1.1")),
+        FaultRule("Fetch", lambda call: Pass()),
+        FaultRule("Fetch", Silence(), where=lambda call: True),
+        FaultRule("Heartbeat", Reply(HeartbeatResponse())),
+        FaultRule("Heartbeat", Reply(lambda call: HeartbeatResponse())),
+        FaultRule("Heartbeat", Delay(1, Reply(HeartbeatResponse()))),
+        FaultRule("Heartbeat", Edit(lambda call, response: None)),
+        FaultRule("Heartbeat", Raw(b"HTTP/1.1")),
     ],
 )
 def test_a_rule_with_functions_or_messages_stays_here(rule):
@@ -262,9 +262,9 @@ def test_a_rule_with_functions_or_messages_stays_here(rule):
 )
 def test_what_is_no_rule_is_refused(told):
     with pytest.raises(IllegalArgumentError, match="is no rule"):
-        Rule.from_dict(told)
+        FaultRule.from_dict(told)
 
 
 def test_a_rule_says_what_it_is():
-    rule = Rule("Fetch", Silence(), times=2)
-    assert repr(rule) == "<Rule Fetch, Silence(after=False), times=2; applied 0 times>"
+    rule = FaultRule("Fetch", Silence(), times=2)
+    assert repr(rule) == "<FaultRule Fetch, Silence(after=False), times=2; applied 0 times>"

@@ -1,4 +1,4 @@
-"""A scripted cluster for tests of the Spark source that need no Spark."""
+"""A cluster in memory for tests of the Spark source that need no Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thinconsumer.testing import MemoryCluster
 
 
 class Cluster:
-    """A scripted cluster with virtual time, and the parts of the source that talk to it."""
+    """A cluster in memory with virtual time, and the parts of the source that talk to it."""
 
     def __init__(self, topics, nodes=1):
         self.kafka = MemoryCluster(nodes, topics)

@@ -9,7 +9,6 @@ import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.testing import MemoryDriver, Network
-from thinconsumer.wire.header import decode_response_header, encode_request
 
 
 class RecordingStream:
@@ -100,38 +99,6 @@ class Stage:
         self.driver.run(self.orders, seconds)
 
 
-class Client:
-    """Sends single requests to a scripted broker and decodes its answers, with nothing between."""
-
-    def __init__(self, stage, stream):
-        self.stage = stage
-        self.stream = stream
-        self.sent = []
-
-    def send(self, message, version):
-        data = encode_request(message, version, len(self.sent), "me")
-        self.sent.append((type(message), version))
-        self.stream.outgoing.append(len(data).to_bytes(4, "big") + data)
-
-    def answers(self):
-        """Return the answers so far, decoded."""
-        out, data = [], bytes(self.stream.received)
-        while data:
-            stop = 4 + int.from_bytes(data[:4], "big")
-            frame, data = data[4:stop], data[stop:]
-            api, version = self.sent[len(out)]
-            correlation_id, body = decode_response_header(frame, api, version)
-            assert correlation_id == len(out)
-            out.append(api.RESPONSE.decode(frame, version, body))
-        return out
-
-    def ask(self, message, version, seconds=0.01):
-        """Send, wait, return the newest answer."""
-        self.send(message, version)
-        self.stage.run(seconds)
-        return self.answers()[len(self.sent) - 1]
-
-
 @pytest.fixture
 def make_stage():
     """Return the class of stages."""
@@ -142,14 +109,3 @@ def make_stage():
 def stage():
     """A stage with the usual network."""
     return Stage()
-
-
-@pytest.fixture
-def call():
-    """Return what connects a client to a broker that listens on a stage."""
-
-    def make(stage, broker):
-        ip = stage.network.names[broker.host][0]
-        return Client(stage, stage.connect(ip, broker.port))
-
-    return make

@@ -1,12 +1,24 @@
-"""A whole cluster in memory, as a consumer's test uses it."""
+"""The embedded broker's cluster in memory, as a consumer's test uses it."""
 
 from __future__ import annotations
 
-from thinconsumer import Consumer, TopicPartition
-from thinconsumer.testing import ScriptedCluster
+import math
+
+import pytest
+
+from thinconsumer import Consumer, IllegalArgumentError, TopicPartition
+from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.fetch import FetchRequest
+from thinconsumer.wire.metadata import MetadataRequest
 
 TPS = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+
+
+@pytest.fixture
+def cluster():
+    cluster = MemoryCluster(2, {"orders": 2})
+    yield cluster
+    assert cluster.bugs == [] and not cluster.invalid_requests
 
 
 def consumer_of(cluster):
@@ -21,42 +33,76 @@ def values(records):
     return sorted(record.value for batch in records.values() for record in batch)
 
 
-def test_the_docstrings_example_works():
-    cluster = ScriptedCluster(node_ids=(1, 2), topics={"orders": 2})
-    cluster.topics.append_values(TPS[0], [b"a", b"b"])
+def leaders(cluster):
+    return [cluster.controller.image.partition(*tp).leader for tp in TPS]
+
+
+def test_records_are_read_and_requests_recorded(cluster):
+    cluster.produce("orders", [b"a", b"b"])
     with consumer_of(cluster) as consumer:
         assert values(consumer.poll(timeout_ms=60_000)) == [b"a", b"b"]
-    assert cluster.brokers[1].received(FetchRequest)
-    assert cluster.complaints == []
+    (fetch, *_) = cluster.received(FetchRequest, node=2)
+    assert (fetch.node_id, fetch.api, fetch.message.max_wait_ms) == (2, FetchRequest, 500)
+    assert fetch.at >= cluster.received(MetadataRequest)[0].at > 1000.0
+    assert {fetch.node_id for fetch in cluster.received(FetchRequest)} == {1, 2}
+    assert [record.value for record in cluster.records("orders")] == [b"a", b"b"]
 
 
-def test_a_killed_broker_is_noticed_its_partitions_move_and_it_comes_back():
-    cluster = ScriptedCluster(node_ids=(1, 2), topics={"orders": 2})
+def test_a_killed_broker_is_noticed_its_partitions_move_and_it_comes_back(cluster):
     with consumer_of(cluster) as consumer:
         consumer.poll(timeout_ms=1000)
-        cluster.kill(1)
-        assert [cluster.partition("orders", n).leader for n in (0, 1)] == [2, 2]
-        cluster.topics.append_values(TPS[0], [b"a"])
+        cluster.kill(1, noticed_after_s=0)
+        assert leaders(cluster) == [2, 2]
+        cluster.produce("orders", [b"a"])
         assert values(consumer.poll(timeout_ms=10_000)) == [b"a"]
         cluster.start(1)
-        cluster.kill(2)
-        assert [cluster.partition("orders", n).leader for n in (0, 1)] == [1, 1]
-        cluster.topics.append_values(TPS[1], [b"b"])
+        cluster.kill(2, noticed_after_s=0)
+        assert leaders(cluster) == [1, 1]
+        cluster.produce("orders", [b"b"], 1)
         assert values(consumer.poll(timeout_ms=10_000)) == [b"b"]
-    assert cluster.complaints == []
 
 
-def test_without_any_broker_partitions_have_no_leader_until_one_starts():
-    cluster = ScriptedCluster(node_ids=(1,), topics={"orders": 1})
-    cluster.kill(1)
-    assert cluster.partition("orders").leader == -1
-    cluster.start(1)
-    assert cluster.partition("orders").leader == 1
+def test_the_controller_notices_a_death_after_the_session_timeout_or_never(cluster):
+    with consumer_of(cluster) as consumer:
+        cluster.kill(1)
+        consumer.poll(timeout_ms=900)
+        assert leaders(cluster) == [1, 2]
+        consumer.poll(timeout_ms=200)
+        assert leaders(cluster) == [2, 2]
+        cluster.start(1)
+        cluster.kill(2, noticed_after_s=math.inf)
+        consumer.poll(timeout_ms=600_000)
+        assert leaders(cluster) == [2, 2]
 
 
-def test_an_unnoticed_death_leaves_metadata_as_it_was():
-    cluster = ScriptedCluster(node_ids=(1, 2), topics={"orders": 2})
-    cluster.kill(1, noticed=False)
-    assert set(cluster.alive) == {1, 2}
-    cluster.notice(1)
-    assert set(cluster.alive) == {2}
+def test_a_partition_without_a_leader_is_read_once_it_has_one(cluster):
+    cluster.remove_leader(TPS[0])
+    with pytest.raises(LookupError):
+        cluster.records("orders")
+    with consumer_of(cluster) as consumer:
+        assert consumer.poll(timeout_ms=5000) == {}
+        assert cluster.move_leader(TPS[0], 2) == 2
+        cluster.produce("orders", [b"a"])
+        assert values(consumer.poll(timeout_ms=5000)) == [b"a"]
+
+
+def test_settings_have_kafkas_names():
+    assert MemoryCluster(auto_create_topics_enable=False).config.auto_create_topics_enable is False
+    with pytest.raises(IllegalArgumentError, match="did you mean 'num.partitions'"):
+        MemoryCluster(num_partition=3)
+
+
+def test_timers_run_at_their_moments_while_the_clock_jumps(cluster):
+    moments = []
+    began = cluster.clock.now()
+    for seconds in (5, 1):
+        cluster.schedule.call_later(seconds, lambda: moments.append(cluster.schedule.now - began))
+    cluster.schedule.call_later(3, lambda: moments.append("cancelled")).cancel()
+    cluster.clock.advance(10)
+    cluster.network.run_due()
+    assert moments == [1, 5]
+    cluster.clock.advance(10)
+    cluster.schedule.call_later(1, lambda: moments.append(cluster.schedule.now - began))
+    cluster.network.clock.advance(1)
+    cluster.network.run_due()
+    assert moments == [1, 5, 21]

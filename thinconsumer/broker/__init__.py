@@ -8,7 +8,7 @@ This module exports the public names: the two ways to run a broker, its configur
 
 from .config import BrokerConfig
 from .controller import ControllerError
-from .faults import Delay, Disconnect, Edit, EntryError, Pass, Raw, ReceivedRequest, Reply, Rule, Silence
+from .faults import Delay, Disconnect, Edit, EntryError, FaultRule, Pass, Raw, ReceivedRequest, Reply, Silence
 from .process import BrokerProcess, BrokerProcessError
 from .server import EmbeddedBroker
 
@@ -22,10 +22,10 @@ __all__ = [
     "Edit",
     "EmbeddedBroker",
     "EntryError",
+    "FaultRule",
     "Pass",
     "Raw",
     "ReceivedRequest",
     "Reply",
-    "Rule",
     "Silence",
 ]

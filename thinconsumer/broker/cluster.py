@@ -19,7 +19,7 @@ from .call import Api
 from .config import BrokerConfig, TopicConfig
 from .connection import ClientTransport, ServerConnection
 from .controller import CONTROLLER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Controller
-from .faults import Rule, Rules, api_key_of
+from .faults import FaultRule, FaultRules, api_key_of
 from .group.hashing import partition_for
 from .image import PartitionImage, TopicImage
 from .log.log import Log, LogStore
@@ -98,7 +98,7 @@ class Cluster:
         self.cluster_id = cluster_id or (stored.cluster_id if stored else "") or self.new_id().hex()[:22]
         self.controller = Controller(self, self.cluster_id)
         self.replication = Replication(self)
-        self.rules = Rules()
+        self.rules = FaultRules()
         self.apis: Mapping[int, Api] = APIS
         #: Reasons of the latest connections closed by invalid requests.
         self.invalid_requests: deque[str] = deque(maxlen=100)
@@ -290,8 +290,8 @@ class Cluster:
         """Delete the records before an offset. Raises: LookupError if the partition has no leader."""
         self.leader(tp).delete_before(before)
 
-    def on(self, api: Any, action: Any, **limits: Any) -> Rule:
-        """Add a fault rule: see :meth:`.faults.Rules.on`."""
+    def on(self, api: Any, action: Any, **limits: Any) -> FaultRule:
+        """Add a fault rule: see :meth:`.faults.FaultRules.on`."""
         return self.rules.on(api, action, **limits)
 
     def set_versions(

@@ -19,7 +19,7 @@ from ..wire.error_codes import Code
 from ..wire.header import RequestHeader, decode_request_header, encode_response
 from ..wire.produce import ProduceRequest
 from .call import Api, ApiCall
-from .faults import Action, Delay, Disconnect, Edit, EntryError, Pass, Raw, Reply, Silence
+from .faults import Delay, Disconnect, Edit, EntryError, FaultAction, Pass, Raw, Reply, Silence
 from .schedule import Timer
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class ServerConnection:
         response = ApiVersionsResponse(error_code=int(Code.UNSUPPORTED_VERSION), api_keys=[own])
         self._answer(header._replace(api_version=0), response)
 
-    def _apply_action(self, action: Action, call: ApiCall, api: Api, header: RequestHeader) -> None:
+    def _apply_action(self, action: FaultAction, call: ApiCall, api: Api, header: RequestHeader) -> None:
         if isinstance(action, (Silence, Disconnect, Raw)) and action.after:
             # The request takes effect; its response is discarded, even if it completes much later.
             self._handle(self._new_call(header, call.request, lambda message: None), api)

@@ -19,7 +19,7 @@ from ..errors import IllegalArgumentError, KafkaError
 from ..records.builder import NewRecord
 from ..types import TopicPartition
 from .controller import ControllerError
-from .faults import Rule
+from .faults import FaultRule
 from .image import TopicImage
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def pack(value: Any) -> Any:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, Rule):
+    if isinstance(value, FaultRule):
         return {"$rule": pack(value.as_dict())}
     if isinstance(value, NewRecord):
         return {"$record": [pack(item) for item in value]}
@@ -83,7 +83,7 @@ _UNPACKED: Mapping[str, Callable[[Any], Any]] = {
     "$bytes": base64.b64decode,
     "$record": lambda items: _record(*(unpack(item) for item in items)),
     "$partition": lambda items: TopicPartition(*items),
-    "$rule": lambda encoded: Rule.from_dict(unpack(encoded)),
+    "$rule": lambda encoded: FaultRule.from_dict(unpack(encoded)),
 }
 
 
@@ -152,7 +152,7 @@ class Dispatcher:
 
     def __init__(self, broker: EmbeddedBroker) -> None:
         self._broker = broker
-        self._rules: dict[int, Rule] = {}
+        self._rules: dict[int, FaultRule] = {}
         self._methods: Mapping[str, Callable[..., Any]] = {
             "on": self._on,
             "rule_hits": lambda number: self._rules[number].hits,
@@ -181,7 +181,7 @@ class Dispatcher:
         method: Callable[..., Any] = getattr(self._broker, name)
         return method
 
-    def _on(self, rule: Rule) -> int:
+    def _on(self, rule: FaultRule) -> int:
         number = len(self._rules) + 1
         self._rules[number] = self._broker.cluster.rules.add(rule)
         return number

@@ -1,8 +1,8 @@
 """Fault rules: what a broker does instead of, before or after it handles a request as Kafka does.
 
 This module chooses the rule for a request; the connection carries out its action. Rules are values: all but those that
-hold a function, a message or bytes can be written as JSON for another process (:meth:`Rule.as_dict`). The model is the
-control functions of franz-go's ``kfake``, with one named action in place of its combinations of results.
+hold a function, a message or bytes can be written as JSON for another process (:meth:`FaultRule.as_dict`). The model is
+the control functions of franz-go's ``kfake``, with one named action in place of its combinations of results.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from .call import Api, ApiCall
 
 
-class Action:
-    """What happens to a request."""
+class FaultAction:
+    """What a broker does with a request."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Pass(Action):
+class Pass(FaultAction):
     """The broker handles the request. A rule with this action shields the request from the rules after it."""
 
 
@@ -36,7 +36,7 @@ PASS = Pass()
 
 
 @dataclass(frozen=True, slots=True)
-class Reply(Action):
+class Reply(FaultAction):
     """The client gets this response, and the broker does not handle the request.
 
     ``with_`` is an error code (:class:`~thinconsumer.wire.error_codes.Code`), which refuses the whole request; a
@@ -53,7 +53,7 @@ class Reply(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Edit(Action):
+class Edit(FaultAction):
     """The broker handles the request, and ``change(call, response)`` alters the response before it is sent.
 
     ``change`` modifies the response in place, or returns another one.
@@ -67,13 +67,13 @@ class Edit(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class EntryError(Action):
+class EntryError(FaultAction):
     """The broker handles the request, and the entries of the response that match ``where`` carry this error code.
 
     An entry is a struct with an error code: a topic, a partition, a group, or the whole response. ``where`` names
-    fields as in :class:`Rule`, but of the response (``{"topic": "orders", "partition_index": 0}``). An entry keeps the
-    fields that identify it; all others get the protocol's defaults. A response to an incremental Fetch has no entries
-    for partitions without news, so these cannot carry an error.
+    fields as in :class:`FaultRule`, but of the response (``{"topic": "orders", "partition_index": 0}``). An entry
+    keeps the fields that identify it; all others get the protocol's defaults. A response to an incremental Fetch has
+    no entries for partitions without news, so these cannot carry an error.
     """
 
     code: int
@@ -91,7 +91,7 @@ class EntryError(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Raw(Action):
+class Raw(FaultAction):
     """The client gets these bytes in place of a response, as they are: a frame with its size, or anything else.
 
     ``after``: the request takes effect.
@@ -102,15 +102,15 @@ class Raw(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Delay(Action):
+class Delay(FaultAction):
     """The request waits for so many seconds, and all behind it on its connection; then ``then`` happens to it."""
 
     seconds: float
-    then: Action = PASS
+    then: FaultAction = PASS
 
 
 @dataclass(frozen=True, slots=True)
-class Disconnect(Action):
+class Disconnect(FaultAction):
     """The broker closes the connection before it handles the request or, with ``after``, in place of the response.
 
     ``reset`` breaks the connection off instead, as a crashed host does.
@@ -121,13 +121,13 @@ class Disconnect(Action):
 
 
 @dataclass(frozen=True, slots=True)
-class Silence(Action):
+class Silence(FaultAction):
     """The request, and all behind it, gets no response; the connection stays open. ``after``: it takes effect."""
 
     after: bool = False
 
 
-_ACTIONS: Mapping[str, type[Action]] = {
+_ACTIONS: Mapping[str, type[FaultAction]] = {
     kind.__name__: kind for kind in (Pass, Reply, EntryError, Delay, Disconnect, Silence)
 }
 #: What an entry keeps when it is given an error code.
@@ -135,9 +135,9 @@ _IDENTIFYING_FIELDS = frozenset(
     {"name", "topic", "topic_id", "partition", "partition_index", "index", "group_id", "key", "session_id"}
 )
 
-#: A rule's action: what to do, or who decides; None leaves the request to the rules after it.
-Decide = Callable[["ApiCall"], "Action | None"]
-#: Names of request fields with the values they must have, or a function of the call.
+#: A function that chooses the action for a call; None leaves the call to later rules.
+Decide = Callable[["ApiCall"], "FaultAction | None"]
+#: Names of request fields with the values that they must have, or a function of the call.
 Where = Mapping[str, Any] | Callable[["ApiCall"], bool]
 
 #: Kafka's names of the APIs: "Fetch", "OffsetCommit", ...
@@ -145,20 +145,21 @@ APIS_BY_NAME: Mapping[str, int] = {cls.__name__.removesuffix("Request"): key for
 _NAMES_BY_KEY = {key: name for name, key in APIS_BY_NAME.items()}
 
 
-class Rule:
+class FaultRule:
     """One fault rule.
 
     Args:
-        api: A request class, Kafka's name of the API ("Fetch"), or None for all of them.
-        action: An :class:`Action`, or a function of the call that returns one (None: this rule does not apply).
+        api: A request class, Kafka's name of the API ("Fetch"), or None for all APIs.
+        action: A :class:`FaultAction`, or a function of the call that returns one, or None if the rule does not apply.
         node: Only requests to this node.
-        times: How often it applies; None for ever.
-        where: Which requests: field names with values, looked for in the request and in the structs inside it, all of
-            them in one struct or in those around it (``{"topic": "orders", "partition": 0}``; where topics have ids,
-            their names count); or a function of the call. What a fetch session keeps is not in an incremental Fetch.
+        times: How often the rule applies; None: without limit.
+        where: Only these requests: a function of the call, or field names with values. One struct of the request,
+            together with the structs around it, must have all the values: ``{"topic": "orders", "partition": 0}``.
+            Topics are named also where the request has their ids. An incremental Fetch has no fields for the
+            partitions that it leaves unchanged.
 
     Raises:
-        IllegalArgumentError: An API that does not exist, or an action that is none.
+        IllegalArgumentError: The API does not exist, or ``action`` is neither an action nor a function.
     """
 
     __slots__ = ("action", "api_key", "hits", "node", "times", "where")
@@ -166,51 +167,51 @@ class Rule:
     def __init__(
         self,
         api: type[Message] | str | None,
-        action: Action | Decide,
+        action: FaultAction | Decide,
         *,
         node: int | None = None,
         times: int | None = None,
         where: Where | None = None,
     ) -> None:
-        if not isinstance(action, Action) and (isinstance(action, type) or not callable(action)):
+        if not isinstance(action, FaultAction) and (isinstance(action, type) or not callable(action)):
             raise IllegalArgumentError(f"a rule needs an action such as Silence() or a function, not {action!r}")
         self.api_key = None if api is None else api_key_of(api)
         self.action = action
         self.node = node
         self.times = times
         self.where = where
-        self.hits = 0  #: How often it has applied.
+        self.hits = 0  #: How often the rule has applied.
 
     def __repr__(self) -> str:
         api = "*" if self.api_key is None else _NAMES_BY_KEY[self.api_key]
         limits = [f"{name}={value!r}" for name, value in self._limits() if value is not None]
-        return f"<Rule {', '.join([api, repr(self.action), *limits])}; applied {self.hits} times>"
+        return f"<FaultRule {', '.join([api, repr(self.action), *limits])}; applied {self.hits} times>"
 
     @property
     def is_spent(self) -> bool:
-        """Whether it has applied as often as it may."""
+        """Whether the rule has applied ``times`` times."""
         return self.times is not None and self.hits >= self.times
 
-    def action_for(self, call: ApiCall) -> Action | None:
-        """Return what this rule does with a call, and count it; None when it does not apply."""
+    def action_for(self, call: ApiCall) -> FaultAction | None:
+        """Return the action for a call, and count it; None if the rule does not apply."""
         if self.is_spent or self.api_key not in (None, call.request.API_KEY):
             return None
         if self.node is not None and call.node.node_id != self.node:
             return None
         if self.where is not None and not self._holds(self.where, call):
             return None
-        action = self.action if isinstance(self.action, Action) else self.action(call)
+        action = self.action if isinstance(self.action, FaultAction) else self.action(call)
         if action is not None:
             self.hits += 1
         return action
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON's types, for another process.
+        """Return the rule in JSON's types, for another process.
 
         Raises:
-            IllegalArgumentError: There is a function or a message in it.
+            IllegalArgumentError: The rule holds a function, a message or bytes.
         """
-        if not isinstance(self.action, Action) or callable(self.where):
+        if not isinstance(self.action, FaultAction) or callable(self.where):
             raise IllegalArgumentError(f"{self!r} holds a function and cannot leave this process")
         api = None if self.api_key is None else _NAMES_BY_KEY[self.api_key]
         where = None if self.where is None else dict(self.where)
@@ -223,11 +224,11 @@ class Rule:
         }
 
     @classmethod
-    def from_dict(cls, told: Mapping[str, Any]) -> Rule:
-        """Read what :meth:`as_dict` returned.
+    def from_dict(cls, told: Mapping[str, Any]) -> FaultRule:
+        """Return the rule that :meth:`as_dict` described.
 
         Raises:
-            IllegalArgumentError: It makes no sense.
+            IllegalArgumentError: ``told`` does not describe a rule.
         """
         try:
             limits = {name: told.get(name) for name in ("node", "times", "where")}
@@ -247,7 +248,7 @@ class Rule:
 
 
 class ReceivedRequest(NamedTuple):
-    """One request as it reached a broker."""
+    """One request that a broker received."""
 
     at: float  #: The cluster's monotonic seconds.
     node_id: int
@@ -258,17 +259,17 @@ class ReceivedRequest(NamedTuple):
     connection_id: int
 
 
-class Rules:
-    """The rules of a cluster, oldest first: the first that applies decides.
+class FaultRules:
+    """The rules of a cluster, oldest first; the first one that applies decides.
 
-    ``requests``, if set to a list, gets every :class:`ReceivedRequest`, also of requests that no rule applies to.
+    If ``requests`` is set to a list, every :class:`ReceivedRequest` is appended to it.
     """
 
     def __init__(self) -> None:
-        self._rules: list[Rule] = []
+        self._rules: list[FaultRule] = []
         self.requests: list[ReceivedRequest] | None = None
 
-    def __iter__(self) -> Iterator[Rule]:
+    def __iter__(self) -> Iterator[FaultRule]:
         return iter(list(self._rules))
 
     def __len__(self) -> int:
@@ -277,30 +278,30 @@ class Rules:
     def on(
         self,
         api: type[Message] | str | None,
-        action: Action | Decide,
+        action: FaultAction | Decide,
         *,
         node: int | None = None,
         times: int | None = None,
         where: Where | None = None,
-    ) -> Rule:
-        """Add a rule; see :class:`Rule`. Returns it, to be given to :meth:`remove`."""
-        return self.add(Rule(api, action, node=node, times=times, where=where))
+    ) -> FaultRule:
+        """Add a rule, and return it; see :class:`FaultRule`."""
+        return self.add(FaultRule(api, action, node=node, times=times, where=where))
 
-    def add(self, rule: Rule) -> Rule:
-        """Add a rule that exists already."""
+    def add(self, rule: FaultRule) -> FaultRule:
+        """Add a rule object."""
         self._rules.append(rule)
         return rule
 
-    def remove(self, rule: Rule) -> None:
-        """Take a rule away. One that is not there (any more): nothing."""
+    def remove(self, rule: FaultRule) -> None:
+        """Remove a rule. Does nothing if it was removed before."""
         if rule in self._rules:
             self._rules.remove(rule)
 
     def clear(self) -> None:
-        """Take all rules away."""
+        """Remove all rules."""
         self._rules.clear()
 
-    def action_for(self, call: ApiCall) -> Action:
+    def action_for(self, call: ApiCall) -> FaultAction:
         """Return the action for a call, and remove the rules that are spent."""
         if self.requests is not None:
             self.requests.append(
@@ -366,19 +367,19 @@ def _structs(message: Message, names: Mapping[bytes, str]) -> Iterator[tuple[Any
             todo.extend((inner, view) for inner in inside if is_dataclass(inner))
 
 
-def _action_as_dict(action: Action) -> dict[str, Any]:
+def _action_as_dict(action: FaultAction) -> dict[str, Any]:
     if type(action).__name__ not in _ACTIONS or (isinstance(action, Reply) and not isinstance(action.with_, int)):
         raise IllegalArgumentError(f"{action!r} holds a response or a function and cannot leave this process")
     details = {}
     for one in fields(action):  # type: ignore[arg-type]  # every action is a dataclass
         value = getattr(action, one.name)
-        if isinstance(value, Action):
+        if isinstance(value, FaultAction):
             value = _action_as_dict(value)
         details[one.name] = int(value) if isinstance(value, Code) else value
     return {"kind": type(action).__name__, **details}
 
 
-def _action_from_dict(told: Mapping[str, Any]) -> Action:
+def _action_from_dict(told: Mapping[str, Any]) -> FaultAction:
     details = dict(told)
     kind = _ACTIONS[details.pop("kind")]
     if "then" in details:

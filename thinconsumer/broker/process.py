@@ -27,7 +27,7 @@ from ..records.builder import NewRecord
 from ..types import TopicPartition
 from .config import BrokerConfig
 from .control import BrokerProcessError, answers_earlier_call, call_line, result_of
-from .faults import Rule
+from .faults import FaultRule
 
 __all__ = ["BrokerProcess", "BrokerProcessError", "RemoteRule"]
 
@@ -47,7 +47,7 @@ Partition = TopicPartition | tuple[str, int]
 class RemoteRule:
     """A fault rule that is active in the broker process."""
 
-    def __init__(self, process: BrokerProcess, number: int, rule: Rule) -> None:
+    def __init__(self, process: BrokerProcess, number: int, rule: FaultRule) -> None:
         self._process = process
         self._number = number
         self._rule = rule
@@ -214,8 +214,8 @@ class BrokerProcess:
         self.call("heal")
 
     def on(self, api: Any, action: Any, **limits: Any) -> RemoteRule:
-        """Add a fault rule: see :class:`.faults.Rule`. Rules with functions cannot be sent to the process."""
-        rule = Rule(api, action, **limits)
+        """Add a fault rule: see :class:`.faults.FaultRule`. Rules with functions cannot be sent to the process."""
+        rule = FaultRule(api, action, **limits)
         return RemoteRule(self, self.call("on", rule), rule)
 
     # -- queries

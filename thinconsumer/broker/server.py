@@ -30,7 +30,7 @@ from .cluster import Cluster
 from .config import BrokerConfig
 from .connection import ServerConnection
 from .controller import ControllerError
-from .faults import Rule
+from .faults import FaultRule
 from .image import TopicImage
 
 __all__ = ["EmbeddedBroker"]
@@ -296,8 +296,8 @@ class EmbeddedBroker:
         with self._changing_cluster() as cluster:
             cluster.heal()
 
-    def on(self, api: Any, action: Any, **limits: Any) -> Rule:
-        """Add a fault rule: see :class:`.faults.Rule`."""
+    def on(self, api: Any, action: Any, **limits: Any) -> FaultRule:
+        """Add a fault rule: see :class:`.faults.FaultRule`."""
         return self._cluster.on(api, action, **limits)
 
     # -- internals

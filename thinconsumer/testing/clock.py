@@ -1,13 +1,13 @@
-"""Time that passes when it is told to. Owns nothing else; every part of a test shares one."""
+"""A clock that stands still until a test or a driver advances it. All parts of a test share one."""
 
 from __future__ import annotations
 
-#: Some day in 2023, so that what the protocol dates looks like a date.
+#: A day in 2023, so that timestamps of records and batches are plausible dates.
 SOME_DAY = 1_700_000_000.0
 
 
 class VirtualClock:
-    """Monotonic seconds and, beside them, seconds since the epoch."""
+    """Monotonic seconds, and seconds since the epoch."""
 
     def __init__(self, now: float = 1000.0, wall_time: float = SOME_DAY) -> None:
         self._now = now
@@ -22,13 +22,13 @@ class VirtualClock:
         return self._now + self._wall_offset
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance by so many seconds."""
         self.advance_to(self._now + seconds)
 
     def advance_to(self, moment: float) -> None:
-        """Let time pass until ``moment``, unless it is past already."""
+        """Advance to a moment; do nothing if it has passed."""
         self._now = max(self._now, moment)
 
     def set_wall_time(self, wall_time: float) -> None:
-        """Set the calendar's clock, which can jump either way, without monotonic time passing."""
+        """Set the seconds since the epoch, forward or back; monotonic time stays."""
         self._wall_offset = wall_time - self._now

@@ -1,97 +1,203 @@
-"""A whole scripted cluster in one line: brokers on a network in memory, sharing topics, answering consumers."""
+"""A cluster of the embedded broker on a network in memory and its virtual clock.
+
+Owns what connects the two: the cluster's timers are events of the network, each node listens at its address, and a
+killed node's connections break.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from ..types import TopicPartition
-from .broker import VERSIONS_4X, ScriptedBroker
+from ..broker.cluster import Cluster
+from ..broker.config import BrokerConfig
+from ..broker.connection import ServerConnection
+from ..broker.faults import ReceivedRequest
+from ..broker.log.log import StoredBatch
+from ..broker.schedule import Schedule, Timer
+from ..records.batch import LOG_OVERHEAD
+from ..timers import NEVER
+from ..types import ConsumerRecord, TopicPartition
+from ..wire import Message
 from .clock import VirtualClock
 from .driver import MemoryDriver
-from .handlers import ClusterHandlers
 from .network import Network
-from .topics import PartitionLog, Topics
+from .peer import Conversation, PeerConnection
+
+PORT = 9092
 
 
-class ScriptedCluster:
-    """Brokers ``kafka<node id>:9092``, their topics, and a network that they listen on.
+class MemoryCluster(Cluster):
+    """Brokers ``kafka1:9092``, ``kafka2:9092``, ... with the ids 1, 2, ..., in memory.
+
+    It has everything that :class:`~thinconsumer.broker.cluster.Cluster` has: topics, :meth:`produce`, :meth:`kill`,
+    :meth:`move_leader`, fault rules (:meth:`on`), other API versions (:meth:`set_versions`).
 
     Args:
-        node_ids: One broker each.
-        topics: Names and numbers of partitions; leaders go round.
-        network: Where they live; a new one by default.
-        versions: What they speak.
+        nodes: How many brokers.
+        topics: Names and numbers of partitions.
+        network: Where they listen; a new one by default.
+        hosts: A host and a port for each broker, instead of these.
+        racks: One for each broker.
+        seed: Of the cluster's randomness: topic ids, and the broker that is named as controller.
+        config: Broker settings under Kafka's names with ``_`` for ``.``.
+
+    Raises:
+        IllegalArgumentError: A setting that does not exist, or a value that makes no sense.
     """
 
     def __init__(
         self,
-        node_ids: Sequence[int] = (1,),
+        nodes: int = 1,
         topics: Mapping[str, int] | None = None,
         *,
         network: Network | None = None,
-        versions: Mapping[int, tuple[int, int]] = VERSIONS_4X,
+        hosts: Sequence[tuple[str, int]] | None = None,
+        racks: Sequence[str | None] | None = None,
+        seed: int = 1,
+        **config: Any,
     ) -> None:
         self.network = network or Network()
-        self.topics = Topics(node_ids)
-        self.handlers = ClusterHandlers(self.topics, lambda: self.alive.values())
-        self.brokers: dict[int, ScriptedBroker] = {}
-        self.alive: dict[int, ScriptedBroker] = {}  #: Those that metadata names.
-        for node_id in node_ids:
-            broker = ScriptedBroker(node_id, f"kafka{node_id}", 9092, versions=versions)
-            broker.handlers.update(self.handlers.for_broker(broker))
-            self.topics.on_change.append(broker.poke)
-            self.brokers[node_id] = self.alive[node_id] = broker
-            self.network.listen(broker.host, broker.port, broker)
-        for name, partitions in (topics or {}).items():
-            self.topics.add(name, partitions)
+        super().__init__(
+            nodes,
+            topics,
+            random=random.Random(seed),
+            config=BrokerConfig.of(config),
+            hosts=hosts or [(f"kafka{number + 1}", PORT) for number in range(nodes)],
+            racks=racks,
+            schedule=_NetworkSchedule(self.network),
+        )
+        self.requests: list[ReceivedRequest] = []  #: Every request that a broker has received, in order.
+        self.rules.requests = self.requests
+        for node_id in self.nodes:
+            self.listen(node_id)
 
     @property
     def clock(self) -> VirtualClock:
-        """The time all of it happens in."""
+        """The virtual clock of the network and the cluster."""
         return self.network.clock
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """What to give a consumer."""
-        return [f"{broker.host}:{broker.port}" for broker in self.brokers.values()]
-
-    @property
-    def complaints(self) -> list[str]:
-        """What any broker could not take; empty in a good run."""
-        return [f"broker {b.node_id}: {words}" for b in self.brokers.values() for words in b.complaints]
+        """The addresses of all brokers, for a client's options."""
+        return [f"{node.host}:{node.port}" for node in self.nodes.values()]
 
     def driver(self, seed: int = 0) -> MemoryDriver:
-        """Return a driver on this cluster's network."""
+        """Return a driver for a client on this cluster's network."""
         return MemoryDriver(self.network, seed)
 
-    def partition(self, topic: str, partition: int = 0) -> PartitionLog:
-        """Return one partition."""
-        return self.topics[TopicPartition(topic, partition)]
+    def received(self, api: type[Message], node: int | None = None) -> list[ReceivedRequest]:
+        """Return the requests of one API that all brokers, or one, have received, in order."""
+        return [one for one in self.requests if one.api is api and node in (None, one.node_id)]
 
-    def kill(self, node_id: int, *, noticed: bool = True) -> None:
-        """Kill a broker. When ``noticed``, metadata drops it and its partitions go to the next replica alive."""
-        broker = self.brokers[node_id]
-        self.network.kill(broker.host, broker.port)
-        for connection in list(broker.connections):
-            connection.connection_lost()
-        if noticed:
-            self.notice(node_id)
+    def records(self, topic: str, partition: int = 0) -> list[ConsumerRecord[Any, Any]]:
+        """Return the records in the leader's log. Raises: LookupError, when the partition has no leader."""
+        log = self.leader(TopicPartition(topic, partition)).log
+        batches = log.read_batches(log.start_offset, log.end_offset)
+        return [record for batch in batches for record in batch.decode(topic, partition)]
 
-    def notice(self, node_id: int) -> None:
-        """Let the controller notice that a broker is gone: it is fenced and leaders are elected."""
-        self.alive.pop(node_id, None)
-        for topic in self.topics:
-            for log in topic.partitions.values():
-                if log.leader == node_id:
-                    log.elect(next((replica for replica in log.replicas if replica in self.alive), -1))
-        self.topics.changed()
+    def append_batch(self, tp: TopicPartition, batch: bytes) -> int:
+        """Append one batch of format 2 without any check, with offset gaps, say, or broken; return its first offset.
+
+        Base offset and leader epoch are set, as a broker does.
+
+        Raises:
+            LookupError: The partition has no leader.
+        """
+        leader = self.leader(tp)
+        base = leader.log.end_offset
+        epoch = leader.leader_epoch.to_bytes(4, "big")
+        stamped = base.to_bytes(8, "big") + batch[8:LOG_OVERHEAD] + epoch + batch[LOG_OVERHEAD + 4 :]
+        leader.log.append_stored(StoredBatch.of(stamped))
+        leader.advance_high_watermark()
+        leader.notify_listeners()
+        self.replication.on_append(leader)
+        return base
+
+    def remove_leader(self, tp: tuple[str, int]) -> None:
+        """Leave a partition without a leader, all its replicas alive, until :meth:`move_leader` names one."""
+        topic = self.controller.image.topics[tp[0]]
+        rows = [
+            row._replace(leader=-1, leader_epoch=row.leader_epoch + 1) if row.partition == tp[1] else row
+            for row in topic.partitions
+        ]
+        self.controller.put_topic(topic._replace(partitions=tuple(rows)))
+
+    def kill(self, node_id: int, *, noticed_after_s: float | None = None) -> None:
+        """As ``kill -9``. The controller notices after the session timeout, or as given; 0: at once; inf: never."""
+        node = self.nodes[node_id]
+        self.network.refuse(node.host, node.port)
+        super().kill(node_id, noticed_after_s=noticed_after_s)
 
     def start(self, node_id: int) -> None:
-        """Start a killed broker again; partitions without a leader get one."""
-        broker = self.alive[node_id] = self.brokers[node_id]
-        broker.handlers.update(self.handlers.for_broker(broker))  # sessions are gone
-        self.network.listen(broker.host, broker.port, broker)
-        for topic in self.topics:
-            for log in topic.partitions.values():
-                if log.leader < 0:
-                    log.elect(node_id)
+        """Start a killed node again, with the logs that it had."""
+        super().start(node_id)
+        self.listen(node_id)
+
+    def listen(self, node_id: int, host: str | None = None) -> None:
+        """Let a node listen at its host, or at another one, as after :meth:`.Network.refuse` or a change of address."""
+        node = self.nodes[node_id]
+        self.network.listen(host or node.host, node.port, _NodeListener(self, node_id))
+
+
+class _NetworkSchedule(Schedule):
+    """A cluster's timers as events of the network."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._latest = 0.0
+        self._armed_at = NEVER
+        super().__init__(network.now(), network.clock.wall_time())
+
+    @property
+    def now(self) -> float:
+        """The network's time. It never goes back, although a test may advance the clock past pending events."""
+        self._latest = max(self._latest, self._network.now())
+        return self._latest
+
+    @now.setter
+    def now(self, moment: float) -> None:
+        self._latest = max(self._latest, moment)
+
+    def call_at(self, moment: float, callback: Callable[[], object]) -> Timer:
+        timer = super().call_at(moment, callback)
+        self._arm()
+        return timer
+
+    def _arm(self) -> None:
+        moment = self.wake_at()
+        if moment < self._armed_at:
+            self._armed_at = moment
+            self._network.call_at(moment, lambda: self._fire(moment))
+
+    def _fire(self, moment: float) -> None:
+        if moment == self._armed_at:
+            self._armed_at = NEVER
+            self.advance(self._network.now())
+            self._arm()
+
+
+class _NodeListener:
+    """A node's port."""
+
+    def __init__(self, cluster: MemoryCluster, node_id: int) -> None:
+        self._cluster = cluster
+        self._node_id = node_id
+
+    def connection_made(self, connection: PeerConnection) -> Conversation:
+        return _NodeConversation(self._cluster, self._node_id, connection)
+
+
+class _NodeConversation:
+    """One connection: the network's conversation, and the broker's transport."""
+
+    client_host = "/127.0.0.1"
+
+    def __init__(self, cluster: MemoryCluster, node_id: int, connection: PeerConnection) -> None:
+        self.write = connection.send
+        self.close = connection.close
+        self.reset = connection.reset
+        self._server: ServerConnection = cluster.connect(node_id, self)
+        self.data_received = self._server.data_received
+        self.connection_lost = self._server.connection_lost

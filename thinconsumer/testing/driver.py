@@ -1,7 +1,8 @@
-"""The driver for memory: the same contract as the one over sockets, on a virtual clock.
+"""A driver on a network in memory and a virtual clock, with the contract of the driver over sockets.
 
-Owns the order of one step: obey the endpoint, send, then either let what is due happen or jump to the next moment at
-which something can. A test that waits for an hour takes no time; one that waits for what can never happen fails.
+One step carries out the endpoint's commands, sends, and runs the events that are due; without any, it advances the
+clock to the next event. A test that waits for an hour of virtual time takes none; a test that waits without a deadline
+while no event is pending fails.
 """
 
 from __future__ import annotations
@@ -12,27 +13,27 @@ import random
 from ..driver import Dial, Endpoint, Hangup, Resolve, Stream
 from ..errors import IllegalStateError
 from ..timers import NEVER
-from .network import MemoryConnection, Network, Told
+from .network import DriverEvents, MemoryConnection, Network
 
-#: Orders within one step; more is an endpoint that reacts to its own orders without end.
+#: Rounds of commands within one step. An endpoint with more of them reacts to its own commands without end.
 COMMANDS_PER_STEP = 1000
 
 
-class MemoryDriver(Told):
-    """Implements :class:`thinconsumer.driver.Driver`. ``network`` says who is where and what goes wrong."""
+class MemoryDriver(DriverEvents):
+    """Implements :class:`thinconsumer.driver.Driver` on a :class:`~.network.Network`."""
 
     def __init__(self, network: Network | None = None, seed: int = 0) -> None:
         self.network = network or Network()
         self.clock = self.network.clock
         self.random = random.Random(seed)
-        self.steps = 0  #: How often :meth:`step` was called: a busy loop shows here.
+        self.steps = 0  #: Calls of :meth:`step`; a busy loop makes many.
         self.closed = False
         self._connections: dict[int, MemoryConnection] = {}
         self._endpoint: Endpoint | None = None
         self._obeying = False
         self._told = False
         self._woken = False
-        self._ringing = False  #: Ends one step and no more, while who asked is known until :meth:`take_wakeup`.
+        self._ringing = False  #: Whether the next step ends early. ``_woken`` lasts until :meth:`take_wakeup`.
 
     def now(self) -> float:
         """Return the virtual clock's monotonic seconds."""
@@ -43,7 +44,7 @@ class MemoryDriver(Told):
         return self.clock.wall_time()
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Obey, and let happen what is due; else jump ahead, to ``deadline`` at the latest. See the contract."""
+        """Carry out commands and run due events; without any, advance the clock, at most to ``deadline``."""
         if self.closed:
             raise IllegalStateError("this driver is closed")
         self.steps += 1
@@ -74,11 +75,11 @@ class MemoryDriver(Told):
 
     @property
     def waiting(self) -> bool:
-        """Never: time passes at once here."""
+        """Always False: a step never blocks."""
         return False
 
     def hang_up_all(self) -> None:
-        """Hang up everywhere, and go on."""
+        """Close all connections; the driver stays usable."""
         self._endpoint = None
         self._obeying = False
         for connection in list(self._connections.values()):
@@ -89,19 +90,19 @@ class MemoryDriver(Told):
         self._woken = self._ringing = True
 
     def take_wakeup(self) -> bool:
-        """Return whether :meth:`wakeup` was called since this was last asked."""
+        """Return whether :meth:`wakeup` was called since the last call of this."""
         woken, self._woken = self._woken, False
         return woken
 
     def check_process(self) -> None:
-        """Do nothing: there is nothing a fork could share."""
+        """Do nothing: a forked process shares no socket with this one."""
 
     def fileno(self) -> int:
-        """Refuse: memory has no descriptor."""
+        """Raise: a network in memory has no descriptor."""
         raise io.UnsupportedOperation("a driver in memory has no descriptor")
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections."""
         for connection in list(self._connections.values()):
             connection.hang_up()
         self.closed = True
@@ -114,7 +115,7 @@ class MemoryDriver(Told):
     # -- inside
 
     def called(self) -> None:
-        """A stream was called: see what its endpoint wants now, as the real driver does."""
+        """Carry out the commands that follow from a stream's call, as the driver over sockets does."""
         self._told = True
         if self._endpoint is not None:
             self._obey()
@@ -132,7 +133,7 @@ class MemoryDriver(Told):
         event = self.network.next_event_at()
         moment = min(moment, NEVER if event is None else event)
         if moment == NEVER:
-            raise AssertionError("waiting for what can never happen: no deadline, and nothing is under way")
+            raise AssertionError("waiting without end: there is no deadline, and no event is pending")
         self.clock.advance_to(moment)
 
     def _flush(self) -> None:

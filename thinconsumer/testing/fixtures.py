@@ -4,10 +4,10 @@ In your ``conftest.py``::
 
     pytest_plugins = ["thinconsumer.testing.fixtures"]
 
-``kafka_broker`` is one for the whole session, ``kafka_topic`` makes topics on it that no other test has, and
-``embedded_broker`` is a fresh cluster for one test to break. ``simulation`` has no sockets and no clock. What they are
-made with comes from ``kafka_broker_options``, ``embedded_broker_options`` and ``simulation_options``, to be overridden
-like any fixture. Needs pytest, which this package does not.
+``kafka_broker`` runs for the whole session, ``kafka_topic`` creates topics on it for one test, and ``embedded_broker``
+is a new cluster for one test, which may kill brokers. ``simulation`` has no sockets and a virtual clock. Override
+``kafka_broker_options``, ``embedded_broker_options`` and ``simulation_options`` to change their arguments. Only this
+module needs pytest.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ __all__ = [
     "simulation_options",
 ]
 
-#: Makes a topic: ``kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})`` returns its name.
+#: Creates a topic: ``kafka_topic(partitions=3, configs={"cleanup.policy": "compact"})`` returns its name.
 NewTopic = Callable[..., str]
 
-#: Kafka allows 249 letters; what is not one of these is not allowed.
+#: Kafka allows topic names of 249 characters, none of them of the pattern below.
 _NAME_MAX = 200
 _NOT_ALLOWED = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 @pytest.fixture(scope="session")
 def kafka_broker_options() -> dict[str, Any]:
-    """Arguments of the session's broker: those of ``BrokerProcess``."""
+    """Arguments of ``kafka_broker``: those of ``BrokerProcess``."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_broker(kafka_broker_options: dict[str, Any]) -> Iterator[BrokerProcess]:
-    """A broker for all tests of the session; ``kafka_broker.bootstrap_servers`` is where to connect."""
+    """A broker for all tests of the session; clients connect to ``kafka_broker.bootstrap_servers``."""
     with BrokerProcess(**kafka_broker_options) as broker:
         yield broker
 
 
 @pytest.fixture
 def kafka_topic(kafka_broker: BrokerProcess, request: pytest.FixtureRequest) -> Iterator[NewTopic]:
-    """A function that makes a topic of this test's own on ``kafka_broker``, and returns its name.
+    """A function that creates a topic for this test only on ``kafka_broker``, and returns its name.
 
-    ``kafka_topic(partitions=1, configs=None)``. The topics go when the test ends.
+    ``kafka_topic(partitions=1, configs=None)``. The topics are deleted after the test.
     """
     base = _NOT_ALLOWED.sub("-", request.node.name).strip("-")[:_NAME_MAX]
     made: list[str] = []
@@ -77,26 +77,26 @@ def kafka_topic(kafka_broker: BrokerProcess, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def embedded_broker_options() -> dict[str, Any]:
-    """Arguments of each test's own cluster: those of ``BrokerProcess``."""
+    """Arguments of ``embedded_broker``: those of ``BrokerProcess``."""
     return {"nodes": 3}
 
 
 @pytest.fixture
 def embedded_broker(embedded_broker_options: dict[str, Any]) -> Iterator[BrokerProcess]:
-    """A cluster of this test's own, three brokers unless told otherwise, to kill, pause and set rules on."""
+    """A cluster for this test only, of three brokers by default, to kill, pause and set fault rules on."""
     with BrokerProcess(**embedded_broker_options) as broker:
         yield broker
 
 
 @pytest.fixture
 def simulation_options() -> dict[str, Any]:
-    """Arguments of each test's simulation: those of ``Simulation``."""
+    """Arguments of ``simulation``: those of ``Simulation``."""
     return {"seed": 1, "brokers": 3}
 
 
 @pytest.fixture
 def simulation(simulation_options: dict[str, Any]) -> Simulation:
-    """A cluster and a network on virtual time: no sockets, no waiting, and the same again for the same seed."""
+    """A cluster and a network on a virtual clock; the same seed gives the same run."""
     from .simulation import Simulation
 
     return Simulation(**simulation_options)

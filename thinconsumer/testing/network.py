@@ -1,8 +1,8 @@
-"""A network in memory: names, addresses, who listens where, and what goes wrong.
+"""A network in memory: names, addresses, listeners, connections and faults.
 
-Owns every connection between the driver's streams and the peers, the bytes under way between them, and the faults that
-a test orders. Time is the shared virtual clock; whatever happens is an event on one heap, so that a run is the same
-each time. Knows nothing of Kafka.
+It has all connections between drivers' streams and peers, the bytes in flight, and the faults that a test sets. Its
+time is the virtual clock, and all its events are in one heap, so that each run is the same. Nothing here depends on
+Kafka.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Place = tuple[str, int]  #: A numeric address and a port.
 
 
 class Network:
-    """Who is where, and what is under way. Tests order faults here; :class:`~.driver.MemoryDriver` does the rest.
+    """Names, listeners and connections, and methods that set faults.
 
     Args:
-        clock: The time all of it happens in.
-        latency: Seconds from one side to the other.
-        chunk: Bytes handed to a stream at a time; None: as many as its buffer takes; 1: byte by byte.
-        send_limit: Bytes taken from a stream per step; None: all it has.
+        clock: The virtual clock; a new one by default.
+        latency: Seconds that bytes take in one direction.
+        chunk: Bytes given to a stream at a time; None: as many as fit its buffer.
+        send_limit: Bytes taken from a stream in one step; None: all.
     """
 
     def __init__(
@@ -45,31 +45,31 @@ class Network:
         self.latency = latency
         self.chunk = chunk
         self.send_limit = send_limit
-        #: Numeric addresses by name, in the resolver's order; a string says why there are none.
+        #: Numeric addresses by name, in the resolver's order; a string is the resolver's error.
         self.names: dict[str, list[str] | str] = {}
-        self.dials: list[tuple[float, str, Address]] = []  #: Every connection attempt: when, host, where.
-        self.lookups: list[tuple[float, str]] = []  #: Every question to the resolver.
-        self.connections: list[MemoryConnection] = []  #: Those that are open or being made.
+        self.dials: list[tuple[float, str, Address]] = []  #: Each connection attempt: moment, host, address.
+        self.lookups: list[tuple[float, str]] = []  #: Each lookup: moment, host.
+        self.connections: list[MemoryConnection] = []  #: Open, or being established.
         self._listeners: dict[Place, Peer] = {}
         self._black_holes: set[Place] = set()
         self._paused: set[Place] = set()
         self._held: dict[Place, list[Callable[[], None]]] = defaultdict(list)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._moment: float | None = None  #: Of the event that is happening, while one is.
+        self._moment: float | None = None  #: Of the event that is running.
         self._numbers = itertools.count()
         self._hosts = itertools.count(1)
 
-    # -- who is where
+    # -- names and listeners
 
     def listen(self, host: str, port: int, peer: Peer) -> None:
-        """Let ``peer`` answer there. A name that nobody has yet gets an address."""
+        """Let a peer listen at a host and port. A new host name gets an address."""
         if not is_numeric(host) and not self._addresses_of(host):
             self.names[host] = [f"10.0.0.{next(self._hosts)}"]
         for place in self._places(host, port):
             self._listeners[place] = peer
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
-        """Return the addresses of a name, or none and why."""
+        """Return the addresses of a name and an empty string, or no address and the error."""
         self.lookups.append((self.clock.now(), host))
         found = self.names.get(host, "the name does not resolve")
         if is_numeric(host):
@@ -81,30 +81,30 @@ class Network:
     # -- faults
 
     def refuse(self, host: str, port: int) -> None:
-        """From now on nobody listens there; connections that exist stay."""
+        """Refuse new connections; existing ones stay."""
         for place in self._places(host, port):
             self._listeners.pop(place, None)
 
     def reset(self, host: str, port: int) -> None:
-        """Break every connection to there."""
+        """Reset all connections to a host and port."""
         for connection in self._to(self._places(host, port)):
             connection.reset()
 
     def kill(self, host: str, port: int) -> None:
-        """As ``kill -9``: connections break, and nobody listens."""
+        """Reset connections and refuse new ones, as after ``kill -9`` of the server."""
         self.refuse(host, port)
         self.reset(host, port)
 
     def pause(self, host: str, port: int) -> None:
-        """As SIGSTOP: the system still accepts connections, but nothing is read or said until :meth:`resume`."""
+        """Accept connections but deliver no bytes until :meth:`resume`, as after SIGSTOP of the server."""
         self._paused.update(self._places(host, port))
 
     def black_hole(self, host: str, port: int) -> None:
-        """As a dead network: nothing gets through, connections are neither made nor refused, until :meth:`resume`."""
+        """Drop out of the network until :meth:`resume`: connections are neither established nor refused."""
         self._black_holes.update(self._places(host, port))
 
     def resume(self, host: str, port: int) -> None:
-        """End :meth:`pause` and :meth:`black_hole`; what was under way arrives."""
+        """End :meth:`pause` and :meth:`black_hole`; bytes held back are delivered."""
         for place in self._places(host, port):
             self._paused.discard(place)
             self._black_holes.discard(place)
@@ -113,8 +113,8 @@ class Network:
 
     # -- for the driver
 
-    def dial(self, dial: Dial, driver: Told) -> MemoryConnection:
-        """Begin to connect a stream."""
+    def dial(self, dial: Dial, driver: DriverEvents) -> MemoryConnection:
+        """Start to connect a stream."""
         self.dials.append((self.clock.now(), dial.host, dial.address))
         connection = MemoryConnection(self, driver, dial)
         self.connections.append(connection)
@@ -122,11 +122,11 @@ class Network:
         return connection
 
     def listener(self, place: Place) -> Peer | None:
-        """Return who answers there."""
+        """Return the peer that listens there, None if there is none."""
         return self._listeners.get(place)
 
     def deliver(self, place: Place, callback: Callable[[], None], *, dialling: bool = False) -> None:
-        """Let something cross the network to or from ``place``; it is held back while a fault is on."""
+        """Call back after the latency to or from ``place``; while a fault is set there, after it ends."""
 
         def arrive() -> None:
             if place in self._black_holes or (place in self._paused and not dialling):
@@ -137,19 +137,19 @@ class Network:
         self.call_at(self.now() + self.latency, arrive)
 
     def call_at(self, moment: float, callback: Callable[[], None]) -> None:
-        """Call back at a moment; those of the same moment in the order they were asked for."""
+        """Call back at a moment; callbacks of one moment run in the order of these calls."""
         heapq.heappush(self._events, (moment, next(self._numbers), callback))
 
     def next_event_at(self) -> float | None:
-        """Return when the next thing happens."""
+        """Return the moment of the next event, None if there is none."""
         return self._events[0][0] if self._events else None
 
     def now(self) -> float:
-        """Return the time as peers see it: while the clock jumps ahead, they go on at their own pace."""
+        """Return the time for peers: the moment of the event that runs, although the clock may be ahead of it."""
         return self.clock.now() if self._moment is None else self._moment
 
     def run_due(self) -> bool:
-        """Let everything happen whose time has come, and what follows from it; return whether there was anything."""
+        """Run all events that are due, and those that follow from them; return whether there was any."""
         happened = False
         try:
             while self._events and self._events[0][0] <= self.clock.now():
@@ -174,23 +174,23 @@ class Network:
         return [connection for connection in self.connections if connection.place in wanted]
 
 
-class Told:
-    """What a connection needs of its driver: to be told that a stream is being called, was called, or is no more."""
+class DriverEvents:
+    """A driver, as its connections call it: before and after calls of a stream, and when a stream's connection ends."""
 
-    #: The connection whose stream is being called. Left behind by an exception, it is given up in the next step.
+    #: The connection whose stream is being called. If an exception ends that call, the next step closes it.
     in_work: MemoryConnection | None = None
 
     def called(self) -> None:
-        """A stream was called: see what its endpoint wants now."""
+        """Learn that a stream was called."""
 
     def gone(self, stream: Stream) -> None:
-        """The stream's connection is over."""
+        """Learn that a stream's connection has ended."""
 
 
 class MemoryConnection:
-    """One connection: the driver's side and, for the peer, a :class:`~.peer.PeerConnection`."""
+    """One connection, for the driver, and as :class:`~.peer.PeerConnection` for the peer."""
 
-    def __init__(self, network: Network, driver: Told, dial: Dial) -> None:
+    def __init__(self, network: Network, driver: DriverEvents, dial: Dial) -> None:
         self.stream = dial.stream
         self.host = dial.host
         self.address = dial.address
@@ -207,7 +207,7 @@ class MemoryConnection:
     # -- for the driver
 
     def arrive(self) -> None:
-        """The dial has reached its address."""
+        """Establish the connection, or refuse it."""
         if not self.is_open:
             return
         peer = self._network.listener(self.place)
@@ -221,7 +221,7 @@ class MemoryConnection:
         self._driver.in_work = None
 
     def flush(self) -> None:
-        """Take what the stream has to say."""
+        """Send the bytes that the stream has."""
         if self._conversation is None or not self.is_open:
             return
         self._driver.in_work = self
@@ -232,7 +232,7 @@ class MemoryConnection:
         self._driver.in_work = None
 
     def hang_up(self) -> None:
-        """The endpoint closes; the peer learns of it."""
+        """Close on behalf of the client, and tell the peer."""
         if self.is_open:
             self._over()
             self._network.deliver(self.place, self._tell_peer)
@@ -253,12 +253,12 @@ class MemoryConnection:
         self._network.deliver(self.place, lambda: self._lose(None))
 
     def reset(self) -> None:
-        """Break off; both sides learn of it in the next step."""
+        """Reset the connection; both sides learn of it in the next step."""
         self._network.call_at(self.now(), lambda: self._lose("connection reset by the peer, while connected"))
         self._network.call_at(self.now(), self._tell_peer)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back while open."""
+        """Call back after a delay, if the connection is still open then."""
         self._network.call_at(self.now() + seconds, lambda: callback() if self.is_open else None)
 
     # -- inside
@@ -281,7 +281,7 @@ class MemoryConnection:
         self._driver.in_work = None
 
     def interrupted(self) -> None:
-        """Give the connection up: an exception left its stream in the middle of something."""
+        """Close the connection: an exception has left its stream in an unknown state."""
         self._lose("the last call was interrupted in the middle of it, while connected")
         self._tell_peer()
 
@@ -306,7 +306,7 @@ class MemoryConnection:
 
 
 def is_numeric(host: str) -> bool:
-    """Return whether a host is an address spelt out."""
+    """Return whether a host is a numeric address."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What stands at the other end of a connection in memory: a small interface, and the simplest things that have it.
+"""The server's end of a connection in memory: the interface of servers, and a server that sends fixed bytes.
 
-A :class:`Peer` listens; each connection made to it is a :class:`Conversation`, which gets bytes and answers through its
-:class:`PeerConnection`. A scripted broker is one; a whole broker will be another. Knows nothing of Kafka.
+A :class:`Peer` listens. Each connection to it is a :class:`Conversation`, which receives bytes and sends others through
+its :class:`PeerConnection`. The brokers of :class:`~.cluster.MemoryCluster` are peers. Nothing here depends on Kafka.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Protocol
 
 
 class PeerConnection(Protocol):
-    """The peer's end of one connection, as the network in memory gives it. Everything arrives in order."""
+    """The peer's end of one connection, provided by the network. Bytes arrive in order."""
 
     @property
     def is_open(self) -> bool:
-        """Whether either side can still say anything."""
+        """Whether bytes can still be sent."""
         ...
 
     def now(self) -> float:
@@ -27,41 +27,42 @@ class PeerConnection(Protocol):
         ...
 
     def close(self) -> None:
-        """Close in order: what was sent before still arrives."""
+        """Close in order: bytes sent before still arrive."""
         ...
 
     def reset(self) -> None:
-        """Break the connection off: what is under way is lost."""
+        """Reset the connection: bytes in flight are lost."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> None:
-        """Call back when time has come, if the connection is still open then."""
+        """Call back after a delay, if the connection is still open then."""
         ...
 
 
 class Conversation(Protocol):
-    """What a peer does on one connection."""
+    """A peer's side of one connection."""
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came from the client, cut anywhere."""
+        """Receive bytes from the client, cut at any place."""
 
     def connection_lost(self) -> None:
-        """The client is gone."""
+        """Learn that the client has closed or lost the connection."""
 
 
 class Peer(Protocol):
-    """Something that listens at a host and port."""
+    """A server that listens at a host and port."""
 
     def connection_made(self, connection: PeerConnection) -> Conversation:
-        """Accept a connection; what is returned is told what happens on it."""
+        """Accept a connection, and return the conversation that receives its events."""
         ...
 
 
 class ScriptedPeer:
-    """Says fixed bytes when connected, and more each time it hears something; for servers that are not Kafka.
+    """Sends fixed bytes, as a server that is not Kafka does: an HTTP server, for example.
 
-    ``on_connect`` is sent at once, ``answers`` one by one, each after something was received; then it closes if
-    ``then_close``, and else is silent. ``received`` holds everything that was heard, on all connections.
+    On each connection it sends ``on_connect`` at once and then one of ``answers`` whenever bytes arrive. After the last
+    one it closes the connection if ``then_close`` is set, and otherwise sends nothing more. ``received`` has the bytes
+    of all connections.
     """
 
     def __init__(self, *answers: bytes, on_connect: bytes = b"", then_close: bool = False) -> None:
@@ -72,14 +73,14 @@ class ScriptedPeer:
         self._then_close = then_close
 
     def connection_made(self, connection: PeerConnection) -> Conversation:
-        """Accept."""
+        """Accept a connection."""
         self.connections.append(connection)
         if self._on_connect:
             connection.send(self._on_connect)
-        return _Recital(self, connection, list(self._answers), self._then_close)
+        return _ScriptedConversation(self, connection, list(self._answers), self._then_close)
 
 
-class _Recital:
+class _ScriptedConversation:
     def __init__(self, peer: ScriptedPeer, connection: PeerConnection, answers: list[bytes], then_close: bool) -> None:
         self._peer = peer
         self._connection = connection

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...broker.call import ApiCall
-from ...broker.faults import Action, Delay, Disconnect, Reply, Silence
+from ...broker.faults import Delay, Disconnect, FaultAction, Reply, Silence
 from ...wire.api_versions import ApiVersionsRequest
 from ...wire.error_codes import Code
 from ...wire.fetch import FetchRequest
@@ -46,7 +46,7 @@ class Mishandling:
         """Whether anything is ever mishandled."""
         return any(self._rates)
 
-    def __call__(self, call: ApiCall) -> Action | None:
+    def __call__(self, call: ApiCall) -> FaultAction | None:
         """Return what happens to a call, None: what should."""
         drawn = self._random.random()
         for kind, rate in enumerate(self._rates):
@@ -60,7 +60,7 @@ class Mishandling:
             drawn -= rate
         return None
 
-    def _action(self, kind: int, call: ApiCall) -> Action | None:
+    def _action(self, kind: int, call: ApiCall) -> FaultAction | None:
         random = self._random
         if kind == 0:
             codes = ERRORS.get(call.request.API_KEY)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...driver import Dial
 from ...errors import IllegalArgumentError
-from ..network import MemoryConnection, Network, Place, Told, address
+from ..network import DriverEvents, MemoryConnection, Network, Place, address
 from ..peer import Conversation, Peer
 from .world import World
 
@@ -126,7 +126,7 @@ class SimNetwork(Network):
             return super().resolve(host, port)
         return [address(ip, port) for ip in found], ""
 
-    def dial(self, dial: Dial, driver: Told) -> SimConnection:
+    def dial(self, dial: Dial, driver: DriverEvents) -> SimConnection:
         """Begin to connect a stream."""
         client: SimDriver = driver  # type: ignore[assignment]
         number = self._numbers_of_clients[client.name] = self._numbers_of_clients.get(client.name, 0) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....broker.call import ApiCall
-from ....broker.faults import Action, Reply
+from ....broker.faults import FaultAction, Reply
 from ....wire.error_codes import Code
 from ....wire.find_coordinator import FindCoordinatorRequest
 from ....wire.heartbeat import HeartbeatRequest
@@ -36,7 +36,7 @@ class GroupMishandling:
         self._rate = rate
         self._random = world.streams("chaos/groups/requests")
 
-    def __call__(self, call: ApiCall) -> Action | None:
+    def __call__(self, call: ApiCall) -> FaultAction | None:
         """Return the refusal, None: it is handled as it should be."""
         codes = ERRORS.get(call.request.API_KEY)
         if codes is None or self._random.random() >= self._rate:
