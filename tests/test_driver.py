@@ -6,9 +6,9 @@ import inspect
 
 import pytest
 
+from thinconsumer.client import Engine
 from thinconsumer.connection.connection import Connection
 from thinconsumer.driver import Address, Dial, Driver, Endpoint, Hangup, Resolve, Stream
-from thinconsumer.engine import Engine
 from thinconsumer.net import SelectorDriver
 from thinconsumer.testing import MemoryDriver
 

@@ -301,7 +301,7 @@ def test_pain_G2_buffered_bytes_stay_below_the_cap(reader):
     most = 0
     for _ in range(400):
         r.poll(50)
-        most = max(most, r.consumer._shell.engine.buffer.pinned)
+        most = max(most, r.consumer._reader.managers.buffer.pinned)
     batch = 11_000
     assert most <= cap + 2 * batch
     assert all(found == list(range(len(found))) for found in r.found.values())

@@ -13,11 +13,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from .assignors import GroupMetadata
-from .client import ClientEngine, ClientOptions, ClientShell, shared, to_seconds
+from .client import ClientOptions, Engine, Shell, UserCallback, shared, to_seconds
 from .config.typed import GroupMemberKeywords
-from .connection.request import Request
 from .driver import Driver
-from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError, WakeupError
+from .errors import IllegalArgumentError, IllegalStateError, KafkaConfigurationError
 from .group.classic.member import ClassicMember
 from .group.classic.states import MemberState
 from .group.coordinator import Coordinator
@@ -53,7 +52,7 @@ class GroupMemberOptions(ClientOptions):
         def from_options(cls, /, **options: Unpack[GroupMemberKeywords]) -> GroupMemberOptions: ...
 
 
-class GroupMember(ClientShell, ABC):
+class GroupMember(ABC):
     """Subclass it, construct it, and call :meth:`poll` often: heartbeats are sent only inside its calls.
 
     Args:
@@ -89,8 +88,9 @@ class GroupMember(ClientShell, ABC):
         identity = Identity(settings.group_id, group_instance_id=settings.group_instance_id)
         self._role = _Role(self, protocol_type)
         self._member = ClassicMember(settings, identity, self._role, self._coordinator, driver.random)
-        managers = (self._coordinator, _Attending(self._member))
-        super().__init__(ClientEngine(settings, driver.random, metadata, managers), driver)
+        engine = Engine(settings, driver.random, metadata, (self._coordinator, self._member))
+        self._member.drop_connection = engine.drop
+        self._shell = Shell("member", engine, driver, attend=self._member.attended, next_callback=self._next_callback)
         self._member.subscribe("the member starts")
 
     # -- yours
@@ -103,7 +103,7 @@ class GroupMember(ClientShell, ABC):
     def perform_assignment(self, leader_id: str, protocol: str, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
         """Return each member's share, by member id, from each member's metadata: this member leads."""
 
-    def on_join_prepare(self) -> None:
+    def on_join_prepare(self) -> None:  # noqa: B027 - most members have nothing to stop
         """Stop working on your share, since others may get it: a rebalance begins. Not called before the first one."""
 
     @abstractmethod
@@ -118,7 +118,7 @@ class GroupMember(ClientShell, ABC):
         self.on_join_prepare()
 
     def rejoin_reason(self) -> str | None:
-        """Return why the group should plan anew, if it should: the leader has new work, say. Asked often; be quick."""
+        """Return why the group should plan anew, if it should: the leader has new work, say. Asked in every poll."""
         return None
 
     # -- calls
@@ -131,35 +131,40 @@ class GroupMember(ClientShell, ABC):
             AuthorizationError: from every poll, until the ACL is there.
             WakeupError: :meth:`wakeup` was called.
         """
-        self._begin()
-        now = self._driver.now()
-        deadline = now + to_seconds(timeout_ms, 0)
-        self._member.polled(now)
-        now = self._step(now)
-        while True:
-            self._member.polled(now)  # who waits in here is there all that time, and it may be longer than the limit
-            while self._member.has_work(now) and self._member.work(now):
-                now = self._step(self._driver.now())
-            error = self._member.error or self._coordinator.error
-            if error is not None:
-                raise error
-            if now >= deadline:
-                return
-            now = self._step(deadline)
+        shell, member = self._shell, self._member
+        with shell.enter():
+            now = shell.driver.now()
+            deadline = now + to_seconds(timeout_ms)
+            member.polled(now)
+            now = shell.run_once(now)
+            while True:
+                with shell.callback():
+                    self._role.reason = self.rejoin_reason()
+                member.polled(now)  # a poll that waits counts as polling all that time, longer than the limit or not
+                now = shell.run_callbacks(now)
+                error = member.error or self._coordinator.error
+                if error is not None:
+                    raise error
+                if now >= deadline:
+                    return
+                now = shell.run_once(deadline)
 
     def drive(self) -> None:
         """Keep alive, cheaply: heartbeats and answers, no callbacks. Call it while work takes long."""
-        self._begin()
-        self._step(self._driver.now())
+        with self._shell.enter():
+            self._shell.run_once(self._shell.driver.now())
 
     def wakeup(self) -> None:
         """Make the poll that waits, or else the next one, raise ``WakeupError``. Safe from signals and threads."""
-        self._driver.wakeup()
+        self._shell.driver.wakeup()
 
     def wake_at(self) -> float:
         """Return when to poll next at the latest, in ``time.monotonic()`` seconds."""
-        now = self._driver.now()
-        return now if self._member.has_work(now) else super().wake_at()
+        return self._shell.wake_at()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
+        return self._shell.driver.fileno()
 
     @property
     def is_stable(self) -> bool:
@@ -172,21 +177,30 @@ class GroupMember(ClientShell, ABC):
 
     def request_rejoin(self, reason: str) -> None:
         """Have the group plan anew; ``reason`` is for the coordinator's log (KIP-800)."""
-        self._begin()
-        self._member.request_rejoin(reason)
+        with self._shell.enter():
+            self._member.request_rejoin(reason)
 
     def close(self, timeout_ms: float = CLOSING_MS, *, leave_group: bool | None = None) -> None:
         """Stop working (:meth:`on_join_prepare`), leave the group, hang up. Closed twice, it does nothing.
 
         ``leave_group`` (KIP-1092): whether the coordinator is told; by default unless this is a static member.
         """
-        if self._closed:
+        shell, member = self._shell, self._member
+        if shell.closed:
             return
-        try:
-            self._begin()
-            self._role.stop()
-        finally:
-            self._say_goodbye(to_seconds(timeout_ms, CLOSING_MS), leave_group)
+        shell.refuse_in_callback("close()")
+        with shell.guard:
+            try:
+                shell.begin()
+                with shell.callback():
+                    self._role.stop()
+            finally:
+                try:
+                    if not shell.step_interrupted:
+                        member.leave("the member is closing", shell.driver.now(), leave_group=leave_group)
+                        shell.wait_until(lambda: member.has_left, to_seconds(timeout_ms, CLOSING_MS), may_wake=False)
+                finally:
+                    shell.close()
 
     def __enter__(self) -> GroupMember:
         return self
@@ -201,38 +215,9 @@ class GroupMember(ClientShell, ABC):
 
     # -- inside
 
-    def _step(self, deadline: float) -> float:
-        now = self._turn(deadline)
-        drops, self._member.drops = self._member.drops, []
-        for target in drops:
-            self._engine.network.drop(target, "what it waits for is not wanted any more")
-        if self._driver.take_wakeup():
-            raise WakeupError("wakeup() was called")
-        return now
-
-    def _say_goodbye(self, seconds: float, leave_group: bool | None) -> None:
-        try:
-            if not self._torn:
-                now = self._driver.now()
-                self._member.leave("the member is closing", now, leave_group=leave_group)
-                self._wait(lambda: self._member.has_left, seconds)
-        finally:
-            self._end()
-
-
-class _Attending:
-    """The member as one of a client's managers: every step is one in which the user was there."""
-
-    def __init__(self, member: ClassicMember) -> None:
-        self._member = member
-        self.asker = member.asker
-        self.handle = member.handle
-        self.wake_at = member.wake_at
-        self.restart = member.restart
-
-    def step(self, now: float) -> list[Request]:
-        self._member.attended(now)
-        return self._member.step(now)
+    def _next_callback(self, now: float, every: bool) -> UserCallback | None:
+        member = self._member
+        return UserCallback(lambda: member.work(now, every=every)) if member.has_work(now, every=every) else None
 
 
 class _Role:
@@ -243,6 +228,7 @@ class _Role:
         self._user = user
         self._works = False  #: Has a share, as far as the user knows.
         self._share = ("", b"")
+        self.reason: str | None = None  #: Why to join again, as the user said in the last poll.
 
     def stop(self) -> None:
         """Tell the user to stop, once."""
@@ -295,4 +281,5 @@ class _Role:
         return f"a share of {len(self._share[1])} bytes"
 
     def rejoin_reason(self, now: float) -> str | None:
-        return self._user.rejoin_reason()
+        reason, self.reason = self.reason, None
+        return reason

@@ -73,7 +73,9 @@ class Inquiry:
 
 
 class Metadata:
-    """The picture of the cluster. Step it; hand it its answers; read it."""
+    """The picture of the cluster. A manager."""
+
+    asker = ASKER
 
     def __init__(self, settings: MetadataSettings, random: Random) -> None:
         self._settings = settings
@@ -211,8 +213,8 @@ class Metadata:
         self.version += 1
         return True
 
-    def restart(self) -> None:
-        """Forget what is under way, since who would have answered is gone; keep what is known, and refresh it."""
+    def restart(self, now: float) -> None:
+        """Forget the requests under way, since their connections are closed; refresh what is known."""
         self._retry = Retry(self._backoff, self._random)
         self._inquiries = []
         self._wanted = frozenset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.client import ClientEngine, ClientOptions
+from thinconsumer.client import ClientOptions, Engine
 from thinconsumer.client.engine import ROUNDS_MAX
 from thinconsumer.connection.request import ANY_NODE, Request, Target
 from thinconsumer.metadata import Metadata
@@ -55,7 +55,7 @@ def made():
     options = ClientOptions.from_options(bootstrap_servers=cluster.bootstrap_servers)
     driver = cluster.driver()
     one, two = Asks("one"), Asks("two")
-    engine = ClientEngine(options, driver.random, Metadata(options, driver.random), (one, two))
+    engine = Engine(options, driver.random, Metadata(options, driver.random), (one, two))
     return cluster, driver, engine, one, two
 
 
@@ -143,12 +143,12 @@ def test_a_broken_connection_has_metadata_asked_for_though_nobody_asked_anything
 
 def test_trouble_is_said_with_its_cause(made):
     cluster, driver, engine, one, _ = made
-    assert engine.trouble() == ""
+    assert engine.obstacle() == ""
     for node in cluster.nodes.values():
         cluster.network.refuse(node.host, node.port)
     one.ask()
     run(driver, engine)
-    assert engine.trouble().startswith("no broker reachable: kafka1:9092: ")
+    assert engine.obstacle().startswith("no broker reachable: kafka1:9092: ")
 
 
 def test_a_broker_that_demands_it_has_the_client_start_from_the_bootstrap_servers(made):

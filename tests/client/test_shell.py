@@ -65,7 +65,7 @@ def test_an_interrupted_step_is_mended_by_the_next_call(made):
 def test_an_interrupted_wait_has_torn_nothing(made):
     cluster, admin = made
     admin.list_topics()
-    driver = admin._driver
+    driver = admin._shell.driver
     dials = len(cluster.network.dials)
     step = driver.step
 
@@ -88,4 +88,4 @@ def test_an_interrupted_wait_has_torn_nothing(made):
 def test_closing_closes_the_driver(made):
     _, admin = made
     admin.close()
-    assert admin._driver.closed
+    assert admin._shell.driver.closed

@@ -55,7 +55,7 @@ def test_batches_are_asked_for_in_larger_answers_than_rows(numpy, world):
     w = world()
     w.append(3)
     consumer = w.consumer()
-    asked = consumer._shell.engine.planner
+    asked = consumer._reader.managers.planner
     assert sum(map(len, consumer.poll(1000).values())) == 3 and not asked.batches
     w.append(3)
     assert offsets(consumer.poll_batches(1000)) == {0: [3, 4, 5]} and asked.batches

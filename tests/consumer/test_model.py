@@ -73,8 +73,8 @@ class ReadingMachine(RuleBasedStateMachine):
         """Between the last record handed out and the next: holes and markers are passed in the consumer's own time."""
         if not hasattr(self, "consumer"):
             return
-        for number, partition in enumerate(self.consumer._shell.partitions):
-            if partition.has_position and self.consumer._shell.poll_result is None:
+        for number, partition in enumerate(self.consumer._reader.partitions):
+            if partition.has_position and self.consumer._reader.poll_result is None:
                 due = self.left(number)
                 assert self.positions[number] <= partition.cursor.offset
                 assert not due or partition.cursor.offset <= due[0]
@@ -99,7 +99,7 @@ class ReadingMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 5))
     def iterate(self, count):
         # Without one fetch yet it waits for as long as it takes, which with a dead leader is for ever.
-        begun = self.consumer._shell.engine.answers.completed or not self.some_killed()
+        begun = self.consumer._reader.managers.answers.completed or not self.some_killed()
         if len(self.paused) < PARTITIONS and begun:
             for record in itertools.islice(self.consumer, count):
                 self.expect([record])

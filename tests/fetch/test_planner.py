@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer.connection.request import Answer
 from thinconsumer.errors import KafkaConnectionError
-from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING, is_goodbye
+from thinconsumer.fetch.planner import ASKER, LEAST_WORTH_ASKING
 from thinconsumer.fetch.sessions import FINAL_EPOCH
 from thinconsumer.partitions import PositionEvent
 from thinconsumer.timers import NEVER
@@ -401,7 +401,7 @@ def test_closing_ends_the_sessions_there_are(world, kit):
     sent = world.fetches()
     sent[1].answer({}, session_id=41)
     [goodbye] = world.planner.close(world.now)
-    assert is_goodbye(goodbye) and not is_goodbye(sent[1].request)
+    assert goodbye.context.epoch == FINAL_EPOCH
     message = goodbye.build(17)
     assert goodbye.target.node_id == 1
     assert (message.session_id, message.session_epoch, message.max_wait_ms) == (41, FINAL_EPOCH, 0)

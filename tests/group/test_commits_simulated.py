@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from thinconsumer.client.engine import ClientEngine
-from thinconsumer.client.shell import ClientShell
+from thinconsumer.client import Engine, Shell
 from thinconsumer.config import ConsumerConfig
 from thinconsumer.group.commits import Commits
 from thinconsumer.group.committed import Committed
@@ -23,7 +22,7 @@ from thinconsumer.types import OffsetAndMetadata, TopicPartition
 A, B = (TopicPartition("orders", n) for n in range(2))
 
 
-class Committer(ClientShell):
+class Committer:
     """The smallest client that commits."""
 
     def __init__(self, sim: Simulation, **options: Any) -> None:
@@ -35,29 +34,28 @@ class Committer(ClientShell):
         self.commits = Commits(config, self.coordinator, None, self.metadata, driver.random)
         self.found = Committed(config, self.coordinator, self.partitions, self.metadata, driver.random)
         managers = (self.coordinator, self.commits, self.found)
-        super().__init__(ClientEngine(config, driver.random, self.metadata, managers), driver)
+        self.shell = Shell("committer", Engine(config, driver.random, self.metadata, managers), driver)
         self.metadata.want(["orders"])
 
     def commit(self, *pairs: tuple[TopicPartition, int]) -> None:
         """Commit and wait."""
         offsets = {tp: OffsetAndMetadata(offset, "note", 0) for tp, offset in pairs}
-        call = self.commits.add(offsets, self._driver.now() + 60)
-        self._begin()
-        assert self._wait(lambda: call.done, 61)
+        call = self.commits.add(offsets, self.shell.driver.now() + 60)
+        assert self.shell.wait_until(lambda: call.done, 61)
         call.result()
 
     def committed(self, *tps: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Ask what is committed, and wait."""
         call = self.found.ask(tps)
-        self._begin()
-        assert self._wait(lambda: call.done, 61), call.last_error
+        assert self.shell.wait_until(lambda: call.done, 61), call.last_error
         return call.result()
 
     def start(self, *tps: TopicPartition) -> list[PositionState]:
         """Read these from where the group left off, and wait until that is known."""
         self.partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
-        self._begin()
-        assert self._wait(lambda: all(p.state is not PositionState.AWAITING_COMMITTED for p in self.partitions), 61)
+        assert self.shell.wait_until(
+            lambda: all(p.state is not PositionState.AWAITING_COMMITTED for p in self.partitions), 61
+        )
         return [p.state for p in self.partitions]
 
 

@@ -532,7 +532,7 @@ def test_by_hand_commits_and_committed_offsets_show_that_it_answers_well():
     with Consumer(group_id="g", driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers) as consumer:
         consumer.assign([tp])
         for call in (lambda: consumer.committed(tp), lambda: consumer.commit({tp: 1})):
-            coordinator = consumer._shell.engine.group.coordinator
+            coordinator = consumer._reader.managers.group.coordinator
             told = []
             coordinator.answered = told.append
             call()

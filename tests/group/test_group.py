@@ -29,13 +29,17 @@ def make():
     return make
 
 
+def step(group, now):
+    return [request for manager in group.managers() for request in manager.step(now)]
+
+
 def partitions(group):
     return group._partitions
 
 
 def test_a_group_that_nobody_uses_asks_for_nothing(make):
     group = make()
-    assert group.step(1.0) == [] and group.wake_at(1.0) == NEVER
+    assert step(group, 1.0) == [] and all(manager.wake_at(1.0) == NEVER for manager in group.managers())
     assert group.topics() == frozenset() and not group.wants_all_topics and not group.has_work(1.0)
     assert list(group.errors()) == [] and group.held is None
 
@@ -44,8 +48,11 @@ def test_subscribing_looks_for_the_coordinator(make):
     group = make()
     group.subscription.subscribe(["t"], None, None)
     group.subscribed()
-    (request,) = group.step(1.0)
-    assert request.asker in group.handlers() and request.api.__name__ == "FindCoordinatorRequest"
+    (request,) = step(group, 1.0)
+    assert (
+        request.asker in [manager.asker for manager in group.managers()]
+        and request.api.__name__ == "FindCoordinatorRequest"
+    )
     assert group.topics() == {"t"} and group.member.state is MemberState.UNJOINED
     group.subscription.subscribe((), "t.*", None)
     group.subscribed()
@@ -64,7 +71,7 @@ def test_who_subscribes_while_still_leaving_joins_again_afterwards(make):
     group.subscription.subscribe(["t"], None, None)
     group.subscribed()
     for now in (2.0, 30.0):
-        group.step(now)
+        step(group, now)
     assert group.member.state is MemberState.UNJOINED and group.is_member
 
 
@@ -72,7 +79,7 @@ def test_partitions_by_hand_begin_at_what_is_committed_and_need_no_member(make):
     group = make()
     group.assign_by_hand([A, B], 0.0)
     assert [p.state for p in partitions(group)] == [PositionState.AWAITING_COMMITTED] * 2
-    (request,) = group.step(1.0)
+    (request,) = step(group, 1.0)
     assert request.api.__name__ == "FindCoordinatorRequest"
     assert not group.is_member and group.member.state is MemberState.UNSUBSCRIBED
     with pytest.raises(IllegalStateError):
@@ -103,9 +110,10 @@ def test_everything_is_asked_again_after_an_interruption(make):
     group = make()
     group.subscription.subscribe(["t"], None, None)
     group.subscribed()
-    assert len(group.step(1.0)) == 1 and group.step(1.1) == []
-    group.restart(1.2)
-    assert len(group.step(1.2)) == 1
+    assert len(step(group, 1.0)) == 1 and step(group, 1.1) == []
+    for manager in group.managers():
+        manager.restart(1.2)
+    assert len(step(group, 1.2)) == 1
 
 
 def test_who_we_are_is_told_in_kafka_pythons_names(make):

@@ -130,7 +130,7 @@ def test_a_consumer_goes_on_after_an_interrupted_step(broker, reading):
     consumer.assign([A0])
     broker.produce("a", [b"x"], 0)
     loop.run(lambda: found)
-    consumer._shell.torn = True  # as Ctrl-C in the middle of a step leaves it
+    consumer._shell.step_interrupted = True  # as Ctrl-C in the middle of a step leaves it
     broker.produce("a", [b"y"], 0)
     loop.run(lambda: len(found) == 2)
 

@@ -48,7 +48,7 @@ class Requests:
 
     def __init__(self, consumer: Consumer[Any, Any]) -> None:
         self.seen: list[tuple[int, FetchRequest]] = []
-        planner = consumer._shell.engine.planner
+        planner = consumer._reader.managers.planner
         build = planner._build
 
         def noting(asked: Any, version: int) -> FetchRequest:
@@ -119,7 +119,7 @@ class Rack:
 
     @property
     def replica(self) -> int:
-        return next(iter(self.consumer._shell.engine.partitions)).preferred_replica
+        return next(iter(self.consumer._reader.managers.partitions)).preferred_replica
 
     def step(self) -> None:
         for records in self.consumer.poll(50, 20).values():

@@ -78,7 +78,7 @@ def task():
     yield make
     for one in made:
         one.cache.close()
-        assert all(producer._closed for producer in one.producers), "a producer was left open"
+        assert all(producer._shell.closed for producer in one.producers), "a producer was left open"
 
 
 def test_everything_is_written_and_counted(task):
@@ -195,10 +195,10 @@ def test_a_failed_task_closes_its_producer_and_a_repeated_task_connects_anew(tas
     t.write([("a",)])
     with pytest.raises(ZeroDivisionError):
         t.write([("b",)], ZeroDivisionError())
-    assert t.producers[0]._closed
+    assert t.producers[0]._shell.closed
     t.write([("c",)])
     t.write([("d",)], attempt=1)
-    assert [producer._closed for producer in t.producers] == [True, True, False]
+    assert [producer._shell.closed for producer in t.producers] == [True, True, False]
     assert [r[2] for r in t.records()] == [b"a", b"b", b"c", b"d"]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from thinconsumer.consumer.shell import Shell
+from thinconsumer.consumer.reader import Reader
 from thinconsumer.group.classic import coordinator_channel
 from thinconsumer.group.classic.join_failures import JoinFailurePolicy
 from thinconsumer.group.classic.member import ClassicMember
@@ -30,7 +30,7 @@ from thinconsumer.group.consumer_role import ConsumerRole
 from thinconsumer.group.coordinator import Coordinator
 from thinconsumer.group.group import Group
 from thinconsumer.group.identity import Identity
-from thinconsumer.group.revocation import Handover
+from thinconsumer.group.revocation import PartitionRevocation
 from thinconsumer.metadata import Metadata
 from thinconsumer.partitions import Partition
 from thinconsumer.testing.simulation.groups import GroupSwarm, GroupWorldKnobs
@@ -119,7 +119,7 @@ MUTATIONS = {
         bug(
             "absence ignored",
             "After an absence longer than the session records are handed out; they may be somebody else's by now.",
-            (Shell, "_poll", "if group is not None and group.held else", "if False else"),
+            (Reader, "_poll", "if group is not None and group.held else", "if False else"),
             needs=lambda knobs: knobs.absences or knobs.stalls,
         ),
         bug(
@@ -138,13 +138,13 @@ MUTATIONS = {
         bug(
             "losing keeps partitions",
             "Partitions stay after they were lost, and are read on; they belong to others by now.",
-            (Handover, "lose", "self._partitions.assign(())", "pass"),
+            (PartitionRevocation, "lose", "self._partitions.assign(())", "pass"),
             needs=trouble,
         ),
         bug(
             "lost called revoked",
             "Users hear that lost partitions are revoked, and commit what they may not.",
-            (Handover, "lose", "self._hear(hear_lost,", "self._hear(hear_revoked,"),
+            (PartitionRevocation, "lose", "self._hear(hear_lost,", "self._hear(hear_revoked,"),
             needs=trouble,
         ),
         bug(
@@ -161,7 +161,7 @@ MUTATIONS = {
         bug(
             "failed callback forgotten",
             "An on_partitions_assigned that has raised is not called again.",
-            (Handover, "tell_assigned", "hear_assigned(self._listener(), [p.tp for p in new])",
+            (PartitionRevocation, "tell_assigned", "hear_assigned(self._listener(), [p.tp for p in new])",
              ("[(setattr(p, 'callback_pending', False), p.state is PositionState.AWAITING_CALLBACK"
              " and p.move(PositionEvent.CALLBACK_DONE)) for p in new];"
              " hear_assigned(self._listener(), [p.tp for p in new])")),
@@ -191,7 +191,7 @@ MUTATIONS = {
         bug(
             "retained partitions start over",
             "What is kept in a cooperative rebalance goes back to what is committed, and comes again.",
-            (Handover, "take_over", "for partition in self._partitions:",
+            (PartitionRevocation, "take_over", "for partition in self._partitions:",
              ("for partition in [p for p in self._partitions if p.tp in before]:\n"
              "        partition.state = PositionState.AWAITING_COMMITTED\n"
              "        partition.rewind()\n"
@@ -201,7 +201,7 @@ MUTATIONS = {
         bug(
             "assigned tells of all",
             "on_partitions_assigned hears of what is kept, too; users must hear what is new.",
-            (Handover, "tell_assigned", "[p.tp for p in new]", "self._partitions.tps()"),
+            (PartitionRevocation, "tell_assigned", "[p.tp for p in new]", "self._partitions.tps()"),
             needs=cooperative,
         ),
         # -- who rejoins for what
@@ -227,7 +227,8 @@ MUTATIONS = {
         bug(
             "no commit before giving up",
             "What was read since the last auto-commit is not committed before partitions go, and is read twice (D4).",
-            (Handover, "give_up", "if self._auto_commit is not None and self.commits_by_itself:", "if False:"),
+            (PartitionRevocation, "give_up", "if self._auto_commit is not None and self.commits_by_itself:",
+             "if False:"),
             needs=commits("auto"),
         ),
         bug(
@@ -241,13 +242,13 @@ MUTATIONS = {
         bug(
             "auto-commit ahead of the user",
             "Auto-commit covers what this very poll returns; a crash before it is processed loses it (D2).",
-            (Shell, "_poll", "if poll_result.count:\n            return poll_result\n",
+            (Reader, "_poll", "if poll_result.count:\n            return poll_result\n",
              ("if poll_result.count:\n"
-             "            self.engine.collector.place(poll_result)\n"
+             "            self.managers.collector.place(poll_result)\n"
              "            if group is not None and group.auto_commit is not None:\n"
              "                group.auto_commit.poll(now)\n"
-             "                self.engine.step(now, self.driver.wall_time())\n"
-             "                self.driver.step(self.engine, now)\n"
+             "                shell.engine.step(now)\n"
+             "                shell.driver.step(shell.engine, now)\n"
              "            return poll_result\n")),
             (Group, "polled", "self.auto_commit.poll(now)", "pass"),
             needs=commits("auto"),

@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from thinconsumer import metadata
-from thinconsumer.engine import Engine
+from thinconsumer.consumer.managers import ConsumerManagers
 from thinconsumer.fetch import resets
 from thinconsumer.fetch.answers import Answers
 from thinconsumer.fetch.buffer import Buffer, Fetched
@@ -220,7 +220,7 @@ MUTATIONS = {
             "unassigned data handed out",
             "What is buffered of a partition is handed out after it was unassigned; it belongs to somebody else then.",
             (Collector, "_due", " and self._partitions.get(partition.tp) is partition:", ":"),
-            (Engine, "_note_changes", "self.buffer.sweep(set(self.partitions))", "pass"),
+            (ConsumerManagers, "_follow_assignment", "self.buffer.sweep(set(self.partitions))", "pass"),
             needs=oddities,
         ),
         bug(

@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ..calls import Call
-from ..client import ClientEngine, ClientOptions, ClientShell, to_seconds
+from ..client import ClientOptions, Engine, Shell, to_seconds
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaError
 from ..metadata import Metadata
+from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from . import operations
 from .operations import ALL, DELETE_GROUPS, DELETE_RECORDS, DELETE_TOPICS, DESCRIBE_GROUPS, DESCRIBE_TOPICS
@@ -24,7 +25,7 @@ V = TypeVar("V")
 Offsets = dict[TopicPartition, OffsetAndMetadata | KafkaError]
 
 
-class Admin(ClientShell):
+class Admin:
     """Asks brokers to create, delete and describe; see the package for what is promised. Closing it closes the driver.
 
     Each method takes ``timeout_ms`` (``default_api_timeout_ms`` by default) and returns within it.
@@ -34,8 +35,8 @@ class Admin(ClientShell):
         self.settings = settings
         metadata = Metadata(settings, driver.random)
         self._questions = Questions(settings, metadata, driver.random)
-        super().__init__(ClientEngine(settings, driver.random, metadata, (self._questions,)), driver)
-        self._questions.trouble = self._engine.trouble
+        self._shell = Shell("admin", Engine(settings, driver.random, metadata, (self._questions,)), driver)
+        self._questions.obstacle = self._shell.engine.obstacle
 
     def __enter__(self: A) -> A:
         return self
@@ -47,8 +48,8 @@ class Admin(ClientShell):
 
     def close(self) -> None:
         """Hang up. Closed twice, it does nothing."""
-        if not self._closed:
-            self._end()
+        if not self._shell.closed:
+            self._shell.close()
 
     # -- topics
 
@@ -136,14 +137,22 @@ class Admin(ClientShell):
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, *, timeout_ms: float | None = None
     ) -> Call[dict[K, V | KafkaError]]:
         """Begin one of :mod:`.operations` without waiting; :meth:`poll` until the call is done."""
-        self._begin()
         seconds = to_seconds(timeout_ms, self.settings.default_api_timeout_ms)
-        return self._questions.ask(operation, items, self._driver.now() + seconds)
+        with self._shell.change():
+            return self._questions.ask(operation, items, self._shell.driver.now() + seconds)
 
     def poll(self, timeout_ms: float = 0) -> None:
         """Go on with what :meth:`begin` began, for so long; 0 is one non-blocking step."""
-        self._begin()
-        self._wait(lambda: False, to_seconds(timeout_ms, 0))
+        with self._shell.enter():
+            self._shell.wait_until(lambda: False, to_seconds(timeout_ms))
+
+    def wake_at(self) -> float:
+        """Return when to poll next at the latest, in the driver's monotonic seconds."""
+        return self._shell.wake_at()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
+        return self._shell.driver.fileno()
 
     # -- inside
 
@@ -152,9 +161,8 @@ class Admin(ClientShell):
     ) -> dict[K, V | KafkaError]:
         call = self.begin(operation, items, timeout_ms=timeout_ms)
         try:
-            # The question ends by itself, in the step after its deadline: hence no limit here.
-            while not call.done:
-                self._wait(lambda: call.done, to_seconds(timeout_ms, self.settings.default_api_timeout_ms))
+            with self._shell.enter():
+                self._shell.wait_until(lambda: call.done, NEVER)  # the call settles in the step after its deadline
         finally:
             call.abandoned = True
         return call.result()

@@ -139,8 +139,8 @@ class Questions:
         self._picture: Call[Any] | None = None  #: The latest question for brokers and controller.
         self._picture_not_before = -NEVER
         self._now = 0.0
-        #: What stands in the way of everything, in words; for the message of a timeout.
-        self.trouble: Callable[[], str] = str
+        #: Returns why no request can be answered, in words; for the message of a timeout.
+        self.obstacle: Callable[[], str] = str
 
     def ask(
         self, operation: Operation[K, V], items: Mapping[K, Any] | None, deadline: float
@@ -408,7 +408,7 @@ class Questions:
     def _timeout_error(self, question: Question[Any, Any], key: Any) -> KafkaTimeoutError:
         finding = self._finding.get(key) if question.operation.routing is Routing.COORDINATOR else None
         asked = question if finding is None else finding
-        cause = self.trouble() or asked.last_errors.get(key) or "no answer yet"
+        cause = self.obstacle() or asked.last_errors.get(key) or "no answer yet"
         about = "" if key is None else f" of {key!r}"
         return KafkaTimeoutError(f"{question.call.what}{about}: no result in time; last: {cause}")
 

@@ -1,12 +1,22 @@
-"""What the small internal clients, :mod:`thinconsumer.produce` and :mod:`thinconsumer.admin`, are made of.
+"""The kernel of every client: an engine that steps managers, and a shell that runs it within public calls.
 
-Owns what both have in common: the options of any client, an engine that wires links, metadata and managers, and a
-shell that drives it within a time limit. Knows nothing of records, topics to create or groups. The consumer has an
-engine and a shell of its own: what it promises about positions and interruptions reaches into every step there.
+``Consumer``, ``GroupMember``, the internal producer and the internal admin are this kernel with different managers. It
+knows nothing of records, positions, topics to create or groups.
 """
 
-from .engine import ClientEngine, Manager
+from .engine import Engine, Manager, ManagerParts
+from .guard import Guard
 from .options import ClientOptions, shared
-from .shell import ClientShell, to_seconds
+from .shell import Shell, UserCallback, to_seconds
 
-__all__ = ["ClientEngine", "ClientOptions", "ClientShell", "Manager", "shared", "to_seconds"]
+__all__ = [
+    "ClientOptions",
+    "Engine",
+    "Guard",
+    "Manager",
+    "ManagerParts",
+    "Shell",
+    "UserCallback",
+    "shared",
+    "to_seconds",
+]

@@ -1,31 +1,33 @@
-"""Wires links, metadata and the managers of one small client: inputs, deadlines, outputs. It decides nothing itself.
+"""The engine of every client: steps a list of managers, sends their requests and hands them the answers.
 
-Implements :class:`thinconsumer.driver.Endpoint`. It reads no clock and does no I/O.
+Owns the order within a step. Implements :class:`thinconsumer.driver.Endpoint`; reads no clock and does no I/O: a driver
+carries out :meth:`Engine.take_commands` and feeds received bytes to the connections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
-from ..connection.request import Answer, Request
+from ..calls import Call
+from ..connection.options import ConnectionOptions
+from ..connection.request import Answer, Request, Target
 from ..driver import Address, Command
-from ..metadata import ASKER as METADATA
+from ..errors import KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
 from ..network_client import NetworkClient
-from ..timers import Random
-from .options import ClientOptions
+from ..timers import NEVER, Random
 
-#: Steps of managers within one step of the engine; each may only be caused by an answer of the one before.
+#: Steps of the managers within one step of the engine; each is caused by answers of the one before.
 ROUNDS_MAX = 100
 
 
 class Manager(Protocol):
-    """One concern: asks brokers for something and takes their answers. No method blocks."""
+    """One concern: asks brokers for something and takes their answers. No method blocks or calls user code."""
 
     @property
     def asker(self) -> str:
-        """What its requests are marked with."""
+        """The mark of its requests; their answers come to :meth:`handle`."""
         ...
 
     def step(self, now: float) -> list[Request]:
@@ -33,31 +35,53 @@ class Manager(Protocol):
         ...
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer of one of its requests."""
+        """Take the answer to one of its requests."""
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` has something to do by itself."""
+        """Return when :meth:`step` is due even if no answer arrives."""
         ...
 
     def restart(self, now: float) -> None:
-        """Forget what is under way, since who would have answered is gone; whatever is wanted is asked again."""
+        """Forget every request under way, since its connection is closed; send again what is still wanted."""
 
 
-class ClientEngine:
-    """One client's machinery, without a clock and without a socket."""
+class ManagerParts(NamedTuple):
+    """A :class:`Manager` put together from methods of several objects."""
 
-    def __init__(self, options: ClientOptions, random: Random, metadata: Metadata, managers: Sequence[Manager]) -> None:
+    asker: str
+    step: Callable[[float], list[Request]]
+    handle: Callable[[Answer, float], None] = lambda answer, now: None
+    wake_at: Callable[[float], float] = lambda now: NEVER
+    restart: Callable[[float], None] = lambda now: None
+
+
+class Engine:
+    """One client without a clock and without a socket.
+
+    Args:
+        managers: in the order in which they step. Metadata steps first unless it is among them.
+    """
+
+    def __init__(
+        self, options: ConnectionOptions, random: Random, metadata: Metadata, managers: Sequence[Manager]
+    ) -> None:
         self.network = NetworkClient(options, random)
         self.metadata = metadata
+        #: Called with each answer after its manager has handled it.
+        self.on_answer: Callable[[Answer, float], None] = lambda answer, now: None
         self._options = options
         self._random = random
-        self._managers = tuple(managers)
-        self._handlers = {METADATA: metadata.handle, **{manager.asker: manager.handle for manager in managers}}
+        self._managers = tuple(managers) if metadata in managers else (metadata, *managers)
+        self._handlers = {manager.asker: manager.handle for manager in self._managers}
         self._metadata_seen = metadata.version
         self._now = 0.0
+        self._closing = False
+        self._unanswered: set[Request] = set()  #: The last requests, see :meth:`close`.
+
+    # -- stepping
 
     def step(self, now: float) -> bool:
-        """Let everything that can happen now, happen. Returns whether the driver has something to do at once."""
+        """Do everything that is due. Returns whether the driver has something to do at once."""
         self._now = now
         self.network.step(now)
         for why in self.network.take_refresh_reasons(now):
@@ -65,18 +89,24 @@ class ClientEngine:
         for _ in range(ROUNDS_MAX):
             for answer in self.network.take_answers():
                 self._handlers[answer.request.asker](answer, now)
-            requests = self._requests(now)
-            if not requests:
-                break
+                self.on_answer(answer, now)
+            requests = [request for manager in self._managers for request in manager.step(now)]
+            self._follow_metadata(now)
             for request in requests:
                 self.network.send(request, now)
+            if not requests:
+                break
             self.network.step(now)
         return self.network.wants_driver()
 
     def wake_at(self) -> float:
         """Return when to step the driver and this again even if nothing arrives."""
-        dues = [manager.wake_at(self._now) for manager in self._managers]
-        return min(self.network.wake_at(), self.metadata.wake_at(self._now), *dues)
+        if self._closing:
+            return self.network.wake_at()  # managers are stepped no more, so their moments would never pass
+        due = self.network.wake_at()
+        for manager in self._managers:
+            due = min(due, manager.wake_at(self._now))
+        return due
 
     def take_commands(self) -> list[Command]:
         """Return what the driver shall do."""
@@ -86,28 +116,61 @@ class ClientEngine:
         """Take the resolver's answer."""
         self.network.resolved(host, port, addresses, error, now)
 
+    def drop(self, target: Target) -> None:
+        """End the connection to a target: the broker holds back a request on it that is not wanted any more."""
+        self.network.drop(target, "the request that its broker holds back is not wanted any more")
+
     def restart(self, now: float) -> None:
-        """Start over with new connections: an exception left a step half done, and nothing about them is certain."""
+        """Start over with new connections after an exception in the middle of a step.
+
+        No connection, queue or request of before is used again. Managers keep what no broker can be asked for again.
+        """
         self.network = NetworkClient(self._options, self._random)
-        self.metadata.restart()
+        self._metadata_seen = -1
         for manager in self._managers:
             manager.restart(now)
 
-    def trouble(self) -> str:
-        """Return what stands in the way of everything, in words; empty when nothing does."""
-        outage = self.network.outage(self._now)
-        errors = self.metadata.final_errors()
-        return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
-
-    def _requests(self, now: float) -> list[Request]:
-        requests = self.metadata.step(now)
-        for manager in self._managers:
-            requests += manager.step(now)
-        # After them, since a manager may have been told of a new leader; before what is sent to that one.
+    def _follow_metadata(self, now: float) -> None:
+        """Hand new nodes to the network before requests are sent to them."""
         if self.metadata.rebootstrap_reason is not None:
             self.metadata.rebootstrap_reason = None
             self.network.rebootstrap(now)
         if self._metadata_seen != self.metadata.version:
             self._metadata_seen = self.metadata.version
             self.network.update_nodes(self.metadata.nodes.values())
-        return requests
+
+    # -- why nothing comes back
+
+    def obstacle(self) -> str:
+        """Return why no request can be answered, in words: an outage or a final error. Empty while they can."""
+        outage = self.network.outage(self._now)
+        errors = self.metadata.final_errors()
+        return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
+
+    def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
+        """Return the error of a call whose time has passed, with its last failure."""
+        known = call.last_error or next(iter(self.metadata.final_errors()), None)
+        cause: KafkaError | str = known or self.obstacle() or "no answer yet"
+        return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")
+
+    # -- closing
+
+    def close(self, requests: Sequence[Request], now: float) -> bool:
+        """Stop the managers and send their last ``requests``, to nodes with a ready connection only.
+
+        Dialling for them would delay the close, and brokers forget fetch sessions by themselves. Returns whether
+        :meth:`closing` has answers to wait for.
+        """
+        self._closing = True
+        sent = [request for request in requests if self.network.is_ready(*request.target)]
+        self._unanswered = set(sent)
+        for request in sent:
+            self.network.send(request, now)
+        self.network.step(now)
+        return bool(sent)
+
+    def closing(self, now: float) -> bool:
+        """Step the connections alone; return whether a last request is still unanswered."""
+        self.network.step(now)
+        self._unanswered.difference_update(answer.request for answer in self.network.take_answers())
+        return bool(self._unanswered)

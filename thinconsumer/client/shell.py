@@ -1,21 +1,27 @@
-"""Engine and driver of one small client under one roof: how a call waits, and how a broken-off one is mended.
+"""Engine and driver of one client: how a public call begins, waits, runs user code and ends.
 
-Owns time limits and nothing else. For one thread; the driver is passed in, and closing the client closes it.
+Owns what every public call promises: one user at a time, bounded waits, no user code inside a step, and recovery from
+an exception that ended a step halfway. A client adds its own parts as callables; see :class:`Shell`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import NamedTuple
 
 from ..driver import Driver
-from ..errors import IllegalArgumentError, IllegalStateError
-from .engine import ClientEngine
+from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
+from .engine import Engine
+from .guard import Guard
 
 log = logging.getLogger(__name__)
 
 
-def to_seconds(timeout_ms: object, default_ms: float) -> float:
+def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
     """Return a user's timeout in seconds; ``default_ms`` for None.
 
     Raises:
@@ -27,60 +33,212 @@ def to_seconds(timeout_ms: object, default_ms: float) -> float:
     return given / 1000
 
 
-class ClientShell:
-    """What the public methods of a small client are made of."""
+class UserCallback(NamedTuple):
+    """One call of user code that is due: a listener, an assignor or a commit callback."""
 
-    def __init__(self, engine: ClientEngine, driver: Driver) -> None:
-        self._engine = engine
-        self._driver = driver
-        self._closed = False
-        self._torn = False  #: An exception has left a step half done; the next call starts over, see :meth:`_begin`.
+    run: Callable[[], bool]  #: Returns whether another callback may be due now; else the drain ends.
+    then_step: bool = True  #: Step before the next callback, since this one may have changed what is to be sent.
+
+
+class CallEntry:
+    """The beginning and end of a public call, as a context manager. Every check runs inside the guard.
+
+    Outside of it a call from a second thread would settle positions under the first one before it is refused.
+    """
+
+    __slots__ = ("_begin", "_guard")
+
+    def __init__(self, guard: Guard, begin: Callable[[], None]) -> None:
+        self._guard = guard
+        self._begin = begin
+
+    def __enter__(self) -> None:
+        caller = sys._getframe(1)
+        self._guard.enter(caller)
+        try:
+            self._begin()
+        except BaseException:
+            self._guard.leave(caller)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._guard.leave(sys._getframe(1))
+
+
+class Shell:
+    """What the public methods of every client are made of. Closing it closes the driver.
+
+    Args:
+        name: the client, in errors: ``"consumer"``.
+        settle: called when a call begins, before anything else: completes what the last call returned.
+        recover: called when a call begins after an interrupted step, before the engine restarts.
+        attend: called with the time before each step, however little is due: the user is there.
+        stepped: called with the time after each complete step.
+        next_callback: returns the next call of user code that is due at a time. Its second argument is False inside
+            calls that wait for something else: then only what the rest of the group waits for is due.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        driver: Driver,
+        *,
+        guard: Guard | None = None,
+        settle: Callable[[], None] = lambda: None,
+        recover: Callable[[], None] = lambda: None,
+        attend: Callable[[float], None] = lambda now: None,
+        stepped: Callable[[float], None] = lambda now: None,
+        next_callback: Callable[[float, bool], UserCallback | None] = lambda now, every: None,
+    ) -> None:
+        self.engine = engine
+        self.driver = driver
+        self.closed = False
+        #: User code that runs inside a call may make calls; those run no further user code.
+        self.in_callback = False
+        #: An exception ended a step halfway: queues and connections are in an unknown state. See :meth:`recover`.
+        self.step_interrupted = False
+        self.guard = guard if guard is not None else Guard()
+        self._name = name
+        self._settle = settle
+        self._before_restart = recover
+        self._attend = attend
+        self._stepped = stepped
+        self._next_callback = next_callback
+        self._changed = False  #: The user has changed what is wanted, and no step has followed yet.
+        self._entry = CallEntry(self.guard, self.begin)
+
+    # -- beginning a call
+
+    def enter(self) -> CallEntry:
+        """Begin a public call."""
+        return self._entry
+
+    def change(self) -> CallEntry:
+        """Begin a public call that does no I/O but wants some: :meth:`wake_at` is now until the next step."""
+        self._changed = True
+        return self._entry
+
+    def stay(self) -> Guard:
+        """Begin a call that does not settle what the last one returned: between two records of an iteration."""
+        return self.guard
+
+    def begin(self) -> None:
+        """Check that a call may run; recover from an interrupted step; settle what the last call returned."""
+        if self.closed:
+            raise IllegalStateError(f"this {self._name} is closed")
+        self.driver.check_process()
+        if self.step_interrupted:
+            self.recover()
+        self._settle()
+
+    def recover(self) -> None:
+        """Hang up everywhere and restart the engine, since an exception ended a step halfway.
+
+        KeyboardInterrupt can be raised after any call inside a step, and no queue or state machine is consistent at
+        each of those points. Only what no broker can be asked for again is kept: positions, topic ids, epochs, calls.
+        """
+        log.info("the last call was interrupted in the middle of a step: the %s connects anew", self._name)
+        self._before_restart()
+        self.driver.hang_up_all()
+        self.engine.restart(self.driver.now())
+        self.step_interrupted = False
+        self._changed = True
+
+    def refuse_in_callback(self, call: str) -> None:
+        """Raise if user code inside another call asks for what can only be done after that call."""
+        if self.in_callback:
+            raise IllegalStateError(f"{call} inside a callback: note that you want it, and call it when poll() is back")
+
+    # -- stepping and waiting
 
     def wake_at(self) -> float:
         """Return when to call again at the latest, in the driver's monotonic seconds."""
-        return self._driver.now() if self._torn else min(self._engine.wake_at(), self._driver.wake_at())
+        now = self.driver.now()
+        if self._changed or self.step_interrupted or self._next_callback(now, True) is not None:
+            return now
+        return min(self.engine.wake_at(), self.driver.wake_at())
 
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
-        return self._driver.fileno()
+    def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
+        """Wait for I/O until ``deadline``, step the engine once, return the time.
 
-    def _begin(self) -> None:
-        """Begin a public call."""
-        if self._closed:
-            raise IllegalStateError(f"this {type(self).__name__.lower()} is closed")
-        self._driver.check_process()
-        if self._torn:
-            log.info("a call was interrupted in the middle of a step: connecting anew, and asking again")
-            self._driver.hang_up_all()
-            self._engine.restart(self._driver.now())
-            self._torn = False
+        With ``may_wake`` a :meth:`wakeup` raises here. Not in calls that end something: it is for the next call.
 
-    def _turn(self, deadline: float) -> float:
-        """One round: wait for I/O until ``deadline``, let everything follow from it, return the time."""
-        driver, engine = self._driver, self._engine
-        self._torn = True
+        Raises:
+            WakeupError: :meth:`wakeup` was called.
+        """
+        driver, engine = self.driver, self.engine
+        self._attend(driver.now())
+        self.step_interrupted = True
         try:
-            driver.step(engine, min(deadline, engine.wake_at()))
+            driver.step(engine, deadline)  # or until engine.wake_at(), as the contract has it
         except BaseException:
-            self._torn = not driver.waiting
+            self.step_interrupted = not driver.waiting
             raise
         now = driver.now()
         if engine.step(now):
-            driver.step(engine, now)  # what is to be sent or dialled leaves now, not in the next call
-        self._torn = False
+            # Requests leave before any record is decoded, so that the broker works in the meantime.
+            driver.step(engine, now)
+        self.step_interrupted = False
+        self._changed = False
+        self._stepped(now)
+        # Not inside user code: a wakeup ends poll(), and must not fail the last commit of on_partitions_revoked().
+        if may_wake and not self.in_callback and driver.take_wakeup():
+            raise WakeupError("wakeup() was called")
         return now
 
-    def _wait(self, done: Callable[[], bool], seconds: float) -> bool:
-        """Step until ``done()``, for so long at most, and once at least; return whether it is."""
-        deadline = self._driver.now() + seconds
-        now = self._turn(self._driver.now())
+    def wait_until(
+        self,
+        done: Callable[[], bool],
+        seconds: float,
+        between: Callable[[float], float] = lambda now: now,
+        *,
+        may_wake: bool = True,
+    ) -> bool:
+        """Step until ``done()``, for so long at most and at least once; return whether it is.
+
+        ``between`` is called after each step that was not enough; it may step, and returns the time.
+        """
+        deadline = self.driver.now() + seconds
+        now = self.run_once(self.driver.now(), may_wake=may_wake)
         while not done():
+            now = between(now)
             if now >= deadline:
                 return False
-            now = self._turn(deadline)
+            now = self.run_once(deadline, may_wake=may_wake)
         return True
 
-    def _end(self) -> None:
+    # -- user code
+
+    def run_callbacks(self, now: float, *, every: bool = True) -> float:
+        """Run all user code that is due, with steps in between; return the time. What it raises comes out."""
+        while not self.in_callback:
+            due = self._next_callback(now, every)
+            if due is None:
+                break
+            with self.callback():
+                goes_on = due.run()
+            if not goes_on:
+                break
+            if due.then_step:
+                now = self.run_once(self.driver.now())
+        return now
+
+    @contextmanager
+    def callback(self) -> Iterator[None]:
+        """Run user code that may call this client."""
+        before, self.in_callback = self.in_callback, True
+        try:
+            with self.guard.callback():
+                yield
+        finally:
+            self.in_callback = before
+
+    # -- ending
+
+    def close(self) -> None:
         """Hang up everywhere."""
-        self._closed = True
-        self._driver.close()
+        self.closed = True
+        self.driver.close()

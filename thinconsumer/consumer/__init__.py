@@ -1,6 +1,7 @@
-"""The public Consumer, and the shell between it and the engine.
+"""The public Consumer, and what it adds to the kernel in :mod:`thinconsumer.client`.
 
-``consumer`` is what users call, ``shell`` steps engine and driver within one call, ``iteration`` hands out one by one.
+``consumer`` is what users call, ``reader`` the order within one poll, ``managers`` what the engine steps, ``iteration``
+one record at a time.
 """
 
 from .consumer import Consumer

@@ -10,8 +10,9 @@ from ..types import TopicPartition
 from .arguments import is_whole, to_seconds
 
 if TYPE_CHECKING:
+    from ..client import Shell
     from ..records.columnar.record_columns import RecordColumns
-    from .shell import Shell
+    from .reader import Reader
 
 #: What one call hands over unless it is told otherwise. Larger calls spend more time waiting for memory.
 MAX_BYTES = 8 << 20
@@ -22,6 +23,7 @@ MAX_BYTES_LIMIT = 1 << 30
 class BatchCalls:
     """What :class:`Consumer` inherits."""
 
+    _reader: Reader
     _shell: Shell
     _warned_of_seconds = False
 
@@ -50,9 +52,9 @@ class BatchCalls:
             raise IllegalArgumentError(f"max_bytes must be a whole number from 1 on, not {max_bytes!r}")
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
         with self._shell.enter():
-            poll_result = self._shell.poll(self._poll_seconds(timeout_ms), limit, columns=True)
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
         # The last step, as in poll: whatever interrupts before has delivered nothing, so nothing is lost.
-        self._shell.poll_result = poll_result
+        self._reader.poll_result = poll_result
         return poll_result.columns
 
 

@@ -31,10 +31,10 @@ def partitions_of(
     One request, whatever the number of topics. Internal topics are hidden as ``Consumer.topics`` hides them, unless
     they are named.
     """
-    shell = consumer._shell
+    reader, shell = consumer._reader, consumer._shell
     with shell.enter():
         names = None if topics is None else list(topics)
-        found = shell.wait(shell.engine.metadata.inquire(names, "partitions_of()"), timeout_ms)
+        found = reader.wait(reader.managers.metadata.inquire(names, "partitions_of()"), timeout_ms)
     hidden = topics is None and consumer.config.exclude_internal_topics
     return {name: sorted(topic.partitions) for name, topic in found.items() if not (topic.internal and hidden)}
 
@@ -44,7 +44,7 @@ def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
 
     Sixteen zero bytes while no broker has named one; None once a broker has answered that the topic does not exist.
     """
-    found = consumer._shell.engine.metadata.topics.get(topic)
+    found = consumer._reader.managers.metadata.topics.get(topic)
     if found is None:
         return ZERO_UUID
     return None if isinstance(found.error, UnknownTopicOrPartitionError) else found.topic_id
@@ -58,9 +58,9 @@ def look_up(
     A question is a time in ms since 1970, -1 (the end; under read_committed the last stable offset) or -2 (the start).
     All are under way at once: one ListOffsets for each leader and question.
     """
-    shell = consumer._shell
+    reader, shell = consumer._reader, consumer._shell
     with shell.enter():
-        calls = [shell.engine.look_up(dict(question), "look_up()") for question in questions]
+        calls = [reader.managers.lookups.ask(dict(question), "look_up()") for question in questions]
         whole: Call[None] = Call("look_up()")
 
         def settled() -> bool:
@@ -69,7 +69,7 @@ def look_up(
             return not left or any(call.error is not None for call in calls)
 
         try:
-            shell.wait(whole, timeout_ms, settled)
+            reader.wait(whole, timeout_ms, settled)
             failed = [call for call in calls if call.error is not None]
             answers = [call.result() for call in failed or calls]
         finally:
@@ -85,10 +85,10 @@ def poll_up_to(
 
     A log may end in what is never handed out, such as the mark that ends a transaction: a plain poll would wait there.
     """
-    shell = consumer._shell
+    reader, shell = consumer._reader, consumer._shell
     with shell.enter():
-        poll_result = shell.poll(to_seconds(timeout_ms), max_records, ends)
-    shell.poll_result = poll_result
+        poll_result = reader.poll(to_seconds(timeout_ms), max_records, ends)
+    reader.poll_result = poll_result
     return poll_result.records
 
 
@@ -99,8 +99,8 @@ def poll_columns_up_to(
 
     Whole batches come, so that the last records may be behind the ends, and the positions too.
     """
-    shell = consumer._shell
+    reader, shell = consumer._reader, consumer._shell
     with shell.enter():
-        poll_result = shell.poll(to_seconds(timeout_ms), max_bytes, ends, columns=True)
-    shell.poll_result = poll_result
+        poll_result = reader.poll(to_seconds(timeout_ms), max_bytes, ends, columns=True)
+    reader.poll_result = poll_result
     return poll_result.columns

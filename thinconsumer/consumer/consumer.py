@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 from ..calls import Call
+from ..client import Shell
 from ..config import ConsumerConfig
 from ..config.typed import CONSUMER_HELP, ConsumerOptions
 from ..config.values import HeadersDeserializer, TopicDeserializer
@@ -23,7 +24,7 @@ from .group_calls import GroupCalls
 from .health import Health
 from .iteration import Iteration
 from .metrics_recorder import figures
-from .shell import Shell
+from .reader import Reader
 
 __all__ = ["Consumer"]
 
@@ -111,16 +112,17 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             raise KafkaConfigurationError(
                 "topics without group_id: pass group_id, since a group shares topics out, or assign() partitions"
             )
-        self._shell = Shell(config, driver)
-        self._iteration = Iteration(self._shell)
-        self._partitions = self._shell.partitions
+        self._reader = Reader(config, driver)
+        self._shell = self._reader.shell
+        self._iteration = Iteration(self._reader)
+        self._partitions = self._reader.partitions
         if topics:
             self.subscribe(topics)
 
     @property
     def config(self) -> ConsumerConfig:
         """The options of this consumer."""
-        return self._shell.config
+        return self._reader.config
 
     # -- choose
 
@@ -138,10 +140,10 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             self.unsubscribe()
             return
         with self._shell.change():
-            if self._shell.engine.group is None:
+            if self._reader.managers.group is None:
                 self._partitions.assign(tps)
             else:
-                self._shell.engine.group.assign_by_hand(tps, self._shell.driver.now())
+                self._reader.managers.group.assign_by_hand(tps, self._shell.driver.now())
 
     def assignment(self) -> set[TopicPartition]:
         """Return the partitions assigned now."""
@@ -166,10 +168,10 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             NoBrokersAvailable: nothing could be reached for ``bootstrap_timeout_ms``; polling on tries on.
         """
         with self._shell.enter():
-            poll_result = self._shell.poll(self._poll_seconds(timeout_ms), self._limit(max_records))
+            poll_result = self._reader.poll(self._poll_seconds(timeout_ms), self._limit(max_records))
         # The last step, without a call behind it: whatever interrupts before has delivered nothing, so nothing is lost.
         if update_offsets:
-            self._shell.poll_result = poll_result
+            self._reader.poll_result = poll_result
         return poll_result.records
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
@@ -202,7 +204,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def drive(self) -> None:
         """Keep alive, cheaply: I/O and deadlines, no records, no callbacks. Call it while processing takes long."""
         with self._shell.enter():
-            self._shell.open_calls.drop_old(self._shell.turn(self._shell.driver.now()))
+            self._reader.open_calls.drop_old(self._shell.run_once(self._shell.driver.now()))
 
     def wakeup(self) -> None:
         """Make the current call, or else the next one that waits, raise ``WakeupError``.
@@ -222,7 +224,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def wake_at(self) -> float:
         """Return when to poll next at the latest, in ``time.monotonic()`` seconds; now, while records are buffered."""
         with self._shell.enter():
-            return self._shell.wake_at()
+            return self._reader.wake_at()
 
     def skip(self, error: RecordError) -> None:
         """Go on behind what ``error`` says cannot be handed out; a no-op if the position is past it already."""
@@ -273,7 +275,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
                 call.last_error = found.last_error
                 return found.has_position
 
-            self._shell.wait(call, timeout_ms, settled)
+            self._reader.wait(call, timeout_ms, settled)
             return found.cursor.offset
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -294,8 +296,8 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def topics(self, timeout_ms: float | None = None) -> set[str]:
         """Return all topics this consumer may see."""
         with self._shell.enter():
-            metadata = self._shell.engine.metadata
-            found = self._shell.ask("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)
+            metadata = self._reader.managers.metadata
+            found = self._reader.ask("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)
         hidden = self.config.exclude_internal_topics
         return {name for name, topic in found.items() if not (topic.internal and hidden)}
 
@@ -304,7 +306,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         topic = topic_name(topic, "partitions_for_topic()")
         with self._shell.enter():
             what = f"partitions_for_topic({topic!r})"
-            found = self._shell.ask(what, lambda: self._shell.engine.metadata.inquire([topic], what), timeout_ms)
+            found = self._reader.ask(what, lambda: self._reader.managers.metadata.inquire([topic], what), timeout_ms)
         return set(found[topic].partitions) if topic in found else None
 
     def beginning_offsets(
@@ -357,7 +359,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         will not help.
         """
         with self._shell.stay():
-            return self._shell.watch.report(self._shell.engine, self._shell.driver.now())
+            return self._reader.watch.report(self._reader.managers, self._shell.driver.now())
 
     def metrics(self, raw: bool = False) -> MetricValues:
         """Return what this consumer measures, by group and name, under Kafka's own names (docs/metrics.md). No I/O.
@@ -367,7 +369,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         if raw:
             raise IllegalArgumentError("metrics(raw=True) would return kafka-python's own objects: there are none here")
         with self._shell.stay():
-            return figures(self._shell.engine, self._shell.driver.now())
+            return figures(self._reader.managers, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
         """Wait until a broker has named the cluster; with ``refresh``, ask again even if one has.
@@ -375,9 +377,9 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         Never needed: other calls do it when they must. Useful at start-up, to fail early.
         """
         with self._shell.enter():
-            if refresh or not self._shell.engine.metadata.nodes:
-                metadata = self._shell.engine.metadata
-                self._shell.ask("bootstrap", lambda: metadata.inquire([], "bootstrap()"), timeout_ms)
+            if refresh or not self._reader.managers.metadata.nodes:
+                metadata = self._reader.managers.metadata
+                self._reader.ask("bootstrap", lambda: metadata.inquire([], "bootstrap()"), timeout_ms)
 
     def bootstrap_connected(self) -> bool:
         """Return whether any broker can be talked to right now. No I/O."""
@@ -397,7 +399,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         nothing.
         """
         if not self._shell.closed:
-            self._shell.close(timeout_ms, commit=autocommit, leave_group=leave_group)
+            self._reader.close(timeout_ms, commit=autocommit, leave_group=leave_group)
 
     def __enter__(self) -> Consumer[K, V]:
         return self
@@ -455,13 +457,13 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     ) -> dict[TopicPartition, ListedOffset]:
         with self._shell.enter():
             key = what, frozenset(wanted.items())
-            return self._shell.ask(key, lambda: self._shell.engine.look_up(wanted, what), timeout_ms)
+            return self._reader.ask(key, lambda: self._reader.managers.lookups.ask(wanted, what), timeout_ms)
 
     def _lag(self, tp: TopicPartition) -> int | None:
         partition = self._partitions.require(tp)
         committed = self.config.isolation_level == "read_committed"
         end = partition.last_stable_offset if committed else partition.high_watermark
-        is_stale = self._shell.watch.is_stale(self._shell.engine, partition, self._shell.driver.now())
+        is_stale = self._reader.watch.is_stale(self._reader.managers, partition, self._shell.driver.now())
         if end is None or is_stale or not partition.has_position:
             return None
         return max(0, end - partition.cursor.offset)

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..assignors import GroupMetadata
-from ..errors import IllegalStateError
+from ..errors import IllegalStateError, KafkaTimeoutError
 from ..group.commit_queue import log_failure
 from ..types import OffsetAndMetadata, TopicPartition
 from .arguments import ToCommit, offsets_to_commit, refuse_async, topic_partitions
+from .open_calls import KEPT
 
 if TYPE_CHECKING:
-    from .shell import Shell
+    from ..client import Shell
+    from .reader import Reader
 
 #: Called with the offsets and None, or the error, when a commit in the background is through.
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
@@ -22,6 +24,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | 
 class GroupCalls:
     """What :class:`Consumer` inherits."""
 
+    _reader: Reader
     _shell: Shell
 
     # -- choose
@@ -42,7 +45,7 @@ class GroupCalls:
         for name in ("on_partitions_assigned", "on_partitions_revoked", "on_partitions_lost"):
             refuse_async(getattr(listener, name, None), f"{name} of {listener!r}")
         with self._shell.change():
-            group = self._shell.membership.group
+            group = self._reader.managers.require_group()
             group.subscription.subscribe(topics, pattern, listener)
             group.subscribed()
 
@@ -53,14 +56,14 @@ class GroupCalls:
         than ``default_api_timeout_ms`` for commits, those of ``commit_async`` included.
         """
         with self._shell.change():
-            if self._shell.engine.group is not None:
-                self._shell.membership.unsubscribe()
-            self._shell.partitions.assign(())
+            if self._reader.callbacks is not None:
+                self._reader.callbacks.unsubscribe()
+            self._reader.partitions.assign(())
 
     def subscription(self) -> set[str]:
         """Return the topics subscribed to; under a pattern those that match it as far as is known."""
         with self._shell.enter():
-            group = self._shell.engine.group
+            group = self._reader.managers.group
             return set(group.role.own_topics()) if group is not None and group.subscription.is_subscribed else set()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
@@ -71,7 +74,7 @@ class GroupCalls:
         the coordinator's log (KIP-800).
         """
         with self._shell.change():
-            group = self._shell.membership.group
+            group = self._reader.managers.require_group()
             if not group.subscription.is_subscribed:
                 raise IllegalStateError("there is nothing to rebalance: subscribe() first")
             group.member.request_rejoin(reason or "enforce_rebalance() was called")
@@ -93,8 +96,21 @@ class GroupCalls:
             IllegalArgumentError: an offset, a leader epoch or metadata that no request can carry; nothing is queued.
             IllegalStateError: there is no ``group_id``.
         """
+        reader, now = self._reader, self._shell.driver.now
         with self._shell.enter():
-            self._shell.membership.commit(self._to_commit(offsets), timeout_ms)
+            group, found, began = reader.managers.require_group(), self._to_commit(offsets), now()
+            commits = group.commits
+            # A commit that runs out of time is kept: made again with the same offsets, it is not sent again.
+            deadline = began + max(KEPT, reader.default_timeout(timeout_ms))
+            key = "commit", frozenset(found.items())
+            try:
+                # Not valid once another commit was made: this one could be behind it.
+                reader.ask(key, lambda: group.commit(found, deadline), timeout_ms, lambda call: call is commits.newest)
+            except KafkaTimeoutError as error:
+                raise commits.timeout_error(found, now()) from error
+            finally:
+                reader.managers.metrics.record_call_time("commit_sync", now() - began, now())
+                reader.run_commit_callbacks()
 
     def commit_async(
         self,
@@ -108,9 +124,10 @@ class GroupCalls:
         or ``close``. What is still waiting when the consumer closes is committed then.
         """
         refuse_async(callback, "the callback")
-        told: Any = callback or self._shell.config.default_offset_commit_callback or log_failure
+        told: Any = callback or self._reader.config.default_offset_commit_callback or log_failure
         with self._shell.change():
-            self._shell.membership.commit_async(self._to_commit(offsets), told)
+            deadline = self._shell.driver.now() + self._reader.default_timeout(None)
+            self._reader.managers.require_group().commit(self._to_commit(offsets), deadline, told)
 
     @overload
     def committed(
@@ -141,25 +158,25 @@ class GroupCalls:
         one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
         tps = topic_partitions([partition] if one else partition, "committed()")
         with self._shell.enter():
-            began, group = self._shell.driver.now(), self._shell.membership.group
-            found = self._shell.ask(
+            began, group = self._shell.driver.now(), self._reader.managers.require_group()
+            found = self._reader.ask(
                 ("committed", group.commits.newest, *tps), lambda: group.ask_committed(tps), timeout_ms
             )
             now = self._shell.driver.now()
-            self._shell.engine.metrics.record_call_time("committed", now - began, now)
+            self._reader.managers.metrics.record_call_time("committed", now - began, now)
         answers = {tp: _as_asked(found.get(tp), metadata) for tp in tps}
         return answers[tps[0]] if one else answers
 
     def group_metadata(self) -> GroupMetadata:
         """Return who this member is, for ``send_offsets_to_transaction`` of a producer (KIP-447). No I/O."""
         with self._shell.enter():
-            return self._shell.membership.group.metadata()
+            return self._reader.managers.require_group().metadata()
 
     # -- inside
 
     def _to_commit(self, offsets: ToCommit | None) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit. The record in hand counts as processed, unless a callback commits."""
-        group, partitions = self._shell.membership.group, self._shell.partitions
+        group, partitions = self._reader.managers.require_group(), self._reader.partitions
         found = None if offsets is None else offsets_to_commit(offsets)
         hand = partitions.in_hand
         if hand is not None and not self._shell.in_callback:

@@ -20,7 +20,7 @@ from ..types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..engine import Engine
+    from .managers import ConsumerManagers
 
 __all__ = ["Health", "HealthState"]
 
@@ -96,12 +96,12 @@ class HealthMonitor:
         self._record_errors = 0  #: ... and how often in a row.
         self.polled_at: float | None = None
 
-    def step(self, engine: Engine, now: float) -> bool:
+    def step(self, managers: ConsumerManagers, now: float) -> bool:
         """Look, if it is time to; return whether it was."""
         due = now >= self._look_at
         if due:
             self._look_at = now + LOOK_EVERY
-            self._look(engine, now)
+            self._look(managers, now)
         return due
 
     def record_failed(self, error: KafkaError, now: float) -> None:
@@ -114,26 +114,28 @@ class HealthMonitor:
         self._record = error
         self._record_errors += 1
 
-    def is_stale(self, engine: Engine, partition: Partition, now: float) -> bool:
+    def is_stale(self, managers: ConsumerManagers, partition: Partition, now: float) -> bool:
         """Return whether the end of the log was not confirmed lately, so that the lag is unknown.
 
         With records waiting for a poll the known end is late, but the lag is not 0.
         """
         confirmed_at = partition.confirmed_at
-        return not engine.buffer.held(partition) and (confirmed_at is None or now - confirmed_at > self._patience)
+        return not managers.buffer.held(partition) and (confirmed_at is None or now - confirmed_at > self._patience)
 
-    def report(self, engine: Engine, now: float) -> Health:
+    def report(self, managers: ConsumerManagers, now: float) -> Health:
         """Return the consumer's health."""
-        obstacles = sorted(self._look(engine, now), key=lambda o: (not o.final, self._begun(o, now)))
+        obstacles = sorted(self._look(managers, now), key=lambda o: (not o.final, self._begun(o, now)))
         first = obstacles[0] if obstacles else None
         since = None if first is None else max(0.0, now - self._begun(first, now))
         if first is None:
-            busy = len(engine.partitions) or (engine.group is not None and engine.group.subscription.is_subscribed)
+            busy = len(managers.partitions) or (
+                managers.group is not None and managers.group.subscription.is_subscribed
+            )
             state = HealthState.OK if busy else HealthState.IDLE
         else:
             stuck = first.final or (since is not None and since >= self._patience)
             state = HealthState.STUCK if stuck else HealthState.WORKING
-        group = engine.group
+        group = managers.group
         identity = None if group is None else group.identity
         stats = None if group is None else group.member.stats
         return Health(
@@ -144,7 +146,7 @@ class HealthMonitor:
             identity.generation_id if identity is not None else -1,
             identity.member_id if identity is not None else "",
             group.coordinator.node_id if group is not None else None,
-            len(engine.partitions),
+            len(managers.partitions),
             _age(self.polled_at, now),
             _age(stats.answered_at if stats is not None else None, now),
             _age(self._fetched_at, now),
@@ -156,25 +158,30 @@ class HealthMonitor:
     def _begun(self, obstacle: Obstacle, now: float) -> float:
         return obstacle.since if obstacle.since is not None else self._since.get(obstacle.key or obstacle.words, now)
 
-    def _look(self, engine: Engine, now: float) -> list[Obstacle]:
-        if engine.answers.completed != self._completed:
-            self._completed, self._fetched_at = engine.answers.completed, now
-        obstacles = [*self._final(engine), *self._outage(engine), *self._group(engine, now), *self._broken(engine)]
-        obstacles += [*self._missing(engine, now), *self._silent(engine, now)]
+    def _look(self, managers: ConsumerManagers, now: float) -> list[Obstacle]:
+        if managers.answers.completed != self._completed:
+            self._completed, self._fetched_at = managers.answers.completed, now
+        obstacles = [
+            *self._final(managers),
+            *self._outage(managers),
+            *self._group(managers, now),
+            *self._broken(managers),
+        ]
+        obstacles += [*self._missing(managers, now), *self._silent(managers, now)]
         self._since = {key: self._since.get(key, now) for key in (o.key or o.words for o in obstacles)}
         return obstacles
 
-    def _final(self, engine: Engine) -> Iterator[Obstacle]:
-        for error in engine.persistent_errors():
+    def _final(self, managers: ConsumerManagers) -> Iterator[Obstacle]:
+        for error in managers.persistent_errors():
             yield Obstacle(str(error), error, final=True)
 
-    def _outage(self, engine: Engine) -> Iterator[Obstacle]:
-        since = engine.network.outage_since
+    def _outage(self, managers: ConsumerManagers) -> Iterator[Obstacle]:
+        since = managers.engine.network.outage_since
         if since is not None:
             yield Obstacle("no broker can be reached", since=since)
 
-    def _group(self, engine: Engine, now: float) -> Iterator[Obstacle]:
-        group = engine.group
+    def _group(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
+        group = managers.group
         if group is None:
             return
         coordinator, member = group.coordinator, group.member
@@ -190,13 +197,13 @@ class HealthMonitor:
         if member.state is not MemberState.STABLE:
             yield Obstacle(f"the member is {member.state.value}")
         else:
-            answered, interval = member.stats.answered_at, engine.config.heartbeat_interval_ms / 1000
+            answered, interval = member.stats.answered_at, managers.config.heartbeat_interval_ms / 1000
             if answered is not None and now - answered > 2 * interval + GRACE:
                 yield Obstacle("heartbeats are not answered", since=answered)
 
-    def _broken(self, engine: Engine) -> Iterator[Obstacle]:
+    def _broken(self, managers: ConsumerManagers) -> Iterator[Obstacle]:
         record = self._record
-        partition = None if record is None else engine.partitions.get(record.partition)
+        partition = None if record is None else managers.partitions.get(record.partition)
         if record is None or partition is None or not 0 <= partition.cursor.offset <= record.offset:
             self._record = None
             return
@@ -204,8 +211,8 @@ class HealthMonitor:
         words = f"{where}: raised {self._record_errors} times: {record}"
         yield Obstacle(words, record, since=self._record_at, final=self._record_errors >= RECORD_ERRORS_MAX)
 
-    def _missing(self, engine: Engine, now: float) -> Iterator[Obstacle]:
-        missing = {str(error): error for error in engine.missing()}
+    def _missing(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
+        missing = {str(error): error for error in managers.missing()}
         for words in self._reported - missing.keys():
             self._outages.succeeded(words, now, f"No longer so: {words}")
         self._reported = set(missing)
@@ -213,14 +220,14 @@ class HealthMonitor:
             self._outages.failed(words, now, words, grace=GRACE)
             yield Obstacle(words, error)
 
-    def _silent(self, engine: Engine, now: float) -> Iterator[Obstacle]:
+    def _silent(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
         """Name the partitions that no broker answers for, together by reason."""
         found: dict[str, list[Partition]] = {}
         begun: dict[str, float] = {}
         excused, self._excused = self._excused, {}
-        for partition in engine.partitions:
-            since = self._silent_since(engine, partition, excused, now)
-            words = None if since is None else self._why_silent(engine, partition, now - since)
+        for partition in managers.partitions:
+            since = self._silent_since(managers, partition, excused, now)
+            words = None if since is None else self._why_silent(managers, partition, now - since)
             if words is not None and since is not None:
                 found.setdefault(words, []).append(partition)
                 begun[words] = min(begun.get(words, now), since)
@@ -232,13 +239,13 @@ class HealthMonitor:
             yield Obstacle(_because(text, error), error, since=begun[words])
 
     def _silent_since(
-        self, engine: Engine, partition: Partition, excused: dict[TopicPartition, float], now: float
+        self, managers: ConsumerManagers, partition: Partition, excused: dict[TopicPartition, float], now: float
     ) -> float | None:
         """Return since when the partition waits for a broker; None while it does not, or has raised its error."""
         idle = partition.paused or partition.pending_revocation or partition.callback_pending
         # Without room in the buffer nothing is asked for before the next poll.
-        full = engine.buffer.has_ready() and not engine.planner.is_asking(partition, now)
-        if idle or (full and partition.has_position) or engine.buffer.held(partition):
+        full = managers.buffer.has_ready() and not managers.planner.is_asking(partition, now)
+        if idle or (full and partition.has_position) or managers.buffer.held(partition):
             self._excused[partition.tp] = now
             return None
         since = self._excused[partition.tp] = excused.get(partition.tp, now)
@@ -246,16 +253,16 @@ class HealthMonitor:
             return None
         return since if partition.confirmed_at is None else max(since, partition.confirmed_at)
 
-    def _why_silent(self, engine: Engine, partition: Partition, silence: float) -> str | None:
+    def _why_silent(self, managers: ConsumerManagers, partition: Partition, silence: float) -> str | None:
         """Return what the partition waits for; None while that is not too long."""
-        node_id = engine.planner.node_for(partition, 0.0)
+        node_id = managers.planner.node_for(partition, 0.0)
         if node_id is None:
             return "no leader is known"
         if not partition.has_position:
             return "no position is known"
-        if silence <= engine.config.fetch_max_wait_ms / 1000 + GRACE:
+        if silence <= managers.config.fetch_max_wait_ms / 1000 + GRACE:
             return None
-        node = engine.metadata.nodes.get(node_id)
+        node = managers.metadata.nodes.get(node_id)
         where = f"broker {node_id}" if node is None else f"broker {node_id} ({node.host}:{node.port})"
         return f"{where} answers no Fetch; check that it runs and can be reached"
 

@@ -13,7 +13,7 @@ from typing import Any
 from ..calls import Call
 from ..fetch.collector import PollResult
 from ..types import ConsumerRecord, TopicPartition
-from .shell import Shell
+from .reader import Reader
 
 #: How often connections and deadlines are looked after between two records; seconds.
 DRIVE_EVERY = 0.05
@@ -24,8 +24,9 @@ LOOK_EVERY = 0.1
 class Iteration:
     """Hands out records one by one."""
 
-    def __init__(self, shell: Shell) -> None:
-        self._shell = shell
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._shell = reader.shell
         self.poll_result = PollResult()  #: What is being handed out, ...
         self.after = 0  #: ... and how many of it are taken once the record that :meth:`peek` returned is.
         self._records: list[ConsumerRecord[Any, Any]] = []
@@ -39,10 +40,10 @@ class Iteration:
         """
         poll_result = self.poll_result
         # Another call has settled what was taken, and perhaps moved: what is left here is no longer ours to give.
-        shell = self._shell
+        reader, shell = self._reader, self._shell
         taken = poll_result.taken
         over = (
-            poll_result is not shell.poll_result
+            poll_result is not reader.poll_result
             or shell.step_interrupted
             or taken is None
             or taken >= poll_result.count
@@ -55,41 +56,41 @@ class Iteration:
 
     def await_share(self, timeout_ms: float | None) -> None:
         """Poll until the group has assigned partitions; raise if a topic or partition to read does not exist."""
-        shell = self._shell
-        group, seconds = shell.engine.group, shell.default_timeout(timeout_ms)
+        reader, shell = self._reader, self._shell
+        group, seconds = reader.managers.group, reader.default_timeout(timeout_ms)
         deadline = shell.driver.now() + seconds
         while group is not None and group.subscription.is_subscribed and not group.is_settled:
-            shell.poll(0, 1, {})
-            if shell.turn(deadline) >= deadline and not group.is_settled:
+            reader.poll(0, 1, {})
+            if shell.run_once(deadline) >= deadline and not group.is_settled:
                 call: Call[None] = Call(f"read_to_end, while the group is {group.member.state.value}")
                 raise shell.engine.timeout_error(call, seconds)
-        metadata = shell.engine.metadata
-        now = shell.turn(shell.driver.now())
-        while now < deadline and not all(map(metadata.has_looked_up, shell.partitions.topics())):
-            now = shell.turn(deadline)
-        for error in shell.engine.missing():
+        metadata = reader.managers.metadata
+        now = shell.run_once(shell.driver.now())
+        while now < deadline and not all(map(metadata.has_looked_up, reader.partitions.topics())):
+            now = shell.run_once(deadline)
+        for error in reader.managers.missing():
             raise error
 
     def read_to(
         self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> Iterator[ConsumerRecord[Any, Any]]:
         """Yield records up to ``ends``; raise ``KafkaTimeoutError`` when the timeout passes without any."""
-        shell = self._shell
-        seconds = shell.default_timeout(timeout_ms)
+        reader, shell = self._reader, self._shell
+        seconds = reader.default_timeout(timeout_ms)
         while True:
             with shell.enter():
-                shell.partitions.in_hand = None
-                if not shell.behind(ends):
+                reader.partitions.in_hand = None
+                if not reader.behind(ends):
                     return
-                poll_result = shell.poll(seconds, shell.config.max_poll_records, ends)
-                behind = shell.behind(ends)
+                poll_result = reader.poll(seconds, reader.config.max_poll_records, ends)
+                behind = reader.behind(ends)
                 if behind and not poll_result.count:
                     call: Call[None] = Call(f"read_to_end, {len(behind)} partitions behind, {behind[0].tp} first")
                     call.last_error = behind[0].last_error
                     raise shell.engine.timeout_error(call, seconds)
             self._begin(poll_result)
             while (
-                shell.poll_result is poll_result
+                reader.poll_result is poll_result
                 and poll_result.taken is not None
                 and poll_result.taken < poll_result.count
             ):
@@ -99,7 +100,7 @@ class Iteration:
 
     def _refill(self) -> PollResult:
         with self._shell.enter():
-            self._shell.partitions.in_hand = None
+            self._reader.partitions.in_hand = None
             poll_result = self._poll()
         self._begin(poll_result)
         return poll_result
@@ -109,18 +110,18 @@ class Iteration:
         self._records = [record for found in poll_result.records.values() for record in found]
         self._drive_at = self._shell.driver.now() + DRIVE_EVERY
         poll_result.taken = 0
-        self._shell.poll_result = poll_result
+        self._reader.poll_result = poll_result
 
     def _poll(self) -> PollResult:
         """Poll until there are records, or ``consumer_timeout_ms`` has passed since fetching has begun to work."""
-        shell = self._shell
-        limit = shell.config.consumer_timeout_ms / 1000
+        reader, shell = self._reader, self._shell
+        limit = reader.config.consumer_timeout_ms / 1000
         now = shell.driver.now
         began = now()
         counting = self._works()
         while True:
             seconds = max(0.0, began + limit - now()) if counting else LOOK_EVERY
-            poll_result = shell.poll(seconds, shell.config.max_poll_records)
+            poll_result = reader.poll(seconds, reader.config.max_poll_records)
             if poll_result.count:
                 return poll_result
             if counting and now() >= began + limit:
@@ -130,15 +131,15 @@ class Iteration:
 
     def _works(self) -> bool:
         """Return whether records would come if there were any: fetching works, or the group has none for us."""
-        engine = self._shell.engine
-        group = engine.group
-        return engine.answers.completed > 0 or (group is not None and group.is_settled and not engine.partitions)
+        managers = self._reader.managers
+        group = managers.group
+        return managers.answers.completed > 0 or (group is not None and group.is_settled and not managers.partitions)
 
     def _drive(self) -> bool:
         """Keep alive; return whether a callback is due, before which nothing more may be handed out."""
         shell = self._shell
         with shell.stay():
-            now = shell.turn(shell.driver.now())
+            now = shell.run_once(shell.driver.now())
         self._drive_at = shell.driver.now() + DRIVE_EVERY
-        group = shell.engine.group
+        group = self._reader.managers.group
         return group is not None and (group.has_work(now) or group.held is not None)

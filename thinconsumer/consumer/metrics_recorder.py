@@ -12,9 +12,9 @@ from ..group.classic.states import MemberState
 from ..metrics import MetricValues
 
 if TYPE_CHECKING:
-    from ..engine import Engine
     from ..fetch.collector import PollResult
     from ..group.classic.stats import Timing
+    from .managers import ConsumerManagers
 
 #: Which of the listener's callbacks a member waits for in a state.
 CALLBACKS = {
@@ -25,7 +25,7 @@ CALLBACKS = {
 }
 
 
-def handed_out(engine: Engine, poll_result: PollResult, now: float) -> None:
+def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) -> None:
     """Note what a poll returns, and how far behind that leaves its partitions."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
@@ -36,34 +36,34 @@ def handed_out(engine: Engine, poll_result: PollResult, now: float) -> None:
         done = move.fetched.batches[move.begin[0] : move.chunk]
         sizes[topic] += sum(batch.size for batch in done if batch is not None)
         end, start = partition.high_watermark, partition.log_start_offset
-        engine.metrics.record_position(
+        managers.metrics.record_position(
             None if end is None else max(0, end - move.offset), None if start is None else move.offset - start, now
         )
     for topic, count in counts.items():
-        engine.metrics.record_consumed(topic, count, sizes[topic], now)
+        managers.metrics.record_consumed(topic, count, sizes[topic], now)
 
 
-def figures(engine: Engine, now: float) -> MetricValues:
+def figures(managers: ConsumerManagers, now: float) -> MetricValues:
     """Return every figure as of now."""
-    metrics = engine.metrics
-    read_off(engine, now)
-    metrics.keep_topics(engine.partitions.topics())
+    metrics = managers.metrics
+    read_off(managers, now)
+    metrics.keep_topics(managers.partitions.topics())
     gauges = {
-        "assigned-partitions": float(len(engine.partitions)),
-        "connection-count": float(engine.network.connection_counts()[1]),
+        "assigned-partitions": float(len(managers.partitions)),
+        "connection-count": float(managers.engine.network.connection_counts()[1]),
     }
     return metrics.values(now, gauges)
 
 
-def read_off(engine: Engine, now: float) -> None:
+def read_off(managers: ConsumerManagers, now: float) -> None:
     """Read off what links and the group count: more than once per sample, or its maxima would be missed."""
-    metrics = engine.metrics
-    opened, ready = engine.network.connection_counts()
+    metrics = managers.metrics
+    opened, ready = managers.engine.network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)
     metrics.update_count("connection_closed", opened - ready, 0.0, now)
-    if engine.group is None:
+    if managers.group is None:
         return
-    stats = engine.group.member.stats
+    stats = managers.group.member.stats
     timings: dict[str, Timing] = {
         "heartbeat": stats.heartbeat,
         "join": stats.joins,

@@ -108,6 +108,13 @@ class Buffer:
     def __bool__(self) -> bool:
         return bool(self._turns)
 
+    def clear(self) -> None:
+        """Drop everything."""
+        self._queues.clear()
+        self._turns.clear()
+        self.pinned = 0
+        self.starving = self.freed = False
+
     def add(self, fetched: Fetched) -> None:
         """Take what came for one partition."""
         queue = self._queues.get(fetched.partition)

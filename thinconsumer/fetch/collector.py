@@ -175,6 +175,10 @@ class Collector:
             fetched.cursor.offset = offset
             fetched.cursor.epoch = epoch
 
+    def restart(self) -> None:
+        """Forget the record that the next poll would have raised an error for; it is fetched again."""
+        self._overdue = None
+
     # -- inside
 
     def _due(self) -> Iterator[Partition]:

@@ -7,10 +7,11 @@ user's calls, which hand in a :class:`Lookup` and are told. KIP-79, KIP-207, KIP
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..calls import Call
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
 from ..failures import GRACE, Action, OutageLog, Scope, rule
@@ -65,7 +66,9 @@ class OffsetLookup:
 
 
 class OffsetLookups:
-    """Asks leaders for offsets."""
+    """Asks leaders for offsets. A manager."""
+
+    asker = ASKER
 
     def __init__(self, settings: FetchSettings, metadata: Metadata, random: Random) -> None:
         self._settings = settings
@@ -82,6 +85,28 @@ class OffsetLookups:
         """Ask from the next step on, until there is an answer or nobody wants it."""
         self._lookups.append(lookup)
         self.version += 1
+
+    def ask(self, timestamps: Mapping[TopicPartition, int], what: str) -> Call[dict[TopicPartition, ListedOffset]]:
+        """Ask for an offset of each partition (ms since the epoch, -1 end, -2 start); settles when all are answered."""
+        call: Call[dict[TopicPartition, ListedOffset]] = Call(what)
+        results: dict[TopicPartition, ListedOffset] = {}
+        if not timestamps:
+            call.succeed(results)
+
+        def failed(error: KafkaError, final: bool) -> None:
+            call.last_error = error
+            if final:
+                call.fail(error)
+
+        for tp, timestamp in timestamps.items():
+
+            def found(answer: ListedOffset, now: float, tp: TopicPartition = tp) -> None:
+                results[tp] = answer
+                if len(results) == len(timestamps):
+                    call.succeed(results)
+
+            self.add(OffsetLookup(tp, timestamp, lambda: not call.over, found, failed))
+        return call
 
     def topics(self) -> set[str]:
         """Return the topics whose leaders have to be known."""
@@ -133,6 +158,11 @@ class OffsetLookups:
                 if lookup_ is not None:
                     self._take(lookup_, data, answer.node_id, now)
         self._again(group.values(), KafkaError("the broker left this partition out of its answer"), now)
+
+    def restart(self, now: float) -> None:
+        """Drop all lookups: their calls have ended, and resets add theirs again."""
+        self._lookups.clear()
+        self.version += 1
 
     # -- inside
 

@@ -108,6 +108,12 @@ class Planner:
         """An answer came, good or bad: its reservation is free."""
         asked.session.reserved = 0
 
+    def restart(self, now: float) -> None:
+        """Forget the sessions: brokers keep them per connection, and evict them by themselves."""
+        self._sessions.clear()
+        self._left_out = False
+        self.replicas = Replicas(self._random)
+
     def close(self, now: float) -> list[Request]:
         """Return what ends the brokers' sessions, so that they need not remember them until they push others out."""
         requests = []
@@ -272,8 +278,3 @@ def _rotated(partitions: list[Partition], turn: int) -> list[Partition]:
     # Brokers fill an answer in the order of the request: always the same order would starve its end (KAFKA-3932).
     start = turn % len(partitions) if partitions else 0
     return partitions[start:] + partitions[:start]
-
-
-def is_goodbye(request: Request) -> bool:
-    """Return whether the request is one of :meth:`Planner.close`."""
-    return isinstance(request.context, Asked) and request.context.epoch == FINAL_EPOCH

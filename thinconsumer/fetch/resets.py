@@ -70,6 +70,10 @@ class Resets:
         """Return when a backoff ends."""
         return self._partitions.wake_at(lambda p: p.state is PositionState.AWAITING_RESET, now)
 
+    def restart(self, now: float) -> None:
+        """Start every lookup again."""
+        self._asked.clear()
+
     def _start(self, partition: Partition, wall_time: float) -> None:
         if partition.out_of_range is not None:
             _Bounds(partition, partition.out_of_range, self._decide, wall_time).start(self._lookups)

@@ -64,7 +64,9 @@ Group = dict[TopicPartition, Question]
 
 
 class Validation:
-    """Moves every partition that is VALIDATING on."""
+    """Moves every partition that is VALIDATING on. A manager."""
+
+    asker = ASKER
 
     def __init__(
         self,
@@ -138,6 +140,12 @@ class Validation:
         for left_out in group.values():
             if left_out.fresh:
                 self._pause(left_out.partition, now)
+
+    def restart(self, now: float) -> None:
+        """Send every question again."""
+        self._asked.clear()
+        self._behind.clear()
+        self._seen = (-1, -1)
 
     # -- entering the state
 

@@ -1,16 +1,16 @@
-"""Everything of one consumer's group under one roof: what the engine steps, and what the consumer's calls ask.
+"""One consumer's group: the managers that the engine steps, and what the consumer's calls ask of them.
 
-Owns no decision: discovery, membership, commits and the consumer's role each decide for themselves, and meet here.
+Owns the wiring and no decision: those are of discovery, membership, commits and the consumer's role.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..assignors import GroupMetadata, PartitionAssignor
 from ..calls import Call
-from ..connection.request import Answer, Request, Target
+from ..client import Manager, ManagerParts
 from ..errors import KafkaError
 from ..metadata import Metadata
 from ..partitions import Partitions, PositionState
@@ -59,17 +59,15 @@ class Group:
         self.role = ConsumerRole(config, assignors, self.subscription, partitions, metadata, self.revocation)
         identity = Identity(group_id, group_instance_id=config.group_instance_id)
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
-        # Discovery comes last: the others say in their steps whether they need it.
-        self._managers = (self.member, self.commits, self.committed, self.coordinator)
-        self._now = 0.0
         self._polled_at: float | None = None
         self._away: float | None = None  #: In a poll: how long nobody had polled before it.
 
     # -- for the engine
 
-    def handlers(self) -> dict[str, Callable[[Answer, float], None]]:
-        """Return who takes which answers."""
-        return {manager.asker: manager.handle for manager in self._managers}
+    def managers(self) -> tuple[Manager, ...]:
+        """Return the managers in the order in which they step: the others tell discovery whether they need it."""
+        callbacks = ManagerParts("group callbacks", lambda now: [], wake_at=self._callbacks_wake_at)
+        return self.member, self.commits, self.committed, self.coordinator, callbacks
 
     def topics(self) -> frozenset[str]:
         """Return the topics that metadata is needed for."""
@@ -89,26 +87,10 @@ class Group:
         """Whether topics are chosen by pattern."""
         return self.subscription.mode is Mode.PATTERN
 
-    def step(self, now: float) -> list[Request]:
-        """Let everything that can happen without users' code, happen."""
-        self._now = now
-        self.member.attended(now)
-        return [request for manager in self._managers for request in manager.step(now)]
-
-    def take_drops(self) -> list[Target]:
-        """Return connections to give up, since something that nobody waits for any more is parked on them."""
-        drops, self.member.drops = self.member.drops, []
-        return drops
-
-    def wake_at(self, now: float) -> float:
-        """Return when to step again even if nothing arrives; users' code that is due is another matter."""
-        due = min(self.revocation.waiting_until(now), *(manager.wake_at(now) for manager in self._managers))
+    def _callbacks_wake_at(self, now: float) -> float:
+        """Return when :meth:`work` or :meth:`polled` has something to do that no manager waits for."""
+        due = self.revocation.waiting_until(now)
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
-
-    def restart(self, now: float) -> None:
-        """Start over with new connections; who we are and what we own stays."""
-        for manager in self._managers:
-            manager.restart(now)
 
     # -- for the shell
 

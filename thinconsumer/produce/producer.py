@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TypeVar
 
-from ..client import ClientEngine, ClientShell, to_seconds
+from ..client import Engine, Shell, to_seconds
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
@@ -33,7 +33,7 @@ INT64_MAX = 2**63 - 1
 _new_record = NewRecord._make
 
 
-class Producer(ClientShell):
+class Producer:
     """Writes records; see the package for what is promised. Closing it closes the driver."""
 
     def __init__(self, settings: ProducerSettings, *, driver: Driver) -> None:
@@ -43,8 +43,9 @@ class Producer(ClientShell):
         self._accumulator = Accumulator(settings, random)
         ids = ProducerIds(settings, random)
         self._sender = Sender(settings, self._metadata, self._accumulator, ids, random)
-        super().__init__(ClientEngine(settings, random, self._metadata, (ids, self._sender)), driver)
-        self._sender.trouble = self._engine.trouble
+        engine = Engine(settings, random, self._metadata, (ids, self._sender))
+        self._sender.obstacle = engine.obstacle
+        self._shell = Shell("producer", engine, driver, attend=lambda now: self._sender.attend(now, engine.wake_at()))
         self._record_max = min(settings.max_request_size, settings.buffer_memory)
 
     def __enter__(self: P) -> P:
@@ -84,8 +85,9 @@ class Producer(ClientShell):
             BufferFullError: there was no room in that time. The record was not taken.
             IllegalArgumentError: an argument is none, or the record is larger than ``max_request_size``.
         """
-        if self._closed or self._torn:
-            self._begin()
+        shell = self._shell
+        if shell.closed or shell.step_interrupted:
+            shell.begin()
         if value.__class__ is not bytes and value is not None:
             value = _as_bytes("value", value)
         if key.__class__ is not bytes and key is not None:
@@ -95,7 +97,7 @@ class Producer(ClientShell):
             headers, more = _check_headers(headers)
             size += more
         if timestamp_ms is None:
-            timestamp_ms = int(self._driver.wall_time() * 1000)
+            timestamp_ms = int(shell.driver.wall_time() * 1000)
         elif not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms <= INT64_MAX:
             raise IllegalArgumentError(f"timestamp_ms is a number of milliseconds from 0 on, not {timestamp_ms!r}")
         if partition is not None:
@@ -105,9 +107,9 @@ class Producer(ClientShell):
         if self._accumulator.used + size > self.settings.buffer_memory or size > self._record_max:
             self._make_room(size)
         record = _new_record((value, key, headers, timestamp_ms, None))
-        self._torn = True
-        receipt = self._accumulator.append(topic, partition, record, size, self._driver.now())
-        self._torn = False
+        shell.step_interrupted = True
+        receipt = self._accumulator.append(topic, partition, record, size, shell.driver.now())
+        shell.step_interrupted = False
         return receipt
 
     def poll(self, timeout_ms: float = 0) -> int:
@@ -116,10 +118,10 @@ class Producer(ClientShell):
         ``poll(0)`` is one non-blocking step. With a longer time it waits until something is settled, or the time is
         over. Errors are in the receipts.
         """
-        self._begin()
-        before = self._accumulator.settled
-        self._wait(lambda: self._accumulator.settled > before, to_seconds(timeout_ms, 0))
-        return self._accumulator.settled - before
+        with self._shell.enter():
+            before = self._accumulator.settled
+            self._shell.wait_until(lambda: self._accumulator.settled > before, to_seconds(timeout_ms))
+            return self._accumulator.settled - before
 
     def flush(self, timeout_ms: float | None = None) -> None:
         """Wait until every record has been settled, acknowledged or not; ``delivery_timeout_ms`` by default.
@@ -127,10 +129,10 @@ class Producer(ClientShell):
         Raises:
             KafkaTimeoutError: some are still under way; they remain so.
         """
-        self._begin()
-        seconds = to_seconds(timeout_ms, self._patience_ms)
-        if not self._wait(lambda: self.idle, seconds):
-            raise KafkaTimeoutError(f"flush: records are still under way after {seconds:.3f} s{self._why()}")
+        seconds = to_seconds(timeout_ms, self._default_timeout_ms)
+        with self._shell.enter():
+            if not self._shell.wait_until(lambda: self.idle, seconds):
+                raise KafkaTimeoutError(f"flush: records are still under way after {seconds:.3f} s{self._why()}")
 
     def close(self, timeout_ms: float | None = None) -> None:
         """Flush, for so long at most (``delivery_timeout_ms`` by default), then fail what is left, and hang up.
@@ -138,28 +140,32 @@ class Producer(ClientShell):
         Returns within that time, and raises nothing because of records: that is in their receipts. Closed twice, it
         does nothing.
         """
-        if self._closed:
+        if self._shell.closed:
             return
-        seconds = to_seconds(timeout_ms, self._patience_ms)
+        seconds = to_seconds(timeout_ms, self._default_timeout_ms)
         try:
             if self._accumulator:
-                self._begin()
-                self._wait(lambda: self.idle, seconds)
+                with self._shell.enter():
+                    self._shell.wait_until(lambda: self.idle, seconds)
         finally:
             self._accumulator.recount()
             self._sender.outcomes.abandon(KafkaError(f"the producer was closed before the answer came{self._why()}"))
-            self._end()
+            self._shell.close()
+
+    def wake_at(self) -> float:
+        """Return when to poll next at the latest, in the driver's monotonic seconds."""
+        return self._shell.wake_at()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
+        return self._shell.driver.fileno()
 
     # -- inside
 
     @property
-    def _patience_ms(self) -> float:
-        """How long everything may take: the last batch may have been begun just now."""
+    def _default_timeout_ms(self) -> float:
+        """How long delivering everything may take: the last batch may have been begun just now."""
         return self.settings.delivery_timeout_ms + 1000
-
-    def _turn(self, deadline: float) -> float:
-        self._sender.attend(self._driver.now(), self._engine.wake_at())
-        return super()._turn(deadline)
 
     def _make_room(self, size: int) -> None:
         if size > self._record_max:
@@ -170,8 +176,8 @@ class Producer(ClientShell):
         limit = self.settings.buffer_memory - size
         seconds = self.settings.max_block_ms / 1000
         if seconds > 0:
-            self._begin()
-            self._wait(lambda: self._accumulator.used <= limit, seconds)
+            with self._shell.enter():
+                self._shell.wait_until(lambda: self._accumulator.used <= limit, seconds)
         if self._accumulator.used > limit:
             raise BufferFullError(
                 f"buffer_memory={self.settings.buffer_memory} is full of records that are not acknowledged, and no "
@@ -179,8 +185,8 @@ class Producer(ClientShell):
             )
 
     def _why(self) -> str:
-        trouble = self._engine.trouble()
-        return f"; {trouble}" if trouble else ""
+        obstacle = self._shell.engine.obstacle()
+        return f"; {obstacle}" if obstacle else ""
 
 
 def _as_bytes(what: str, data: object) -> bytes:

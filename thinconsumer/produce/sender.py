@@ -105,7 +105,7 @@ class Sender:
         self._stepped_at = -NEVER
         self._away = False
         #: What stands in the way of everything, in words; for the message of a timeout.
-        self.trouble: Callable[[], str] = str
+        self.obstacle: Callable[[], str] = str
 
     # -- the manager
 
@@ -322,7 +322,7 @@ class Sender:
 
     def _timeout_error(self, queue: PartitionQueue, batch: ProducerBatch) -> KafkaTimeoutError:
         tp = queue.tp
-        cause = str(batch.last_error or self._ids.last_error or self.trouble())
+        cause = str(batch.last_error or self._ids.last_error or self.obstacle())
         if not cause and self._metadata.leader(tp) is None:
             topic = self._metadata.topics.get(tp.topic)
             cause = f"no leader known; the topic has {len(topic.partitions) if topic else 0} partitions"
@@ -334,7 +334,7 @@ class Sender:
 
     def _unknown_topic_error(self, buffer: TopicBuffer) -> KafkaTimeoutError:
         topic = self._metadata.topics.get(buffer.name)
-        cause = self.trouble() or str((topic and topic.error) or "no metadata came")
+        cause = self.obstacle() or str((topic and topic.error) or "no metadata came")
         return KafkaTimeoutError(
             f"{buffer.name}: not sent within {self._patience()}, since its partitions are not known; last: {cause}"
         )

@@ -233,7 +233,9 @@ class World:
         self.role = FakeRole()
         identity = Identity(GROUP, group_instance_id=self.settings.group_instance_id)
         self.member = ClassicMember(self.settings, identity, self.role, self.coordinator, draws)
+        self.member.drop_connection = lambda target: self.dropped.append(target)
         self.script = Script()
+        self.dropped: list[Any] = []  #: Connections that the member has ended.
         self.open: list[Request] = []  #: Given to the links and not answered.
         self.said: list[tuple[float, Request, Any]] = []  #: Everything written: when, what, as a message.
         self.unheard: list[Request] = []  #: Those of them that were written and met with silence.
@@ -245,7 +247,7 @@ class World:
         """Let the managers go once; what they ask is open then."""
         requests = self.coordinator.step(self.now) + self.member.step(self.now)
         self.open += requests
-        dropped, self.member.drops = self.member.drops, []
+        dropped, self.dropped = self.dropped, []
         for request in [request for request in self.open if request.target in dropped]:
             self.reply(request, KafkaConnectionError("dropped by us"))
         return requests

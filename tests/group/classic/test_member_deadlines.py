@@ -328,7 +328,7 @@ def test_a_stopped_coordinator_is_found_out_by_asking_others(world, api):
     world.step()
     world.serve()
     requests = world.coordinator.step(world.now) + world.member.step(world.now)
-    assert world.member.drops == [parked.target] == [(1, MEMBERSHIP)]
+    assert world.dropped == [parked.target] == [(1, MEMBERSHIP)]
     world.open += requests
     world.turn()
     assert world.member.state is S.STABLE
@@ -355,7 +355,7 @@ def test_a_coordinator_that_others_confirm_is_waited_for(world):
     world.member.request_rejoin("x")
     world.script.always[JoinGroupRequest] = SILENCE
     world.run(40.0)
-    assert len([r for r in world.open if r.api is JoinGroupRequest]) == 1 and world.member.drops == []
+    assert len([r for r in world.open if r.api is JoinGroupRequest]) == 1 and world.dropped == []
 
 
 def test_a_coordinator_lost_by_others_and_found_again_is_waited_for(world):

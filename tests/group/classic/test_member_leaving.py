@@ -63,7 +63,7 @@ def test_a_goodbye_does_not_wait_behind_a_parked_join(world):
     world.turn()
     [parked] = world.open
     world.member.leave("closing", world.now)
-    assert world.member.drops == [parked.target] == [(1, MEMBERSHIP)]
+    assert world.member._channel.drops == [parked.target] == [(1, MEMBERSHIP)]
     world.turn()
     assert world.member.has_left
     [goodbye] = [r for _, r, _ in world.said if r.api is LeaveGroupRequest]

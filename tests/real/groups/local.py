@@ -66,7 +66,7 @@ class Local:
     @property
     def group(self) -> Any:
         """The room inside."""
-        return self.consumer._shell.engine.group
+        return self.consumer._reader.managers.group
 
     @property
     def owned(self) -> set[int]:

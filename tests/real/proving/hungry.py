@@ -26,7 +26,7 @@ def main() -> None:
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", max_buffered_bytes=limit) as consumer:
         tps = [TopicPartition(topic, partition) for partition in range(partitions)]
         consumer.assign(tps)
-        buffer = consumer._shell.engine.buffer
+        buffer = consumer._reader.managers.buffer
         read = sum(map(len, consumer.poll(10_000, 1).values()))
         consumer.pause(*tps)
         pinned, until = 0, time.monotonic() + 3

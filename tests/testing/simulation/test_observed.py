@@ -25,7 +25,7 @@ class Says:
     def __init__(self, heard):
         self.heard = heard
         self.answer = None
-        self._shell = SimpleNamespace(engine=SimpleNamespace(buffer=SimpleNamespace(pinned=77)))
+        self._reader = SimpleNamespace(managers=SimpleNamespace(buffer=SimpleNamespace(pinned=77)))
 
     def __getattr__(self, name):
         def call(*args):

@@ -124,9 +124,9 @@ def test_who_led_before_may_lead_again_before_it_has_heard_anything():
 def test_a_reader_may_keep_what_it_has_fetched_until_all_is_over():
     stage = Stage(_holds_all=True, _records=20)
     (reader,) = stage.readers
-    engine = reader.consumer.raw._shell.engine
+    managers = reader.consumer.raw._reader.managers
     held = []
-    stage.sim.world.call_later(0.5, lambda: held.append(engine.buffer.held(engine.partitions.get(TP))))
+    stage.sim.world.call_later(0.5, lambda: held.append(managers.buffer.held(managers.partitions.get(TP))))
     assert stage.story.begin()
     stage.sim.run_until(lambda: stage.row.leader == stage.new, 10)
     count = len(reader.records)

@@ -84,6 +84,8 @@ class ClassicMember:
         self._expulsion: str | None = None  #: Identity is changed already; the state follows when no work is running.
         self._working = False
         self._worked = False  #: Whether users' code has run since the last step.
+        #: Ends a connection on which the coordinator holds back an answer that is not wanted any more.
+        self.drop_connection: Callable[[Target], None] = lambda target: None
         self._moved = 0  #: Counts moves, so that work notices that the world has changed under it.
         self._again_at = -NEVER  #: When to ask the role again that was not ready.
         #: What users' code is waited for in; the rest of the group does not wait for any of it.
@@ -118,15 +120,6 @@ class ClassicMember:
     def leads(self) -> bool:
         """Whether we made, or would make, the plan of this generation."""
         return self.identity.is_member and self._attempt.leads
-
-    @property
-    def drops(self) -> list[Target]:
-        """Connections to give up: something is parked on them that nobody waits for any more. The engine takes them."""
-        return self._channel.drops
-
-    @drops.setter
-    def drops(self, drops: list[Target]) -> None:
-        self._channel.drops = drops
 
     @property
     def has_left(self) -> bool:
@@ -214,6 +207,9 @@ class ClassicMember:
             self._advance(now)
         self._doubt(now)
         found = (goodbye or self._channel.goodbye(now), self._join_or_sync(now), self._beat(now))
+        drops, self._channel.drops = self._channel.drops, []
+        for target in drops:
+            self.drop_connection(target)
         return [request for request in found if request is not None]
 
     def wake_at(self, now: float) -> float:

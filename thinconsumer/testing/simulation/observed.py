@@ -48,7 +48,7 @@ class ObservedConsumer:
                 self._note("delivered", "%s-%d: %d from offset %d", *tp, len(found), found[0].offset if found else -1)
             limit = self.reader.max_poll_records if max_records is None else max_records
             self._jury.tell("delivered", self.reader, records, limit)
-            self._jury.tell("buffered", self.reader, self.raw._shell.engine.buffer.pinned)
+            self._jury.tell("buffered", self.reader, self.raw._reader.managers.buffer.pinned)
         return records
 
     def assign(self, tps: Iterable[TopicPartition]) -> None:

@@ -217,7 +217,7 @@ class MemberActor(Actor):
         """Return where it is in what it owns; None where it has yet to learn it."""
         if not self.is_running:
             return {}
-        return {p.tp: p.cursor.offset if p.has_position else None for p in self.consumer.raw._shell.partitions}
+        return {p.tp: p.cursor.offset if p.has_position else None for p in self.consumer.raw._reader.partitions}
 
     def note(self, event: str, why: str = "", *args: object) -> None:
         """Write a line into the trace."""

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from thinconsumer.client import Guard
 from thinconsumer.errors import ConcurrentAccessError, IllegalStateError
-from thinconsumer.net import Guard
 
 
 def in_another_thread(work):

@@ -1,0 +1,61 @@
+"""What the consumer's managers share: the topics that are kept known, the buffer, and when an outage is due."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from thinconsumer import Consumer, TopicPartition
+from thinconsumer.config import ConsumerConfig
+from thinconsumer.consumer.managers import ConsumerManagers
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.fetch.lookups import OffsetLookup
+from thinconsumer.timers import NEVER
+
+A, B = TopicPartition("a", 0), TopicPartition("b", 0)
+
+
+@pytest.fixture
+def managers():
+    config = ConsumerConfig.from_options(bootstrap_servers="kafka1:9092", bootstrap_timeout_ms=5000)
+    return ConsumerManagers(config, random.Random(1), lambda: 0.0)
+
+
+def test_metadata_covers_the_assignment_and_the_lookups_under_way(managers):
+    wanted = [True]
+    managers.partitions.assign([A])
+    managers.lookups.add(OffsetLookup(B, -1, lambda: wanted[0], lambda *about: None, lambda *about: None))
+    managers.engine.step(1.0)
+    assert managers.metadata._wanted == {"a", "b"}
+    wanted[0] = False
+    managers.engine.step(2.0)  # drops the lookup ...
+    managers.engine.step(3.0)
+    assert managers.metadata._wanted == {"a"}, "a topic that is kept known for nothing raises its errors in every poll"
+
+
+def test_an_outage_is_due_until_it_has_been_raised_and_then_after_another_timeout(managers):
+    managers.partitions.assign([A])
+    managers.engine.step(1.0)
+    assert managers.engine.network.outage_since == 1.0
+    assert managers.outage(5.9) is None
+    assert managers.outage(6.0) is not None and managers.outage(6.1) is None
+    assert managers._outage_due(6.1) == 11.0
+    assert managers._outage_due(11.0) == NEVER, "a caller that only drives would spin: it never raises the error"
+
+
+def test_a_consumer_without_a_group_says_which_option_is_missing(managers):
+    with pytest.raises(IllegalStateError, match="group_id"):
+        managers.require_group()
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors where the system lists them")
+@pytest.mark.parametrize("options", [{}, {"group_id": "g"}])
+def test_closing_a_consumer_that_was_never_used_opens_no_descriptor(monkeypatch, options):
+    opened = []
+    monkeypatch.setattr("thinconsumer.net.wake.Waker.open", lambda self: opened.append(self))
+    before = len(os.listdir("/proc/self/fd"))
+    consumer = Consumer(bootstrap_servers="127.0.0.1:1", **options)
+    consumer.close()
+    assert opened == [] and len(os.listdir("/proc/self/fd")) == before

@@ -1,0 +1,167 @@
+"""The managers of one consumer and the state they share: assignment, metadata, buffer, metrics.
+
+Owns the wiring and no decision. :class:`~thinconsumer.client.Engine` steps the managers in the order of
+:meth:`ConsumerManagers._in_order`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from ..assignors import PartitionAssignor
+from ..client import Engine, Manager, ManagerParts
+from ..config import ConsumerConfig
+from ..connection.request import Answer, Request
+from ..errors import IllegalStateError, KafkaError, NoBrokersAvailable
+from ..fetch.answers import Answers
+from ..fetch.buffer import Buffer
+from ..fetch.collector import Collector, Deserialize
+from ..fetch.lookups import OffsetLookups
+from ..fetch.planner import ASKER as FETCH
+from ..fetch.planner import Planner
+from ..fetch.resets import Resets
+from ..fetch.validation import Validation
+from ..group.group import Group
+from ..metadata import Metadata
+from ..metrics import ConsumerMetrics
+from ..partitions import Partitions
+from ..timers import NEVER, Random
+from ..wire.error_codes import Code, to_error
+
+
+class ConsumerManagers:
+    """Everything of one consumer that needs neither a clock nor a socket."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        random: Random,
+        wall_time: Callable[[], float],
+        deserialize: Deserialize | None = None,
+        *,
+        assignors: Sequence[PartitionAssignor] = (),
+    ) -> None:
+        self.config = config
+        self.partitions = Partitions()
+        self.metrics = ConsumerMetrics()
+        self.metadata = Metadata(config, random)
+        self.buffer = Buffer()
+        self.lookups = OffsetLookups(config, self.metadata, random)
+        self.resets = Resets(
+            config.auto_offset_reset, config.new_partition_offset_reset, self.partitions, self.metadata, self.lookups
+        )
+        self.validation = Validation(config, config.auto_offset_reset, self.partitions, self.metadata, random)
+        self.planner = Planner(config, self.partitions, self.metadata, self.buffer, random)
+        self.answers = Answers(config, self.partitions, self.metadata, self.buffer, self.planner, random)
+        self.collector = Collector(config, self.partitions, self.buffer, deserialize)
+        self.group: Group | None = None
+        if config.group_id is not None:
+            self.group = Group(config, assignors, self.partitions, self.metadata, random)
+            self.group.commits.on_answer = self.metrics.record_commit
+        self._wall_time = wall_time
+        self._wanted: tuple[object, ...] = ()
+        self._generation = (-1, -1)
+        self.engine = Engine(config, random, self.metadata, self._in_order())
+        self.engine.on_answer = self._measure
+        if self.group is not None:
+            self.group.member.drop_connection = self.engine.drop
+
+    def _in_order(self) -> list[Manager]:
+        """Return the managers in the order in which they step."""
+        # The topics to keep known, and the lookups of resets, are settled before the requests for them are made.
+        topics = ManagerParts("topics", self._follow_assignment, restart=self._restart)
+        resets = ManagerParts("resets", self._step_resets, wake_at=self.resets.wake_at, restart=self.resets.restart)
+        group = () if self.group is None else self.group.managers()
+        fetching = ManagerParts(
+            FETCH, self.planner.step, self._take_fetched, self.planner.wake_at, self.planner.restart
+        )
+        outage = ManagerParts("outage", lambda now: [], wake_at=self._outage_due)
+        return [topics, resets, self.metadata, *group, self.lookups, self.validation, fetching, outage]
+
+    # -- parts of managers
+
+    def _follow_assignment(self, now: float) -> list[Request]:
+        """Drop what is buffered of other partitions, and keep the topics known that anything here needs."""
+        generation = self.partitions.generation, self.lookups.version
+        group = self.group
+        topics: frozenset[str] = frozenset() if group is None else group.topics()
+        everything = group is not None and group.wants_all_topics
+        if self._generation != generation:
+            self._generation = generation
+            self.buffer.sweep(set(self.partitions))
+            self._wanted = ()
+        if self._wanted != (topics, everything):
+            self._wanted = (topics, everything)
+            self.metadata.want(self.partitions.topics() | self.lookups.topics() | topics, everything=everything)
+        return []
+
+    def _restart(self, now: float) -> None:
+        self._wanted = ()
+        self.buffer.clear()
+        self.collector.restart()
+        for partition in self.partitions:
+            partition.rewind()
+
+    def _step_resets(self, now: float) -> list[Request]:
+        self.resets.step(now, self._wall_time())
+        return []
+
+    def _take_fetched(self, answer: Answer, now: float) -> None:
+        before = self.answers.records
+        self.answers.handle(answer, now)
+        if answer.response is not None:
+            throttle_ms, records = answer.response.throttle_time_ms, self.answers.records - before
+            self.metrics.record_fetch(now - answer.sent_at, answer.size, records, throttle_ms, now)
+
+    def _outage_due(self, now: float) -> float:
+        """Return when :meth:`outage` has an error; never once it has, or a caller that only drives would spin."""
+        since = self.engine.network.outage_since
+        due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000
+        return due if due > now else NEVER
+
+    def _measure(self, answer: Answer, now: float) -> None:
+        if answer.response is not None:
+            self.metrics.record_request(answer.sent_size, now)
+            self.metrics.record_response(answer.size, now - answer.sent_at, now)
+
+    # -- what calls ask
+
+    def require_group(self) -> Group:
+        """Return the group.
+
+        Raises:
+            IllegalStateError: there is no ``group_id``.
+        """
+        if self.group is None:
+            raise IllegalStateError("this consumer is in no group: pass group_id to Consumer()")
+        return self.group
+
+    def persistent_errors(self) -> Iterable[KafkaError]:
+        """Return what the latest answers say that the application has to act on; nothing about paused partitions."""
+        for partition in self.partitions:
+            if partition.error is not None and not partition.paused:
+                yield partition.error
+        # A leader looks up topics of other members, too, and those members raise their errors.
+        yield from self.metadata.final_errors(self._own_topics())
+        if self.group is not None:
+            yield from self.group.errors()
+
+    def missing(self) -> Iterator[KafkaError]:
+        """Return one error for each topic or partition that the application asked for and no broker knows of."""
+        yield from self.metadata.missing(self._own_topics(), self.partitions.tps())
+        if self.group is not None and self.group.matches_nothing:
+            detail = f"no topic matches the pattern {self.group.subscription.pattern!r}; check it, and ACL Describe"
+            yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", detail=detail)
+
+    def _own_topics(self) -> frozenset[str]:
+        own = frozenset() if self.group is None else self.group.own_topics()
+        return own | self.partitions.topics()
+
+    def outage(self, now: float) -> NoBrokersAvailable | None:
+        """Return the error to raise when no broker could be reached for ``bootstrap_timeout_ms``, once."""
+        network = self.engine.network
+        outage = network.outage(now)
+        if outage is None or now - outage.since < self.config.bootstrap_timeout_ms / 1000:
+            return None
+        network.acknowledge_outage(now)
+        return NoBrokersAvailable(f"no broker could be reached for {now - outage.since:.1f} s: {outage}", outage.causes)

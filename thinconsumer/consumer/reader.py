@@ -1,0 +1,340 @@
+"""The consumer's part of a call: poll results, positions, deserializers, and the order in which a poll does things.
+
+Owns the promise that positions move in the last step of a call. Built on :class:`thinconsumer.client.Shell`, which owns
+stepping, waiting and recovery; decisions about brokers, offsets and records are the managers'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NoReturn, TypeVar
+
+from ..assignors.registry import create
+from ..calls import Call, run_all
+from ..client import Guard, Shell, UserCallback
+from ..config import ConsumerConfig
+from ..driver import Address, Driver
+from ..errors import ConcurrentAccessError, IllegalStateError, KafkaError, RecordError
+from ..failures import waits_for_user
+from ..fetch.collector import Collector, Deserialize, PollResult, Records
+from ..net import SelectorDriver
+from ..net.resolver import Resolver
+from ..partitions import Partition
+from ..records.rows import deserialize
+from ..types import TopicPartition
+from .arguments import to_seconds
+from .group_callbacks import CLOSING, GroupCallbacks
+from .health import HealthMonitor
+from .managers import ConsumerManagers
+from .metrics_recorder import handed_out, read_off
+from .open_calls import OpenCalls
+
+T = TypeVar("T")
+#: Gathers what a poll returns.
+Gather = Callable[[Collector], PollResult]
+
+#: How long closing waits for brokers to forget fetch sessions; seconds. A Fetch that is still out delays that answer by
+#: up to fetch_max_wait_ms, and a program that wants to end should not hang for it.
+GOODBYE = 0.2
+
+
+class Reader:
+    """What the public methods of the consumer are made of, besides its :attr:`shell`."""
+
+    def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
+        guard = Guard()
+        driver = driver if driver is not None else _driver(config, guard)
+        assignors = () if config.group_id is None else create(config.partition_assignment_strategy)
+        self.config = config
+        self.managers = ConsumerManagers(
+            config, driver.random, driver.wall_time, self._deserializer(), assignors=assignors
+        )
+        self.partitions = self.managers.partitions
+        self.shell = Shell(
+            "consumer",
+            self.managers.engine,
+            driver,
+            guard=guard,
+            settle=self.settle,
+            recover=self._recover,
+            attend=self._attend,
+            stepped=self._stepped,
+            next_callback=self._next_callback,
+        )
+        self.callbacks: GroupCallbacks | None = None
+        if self.managers.group is not None:
+            self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
+        default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
+        self.watch = HealthMonitor(default_timeout / 2000)
+        #: What the last call returned: its positions move when the next call begins, see :meth:`settle`.
+        self.poll_result: PollResult | None = None
+        self.open_calls = OpenCalls()
+        self._raised: dict[int, KafkaError] = {}  #: By id, errors that polls have raised and no answer has replaced.
+        self._owes_records = True  #: The latest poll has raised, so that records in hand come before another error.
+
+    # -- positions
+
+    def settle(self) -> None:
+        """Move the positions behind what the last call returned; the first thing that a call does."""
+        poll_result = self._to_settle()
+        if poll_result is not None:
+            self.shell.step_interrupted = True
+            self.managers.collector.settle(poll_result)
+            self.poll_result = None
+            self.shell.step_interrupted = False
+
+    def _to_settle(self) -> PollResult | None:
+        """Return the part of the last poll result that the user has taken."""
+        poll_result = self.poll_result
+        if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
+            self.partitions.in_hand = None  # a poll has returned records since
+        if poll_result is not None and poll_result.taken is not None:
+            if poll_result.taken:
+                self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
+            # Noted before anything moves: what is taken counts from where the positions are now.
+            poll_result = self.poll_result = self.managers.collector.first(poll_result, poll_result.taken)
+        return poll_result
+
+    def _recover(self) -> None:
+        """Place the positions past what was returned; the rest of an interrupted settling is gone with the buffer."""
+        poll_result = self._to_settle()
+        if poll_result is not None:
+            self.managers.collector.place(poll_result)
+            self.poll_result = None
+
+    # -- hooks of the shell
+
+    def _attend(self, now: float) -> None:
+        if self.managers.group is not None:
+            self.managers.group.member.attended(now)
+
+    def _stepped(self, now: float) -> None:
+        if self.watch.step(self.managers, now):
+            read_off(self.managers, now)
+
+    def _next_callback(self, now: float, every: bool) -> UserCallback | None:
+        return None if self.callbacks is None else self.callbacks.next(now, every)
+
+    def run_commit_callbacks(self) -> None:
+        """Run the callbacks of all commits that are settled."""
+        if self.callbacks is not None:
+            self.callbacks.run_commit_callbacks()
+
+    # -- polling
+
+    def wake_at(self) -> float:
+        """Return when to poll next at the latest."""
+        group = self.managers.group
+        if self.managers.buffer.has_ready() and (group is None or not group.held):
+            return self.shell.driver.now()  # while held nothing is returned, however often poll is called
+        return self.shell.wake_at()
+
+    def poll(
+        self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None, *, columns: bool = False
+    ) -> PollResult:
+        """Return up to ``limit`` records as soon as there are any; none after ``seconds``, or once at ``ends``.
+
+        A log may end in offsets without records, such as the end of a transaction. With ``columns`` the limit is
+        bytes, and the batch in which an end lies comes whole, see :meth:`Collector.gather_columns`.
+        """
+        shell, managers, group = self.shell, self.managers, self.managers.group
+        shell.refuse_in_callback("reading")
+        if not self.partitions and (group is None or not group.subscription.is_subscribed):
+            raise IllegalStateError("nothing to read: subscribe() to topics or assign() partitions first")
+        self.watch.polled_at = began = shell.driver.now()
+        self.open_calls.drop_old(began)
+        managers.metrics.record_poll_start(began)
+        managers.planner.batches = columns
+        try:
+            gather = _columns(limit, ends) if columns else _records(limit, ends)
+            poll_result = self._poll(began, began + seconds, gather, ends)
+        finally:
+            now = shell.driver.now()
+            managers.metrics.record_poll_end(now)
+            if group is not None:
+                group.poll_ends()
+        handed_out(managers, poll_result, now)
+        return poll_result
+
+    def _poll(
+        self, now: float, deadline: float, gather: Gather, ends: Mapping[TopicPartition, int] | None
+    ) -> PollResult:
+        shell, group = self.shell, self.managers.group
+        if group is not None:
+            group.poll_begins(now)
+        now = shell.run_once(now)
+        while True:
+            if self.callbacks is not None:
+                # Before records are returned: a callback may be due because their partitions are revoked.
+                now = self.callbacks.run(now)
+            error = self._next_error(may_wait=now < deadline)
+            if error is not None and not self._owes_records:
+                self._raise(error)
+            poll_result = PollResult() if group is not None and group.held else self._gather(gather)
+            if poll_result.count:
+                self._owes_records = False
+                return poll_result
+            if error is not None and not poll_result.moves:
+                self._raise(error)
+            if poll_result.moves:
+                # Control batches, aborted transactions, holes: no records, and the position is past them.
+                # Noted first, as a poll's result is: one that is interrupted halfway is finished by the next call.
+                self.poll_result = poll_result
+                self.settle()
+                continue
+            self._raise_outage(now)
+            if now >= deadline or (ends is not None and not self.behind(ends)):
+                return poll_result
+            now = shell.run_once(deadline)
+
+    def behind(self, ends: Mapping[TopicPartition, int]) -> list[Partition]:
+        """Return the partitions that are not at these ends yet, without paused ones."""
+        wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
+        return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
+
+    def _gather(self, gather: Gather) -> PollResult:
+        self.shell.step_interrupted = True
+        try:
+            poll_result = gather(self.managers.collector)
+        except KafkaError as error:
+            self.shell.step_interrupted = False
+            self._owes_records = True
+            self.watch.record_failed(error, self.shell.driver.now())
+            raise
+        self.shell.step_interrupted = False
+        return poll_result
+
+    def _deserializer(self) -> Deserialize | None:
+        config = self.config
+        return self._deserialize if config.key_deserializer or config.value_deserializer else None
+
+    def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
+        key, value = self.config.key_deserializer, self.config.value_deserializer
+        # A call from a deserializer would find a step half done and recover, and these records would come twice.
+        with self.shell.guard.busy("a deserializer"):
+            return deserialize(records, key.call if key else None, value.call if value else None)
+
+    # -- waiting
+
+    def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
+        """Step until the call is settled, or ``settled`` says so; raise its error, or ``KafkaTimeoutError``."""
+        seconds = self.default_timeout(timeout_ms)
+        try:
+            if not self.shell.wait_until(settled or (lambda: call.done), seconds, self._while_waiting):
+                raise self.managers.engine.timeout_error(call, seconds)
+        finally:
+            call.abandoned = True
+        return call.result()
+
+    def _while_waiting(self, now: float) -> float:
+        now = self.shell.run_callbacks(now, every=False)
+        self._raise_outage(now)
+        return now
+
+    def ask(
+        self,
+        key: Hashable,
+        ask: Callable[[], Call[T]],
+        timeout_ms: float | None,
+        is_valid: Callable[[Call[T]], bool] = lambda call: True,
+    ) -> T:
+        """Wait for an answer, which may have been asked for by an earlier call that ran out of time."""
+        now = self.shell.driver.now()
+        return self.open_calls.wait(key, ask, lambda call: self.wait(call, timeout_ms), now, is_valid)
+
+    def default_timeout(self, timeout_ms: float | None) -> float:
+        """Return a call's timeout in seconds, ``default_api_timeout_ms`` if it was given none."""
+        return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def _next_error(self, *, may_wait: bool) -> KafkaError | None:
+        """Return an error that no poll has raised yet: each answer that repeats one makes a new error object.
+
+        An error that no answer will repeat is returned again, once this poll has waited for records.
+        """
+        errors = {id(error): error for error in self.managers.persistent_errors()}
+        self._raised = {key: error for key, error in self._raised.items() if key in errors}
+        for key, error in errors.items():
+            if key not in self._raised:
+                return error
+        return None if may_wait else next(filter(waits_for_user, errors.values()), None)
+
+    def _raise(self, error: KafkaError) -> NoReturn:
+        self._owes_records = True
+        self._raised[id(error)] = error
+        raise error
+
+    def _raise_outage(self, now: float) -> None:
+        outage = self.managers.outage(now)
+        if outage is not None:
+            raise outage
+
+    # -- ending
+
+    def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
+        """End everything; returns within ``timeout_ms``, and soon anyway. Without ``commit`` nothing is by itself."""
+        shell = self.shell
+        shell.refuse_in_callback("close()")
+        seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
+        deserializers = (self.config.key_deserializer, self.config.value_deserializer)
+        ends: list[Callable[[], object]] = [shell.close, *(found.close for found in deserializers if found)]
+        with shell.guard:
+            try:
+                shell.driver.check_process()
+            except ConcurrentAccessError:
+                pass  # a forked child: the connections are the parent's to end
+            else:
+                if self.callbacks is not None:
+                    ends.insert(0, self.callbacks.end_commits)
+                deadline = shell.driver.now() + seconds
+                ends.insert(0, lambda: self._leave(deadline, commit=commit, leave_group=leave_group))
+            run_all(ends)
+
+    def _leave(self, deadline: float, *, commit: bool, leave_group: bool | None) -> None:
+        shell = self.shell
+        if commit and not shell.step_interrupted:
+            self.settle()
+        self.poll_result = None
+        try:
+            if self.callbacks is not None:
+                if shell.step_interrupted:
+                    shell.recover()
+                self.callbacks.close(deadline, commit=commit, leave_group=leave_group)
+        finally:
+            if not shell.step_interrupted:
+                self._say_goodbye(min(deadline, shell.driver.now() + GOODBYE))
+
+    def _say_goodbye(self, deadline: float) -> None:
+        engine, driver = self.managers.engine, self.shell.driver
+        waiting = engine.close(self.managers.planner.close(driver.now()), driver.now())
+        while waiting and driver.now() < deadline:
+            driver.step(engine, deadline)
+            waiting = engine.closing(driver.now())
+        if engine.network.any_open():  # a step would open descriptors for a consumer that never connected
+            engine.network.close(driver.now())
+            driver.step(engine, driver.now())
+
+
+def _records(limit: int, ends: Mapping[TopicPartition, int] | None) -> Gather:
+    return lambda collector: collector.gather(limit, ends)
+
+
+def _columns(max_bytes: int, ends: Mapping[TopicPartition, int] | None) -> Gather:
+    return lambda collector: collector.gather_columns(max_bytes, ends)
+
+
+def _driver(config: ConsumerConfig, guard: Guard) -> Driver:
+    return SelectorDriver(
+        selector=config.selector,
+        resolver=_guarded(config.resolver, guard) if config.resolver is not None else None,
+        receive_buffer_bytes=config.receive_buffer_bytes,
+        send_buffer_bytes=config.send_buffer_bytes,
+        socket_options=config.socket_options,
+    )
+
+
+def _guarded(resolver: Resolver, guard: Guard) -> Resolver:
+    def resolve(host: str, port: int) -> Sequence[Address]:
+        with guard.busy("a resolver"):
+            return resolver(host, port)
+
+    return resolve
