@@ -34,6 +34,30 @@ def numpy():
     return pytest.importorskip("numpy")
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill() with SIGINT ends the process")
+def test_ctrl_c_while_numpy_is_imported_leaves_it_whole_for_the_next_call(numpy):
+    """A C extension can be loaded once in a process: half imported, numpy would be lost to it for good."""
+    code = (
+        "import os, signal, sys\n"
+        "from thinconsumer import Consumer, TopicPartition\n"
+        "class CtrlC:\n"
+        "    def find_spec(self, name, *about):\n"
+        "        if name == 'numpy.lib':\n"  # after its C extension
+        "            sys.meta_path.remove(self)\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.meta_path.insert(0, CtrlC())\n"
+        "consumer = Consumer(bootstrap_servers='127.0.0.1:1')\n"
+        "consumer.assign([TopicPartition('t', 0)])\n"
+        "try: consumer.poll_batches(1)\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+        "print(consumer.poll_batches(1))\n"
+        "consumer.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == ["interrupted", "{}"], done.stderr
+
+
 def offsets(found):
     return {tp.partition: columns.offsets.tolist() for tp, columns in found.items()}
 

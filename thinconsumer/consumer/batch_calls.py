@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from ..errors import IllegalArgumentError
+from ..net.imports import import_uninterrupted
 from ..types import TopicPartition
 from .arguments import is_whole, to_seconds
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from ..records.columnar.record_columns import RecordColumns
     from .reader import Reader
 
+#: The module that needs numpy.
+DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
 #: What one call hands over unless it is told otherwise. Larger calls spend more time waiting for memory.
 MAX_BYTES = 8 << 20
 #: Places in a call's bytes must fit into 31 bits, and a batch may have 256 MB.
@@ -59,8 +62,8 @@ class BatchCalls:
 
 
 def _load() -> None:
-    """Import what decodes, before anything has begun: it takes a while, and that may be interrupted."""
+    """Import the decoder of columns before the call begins."""
     try:
-        from ..records.columnar import decode  # noqa: F401
+        import_uninterrupted(DECODER)
     except ImportError as exc:
         raise ImportError(f"poll_batches() needs numpy ({exc}): pip install 'thinconsumer[arrow]'") from exc

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import thinconsumer
-from thinconsumer import Consumer
+from thinconsumer import Consumer, IllegalArgumentError
 from thinconsumer.testing.simulation import Checker, Simulation, Violation
 from thinconsumer.types import TopicPartition
 
@@ -238,3 +238,10 @@ def test_a_reader_that_is_cut_off_reads_on_after_healing(sim):
     sim.heal()
     sim.run_until(lambda: ann.records)
     sim.check()
+
+
+@pytest.mark.parametrize("about", [{"topics": ["a"]}, {"group": "g"}, {"group_id": "g"}])
+def test_a_consumer_in_a_group_is_refused_where_checkers_would_accuse_a_sound_run(about):
+    sim = Simulation(topics={"a": 1})
+    with pytest.raises(IllegalArgumentError, match=r"driver=sim\.driver\(\)"):
+        sim.consumer(**about)

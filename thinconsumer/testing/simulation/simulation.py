@@ -10,6 +10,7 @@ from typing import Any
 from ...broker.cluster import Cluster
 from ...broker.config import BrokerConfig
 from ...broker.controller import CONTROLLER
+from ...errors import IllegalArgumentError
 from ...records.builder import NewRecord
 from ...types import TopicPartition
 from .actors import Behaviour, ConsumerActor, ProducerActor, UserActor
@@ -114,13 +115,21 @@ class Simulation:
         self,
         assign: Assignment = (),
         *,
-        topics: Iterable[str] = (),
-        group: str | None = None,
         name: str = "",
         behaviour: Behaviour | None = None,
         **options: Any,
     ) -> ConsumerActor:
-        """Start an application with a consumer; ``options`` are the Consumer's."""
+        """Start an application with a consumer of assigned partitions; ``options`` are the Consumer's.
+
+        Raises:
+            IllegalArgumentError: an option is about a group: its rebalances and committed offsets would look to the
+                checkers like skipped and repeated records.
+        """
+        if refused := {"group", "group_id", "topics"} & options.keys():
+            raise IllegalArgumentError(
+                f"consumer({sorted(refused)[0]}=...): the checkers judge assigned partitions only; for a group use "
+                "Consumer(..., driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers)"
+            )
         options.setdefault("bootstrap_servers", self.bootstrap_servers)
         actor = ConsumerActor(
             self.world,
@@ -128,8 +137,6 @@ class Simulation:
             self.jury,
             self.driver,
             assign=_partitions(assign),
-            topics=topics,
-            group=group,
             options=options,
             behaviour=behaviour,
         )

@@ -1,0 +1,33 @@
+"""Importing a large module so that Ctrl-C cannot leave it half imported."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+
+
+def import_uninterrupted(name: str) -> None:
+    """Import a module in a thread of its own, and wait for it.
+
+    Signal handlers run in the main thread only, so that an exception of theirs ends the wait, and not the import. An
+    interrupted import of numpy cannot be repeated: its C extension can be loaded once in a process.
+
+    Raises:
+        ImportError: the module, or one that it needs, is missing.
+    """
+    if name in sys.modules and not getattr(sys.modules[name].__spec__, "_initializing", False):
+        return
+    raised: list[BaseException] = []
+
+    def load() -> None:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:  # noqa: BLE001 - raised below, in the thread that waits
+            raised.append(error)
+
+    thread = threading.Thread(target=load, name=f"import {name}")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
