@@ -27,7 +27,7 @@ def members(protocol):
     [(Driver, SelectorDriver), (Driver, MemoryDriver), (Endpoint, Engine), (Stream, Connection)],
     ids=lambda kind: kind.__name__,
 )
-def test_whoever_implements_it_has_all_of_it_with_the_same_arguments(protocol, implementation):
+def test_every_driver_has_all_methods_with_the_same_arguments(protocol, implementation):
     """mypy sees this where one is passed as the other; this also sees it for what only tests pass."""
     for name in members(protocol):
         wanted = getattr(protocol, name)
@@ -40,7 +40,7 @@ def test_whoever_implements_it_has_all_of_it_with_the_same_arguments(protocol, i
 @pytest.mark.parametrize(
     ("sockaddr", "words"), [(("127.0.0.1", 9092), "127.0.0.1:9092"), (("::1", 9092, 0, 0), "[::1]:9092")]
 )
-def test_addresses_print_as_people_write_them(sockaddr, words):
+def test_addresses_print_as_host_and_port(sockaddr, words):
     """With brackets around the colons of IPv6."""
     assert str(Address(2, sockaddr)) == words
 

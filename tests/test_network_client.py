@@ -1,4 +1,4 @@
-"""All connections: whom requests go to, bootstrapping, outages, and never a request without its one answer."""
+"""All connections of a client: the node of each request, bootstrapping, outages, and one answer to each request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
 
-class Desk:
+class ClientBench:
     """A network client on a cluster in memory, stepped as a consumer steps its engine."""
 
     def __init__(self, nodes=3, bootstrap=None, new_login=None, seed=1, **options):
@@ -85,31 +85,31 @@ class Desk:
             assert self.answer_to(self.send(node_id)).response
         return self
 
-    def heard_by(self, api=MetadataRequest):
-        """Return the ids of the brokers that heard requests of an API, in order."""
+    def brokers_of(self, api=MetadataRequest):
+        """Return the ids of the brokers that got requests of an API, in order."""
         return [received.node_id for received in self.cluster.received(api)]
 
 
 # -- to one node
 
 
-def test_a_request_for_a_node_goes_there():
-    desk = Desk()
-    desk.know()
-    answer = desk.answer_to(desk.send(2))
+def test_a_request_for_a_node_is_sent_to_that_node():
+    bench = ClientBench()
+    bench.know()
+    answer = bench.answer_to(bench.send(2))
     assert [broker.node_id for broker in answer.response.brokers] == [1, 2, 3]
     assert answer.node_id == 2
-    assert desk.heard_by() == [2]
-    assert desk.client.is_ready(2)
-    assert not desk.client.is_ready(1)
-    assert not desk.cluster.invalid_requests
+    assert bench.brokers_of() == [2]
+    assert bench.client.is_ready(2)
+    assert not bench.client.is_ready(1)
+    assert not bench.cluster.invalid_requests
 
 
 def test_a_node_that_metadata_does_not_name_is_an_error_at_once():
-    desk = Desk()
-    desk.know(1)
-    request = desk.send(9)
-    (answer,) = desk.client.take_answers()
+    bench = ClientBench()
+    bench.know(1)
+    request = bench.send(9)
+    (answer,) = bench.client.take_answers()
     assert answer.request is request
     assert isinstance(answer.error, KafkaConnectionError)
     assert "node 9" in str(answer.error)
@@ -117,252 +117,252 @@ def test_a_node_that_metadata_does_not_name_is_an_error_at_once():
 
 def test_pain_A4_each_channel_has_a_connection_of_its_own():
     """A heartbeat behind a long poll would wait with it."""
-    desk = Desk()
-    desk.know()
-    desk.cluster.on("Fetch", Silence(), node=1)
-    desk.send(1, api=FetchRequest, build=lambda v: FetchRequest(max_wait_ms=1, min_bytes=1))
-    heartbeat = desk.send(Target(1, "coordinator"))
-    assert desk.answer_to(heartbeat).response
-    assert desk.passed < 0.1
-    assert desk.client.in_flight(Target(1)) == 1
-    assert desk.client.in_flight(Target(1, "coordinator")) == 0
-    assert desk.client.is_ready(1, "coordinator")
-    assert len(desk.cluster.nodes[1].connections) == 2
+    bench = ClientBench()
+    bench.know()
+    bench.cluster.on("Fetch", Silence(), node=1)
+    bench.send(1, api=FetchRequest, build=lambda v: FetchRequest(max_wait_ms=1, min_bytes=1))
+    heartbeat = bench.send(Target(1, "coordinator"))
+    assert bench.answer_to(heartbeat).response
+    assert bench.passed < 0.1
+    assert bench.client.in_flight(Target(1)) == 1
+    assert bench.client.in_flight(Target(1, "coordinator")) == 0
+    assert bench.client.is_ready(1, "coordinator")
+    assert len(bench.cluster.nodes[1].connections) == 2
 
 
 def test_a_refused_connection_is_answered_at_once_and_the_next_request_waits_for_the_backoff():
-    desk = Desk()
-    desk.know()
-    desk.network.kill("kafka1", 9092)
-    first = desk.answer_to(desk.send(1))
+    bench = ClientBench()
+    bench.know()
+    bench.network.kill("kafka1", 9092)
+    first = bench.answer_to(bench.send(1))
     assert isinstance(first.error, KafkaConnectionError)
     assert "connection refused" in str(first.error)
     assert first.node_id == 1
-    assert desk.passed < 0.01
-    second = desk.answer_to(desk.send(1))
+    assert bench.passed < 0.01
+    second = bench.answer_to(bench.send(1))
     assert second.error
-    assert 0.04 < desk.passed < 0.07
+    assert 0.04 < bench.passed < 0.07
 
 
-def test_a_manager_that_asks_again_at_once_does_not_spin():
+def test_requests_repeated_at_once_wait_for_the_backoff():
     """Each attempt costs its backoff: 20 dials in the first 15 seconds are few."""
-    desk = Desk()
-    desk.know()
-    desk.network.kill("kafka1", 9092)
-    while desk.passed < 15:
-        desk.answer_to(desk.send(1))
-    assert len(desk.network.dials) < 25
-    assert desk.driver.steps < 200
+    bench = ClientBench()
+    bench.know()
+    bench.network.kill("kafka1", 9092)
+    while bench.passed < 15:
+        bench.answer_to(bench.send(1))
+    assert len(bench.network.dials) < 25
+    assert bench.driver.steps < 200
 
 
-def test_pain_B3_a_connection_lost_while_idle_costs_nothing():
+def test_pain_B3_a_connection_lost_while_idle_causes_no_work():
     """No request in flight, nothing wanted: no dial, no wake-up, no busy loop."""
-    desk = Desk().connect(1)
-    dials, steps = len(desk.network.dials), desk.driver.steps
-    desk.network.reset("kafka1", 9092)
-    desk.run(300.0)
-    assert len(desk.network.dials) == dials
-    assert desk.driver.steps - steps < 5
+    bench = ClientBench().connect(1)
+    dials, steps = len(bench.network.dials), bench.driver.steps
+    bench.network.reset("kafka1", 9092)
+    bench.run(300.0)
+    assert len(bench.network.dials) == dials
+    assert bench.driver.steps - steps < 5
 
 
 def test_idle_connections_are_closed_and_made_again_when_wanted():
-    desk = Desk(connections_max_idle_ms=60_000).connect(1)
-    desk.run(61.0)
-    assert not desk.client.any_open()
-    assert desk.cluster.nodes[1].connections == []
-    assert desk.answer_to(desk.send(1)).response
-    assert desk.client.outage(desk.now) is None
+    bench = ClientBench(connections_max_idle_ms=60_000).connect(1)
+    bench.run(61.0)
+    assert not bench.client.any_open()
+    assert bench.cluster.nodes[1].connections == []
+    assert bench.answer_to(bench.send(1)).response
+    assert bench.client.outage(bench.now) is None
 
 
-def test_an_overdue_answer_closes_the_connection_and_the_next_one_is_fine():
-    desk = Desk().connect(1)
-    desk.cluster.on("Metadata", Silence(), node=1, times=1)
-    slow = desk.send(1, allowance=5.0)
-    other = desk.send(1, allowance=30.0)
-    assert isinstance(desk.answer_to(slow).error, KafkaTimeoutError)
-    assert isinstance(desk.answer_to(other).error, KafkaConnectionError)
-    assert desk.passed == pytest.approx(5.0, abs=0.1)
-    assert desk.answer_to(desk.send(1)).response
+def test_a_timeout_closes_the_connection_and_the_next_one_works():
+    bench = ClientBench().connect(1)
+    bench.cluster.on("Metadata", Silence(), node=1, times=1)
+    slow = bench.send(1, allowance=5.0)
+    other = bench.send(1, allowance=30.0)
+    assert isinstance(bench.answer_to(slow).error, KafkaTimeoutError)
+    assert isinstance(bench.answer_to(other).error, KafkaConnectionError)
+    assert bench.passed == pytest.approx(5.0, abs=0.1)
+    assert bench.answer_to(bench.send(1)).response
 
 
 @pytest.mark.parametrize("api_versions", [(0, 0), (0, 2), (0, 3), (0, 4)])
-def test_old_brokers_are_spoken_to_in_their_versions(api_versions):
-    desk = Desk(nodes=1)
-    desk.cluster.set_versions("ApiVersions", api_versions)
-    desk.cluster.set_versions("Metadata", (0, 5))
-    answer = desk.answer_to(desk.send())
+def test_requests_to_old_brokers_have_old_versions(api_versions):
+    bench = ClientBench(nodes=1)
+    bench.cluster.set_versions("ApiVersions", api_versions)
+    bench.cluster.set_versions("Metadata", (0, 5))
+    answer = bench.answer_to(bench.send())
     assert answer.version == 5
-    assert not desk.cluster.invalid_requests
+    assert not bench.cluster.invalid_requests
 
 
 @pytest.mark.parametrize("chunk", [1, 7, None])
 @pytest.mark.parametrize("send_limit", [1, None])
-def test_however_bytes_are_cut_it_works(chunk, send_limit):
-    desk = Desk()
-    desk.network.chunk, desk.network.send_limit = chunk, send_limit
-    desk.know()
-    assert desk.answer_to(desk.send(1)).response
-    assert desk.answer_to(desk.send(ANY_NODE)).response
+def test_requests_work_however_bytes_are_split(chunk, send_limit):
+    bench = ClientBench()
+    bench.network.chunk, bench.network.send_limit = chunk, send_limit
+    bench.know()
+    assert bench.answer_to(bench.send(1)).response
+    assert bench.answer_to(bench.send(ANY_NODE)).response
 
 
-# -- deadlines and callers who stay away
+# -- deadlines, and long pauses between steps
 
 
-def test_poll_0_now_and_then_gets_its_answer_though_every_deadline_passed_meanwhile():
-    """One thread: whoever stays away for a minute must find what came, not that it did not come in time."""
-    desk = Desk(nodes=1, socket_connection_setup_timeout_ms=10_000)
-    request = desk.send(ANY_NODE, allowance=1000.0)
+def test_a_client_stepped_once_a_minute_gets_answers_and_no_timeouts():
+    """The client has no thread: after a minute without a step it must find responses, not timeouts."""
+    bench = ClientBench(nodes=1, socket_connection_setup_timeout_ms=10_000)
+    request = bench.send(ANY_NODE, allowance=1000.0)
     for _ in range(20):
-        desk.cluster.clock.advance(60.0)
-        desk.turn(desk.now)
-        if desk.answers:
+        bench.cluster.clock.advance(60.0)
+        bench.turn(bench.now)
+        if bench.answers:
             break
-    assert desk.answer_to(request).response
-    assert len(desk.network.dials) == 1
-    desk.know()
-    flying = desk.send(1, allowance=30.0)
-    desk.turn(desk.now)
-    desk.cluster.clock.advance(3600.0)
-    desk.turn(desk.now)
-    assert desk.answer_to(flying).response
+    assert bench.answer_to(request).response
+    assert len(bench.network.dials) == 1
+    bench.know()
+    in_flight = bench.send(1, allowance=30.0)
+    bench.turn(bench.now)
+    bench.cluster.clock.advance(3600.0)
+    bench.turn(bench.now)
+    assert bench.answer_to(in_flight).response
 
 
 # -- to any node
 
 
-def test_any_node_takes_the_least_loaded_one():
-    desk = Desk().connect(1, 2, 3)
+def test_any_node_is_the_least_loaded_one():
+    bench = ClientBench().connect(1, 2, 3)
     for node_id in (1, 3):
-        desk.cluster.on("Fetch", Silence(), node=node_id)
-        desk.send(node_id, api=FetchRequest)
-    before = len(desk.heard_by())
+        bench.cluster.on("Fetch", Silence(), node=node_id)
+        bench.send(node_id, api=FetchRequest)
+    before = len(bench.brokers_of())
     for _ in range(5):
-        desk.answer_to(desk.send())
-    assert set(desk.heard_by()[before:]) == {2}
+        bench.answer_to(bench.send())
+    assert set(bench.brokers_of()[before:]) == {2}
 
 
-def test_any_node_prefers_what_is_there_to_dialling():
-    desk = Desk().connect(2)
-    dials = len(desk.network.dials)
+def test_any_node_is_one_with_a_connection():
+    bench = ClientBench().connect(2)
+    dials = len(bench.network.dials)
     for _ in range(10):
-        desk.answer_to(desk.send())
-    assert len(desk.network.dials) == dials
+        bench.answer_to(bench.send())
+    assert len(bench.network.dials) == dials
 
 
-def test_any_node_avoids_one_that_has_fallen_silent():
+def test_any_node_is_not_one_that_does_not_answer():
     """A stopped broker has as few requests in flight as a healthy one; asked, it would cost a timeout."""
-    desk = Desk().connect(1)
-    desk.network.pause("kafka1", 9092)
-    desk.send(1, api=FetchRequest)
-    desk.run(SILENT + 0.5)
-    began = desk.now
-    assert desk.answer_to(desk.send()).node_id in (2, 3)
-    assert desk.now - began < 1.0
+    bench = ClientBench().connect(1)
+    bench.network.pause("kafka1", 9092)
+    bench.send(1, api=FetchRequest)
+    bench.run(SILENT + 0.5)
+    began = bench.now
+    assert bench.answer_to(bench.send()).node_id in (2, 3)
+    assert bench.now - began < 1.0
 
 
-def test_any_node_avoids_one_that_is_silent_over_another_connection():
+def test_any_node_is_not_one_that_does_not_answer_on_another_connection():
     """Fetches go over their own: only there a stopped broker shows, and questions would go to its idle connection."""
-    desk = Desk().connect(1)
-    desk.send(Target(1, "fetch"), api=FetchRequest)
-    desk.run(0.1)
-    desk.network.pause("kafka1", 9092)
-    desk.send(Target(1, "fetch"), api=FetchRequest)
-    desk.run(SILENT + 0.5)
-    began = desk.now
-    assert desk.answer_to(desk.send()).node_id in (2, 3)
-    assert desk.now - began < 1.0
+    bench = ClientBench().connect(1)
+    bench.send(Target(1, "fetch"), api=FetchRequest)
+    bench.run(0.1)
+    bench.network.pause("kafka1", 9092)
+    bench.send(Target(1, "fetch"), api=FetchRequest)
+    bench.run(SILENT + 0.5)
+    began = bench.now
+    assert bench.answer_to(bench.send()).node_id in (2, 3)
+    assert bench.now - began < 1.0
 
 
-def test_any_node_is_spread_over_nodes():
+def test_requests_for_any_node_are_spread_over_nodes():
     answered = set()
     for seed in range(20):
-        desk = Desk(seed=seed)
-        desk.know()
-        answered.add(desk.answer_to(desk.send()).node_id)
+        bench = ClientBench(seed=seed)
+        bench.know()
+        answered.add(bench.answer_to(bench.send()).node_id)
     assert answered == {1, 2, 3}
 
 
 def test_pain_H2_one_dead_host_in_the_list_costs_a_second_and_not_a_timeout():
     for seed in range(6):
-        desk = Desk(nodes=3, seed=seed)
-        desk.network.black_hole("kafka1", 9092)
-        desk.network.black_hole("kafka2", 9092)
-        assert desk.answer_to(desk.send()).response
-        assert desk.passed < 2 * SLOW_ATTEMPT + 0.1
+        bench = ClientBench(nodes=3, seed=seed)
+        bench.network.black_hole("kafka1", 9092)
+        bench.network.black_hole("kafka2", 9092)
+        assert bench.answer_to(bench.send()).response
+        assert bench.passed < 2 * SLOW_ATTEMPT + 0.1
 
 
 def test_kip_899_bootstrap_servers_are_dialled_only_when_all_known_nodes_failed():
-    desk = Desk(nodes=2, bootstrap=["seed:9092"])
-    seed = MemoryCluster(network=desk.network, hosts=[("seed", 9092)], seed=7)
-    desk.know()
-    desk.network.kill("kafka1", 9092)
+    bench = ClientBench(nodes=2, bootstrap=["seed:9092"])
+    seed = MemoryCluster(network=bench.network, hosts=[("seed", 9092)], seed=7)
+    bench.know()
+    bench.network.kill("kafka1", 9092)
     for _ in range(5):
-        assert desk.answer_to(desk.send()).node_id == 2
-        desk.network.reset("kafka2", 9092)
+        assert bench.answer_to(bench.send()).node_id == 2
+        bench.network.reset("kafka2", 9092)
     assert not seed.requests
-    desk.network.kill("kafka2", 9092)
-    desk.run(0.01)
-    answer = desk.answer_to(desk.send())
-    assert answer.response.cluster_id == seed.cluster_id != desk.cluster.cluster_id
+    bench.network.kill("kafka2", 9092)
+    bench.run(0.01)
+    answer = bench.answer_to(bench.send())
+    assert answer.response.cluster_id == seed.cluster_id != bench.cluster.cluster_id
     assert answer.node_id == -1
-    assert desk.passed < 5
+    assert bench.passed < 5
 
 
 def test_kip_899_can_be_turned_off():
-    desk = Desk(nodes=1, bootstrap=["seed:9092"], metadata_recovery_strategy="none")
-    MemoryCluster(network=desk.network, hosts=[("seed", 9092)])
-    desk.know()
-    desk.network.kill("kafka1", 9092)
-    desk.send()
-    desk.run(20.0)
-    assert {host for _, host, _ in desk.network.dials} == {"kafka1"}
+    bench = ClientBench(nodes=1, bootstrap=["seed:9092"], metadata_recovery_strategy="none")
+    MemoryCluster(network=bench.network, hosts=[("seed", 9092)])
+    bench.know()
+    bench.network.kill("kafka1", 9092)
+    bench.send()
+    bench.run(20.0)
+    assert {host for _, host, _ in bench.network.dials} == {"kafka1"}
 
 
-def test_a_bootstrap_connection_becomes_that_of_the_node_living_there():
+def test_a_bootstrap_connection_becomes_that_of_the_node_with_its_address():
     """One connection for a whole job, where one broker is enough."""
-    desk = Desk(nodes=1)
-    desk.answer_to(desk.send())
-    desk.know()
-    assert desk.client.is_ready(1)
-    assert desk.answer_to(desk.send(1)).node_id == 1
-    assert len(desk.network.dials) == 1
+    bench = ClientBench(nodes=1)
+    bench.answer_to(bench.send())
+    bench.know()
+    assert bench.client.is_ready(1)
+    assert bench.answer_to(bench.send(1)).node_id == 1
+    assert len(bench.network.dials) == 1
 
 
-def test_other_bootstrap_connections_are_closed_when_nothing_waits_for_them():
-    desk = Desk(nodes=1, bootstrap=["seed:9092"])
-    seed = MemoryCluster(network=desk.network, hosts=[("seed", 9092)], seed=7)
-    desk.answer_to(desk.send())
+def test_other_bootstrap_connections_are_closed_after_their_last_answer():
+    bench = ClientBench(nodes=1, bootstrap=["seed:9092"])
+    seed = MemoryCluster(network=bench.network, hosts=[("seed", 9092)], seed=7)
+    bench.answer_to(bench.send())
     seed.on("Metadata", Delay(3.0))
-    late = desk.send()
-    desk.run(0.1)
-    desk.know()
-    desk.run(1.0)
+    late = bench.send()
+    bench.run(0.1)
+    bench.know()
+    bench.run(1.0)
     assert len(seed.nodes[1].connections) == 1
-    assert desk.answer_to(late).response.cluster_id == seed.cluster_id
-    desk.run(1.0)
+    assert bench.answer_to(late).response.cluster_id == seed.cluster_id
+    bench.run(1.0)
     assert seed.nodes[1].connections == []
 
 
-def test_what_nobody_can_take_waits_until_its_deadline_and_says_why():
-    desk = Desk(nodes=2)
-    desk.network.kill("kafka1", 9092)
-    desk.network.names["kafka2"] = "the name does not resolve"
-    answer = desk.answer_to(desk.send(allowance=3.0))
+def test_a_request_without_a_reachable_node_times_out_and_names_each_cause():
+    bench = ClientBench(nodes=2)
+    bench.network.kill("kafka1", 9092)
+    bench.network.names["kafka2"] = "the name does not resolve"
+    answer = bench.answer_to(bench.send(allowance=3.0))
     assert isinstance(answer.error, KafkaTimeoutError)
     assert "kafka1:9092: connection refused" in str(answer.error)
     assert "kafka2:9092: DNS: the name does not resolve" in str(answer.error)
-    assert desk.passed == pytest.approx(3.0, abs=0.1)
+    assert bench.passed == pytest.approx(3.0, abs=0.1)
 
 
-def test_a_refused_login_reaches_who_asked_any_node():
+def test_a_failed_login_answers_requests_for_any_node():
     """It is the same everywhere; trying on in silence would hide it."""
 
     class Refused:
         def next_request(self, answer, now):
             raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
 
-    desk = Desk(new_login=lambda host: Refused())
-    answer = desk.answer_to(desk.send(), within=2.0)
+    bench = ClientBench(new_login=lambda host: Refused())
+    answer = bench.answer_to(bench.send(), within=2.0)
     assert isinstance(answer.error, SaslAuthenticationFailedError)
 
 
@@ -371,80 +371,80 @@ def test_a_refused_login_reaches_who_asked_any_node():
 
 def test_one_name_is_looked_up_at_a_time():
     """The resolver blocks; the second name waits for another step."""
-    desk = Desk()
-    desk.know()
+    bench = ClientBench()
+    bench.know()
     for node_id in (1, 2, 3):
-        desk.send(node_id)
-    resolves = [command for command in desk.client.take_commands() if type(command).__name__ == "Resolve"]
+        bench.send(node_id)
+    resolves = [command for command in bench.client.take_commands() if type(command).__name__ == "Resolve"]
     assert len(resolves) == 1
-    assert desk.client.take_commands() == []
+    assert bench.client.take_commands() == []
 
 
 def test_pain_B7_all_addresses_change_and_it_finds_the_new_ones():
-    desk = Desk(nodes=1).connect(1)
-    desk.network.kill("kafka1", 9092)
-    desk.network.names["kafka1"] = ["10.9.9.9"]
-    desk.cluster.listen(1)
-    desk.run(0.1)
-    assert desk.answer_to(desk.send(1)).response
-    assert str(desk.network.dials[-1][2]) == "10.9.9.9:9092"
+    bench = ClientBench(nodes=1).connect(1)
+    bench.network.kill("kafka1", 9092)
+    bench.network.names["kafka1"] = ["10.9.9.9"]
+    bench.cluster.listen(1)
+    bench.run(0.1)
+    assert bench.answer_to(bench.send(1)).response
+    assert str(bench.network.dials[-1][2]) == "10.9.9.9:9092"
 
 
-def test_v6_first_and_v4_when_that_fails():
-    desk = Desk(nodes=1)
-    desk.network.names["kafka1"] = ["fd00::1", "10.0.0.1"]
-    assert desk.answer_to(desk.send()).response
-    assert [str(address) for _, _, address in desk.network.dials] == ["[fd00::1]:9092", "10.0.0.1:9092"]
+def test_an_ipv4_address_is_dialled_when_the_ipv6_address_fails():
+    bench = ClientBench(nodes=1)
+    bench.network.names["kafka1"] = ["fd00::1", "10.0.0.1"]
+    assert bench.answer_to(bench.send()).response
+    assert [str(address) for _, _, address in bench.network.dials] == ["[fd00::1]:9092", "10.0.0.1:9092"]
 
 
 # -- the cluster changes
 
 
 def test_a_node_that_moved_is_dialled_at_its_new_address():
-    desk = Desk().connect(1)
-    flying = desk.send(1)
-    desk.client.update_nodes([Node(1, "kafka2", 9092)])
-    assert "moved to kafka2:9092" in str(desk.answer_to(flying).error)
-    assert desk.answer_to(desk.send(1)).response
-    assert desk.heard_by()[-1] == 2
-    assert desk.cluster.nodes[1].connections == []
+    bench = ClientBench().connect(1)
+    in_flight = bench.send(1)
+    bench.client.update_nodes([Node(1, "kafka2", 9092)])
+    assert "moved to kafka2:9092" in str(bench.answer_to(in_flight).error)
+    assert bench.answer_to(bench.send(1)).response
+    assert bench.brokers_of()[-1] == 2
+    assert bench.cluster.nodes[1].connections == []
 
 
-def test_a_node_that_vanished_drains_and_takes_nothing_new():
-    desk = Desk().connect(1, 2)
-    desk.cluster.on("Metadata", Delay(1.0), node=1, times=1)
-    flying = desk.send(1)
-    desk.know(2, 3)
-    refused = desk.send(1)
-    assert "not known" in str(desk.answer_to(refused).error)
-    assert desk.answer_to(flying).response
-    desk.run(0.1)
-    assert desk.cluster.nodes[1].connections == []
-    desk.know(1, 2, 3)
-    assert desk.answer_to(desk.send(1)).response
+def test_a_node_missing_in_metadata_answers_requests_in_flight_only():
+    bench = ClientBench().connect(1, 2)
+    bench.cluster.on("Metadata", Delay(1.0), node=1, times=1)
+    in_flight = bench.send(1)
+    bench.know(2, 3)
+    refused = bench.send(1)
+    assert "not known" in str(bench.answer_to(refused).error)
+    assert bench.answer_to(in_flight).response
+    bench.run(0.1)
+    assert bench.cluster.nodes[1].connections == []
+    bench.know(1, 2, 3)
+    assert bench.answer_to(bench.send(1)).response
 
 
-def test_kip_1102_rebootstrap_forgets_everything():
-    desk = Desk(nodes=2, bootstrap=["seed:9092"])
-    desk.network.names["seed"] = desk.network.names["kafka2"]
-    desk.connect(1)
-    desk.cluster.on("Metadata", Silence(), node=1, times=1)
-    flying = desk.send(1)
-    desk.client.rebootstrap(desk.now)
-    assert isinstance(desk.answer_to(flying).error, KafkaConnectionError)
-    assert "not known" in str(desk.answer_to(desk.send(1)).error)
-    desk.answer_to(desk.send())
-    assert desk.network.dials[-1][1] == "seed"
-    assert desk.cluster.nodes[1].connections == []
+def test_kip_1102_rebootstrap_forgets_nodes_and_connections():
+    bench = ClientBench(nodes=2, bootstrap=["seed:9092"])
+    bench.network.names["seed"] = bench.network.names["kafka2"]
+    bench.connect(1)
+    bench.cluster.on("Metadata", Silence(), node=1, times=1)
+    in_flight = bench.send(1)
+    bench.client.rebootstrap(bench.now)
+    assert isinstance(bench.answer_to(in_flight).error, KafkaConnectionError)
+    assert "not known" in str(bench.answer_to(bench.send(1)).error)
+    bench.answer_to(bench.send())
+    assert bench.network.dials[-1][1] == "seed"
+    assert bench.cluster.nodes[1].connections == []
 
 
 # -- outages
 
 
-def outage_of(desk, seconds):
-    desk.send(allowance=100_000.0)
-    desk.run(seconds)
-    return desk.client.outage(desk.now)
+def outage_of(bench, seconds):
+    bench.send(allowance=100_000.0)
+    bench.run(seconds)
+    return bench.client.outage(bench.now)
 
 
 @pytest.mark.parametrize(
@@ -468,110 +468,110 @@ def outage_of(desk, seconds):
     ids=["dns", "refused", "timeout", "stopped", "http", "tls", "closes", "ssh"],
 )
 def test_pain_H2_an_outage_names_each_hosts_cause(breaks, words):
-    desk = Desk(nodes=1)
-    breaks(desk.network)
-    outage = outage_of(desk, 40.0)
+    bench = ClientBench(nodes=1)
+    breaks(bench.network)
+    outage = outage_of(bench, 40.0)
     assert words in outage.causes["kafka1:9092"]
     assert str(outage).startswith("kafka1:9092: ")
-    assert outage.since == pytest.approx(desk.began)
+    assert outage.since == pytest.approx(bench.began)
     NoBrokersAvailable(str(outage), outage.causes)
 
 
-def test_causes_do_not_repeat_the_name_and_tell_the_address():
-    desk = Desk(nodes=1)
-    desk.network.kill("kafka1", 9092)
-    cause = outage_of(desk, 1.0).causes["kafka1:9092"]
+def test_causes_contain_the_address_and_not_the_name():
+    bench = ClientBench(nodes=1)
+    bench.network.kill("kafka1", 9092)
+    cause = outage_of(bench, 1.0).causes["kafka1:9092"]
     assert cause == "connection refused (nothing listens there), while connecting (10.0.0.1:9092)"
 
 
 def test_an_outage_names_hosts_not_tried_yet_and_known_nodes():
-    desk = Desk(nodes=2, bootstrap=["seed:9092"])
-    desk.network.kill("kafka1", 9092)
-    desk.network.kill("kafka2", 9092)
-    desk.know(1)
-    outage = outage_of(desk, 0.02)
+    bench = ClientBench(nodes=2, bootstrap=["seed:9092"])
+    bench.network.kill("kafka1", 9092)
+    bench.network.kill("kafka2", 9092)
+    bench.know(1)
+    outage = outage_of(bench, 0.02)
     assert list(outage.causes) == ["seed:9092", "kafka1:9092"]
-    outage = outage_of(desk, 5.0)
+    outage = outage_of(bench, 5.0)
     assert "DNS" in outage.causes["seed:9092"]
     assert "refused" in outage.causes["kafka1:9092"]
 
 
-def test_no_outage_while_anything_is_ready_or_nothing_is_wanted():
-    desk = Desk().connect(2)
-    desk.network.kill("kafka1", 9092)
-    desk.answer_to(desk.send(1))
-    assert desk.client.outage(desk.now) is None
-    desk.network.kill("kafka2", 9092)
-    desk.run(60.0)
-    assert desk.client.outage(desk.now) is None
+def test_no_outage_while_a_node_works_or_no_request_waits():
+    bench = ClientBench().connect(2)
+    bench.network.kill("kafka1", 9092)
+    bench.answer_to(bench.send(1))
+    assert bench.client.outage(bench.now) is None
+    bench.network.kill("kafka2", 9092)
+    bench.run(60.0)
+    assert bench.client.outage(bench.now) is None
 
 
-def test_an_outage_ends_with_the_first_success_and_can_be_acknowledged():
-    desk = Desk(nodes=1)
-    desk.network.kill("kafka1", 9092)
-    assert outage_of(desk, 31.0).since == desk.began
-    desk.client.acknowledge_outage(desk.now)
-    assert desk.client.outage(desk.now).since == desk.now
-    desk.cluster.listen(1)
-    desk.run(2.0)
-    assert desk.client.outage(desk.now) is None
-    assert desk.client.any_ready()
-    desk.network.kill("kafka1", 9092)
-    desk.run(0.1)
-    began = desk.now
-    desk.send()
-    assert desk.client.outage(desk.now).since == began
+def test_an_outage_ends_with_the_first_answer_and_can_be_acknowledged():
+    bench = ClientBench(nodes=1)
+    bench.network.kill("kafka1", 9092)
+    assert outage_of(bench, 31.0).since == bench.began
+    bench.client.acknowledge_outage(bench.now)
+    assert bench.client.outage(bench.now).since == bench.now
+    bench.cluster.listen(1)
+    bench.run(2.0)
+    assert bench.client.outage(bench.now) is None
+    assert bench.client.any_ready()
+    bench.network.kill("kafka1", 9092)
+    bench.run(0.1)
+    began = bench.now
+    bench.send()
+    assert bench.client.outage(bench.now).since == began
 
 
-def test_an_outage_counts_only_time_that_somebody_attended():
+def test_an_outage_counts_only_the_time_in_which_the_client_is_stepped():
     """An hour between two polls is no outage of an hour: two attempts in a row prove nothing."""
-    desk = Desk(nodes=1)
-    desk.network.kill("kafka1", 9092)
-    assert outage_of(desk, 1.0)
-    desk.cluster.clock.advance(3600.0)
-    desk.turn(desk.now)
-    assert desk.now - desk.client.outage(desk.now).since < 3.0
-    desk.run(30.0)
-    assert 29.0 < desk.now - desk.client.outage(desk.now).since < 34.0
+    bench = ClientBench(nodes=1)
+    bench.network.kill("kafka1", 9092)
+    assert outage_of(bench, 1.0)
+    bench.cluster.clock.advance(3600.0)
+    bench.turn(bench.now)
+    assert bench.now - bench.client.outage(bench.now).since < 3.0
+    bench.run(30.0)
+    assert 29.0 < bench.now - bench.client.outage(bench.now).since < 34.0
 
 
-def test_an_outage_is_forgotten_when_nothing_was_wanted_for_a_while():
-    desk = Desk(nodes=1)
-    desk.network.kill("kafka1", 9092)
-    desk.send(allowance=3.0)
-    desk.run(4.0)
-    assert desk.client.outage(desk.now)
+def test_an_outage_ends_when_no_request_has_waited_for_a_while():
+    bench = ClientBench(nodes=1)
+    bench.network.kill("kafka1", 9092)
+    bench.send(allowance=3.0)
+    bench.run(4.0)
+    assert bench.client.outage(bench.now)
     for _ in range(10):
-        desk.run(1.0)
-    assert desk.client.outage(desk.now) is None
+        bench.run(1.0)
+    assert bench.client.outage(bench.now) is None
 
 
 # -- the end
 
 
-def test_closing_answers_everything_and_hangs_up():
-    desk = Desk(nodes=2).connect(1)
-    desk.cluster.on("Metadata", Silence(), node=1, times=1)
-    desk.network.black_hole("kafka2", 9092)
-    waiting = [desk.send(1), desk.send(2), desk.send(ANY_NODE)]
-    desk.client.close(desk.now)
-    waiting += [desk.send(ANY_NODE), desk.send(1)]
+def test_closing_answers_all_requests_and_hangs_up():
+    bench = ClientBench(nodes=2).connect(1)
+    bench.cluster.on("Metadata", Silence(), node=1, times=1)
+    bench.network.black_hole("kafka2", 9092)
+    waiting = [bench.send(1), bench.send(2), bench.send(ANY_NODE)]
+    bench.client.close(bench.now)
+    waiting += [bench.send(ANY_NODE), bench.send(1)]
     for request in waiting:
-        assert isinstance(desk.answer_to(request).error, KafkaConnectionError)
-    desk.driver.step(desk.client, desk.now + 0.01)
-    assert desk.driver.streams == []
-    assert not desk.client.any_open()
-    assert desk.client.wake_at() == float("inf")
-    assert "closed" in repr(desk.client)
+        assert isinstance(bench.answer_to(request).error, KafkaConnectionError)
+    bench.driver.step(bench.client, bench.now + 0.01)
+    assert bench.driver.streams == []
+    assert not bench.client.any_open()
+    assert bench.client.wake_at() == float("inf")
+    assert "closed" in repr(bench.client)
 
 
-def test_repr_answers_the_support_question():
-    desk = Desk(nodes=2, bootstrap=["nowhere:9092"])
-    desk.connect(1)
-    desk.network.kill("kafka2", 9092)
-    desk.answer_to(desk.send(2))
-    desk.send(Target(1, "coordinator"))
-    text = repr(desk.client)
+def test_repr_names_addresses_and_states():
+    bench = ClientBench(nodes=2, bootstrap=["nowhere:9092"])
+    bench.connect(1)
+    bench.network.kill("kafka2", 9092)
+    bench.answer_to(bench.send(2))
+    bench.send(Target(1, "coordinator"))
+    text = repr(bench.client)
     assert "2 nodes known" in text
     assert "node 1 kafka1:9092 ready, 0 in flight, 0 queued" in text
     assert "node 1 (coordinator) kafka1:9092 connecting for 0.0 s, 1 queued" in text
@@ -579,11 +579,11 @@ def test_repr_answers_the_support_question():
     assert "connection refused" in text
 
 
-def test_disconnecting_brokers_do_not_make_a_busy_loop():
+def test_a_broker_that_closes_each_connection_causes_no_busy_loop():
     """It accepts, negotiates, and hangs up at the first request: dialled again with a pause each time."""
-    desk = Desk(nodes=1)
-    desk.know()
-    desk.cluster.on("Metadata", Disconnect(), node=1)
-    while desk.passed < 10:
-        assert isinstance(desk.answer_to(desk.send(1)).error, KafkaError)
-    assert len(desk.network.dials) < 10 / 0.04 + 2
+    bench = ClientBench(nodes=1)
+    bench.know()
+    bench.cluster.on("Metadata", Disconnect(), node=1)
+    while bench.passed < 10:
+        assert isinstance(bench.answer_to(bench.send(1)).error, KafkaError)
+    assert len(bench.network.dials) < 10 / 0.04 + 2

@@ -1,4 +1,4 @@
-"""Whatever a driver, a resolver and peers do, in any order: one answer each, no exception, no busy loop.
+"""Random operations of driver, resolver and peers: one answer for each request, no exception, no busy loop.
 
 The test is the driver here, and a rude one: it loses connections at every moment, cuts bytes anywhere, feeds rubbish,
 answers lookups late, and lets time jump. Operations are drawn by hypothesis and shrink to a short story.
@@ -259,7 +259,7 @@ def test_every_request_gets_one_answer_whatever_happens(seed, story):
     chaos.finish()
 
 
-def test_the_chaos_gets_somewhere():
+def test_random_operations_reach_every_kind_of_answer():
     """A storm in which nothing ever connects would prove nothing."""
     answered, ready = 0, 0
     for seed in range(60):

@@ -105,7 +105,7 @@ class Story:
         finally:
             answered = any(answer.request is request for answer in self.client._shared.answers)
             if answered or request in self.client._shared.unanswered:
-                self.requests.append(request)  # it was taken; before that, whoever sent it knows that it was not
+                self.requests.append(request)  # the client has it; an interruption before that raises in send()
 
     def know(self):
         self.client.update_nodes([Node(n, f"kafka{n}", 9092) for n in (1, 2)])
@@ -151,13 +151,13 @@ class Story:
         works = [a.response is not None for a in self.answers if a.request in self.requests[-len(last) :]]
         assert works == [True] * len(last)
         open_streams = [s for s in self.driver.streams if not s.has_ended]
-        assert len(open_streams) == len(self.driver.streams), "a connection nobody knows is left open"
+        assert len(open_streams) == len(self.driver.streams), "a connection without an owner is left open"
 
 
 PLACES = Story().go()
 
 
-def test_the_story_is_worth_interrupting():
+def test_the_scenario_works_without_an_interruption():
     story = Story()
     assert story.go() == PLACES > 1000
     story.check()

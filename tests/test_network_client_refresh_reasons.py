@@ -1,4 +1,4 @@
-"""What connections tell beside answers: when metadata may be wrong, and for how long nothing could be reached."""
+"""Reasons to refresh metadata: broken connections, and nodes that requests cannot reach."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from thinconsumer.types import Node
 from thinconsumer.wire.metadata import MetadataRequest
 
 
-class Watcher:
-    """Links to two nodes; keeps every doubt that they have."""
+class ReasonsBench:
+    """A network client with two nodes; keeps all its refresh reasons."""
 
     def __init__(self):
         self.cluster = MemoryCluster(2)
@@ -24,7 +24,7 @@ class Watcher:
         self.driver = self.cluster.driver()
         config = ConsumerConfig.from_options(bootstrap_servers=self.cluster.bootstrap_servers)
         self.client = NetworkClient(config, random.Random(1))
-        self.doubts = []
+        self.reasons = []
 
     @property
     def now(self):
@@ -41,125 +41,125 @@ class Watcher:
         self.driver.step(self.client, deadline)
         self.client.step(self.now)
         self.client.take_answers()
-        self.doubts += self.client.take_refresh_reasons(self.now)
+        self.reasons += self.client.take_refresh_reasons(self.now)
 
     def run(self, seconds):
-        """Step for so long; return the doubts of that time."""
-        before, end = len(self.doubts), self.now + seconds
+        """Step for so many seconds; return the refresh reasons of that time."""
+        before, end = len(self.reasons), self.now + seconds
         while self.now < end:
             self.turn(end)
-        return self.doubts[before:]
+        return self.reasons[before:]
 
 
 @pytest.fixture
-def watcher():
+def bench():
     """Connected to node 1, and nothing in flight."""
-    watcher = Watcher()
-    watcher.know()
-    watcher.ask(Target(1))
-    assert watcher.run(1.0) == [] and watcher.client.is_ready(1)
-    return watcher
+    bench = ReasonsBench()
+    bench.know()
+    bench.ask(Target(1))
+    assert bench.run(1.0) == [] and bench.client.is_ready(1)
+    return bench
 
 
-def test_a_connection_that_breaks_is_a_doubt_once_though_nothing_was_in_flight(watcher):
-    watcher.network.kill("kafka1", 9092)
-    (doubt,) = watcher.run(5.0)
-    assert doubt.startswith("node 1: backing off") and "connection reset" in doubt
+def test_a_broken_connection_is_one_refresh_reason_even_without_requests_in_flight(bench):
+    bench.network.kill("kafka1", 9092)
+    (reason,) = bench.run(5.0)
+    assert reason.startswith("node 1: backing off") and "connection reset" in reason
 
 
 @pytest.mark.parametrize("fault", ["kill", "black_hole"])
-def test_a_node_that_somebody_waits_for_and_cannot_be_reached_is_a_doubt_all_the_time(watcher, fault):
-    """A host that is gone swallows packets: attempts fail every 20 s only, and nobody may wait that long to ask."""
-    watcher.network.reset("kafka1", 9092)
-    getattr(watcher.network, fault)("kafka1", 9092)
-    assert len(watcher.run(0.01)) == 1
-    watcher.ask(Target(1))
-    assert watcher.run(0.01)
+def test_an_unreachable_node_is_a_refresh_reason_while_a_request_waits(bench, fault):
+    """The host may drop packets: an attempt then fails after 20 s, too late for a refresh."""
+    bench.network.reset("kafka1", 9092)
+    getattr(bench.network, fault)("kafka1", 9092)
+    assert len(bench.run(0.01)) == 1
+    bench.ask(Target(1))
+    assert bench.run(0.01)
     if fault == "black_hole":
-        watcher.run(5.0)
-        assert watcher.client.take_refresh_reasons(watcher.now)
+        bench.run(5.0)
+        assert bench.client.take_refresh_reasons(bench.now)
 
 
-def test_a_first_attempt_is_a_doubt_only_once_it_is_slow(watcher):
-    watcher.network.black_hole("kafka2", 9092)
-    watcher.ask(Target(2))
-    assert watcher.run(SLOW_ATTEMPT - 0.01) == []
-    assert watcher.run(0.02)
+def test_a_first_attempt_is_a_refresh_reason_once_it_is_slow(bench):
+    bench.network.black_hole("kafka2", 9092)
+    bench.ask(Target(2))
+    assert bench.run(SLOW_ATTEMPT - 0.01) == []
+    assert bench.run(0.02)
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        lambda watcher: watcher.cluster.clock.advance(700.0),
-        lambda watcher: watcher.client.update_nodes([]),
-        lambda watcher: watcher.client.rebootstrap(watcher.now),
-        lambda watcher: watcher.client.update_nodes([Node(1, "elsewhere", 9092)]),
+        lambda bench: bench.cluster.clock.advance(700.0),
+        lambda bench: bench.client.update_nodes([]),
+        lambda bench: bench.client.rebootstrap(bench.now),
+        lambda bench: bench.client.update_nodes([Node(1, "elsewhere", 9092)]),
     ],
     ids=["idle", "gone", "rebootstrap", "moved"],
 )
-def test_what_we_close_ourselves_is_no_doubt(watcher, end):
-    end(watcher)
-    assert watcher.run(1.0) == []
-    assert not watcher.client.any_ready()
+def test_a_connection_closed_by_the_client_is_no_refresh_reason(bench, end):
+    end(bench)
+    assert bench.run(1.0) == []
+    assert not bench.client.any_ready()
 
 
-def test_bootstrap_servers_are_never_doubted():
-    """Whoever they are, nothing is known of them that could have changed."""
-    watcher = Watcher()
-    watcher.ask(ANY_NODE)
-    watcher.run(1.0)
-    assert watcher.client.any_ready()
+def test_bootstrap_servers_are_no_refresh_reason():
+    """Metadata does not name them, so a refresh would change nothing about them."""
+    bench = ReasonsBench()
+    bench.ask(ANY_NODE)
+    bench.run(1.0)
+    assert bench.client.any_ready()
     for name in ("kafka1", "kafka2"):
-        watcher.network.kill(name, 9092)
-    watcher.ask(ANY_NODE)
-    assert watcher.run(3.0) == []
-    assert not watcher.client.any_ready()
+        bench.network.kill(name, 9092)
+    bench.ask(ANY_NODE)
+    assert bench.run(3.0) == []
+    assert not bench.client.any_ready()
 
 
-def test_an_absence_in_the_middle_of_connecting_counts_only_up_to_when_we_wanted_to_be_called():
-    """What comes in at the end of the absence gives the connection new time; that must not be counted backwards."""
-    watcher = Watcher()
-    watcher.know()
-    began = watcher.now
-    watcher.ask(Target(1))
-    watcher.turn(began)
-    watcher.cluster.clock.advance(700.0)
-    watcher.turn(watcher.now)  # connected, long ago; what versions the broker speaks is asked now
-    assert not watcher.client.any_ready()
-    assert watcher.now - watcher.client.outage(watcher.now).since <= SLOW_ATTEMPT
-    watcher.run(1.0)
-    assert watcher.client.any_ready()
+def test_a_pause_while_connecting_counts_only_up_to_wake_at():
+    """The bytes received at its end extend the setup; the outage must not count the pause before."""
+    bench = ReasonsBench()
+    bench.know()
+    began = bench.now
+    bench.ask(Target(1))
+    bench.turn(began)
+    bench.cluster.clock.advance(700.0)
+    bench.turn(bench.now)  # connected long ago; ApiVersions is sent now
+    assert not bench.client.any_ready()
+    assert bench.now - bench.client.outage(bench.now).since <= SLOW_ATTEMPT
+    bench.run(1.0)
+    assert bench.client.any_ready()
 
 
-def test_a_connection_that_is_dropped_answers_what_was_parked_on_it_and_is_no_doubt(watcher):
-    """A JoinGroup that nobody waits for any more would hold up everything behind it."""
+def test_dropping_a_connection_answers_its_requests_and_is_no_refresh_reason(bench):
+    """A JoinGroup that the member does not need any more would delay all requests behind it."""
     target = Target(1, "group")
-    watcher.ask(target)
-    assert watcher.run(1.0) == [] and watcher.client.is_ready(1, "group")
-    watcher.network.pause("kafka1", 9092)
-    watcher.ask(target)
-    watcher.client.step(watcher.now)
-    watcher.client.drop(target, "the coordinator is elsewhere")
-    (answer,) = watcher.client.take_answers()
+    bench.ask(target)
+    assert bench.run(1.0) == [] and bench.client.is_ready(1, "group")
+    bench.network.pause("kafka1", 9092)
+    bench.ask(target)
+    bench.client.step(bench.now)
+    bench.client.drop(target, "the coordinator is elsewhere")
+    (answer,) = bench.client.take_answers()
     assert "elsewhere" in str(answer.error) and answer.request.target == target
-    assert watcher.run(1.0) == [] and not watcher.client.is_ready(1, "group")
-    assert watcher.client.is_ready(1), "the node's other connections stay"
-    watcher.client.drop(target, "twice")
-    watcher.client.drop(Target(7), "never there")
-    assert watcher.client.take_answers() == []
+    assert bench.run(1.0) == [] and not bench.client.is_ready(1, "group")
+    assert bench.client.is_ready(1), "the node's other connections stay"
+    bench.client.drop(target, "twice")
+    bench.client.drop(Target(7), "never there")
+    assert bench.client.take_answers() == []
 
 
-def test_what_is_parked_at_a_node_that_metadata_has_forgotten_can_be_dropped(watcher):
+def test_the_connection_to_a_node_missing_in_metadata_can_be_dropped(bench):
     """A coordinator that died is forgotten first; a JoinGroup may be parked there for minutes all the same."""
     target = Target(1, "group")
-    watcher.ask(target)
-    assert watcher.run(1.0) == [] and watcher.client.is_ready(1, "group")
-    watcher.network.pause("kafka1", 9092)
-    watcher.ask(target)
-    watcher.client.step(watcher.now)
-    watcher.client.update_nodes([Node(2, "kafka2", 9092)])
-    watcher.client.step(watcher.now)
-    assert watcher.client.take_answers() == []
-    watcher.client.drop(target, "the coordinator is elsewhere")
-    (answer,) = watcher.client.take_answers()
+    bench.ask(target)
+    assert bench.run(1.0) == [] and bench.client.is_ready(1, "group")
+    bench.network.pause("kafka1", 9092)
+    bench.ask(target)
+    bench.client.step(bench.now)
+    bench.client.update_nodes([Node(2, "kafka2", 9092)])
+    bench.client.step(bench.now)
+    assert bench.client.take_answers() == []
+    bench.client.drop(target, "the coordinator is elsewhere")
+    (answer,) = bench.client.take_answers()
     assert "elsewhere" in str(answer.error) and answer.request.target == target

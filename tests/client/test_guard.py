@@ -1,4 +1,4 @@
-"""One thread at a time: whoever comes second learns it at once. USERS.md J3."""
+"""One call at a time: a second one raises at once."""
 
 import signal
 import sys
@@ -37,18 +37,18 @@ def test_pain_J3_a_second_thread_raises_at_once_and_the_first_goes_on():
         (error,) = in_another_thread(lambda: enter(guard))
         assert isinstance(error, ConcurrentAccessError)
         assert str(threading.get_ident()) in str(error)
-        # The refused one must not have let go of what the first holds.
+        # The rejected call must not have ended the first one.
         assert len(in_another_thread(lambda: enter(guard))) == 1
 
 
-def test_handing_over_between_calls_is_fine():
+def test_another_thread_may_call_between_two_calls():
     guard = Guard()
     enter(guard)
     assert in_another_thread(lambda: enter(guard)) == []
     enter(guard)
 
 
-def test_an_exception_inside_lets_go():
+def test_an_exception_ends_the_call():
     guard = Guard()
     with pytest.raises(KeyboardInterrupt), guard:
         raise KeyboardInterrupt
@@ -62,7 +62,7 @@ def nested(guard):
     return True
 
 
-def test_a_call_in_the_middle_of_another_is_refused_and_the_first_goes_on():
+def test_a_call_during_another_is_rejected_and_the_first_continues():
     guard = Guard()
     with guard:
         with pytest.raises(ConcurrentAccessError, match="signal handler"):
@@ -72,7 +72,7 @@ def test_a_call_in_the_middle_of_another_is_refused_and_the_first_goes_on():
     assert in_another_thread(lambda: enter(guard)) == []
 
 
-def test_a_signal_handler_is_refused():
+def test_a_call_from_a_signal_handler_is_rejected():
     """The real thing: a handler runs on the main thread, wherever that is."""
     guard, refused = Guard(), []
 
@@ -93,7 +93,7 @@ def test_a_signal_handler_is_refused():
     assert len(refused) == 1
 
 
-def test_calls_from_a_callback_do_not_let_go_of_the_outer_one():
+def test_calls_from_a_callback_do_not_end_the_outer_call():
     guard = Guard()
     with guard:
         with guard.callback():
@@ -105,8 +105,8 @@ def test_calls_from_a_callback_do_not_let_go_of_the_outer_one():
     assert in_another_thread(lambda: enter(guard)) == []
 
 
-def test_a_call_from_a_callback_is_a_call_like_any_other():
-    """What it runs may be called back, too; what interrupts it may not call."""
+def test_a_call_from_a_callback_is_guarded_itself():
+    """It may run callbacks in turn; a signal handler that interrupts it may not call."""
     guard = Guard()
 
     def inner():
@@ -123,7 +123,7 @@ def test_a_call_from_a_callback_is_a_call_like_any_other():
         assert nested(guard)
 
 
-def test_an_exception_out_of_a_callback_closes_it():
+def test_an_exception_ends_the_callback():
     guard = Guard()
     with guard:
         with pytest.raises(KeyboardInterrupt), guard.callback():
@@ -134,7 +134,7 @@ def test_an_exception_out_of_a_callback_closes_it():
 
 
 @pytest.mark.parametrize("depth", [0, 1])
-def test_what_ctrl_c_kept_from_leaving_is_not_inside_for_ever(depth):
+def test_a_call_that_ctrl_c_interrupted_does_not_block_later_calls(depth):
     """It can strike between entering and the block: nothing notes the end, and the frame that entered is gone then."""
     guard = Guard()
 
@@ -157,12 +157,12 @@ def test_what_ctrl_c_kept_from_leaving_is_not_inside_for_ever(depth):
     assert in_another_thread(lambda: enter(guard)) == []
 
 
-def test_outside_of_any_call_there_is_nothing_to_run():
+def test_a_callback_outside_of_a_call_is_an_error():
     with pytest.raises(IllegalStateError, match="a callback"), Guard().callback():
         pass
 
 
-def test_busy_with_what_must_not_be_interrupted_it_lets_nobody_in_and_still_holds():
+def test_a_call_from_busy_user_code_is_rejected():
     guard = Guard()
     with guard, guard.callback():
         with guard.busy("a deserializer"):
@@ -173,8 +173,8 @@ def test_busy_with_what_must_not_be_interrupted_it_lets_nobody_in_and_still_hold
 
 
 @pytest.mark.parametrize("lines", range(100))
-def test_interrupted_at_any_point_the_guard_is_right_afterwards(lines):
-    """Ctrl-C after so many lines of it, nested calls included: whatever was left behind, who comes next gets in."""
+def test_the_guard_works_after_an_interruption_at_any_line(lines):
+    """Ctrl-C after so many lines of the guard, nested calls included: the next call must be accepted."""
     guard, left = Guard(), [lines]
 
     def strike(frame, event, argument):

@@ -1,4 +1,4 @@
-"""A link on a workbench: no driver, no broker; the test plays both, one call at a time."""
+"""Connections and routes without driver and broker: the test plays both, one call at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from thinconsumer.wire.header import decode_request_header, encode_response
 from thinconsumer.wire.metadata import MetadataRequest, MetadataResponse
 
 V4 = Address(2, ("10.0.0.1", 9092))
-REFUSED = KafkaConnectionError("kafka:9092 (10.0.0.1:9092): connection refused, while connecting")  # as net words it
+REFUSED = KafkaConnectionError("kafka:9092 (10.0.0.1:9092): connection refused, while connecting")  # as net does
 RANGES = {1: (4, 18), 2: (1, 11), 3: (0, 13), 18: (0, 5)}
 
 
@@ -25,8 +25,8 @@ def framed(data: bytes) -> bytes:
     return len(data).to_bytes(4, "big") + data
 
 
-class Bench:
-    """One link, what it answered, and what it wrote."""
+class ConnectionBench:
+    """One connection, its answers, and the requests that it wrote."""
 
     def __init__(self, *, node_id=1, setup_timeout=10.0, now=0.0, connect_by=NEVER, **settings):
         settings = {"client_id": "me", "max_frame_bytes": 10_000_000, "max_in_flight": 5, "max_idle": 540.0} | settings
@@ -45,7 +45,7 @@ class Bench:
             self.hangups.append,
             connect_by,
         )
-        self.heard = []
+        self.written = []
 
     # -- as the driver
 
@@ -61,11 +61,11 @@ class Bench:
             self.connection.buffer_updated(step, self.now)
 
     def write(self, size=None):
-        """Take what waits to be written; whole requests are added to ``heard``."""
+        """Take the bytes that wait to be written; add whole requests to ``written``."""
         data = b"".join(self.connection.data_to_send())[:size]
         if data:
             self.connection.data_sent(len(data), self.now)
-        self.heard += requests_in(data)
+        self.written += requests_in(data)
         return data
 
     # -- as the broker
@@ -73,7 +73,7 @@ class Bench:
     def reply(self, message, *, version=None, correlation_id=None):
         """Answer the oldest request that was written and not answered."""
         self.write()
-        header = self.heard.pop(0)
+        header = self.written.pop(0)
         self.receive(
             framed(
                 encode_response(
@@ -92,7 +92,7 @@ class Bench:
     # -- shortcuts
 
     def reach(self, state):
-        """Bring the link into a state."""
+        """Bring the connection into a state."""
         connection = self.connection
         if state is ConnectionState.CONNECTING:
             return self
@@ -147,8 +147,8 @@ class NoJitter:
         return 0
 
 
-class Road:
-    """One route; the test is driver, resolver and broker."""
+class RouteBench:
+    """One route; the test is its driver, resolver and broker."""
 
     def __init__(self, host="kafka", new_login=None, rng=None, in_flight=5):
         settings = ConnectionSettings("me", 10_000_000, in_flight, 540.0, new_login=new_login)
@@ -156,7 +156,7 @@ class Road:
         self.shared = RouteContext(settings, backoff, setup, rng or NoJitter())
         self.route = BrokerRoute(self.shared, host, 9092, 1)
         self.now = 0.0
-        self.heard = []
+        self.written = []
 
     def step(self, seconds=0.0, **more):
         self.now += seconds
@@ -169,14 +169,14 @@ class Road:
         return request
 
     def resolve(self, *addresses, error=""):
-        """Answer the one lookup there is."""
+        """Answer the lookup that is under way."""
         resolve = self.shared.book.take_command()
         assert (resolve.host, resolve.port) == (self.route.host, 9092)
         self.shared.book.resolved(resolve.host, resolve.port, addresses, error)
         self.step()
 
     def dialled(self):
-        """Return the addresses dialled since this was last asked."""
+        """Return the addresses dialled since the last call."""
         commands, self.shared.commands = self.shared.commands, []
         for command in commands:
             if isinstance(command, Hangup):
@@ -202,7 +202,7 @@ class Road:
         assert self.route.is_ready
 
     def connect(self):
-        """Do all it takes."""
+        """Look up the name and make a connection ready."""
         self.step(wanted=True)
         self.resolve(V4)
         self.reach()
@@ -213,23 +213,23 @@ class Road:
         """Send a request and answer it."""
         self.send()
         self.step()
-        self.heard.clear()
+        self.written.clear()
         self.reply(MetadataResponse())
         self.step()
         return self
 
-    def hear(self):
+    def read_requests(self):
         """Take the bytes that were written; return the headers of requests without an answer."""
         data = b"".join(self.newest.data_to_send())
         if data:
             self.newest.data_sent(len(data), self.now)
-        self.heard += requests_in(data)
-        return self.heard
+        self.written += requests_in(data)
+        return self.written
 
     def reply(self, message):
         """Answer the oldest request."""
-        self.hear()
-        header = self.heard.pop(0)
+        self.read_requests()
+        header = self.written.pop(0)
         data = framed(encode_response(message, header.api_version, header.correlation_id))
         connection = self.newest
         connection.get_buffer()[: len(data)] = data
@@ -246,14 +246,14 @@ class Road:
 
 @pytest.fixture(scope="session")
 def bench():
-    """Return the class of workbenches."""
-    return Bench
+    """Return the class of connection benches."""
+    return ConnectionBench
 
 
 @pytest.fixture
 def ready():
-    """A link that is ready."""
-    return Bench().reach(ConnectionState.READY)
+    """The bench of a connection that is ready."""
+    return ConnectionBench().reach(ConnectionState.READY)
 
 
 @pytest.fixture
@@ -269,12 +269,12 @@ def make_frame():
 
 
 @pytest.fixture(scope="session")
-def make_road():
-    """Return the class of roads."""
-    return Road
+def make_route_bench():
+    """Return the class of route benches."""
+    return RouteBench
 
 
 @pytest.fixture
-def road():
-    """A route to which nothing has happened."""
-    return Road()
+def route_bench():
+    """The bench of a new route."""
+    return RouteBench()

@@ -59,7 +59,7 @@ class Racetrack:
 
     @property
     def hung_up(self):
-        """Numbers of the addresses whose connections this side closed."""
+        """Numbers of the addresses with a connection that this side closed."""
         return [number for number, bench in self.benches.items() if bench.hangups]
 
 

@@ -10,7 +10,7 @@ from thinconsumer.driver import Address, Resolve
 ONE, TWO, THREE = (Address(2, (f"10.0.0.{n}", 9092)) for n in (1, 2, 3))
 
 
-def test_spelt_out_ipv4_needs_no_resolver():
+def test_a_numeric_ipv4_address_needs_no_lookup():
     book = AddressBook()
     lookup = book.look_up("127.0.0.1", 9092)
     assert lookup.done
@@ -19,13 +19,13 @@ def test_spelt_out_ipv4_needs_no_resolver():
 
 
 @pytest.mark.parametrize("host", ["kafka", "::1", "127.1", "fe80::1%eth0", "1.2.3.4.5", "", "256.1.1.1"])
-def test_everything_else_goes_to_the_driver(host):
+def test_every_other_host_is_looked_up_by_the_driver(host):
     book = AddressBook()
     assert not book.look_up(host, 1).done
     assert book.take_command() == Resolve(host, 1)
 
 
-def test_one_lookup_at_a_time_in_the_order_asked():
+def test_names_are_looked_up_one_at_a_time_in_order():
     book = AddressBook()
     first, second = book.look_up("a", 1), book.look_up("b", 1)
     assert book.take_command() == Resolve("a", 1)
@@ -36,7 +36,7 @@ def test_one_lookup_at_a_time_in_the_order_asked():
     assert not second.done
 
 
-def test_a_question_or_answer_that_got_lost_is_asked_again():
+def test_a_lookup_without_an_answer_is_repeated():
     """A Ctrl-C can swallow either; one stuck lookup would block all names for ever."""
     book = AddressBook()
     lookup = book.look_up("a", 1)
@@ -48,7 +48,7 @@ def test_a_question_or_answer_that_got_lost_is_asked_again():
     assert lookup.done
 
 
-def test_starting_over_forgets_questions_and_keeps_what_is_known():
+def test_starting_over_forgets_lookups_and_keeps_addresses():
     book = AddressBook()
     book.worked("a", 1, ONE)
     book.look_up("b", 1)
@@ -61,7 +61,7 @@ def test_starting_over_forgets_questions_and_keeps_what_is_known():
     assert book.take_command() == Resolve("c", 1)
 
 
-def test_two_who_ask_share_one_lookup():
+def test_two_routes_to_one_host_share_a_lookup():
     book = AddressBook()
     assert book.look_up("a", 1) is book.look_up("a", 1)
     book.take_command()
@@ -70,7 +70,7 @@ def test_two_who_ask_share_one_lookup():
     assert book.take_command() is None
 
 
-def test_ports_are_apart():
+def test_hosts_with_different_ports_are_looked_up_separately():
     book = AddressBook()
     book.look_up("a", 1)
     book.look_up("a", 2)
@@ -81,7 +81,7 @@ def test_ports_are_apart():
     assert book.take_command() == Resolve("a", 2)
 
 
-def test_a_failed_lookup_says_why_and_is_not_remembered():
+def test_a_failed_lookup_has_an_error_and_is_repeated_next_time():
     book = AddressBook()
     lookup = book.look_up("a", 1)
     book.take_command()
@@ -92,7 +92,7 @@ def test_a_failed_lookup_says_why_and_is_not_remembered():
     assert not book.look_up("a", 1).done
 
 
-def test_no_addresses_and_no_words_is_an_error_all_the_same():
+def test_a_lookup_without_addresses_and_without_an_error_text_has_failed():
     book = AddressBook()
     lookup = book.look_up("a", 1)
     book.take_command()
@@ -100,7 +100,7 @@ def test_no_addresses_and_no_words_is_an_error_all_the_same():
     assert lookup.error
 
 
-def test_answers_that_nobody_waits_for_are_dropped():
+def test_an_answer_to_a_lookup_that_is_not_under_way_is_dropped():
     book = AddressBook()
     book.resolved("a", 1, [ONE], "")
     assert book.known("a", 1) == ()
@@ -109,7 +109,7 @@ def test_answers_that_nobody_waits_for_are_dropped():
     assert book.known("a", 1) == ()
 
 
-def test_what_worked_comes_first_and_what_failed_is_forgotten():
+def test_the_address_that_worked_comes_first_and_failed_addresses_are_forgotten():
     book = AddressBook()
     book.look_up("a", 1)
     book.take_command()

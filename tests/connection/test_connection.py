@@ -30,12 +30,12 @@ READY = ConnectionState.READY
 # -- getting ready
 
 
-def test_asks_what_the_broker_speaks_before_anything_else(bench):
+def test_apiversions_is_the_first_request(bench):
     made = bench()
     assert made.write() == b""
     made.connection.connection_made(0.0)
     made.write()
-    (header,) = made.heard
+    (header,) = made.written
     assert (header.api_key, header.api_version) == (ApiVersionsRequest.API_KEY, ApiVersionsRequest.VERSIONS[1])
     assert header.client_id == "me"
     made.reply(made.api_versions())
@@ -43,20 +43,20 @@ def test_asks_what_the_broker_speaks_before_anything_else(bench):
     assert made.connection.was_ready
 
 
-def test_falls_back_when_the_broker_knows_no_such_version(bench):
+def test_apiversions_falls_back_to_a_version_that_the_broker_has(bench):
     """The refusal is in version 0 whatever was asked."""
     made = bench()
     made.connection.connection_made(0.0)
     made.reply(made.api_versions({18: (0, 4)}, error_code=35), version=0)
     assert made.connection.state is ConnectionState.NEGOTIATING
     made.write()
-    assert made.heard[0].api_version == 4
+    assert made.written[0].api_version == 4
     made.reply(made.api_versions({3: (0, 12), 18: (0, 4)}))
     assert made.connection.state is READY
     assert made.connection.ranges[3] == (0, 12)
 
 
-def test_a_broker_that_refuses_to_say_is_hung_up_on(bench):
+def test_an_error_in_apiversions_ends_the_connection(bench):
     made = bench()
     made.connection.connection_made(0.0)
     made.reply(made.api_versions({}, error_code=42))
@@ -74,7 +74,7 @@ def test_sending_before_ready_is_a_bug(bench, state):
 
 
 @pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING])
-def test_setup_has_its_own_deadline_twice(bench, state):
+def test_the_transport_and_apiversions_each_have_the_setup_timeout(bench, state):
     """Once for the transport, once for what follows (KIP-601)."""
     made = bench(setup_timeout=10.0)
     made.now = 9.0
@@ -107,7 +107,7 @@ class Password:
         return MetadataRequest() if len(self.answers) < 3 else None
 
 
-def test_login_comes_after_versions_and_before_ready(bench, metadata):
+def test_the_login_follows_apiversions_and_precedes_ready(bench, metadata):
     login = Password()
     made = bench(new_login=lambda host: login)
     made.connection.connection_made(0.0)
@@ -120,7 +120,7 @@ def test_login_comes_after_versions_and_before_ready(bench, metadata):
     assert [answer is None for answer in login.answers] == [True, False, False]
 
 
-def test_a_refused_login_ends_the_connection_with_the_reason(bench, metadata):
+def test_a_failed_login_ends_the_connection_with_its_error(bench, metadata):
     made = bench(new_login=lambda host: Password(refuse=True))
     made.connection.connection_made(0.0)
     made.reply(made.api_versions())
@@ -130,7 +130,7 @@ def test_a_refused_login_ends_the_connection_with_the_reason(bench, metadata):
     assert isinstance(made.connection.error, SaslAuthenticationFailedError)
 
 
-def test_a_login_has_the_setup_deadline_too(bench):
+def test_the_login_has_the_setup_timeout(bench):
     made = bench(new_login=lambda host: Password())
     made.connection.connection_made(0.0)
     made.reply(made.api_versions())
@@ -141,7 +141,7 @@ def test_a_login_has_the_setup_deadline_too(bench):
 # -- requests and answers
 
 
-def test_builds_at_the_moment_of_writing_for_the_version_agreed_on(ready, metadata):
+def test_a_request_is_built_when_it_is_written_for_the_negotiated_version(ready, metadata):
     seen = []
 
     def build(version):
@@ -159,13 +159,13 @@ def test_builds_at_the_moment_of_writing_for_the_version_agreed_on(ready, metada
 
 
 @pytest.mark.parametrize(("highest", "version"), [(12, 12), (5, 5)])
-def test_the_request_may_cap_the_version(ready, highest, version):
+def test_a_request_may_limit_its_version(ready, highest, version):
     ready.send(max_version=lambda: highest)
     ready.write()
-    assert ready.heard[0].api_version == version
+    assert ready.written[0].api_version == version
 
 
-def test_no_common_version_is_an_answer_and_harms_nobody(ready, metadata):
+def test_no_common_version_fails_that_request_only(ready, metadata):
     request = ready.send(min_version=99)
     assert isinstance(ready.answer_to(request).error, UnsupportedVersionError)
     assert ready.write() == b""
@@ -174,14 +174,14 @@ def test_no_common_version_is_an_answer_and_harms_nobody(ready, metadata):
     assert ready.answer_to(other).response is not None
 
 
-def test_a_message_that_cannot_be_encoded_is_an_answer(ready):
+def test_a_message_that_cannot_be_encoded_fails_that_request_only(ready):
     request = ready.send(api=ListOffsetsRequest, build=lambda version: ListOffsetsRequest(replica_id=2**40))
     assert isinstance(ready.answer_to(request).error, KafkaError)
     assert ready.connection.state is READY
 
 
-def test_a_bug_in_build_comes_out_but_not_without_an_answer(ready, metadata):
-    """Whoever asked would otherwise wait for ever."""
+def test_an_exception_in_build_is_raised_and_the_request_is_answered(ready, metadata):
+    """The manager that sent it would otherwise wait for ever."""
 
     def build(version):
         raise ZeroDivisionError("bug")
@@ -217,19 +217,19 @@ def cut(data, how):
 
 
 @pytest.mark.parametrize("how", ["whole", "byte by byte", "with trailing data"])
-def test_answers_may_come_cut_anywhere(ready, make_frame, how):
+def test_responses_may_be_split_anywhere(ready, make_frame, how):
     requests = [ready.send() for _ in range(3)]
     ready.write()
     data = b"".join(
         make_frame(encode_response(MetadataResponse(controller_id=n), header.api_version, header.correlation_id))
-        for n, header in enumerate(ready.heard)
+        for n, header in enumerate(ready.written)
     )
     for piece in cut(data, how):
         ready.receive(piece)
     assert [ready.answer_to(request).response.controller_id for request in requests] == [0, 1, 2]
 
 
-def test_half_written_requests_go_on_where_they_were(ready, metadata):
+def test_a_partly_written_request_continues_at_the_next_byte(ready, metadata):
     """The driver takes what the socket takes."""
     request = ready.send()
     whole = b"".join(ready.connection.data_to_send())
@@ -237,16 +237,16 @@ def test_half_written_requests_go_on_where_they_were(ready, metadata):
     while ready.connection.data_to_send():
         written += ready.write(7)
     assert written == whole
-    ready.heard.clear()
+    ready.written.clear()
     ready.send()
     ready.write()
-    ready.heard[0] = ready.heard[0]._replace(correlation_id=ready.heard[0].correlation_id - 1)
+    ready.written[0] = ready.written[0]._replace(correlation_id=ready.written[0].correlation_id - 1)
     ready.reply(metadata)
     assert ready.answer_to(request).response is not None
 
 
 @pytest.mark.parametrize("size", [100, 200_000, 3_000_000])
-def test_records_are_slices_of_a_frame_that_nobody_writes_to(ready, size):
+def test_records_are_slices_of_a_frame_that_is_not_overwritten(ready, size):
     request = ready.send(api=FetchRequest)
     partition = PartitionData(partition_index=0, high_watermark=5, records=b"R" * size)
     ready.reply(FetchResponse(responses=[FetchableTopicResponse(topic_id=bytes(15) + b"1", partitions=[partition])]))
@@ -262,10 +262,10 @@ def test_records_are_slices_of_a_frame_that_nobody_writes_to(ready, size):
 # -- what peers do wrong
 
 
-def test_an_answer_out_of_order_ends_the_connection(ready, metadata):
+def test_an_unexpected_correlation_id_ends_the_connection(ready, metadata):
     first, second = ready.send(), ready.send()
     ready.write()
-    ready.reply(metadata, correlation_id=ready.heard[1].correlation_id)
+    ready.reply(metadata, correlation_id=ready.written[1].correlation_id)
     assert isinstance(ready.answer_to(first).error, KafkaProtocolError)
     assert isinstance(ready.answer_to(second).error, KafkaConnectionError)
     assert ready.hangups == [ready.connection]
@@ -277,10 +277,10 @@ def test_a_response_without_a_request_ends_the_connection(ready, make_frame):
     assert "no request is in flight" in str(ready.connection.error)
 
 
-def test_a_body_that_lies_ends_the_connection(ready, make_frame):
+def test_a_malformed_response_ends_the_connection(ready, make_frame):
     request, other = ready.send(), ready.send()
     ready.write()
-    ready.receive(make_frame(ready.heard[0].correlation_id.to_bytes(4, "big") + b"\0" + b"\xff" * 20))
+    ready.receive(make_frame(ready.written[0].correlation_id.to_bytes(4, "big") + b"\0" + b"\xff" * 20))
     assert isinstance(ready.answer_to(request).error, KafkaProtocolError)
     assert isinstance(ready.answer_to(other).error, KafkaConnectionError)
 
@@ -300,8 +300,8 @@ def test_a_tls_alert_instead_of_an_answer_names_the_option_to_set(bench):
     assert "the port expects TLS (set security_protocol='SSL')" in str(made.connection.error)
 
 
-def test_after_closing_whatever_still_comes_is_swallowed(ready, metadata):
-    """The driver learns of our end only afterwards, and may be in the middle of a batch."""
+def test_bytes_after_the_close_are_dropped(ready, metadata):
+    """The driver gets the order to hang up later, and may be in the middle of a batch of events."""
     ready.receive(b"\xff\xff\xff\xff")
     assert ready.connection.state is ConnectionState.CLOSING
     answers = len(ready.answers)
@@ -319,7 +319,7 @@ def test_after_closing_whatever_still_comes_is_swallowed(ready, metadata):
 
 @pytest.mark.parametrize("error", [None, KafkaConnectionError("kafka:9092: connection reset by the peer")])
 @pytest.mark.parametrize("state", [ConnectionState.CONNECTING, ConnectionState.NEGOTIATING, READY])
-def test_a_lost_connection_says_why_and_answers_what_is_in_flight(bench, state, error):
+def test_a_lost_connection_has_an_error_and_answers_requests_in_flight(bench, state, error):
     made = bench().reach(state)
     requests = [made.send() for _ in range(3)] if state is READY else []
     made.connection.connection_lost(error, 0.0)
@@ -332,7 +332,7 @@ def test_a_lost_connection_says_why_and_answers_what_is_in_flight(bench, state, 
         assert "peer closed" in str(made.connection.error)
 
 
-def test_closing_answers_what_is_in_flight(ready):
+def test_closing_answers_requests_in_flight(ready):
     requests = [ready.send() for _ in range(2)]
     ready.connection.close(None)
     for request in requests:
@@ -344,7 +344,7 @@ def test_closing_answers_what_is_in_flight(ready):
 # -- time
 
 
-def test_an_overdue_answer_ends_the_connection(ready):
+def test_a_timeout_of_a_request_ends_the_connection(ready):
     """Were it kept, the answer could come and be taken for another's."""
     slow, other = ready.send(allowance=5.0), ready.send(allowance=30.0)
     assert ready.connection.wake_at() == 5.0
@@ -357,8 +357,8 @@ def test_an_overdue_answer_ends_the_connection(ready):
     assert ready.hangups == [ready.connection]
 
 
-def test_deadlines_pass_only_up_to_when_io_was_looked_at(ready, metadata):
-    """A caller who stays away must find the answers that came meanwhile."""
+def test_deadlines_pass_only_up_to_the_last_poll_of_io(ready, metadata):
+    """A program that polls once a minute must find the responses that arrived in between."""
     request = ready.send(allowance=5.0)
     ready.now = 60.0
     ready.connection.step(60.0, 0.0)
@@ -367,8 +367,8 @@ def test_deadlines_pass_only_up_to_when_io_was_looked_at(ready, metadata):
     assert ready.answer_to(request).response is not None
 
 
-def test_a_late_request_still_gets_a_moment_on_the_wire(ready):
-    """It waited long for its connection; closing that at once for its sake would help nobody."""
+def test_a_request_written_shortly_before_its_deadline_gets_time_for_an_answer(ready):
+    """It waited long for its connection, which a timeout at once would close again."""
     request = ready.request(allowance=30.0)
     ready.now = 29.99
     ready.connection.send(request, 0.0, request.deadline, ready.now)
@@ -378,7 +378,7 @@ def test_a_late_request_still_gets_a_moment_on_the_wire(ready):
     assert ready.connection.wake_at() == pytest.approx(29.99 + 0.2)
 
 
-def test_a_late_long_poll_is_given_the_time_it_is_held_back_for(ready):
+def test_a_long_poll_written_late_gets_the_time_that_the_broker_holds_it_back(ready):
     """On a slow way, connecting took the time that the answer needs: each connection would end before the first one."""
     request = ready.request(allowance=2.2)
     request.held_back = 1.1
@@ -387,13 +387,13 @@ def test_a_late_long_poll_is_given_the_time_it_is_held_back_for(ready):
     assert ready.connection.wake_at() == pytest.approx(1.2 + LEAST_ON_WIRE + 1.1)
 
 
-def test_an_answer_that_is_arriving_is_not_overdue(ready, make_frame):
+def test_a_response_that_is_arriving_does_not_time_out(ready, make_frame):
     """A large one over a slow line would otherwise begin again and again."""
     request = ready.send(api=FetchRequest, allowance=5.0)
     ready.write()
     partition = PartitionData(partition_index=0, records=bytes(100_000))
     response = FetchResponse(responses=[FetchableTopicResponse(topic_id=bytes(16), partitions=[partition])])
-    data = make_frame(encode_response(response, ready.heard[0].api_version, ready.heard[0].correlation_id))
+    data = make_frame(encode_response(response, ready.written[0].api_version, ready.written[0].correlation_id))
     for start in range(0, len(data), 10_000):
         ready.connection.step(ready.now, ready.now)
         ready.receive(data[start : start + 10_000])
@@ -401,7 +401,7 @@ def test_an_answer_that_is_arriving_is_not_overdue(ready, make_frame):
     assert ready.answer_to(request).response is not None
 
 
-def test_but_not_when_it_stops_arriving(ready):
+def test_a_response_that_stops_arriving_times_out(ready):
     ready.send(allowance=5.0)
     ready.now = 4.0
     ready.receive(b"\0\0\1\0abc")
@@ -412,7 +412,7 @@ def test_but_not_when_it_stops_arriving(ready):
     assert ready.connection.has_ended
 
 
-def test_and_not_for_ever(ready):
+def test_a_response_that_arrives_too_slowly_times_out(ready):
     """A byte every few seconds is no way to keep a consumer waiting for a year."""
     ready.send(allowance=5.0)
     ready.receive(b"\0\0\1\0")
@@ -424,7 +424,7 @@ def test_and_not_for_ever(ready):
     assert ready.now >= 5.0 * ARRIVING_FACTOR
 
 
-def test_idle_connections_close_without_an_error(bench):
+def test_an_idle_connection_closes_without_an_error(bench):
     made = bench(max_idle=540.0).reach(READY)
     assert made.connection.wake_at() == 540.0
     made.connection.step(539.0, 539.0)
@@ -434,7 +434,7 @@ def test_idle_connections_close_without_an_error(bench):
     assert made.connection.error is None
 
 
-def test_what_waits_for_an_answer_is_not_idle(bench, metadata):
+def test_a_connection_with_a_request_in_flight_is_not_idle(bench, metadata):
     made = bench(max_idle=10.0).reach(READY)
     made.send(allowance=60.0)
     made.connection.step(50.0, 50.0)
@@ -444,11 +444,11 @@ def test_what_waits_for_an_answer_is_not_idle(bench, metadata):
     assert made.connection.wake_at() == 60.0
 
 
-def test_idle_limit_may_be_infinite(bench):
+def test_the_idle_limit_may_be_infinite(bench):
     assert bench(max_idle=NEVER).reach(READY).connection.wake_at() == NEVER
 
 
-def test_kip_219_throttling_mutes_and_moves_deadlines(ready):
+def test_kip_219_throttling_holds_requests_back_and_extends_deadlines(ready):
     """The broker does not read from us meanwhile, so nothing behind can be answered either."""
     first, second = ready.send(allowance=10.0), ready.send(allowance=10.0)
     ready.reply(MetadataResponse(throttle_time_ms=4000))
@@ -461,7 +461,7 @@ def test_kip_219_throttling_mutes_and_moves_deadlines(ready):
     assert isinstance(ready.answer_to(second).error, KafkaTimeoutError)
 
 
-def test_throttling_twice_counts_the_time_once(ready):
+def test_two_throttle_times_that_overlap_extend_deadlines_once(ready):
     ready.send()
     ready.send()
     ready.send(allowance=10.0)
@@ -473,13 +473,13 @@ def test_throttling_twice_counts_the_time_once(ready):
 
 
 @pytest.mark.parametrize(("throttle", "muted"), [(2**31 - 1, THROTTLE_MAX), (-5, None), (0, None)])
-def test_absurd_throttling_is_bounded(ready, throttle, muted):
+def test_a_throttle_time_is_bounded(ready, throttle, muted):
     ready.send()
     ready.reply(MetadataResponse(throttle_time_ms=throttle))
     assert ready.connection.throttled_until == (muted or -NEVER)
 
 
-def test_silence_is_measured_from_the_last_sign_of_life(ready, metadata):
+def test_silence_is_measured_from_the_last_received_bytes(ready, metadata):
     assert ready.connection.silent_for(5.0) == 0.0
     ready.send()
     ready.send()
@@ -499,12 +499,12 @@ def test_silence_is_measured_from_the_last_sign_of_life(ready, metadata):
     sent=st.integers(0, 5),
     lost=st.booleans(),
 )
-def test_no_bytes_make_it_raise_or_forget_a_request(bench, chunks, honest, sent, lost):
+def test_random_bytes_neither_raise_nor_lose_a_request(bench, chunks, honest, sent, lost):
     made = bench(max_frame_bytes=5000).reach(READY)
     requests = [made.send() for _ in range(sent)]
     made.write()
     for chunk, is_honest in zip(chunks, [*honest, *[False] * 12]):
-        if is_honest and made.heard and not made.connection.has_ended:
+        if is_honest and made.written and not made.connection.has_ended:
             made.reply(MetadataResponse())
         else:
             made.receive(chunk)
@@ -514,6 +514,6 @@ def test_no_bytes_make_it_raise_or_forget_a_request(bench, chunks, honest, sent,
     assert [made.answer_to(request).request for request in requests] == requests
 
 
-def test_repr_says_where_and_how(ready):
+def test_repr_names_address_and_state(ready):
     ready.send()
     assert repr(ready.connection) == "<Connection kafka:9092 (10.0.0.1:9092) ready, 1 in flight>"

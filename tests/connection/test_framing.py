@@ -43,13 +43,13 @@ SIZES += [FIRST_BYTES + 1, 2 * FIRST_BYTES, 5 * FIRST_BYTES + 3]
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("lead", [0, 7])
-def test_a_frame_of_any_size_comes_out_whole_and_so_does_its_neighbour(size, lead):
+def test_a_frame_of_any_size_and_the_next_one_are_yielded_whole(size, lead):
     """Whole, and with the next frame's beginning behind it."""
     bodies = bodies_of(*([lead] if lead else []), size, 9, size)
     assert [bytes(frame) for frame in put(Frames(LIMIT), stream(bodies))] == bodies
 
 
-def test_byte_by_byte_gives_the_same():
+def test_frames_are_the_same_when_received_byte_by_byte():
     bodies = bodies_of(4, 17, SHARED_BYTES + 10, 5)
     data = stream(bodies)
     assert [bytes(frame) for frame in put(Frames(LIMIT), data, [1] * len(data))] == bodies
@@ -60,12 +60,12 @@ def test_byte_by_byte_gives_the_same():
     sizes=st.lists(st.one_of(st.integers(4, 300), st.sampled_from(SIZES[:7])), max_size=8),
     cuts=st.lists(st.integers(1, 70_000), max_size=40),
 )
-def test_however_they_are_cut_frames_are_the_same(sizes, cuts):
+def test_frames_are_the_same_however_the_bytes_are_split(sizes, cuts):
     bodies = bodies_of(*sizes)
     assert [bytes(frame) for frame in put(Frames(LIMIT), stream(bodies), cuts)] == bodies
 
 
-def test_a_frame_handed_out_is_never_written_to_again():
+def test_a_yielded_frame_is_not_overwritten():
     frames = Frames(LIMIT)
     small, large = put(frames, stream([b"small frame", b"L" * 3 * SHARED_BYTES]))
     put(frames, stream([b"x" * 60_000, b"y" * 3 * SHARED_BYTES, b"z" * 60_000]))
@@ -87,7 +87,7 @@ def test_a_large_body_is_received_into_its_own_buffer():
     assert frame.obj is buffer.obj
 
 
-def test_a_body_that_nobody_holds_any_more_is_received_into_again():
+def test_a_body_without_slices_is_used_for_the_next_large_frame():
     """Fresh memory costs as much as receiving does."""
     frames = Frames(LIMIT)
     (frame,) = put(frames, stream([b"a" * 300_000]))
@@ -104,7 +104,7 @@ def test_a_body_that_nobody_holds_any_more_is_received_into_again():
 
 
 @pytest.mark.parametrize("hold", [lambda frame: frame[7:9], lambda frame: memoryview(frame)[:0], lambda frame: frame])
-def test_a_body_is_let_be_while_any_slice_of_it_is_held(hold):
+def test_a_body_is_not_used_again_while_a_slice_of_it_exists(hold):
     frames = Frames(LIMIT)
     (frame,) = put(frames, stream([b"a" * 300_000]))
     body, held = frame.obj, hold(frame)
@@ -117,7 +117,7 @@ def test_a_body_is_let_be_while_any_slice_of_it_is_held(hold):
     assert bytes(held) == before and bytes(body) == b"a" * 300_000
 
 
-def test_a_body_is_let_be_while_there_is_an_array_over_it():
+def test_a_body_is_not_used_again_while_an_array_over_it_exists():
     np = pytest.importorskip("numpy")
     frames = Frames(LIMIT)
     (frame,) = put(frames, stream([b"a" * 300_000]))
@@ -133,7 +133,7 @@ def test_a_body_is_let_be_while_there_is_an_array_over_it():
     st.lists(st.tuples(st.integers(SHARED_BYTES, SHARED_BYTES + 40), st.integers(0, 5)), max_size=25),
     st.lists(st.integers(1, 150_000), max_size=40),
 )
-def test_whoever_holds_whatever_for_however_long_sees_what_it_was(frames_held, cuts):
+def test_slices_that_are_kept_for_any_time_keep_their_content(frames_held, cuts):
     """Frames come back to back, and each is held until so many more have come: the next one is not received into it."""
     frames, held, number = Frames(LIMIT), [], 0
     bodies = [bytes([number]) * size for number, (size, _) in enumerate(frames_held)]
@@ -154,7 +154,7 @@ def test_whoever_holds_whatever_for_however_long_sees_what_it_was(frames_held, c
     assert number == len(bodies)
 
 
-def test_little_is_kept_of_what_was_large():
+def test_large_bodies_are_not_kept():
     """A connection that has nothing to do any more holds two bodies, and none of those that were larger still."""
     frames = Frames(LIMIT)
     put(frames, stream([b"first"]))
@@ -171,7 +171,7 @@ def test_little_is_kept_of_what_was_large():
 
 
 @pytest.mark.parametrize("size", [LIMIT + 1, 2**31 - 1, -1, -(2**31), 0, 3])
-def test_impossible_sizes_are_refused_before_anything_is_allocated(size):
+def test_impossible_sizes_are_rejected_before_an_allocation(size):
     frames = Frames(LIMIT)
     put(frames, stream([b"first"]))
     frames.buffer()
@@ -183,14 +183,14 @@ def test_impossible_sizes_are_refused_before_anything_is_allocated(size):
     assert peak < 100_000
 
 
-def test_the_limit_itself_is_allowed():
+def test_a_frame_of_exactly_the_limit_is_allowed():
     frames = Frames(100)
     assert put(frames, stream([b"x" * 100])) == [b"x" * 100]
     with pytest.raises(KafkaProtocolError, match="101 bytes"):
         put(frames, stream([b"x" * 101]))
 
 
-def test_a_lying_size_gets_no_more_memory_than_bytes_have_come():
+def test_memory_grows_with_received_bytes_and_not_with_the_announced_size():
     """A hundred megabytes are claimed, two arrive: four are held at most."""
     frames = Frames(LIMIT)
     tracemalloc.start()
@@ -201,7 +201,7 @@ def test_a_lying_size_gets_no_more_memory_than_bytes_have_come():
     tracemalloc.stop()
 
 
-def test_growing_survives_a_driver_that_keeps_slices():
+def test_a_body_grows_although_the_driver_holds_a_slice():
     frames = Frames(LIMIT)
     body = random.Random(1).randbytes(3 * FIRST_BYTES)
     kept, out, left = [], [], memoryview(stream([body]))
@@ -231,13 +231,13 @@ def test_growing_survives_a_driver_that_keeps_slices():
 )
 @pytest.mark.parametrize("limit", [LIMIT, 2**31 - 1])
 @pytest.mark.parametrize("cuts", [None, [1] * 40], ids=["whole", "bytes"])
-def test_pain_H2_servers_that_are_not_kafka_are_told_by_name(greeting, words, limit, cuts):
-    """Whatever the limit: a size of 350 MB that spells a TLS alert is a TLS alert."""
+def test_pain_H2_servers_that_are_not_kafka_are_named(greeting, words, limit, cuts):
+    """Also if the limit allows 350 MB, the size that the bytes of a TLS alert would be."""
     with pytest.raises(KafkaProtocolError, match=words):
         put(Frames(limit), greeting, cuts)
 
 
-def test_frames_before_a_bad_one_are_not_lost():
+def test_frames_before_a_malformed_one_are_yielded():
     frames = Frames(100)
     data = stream([b"good", b"also good"]) + (999).to_bytes(4, "big")
     frames.buffer()[: len(data)] = data
@@ -247,7 +247,7 @@ def test_frames_before_a_bad_one_are_not_lost():
     assert out == [b"good", b"also good"]
 
 
-def test_partial_says_whether_a_frame_has_begun():
+def test_partial_tells_whether_a_frame_has_begun():
     frames = Frames(LIMIT)
     assert not frames.partial
     put(frames, b"\0\0")

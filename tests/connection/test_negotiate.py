@@ -25,17 +25,17 @@ def response(ranges, version, **fields):
     return ApiVersionsResponse(api_keys=keys, **fields).encode(version)
 
 
-def test_asks_the_highest_version_first_and_names_the_software():
+def test_the_first_request_has_the_highest_version_and_names_the_software():
     negotiation = Negotiation()
     assert negotiation.version == HIGHEST
     request = negotiation.request()
     assert request.client_software_name == SOFTWARE_NAME
     for name in (SOFTWARE_NAME, SOFTWARE_VERSION):
-        # What a broker accepts (ApiVersionsRequest.isValid): anything else is INVALID_REQUEST.
+        # Brokers reject other characters with INVALID_REQUEST (ApiVersionsRequest.isValid).
         assert re.fullmatch(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?", name)
 
 
-def test_takes_the_ranges():
+def test_the_response_gives_the_version_ranges():
     negotiation = Negotiation()
     _, ranges = negotiation.take(response({1: (4, 18), 18: (0, 5)}, HIGHEST), 0)
     assert ranges == {1: (4, 18), 18: (0, 5)}
@@ -45,7 +45,7 @@ def test_takes_the_ranges():
     ("offered", "version"),
     [({18: (0, 4)}, 4), ({18: (0, 2)}, 2), ({}, 0), ({18: (0, 0)}, 0), ({3: (0, 9), 18: (0, 3)}, 3)],
 )
-def test_falls_back_to_what_the_refusal_offers(offered, version):
+def test_the_next_version_is_the_one_that_the_rejection_offers(offered, version):
     """UNSUPPORTED_VERSION comes in version 0, whatever was asked; brokers before 2.4 offer nothing and mean 0."""
     negotiation = Negotiation()
     refusal = response(offered, 0, error_code=35)
@@ -56,14 +56,14 @@ def test_falls_back_to_what_the_refusal_offers(offered, version):
 
 
 @pytest.mark.parametrize("offered", [{18: (0, HIGHEST)}, {18: (0, 99)}, {18: (-5, -1)}, {18: (7, 9)}, {18: (3, 2)}])
-def test_a_refusal_that_offers_nothing_lower_ends_it(offered):
+def test_a_rejection_without_a_lower_version_is_a_protocol_error(offered):
     """Otherwise two stubborn sides would talk for ever."""
     negotiation = Negotiation()
     with pytest.raises(KafkaProtocolError, match="rejects ApiVersions"):
         negotiation.take(response(offered, 0, error_code=35), 0)
 
 
-def test_fallbacks_come_to_an_end():
+def test_the_number_of_fallbacks_is_bounded():
     negotiation = Negotiation()
     refusal = response({18: (0, 3)}, 0, error_code=35)
     negotiation.take(refusal, 0)
@@ -71,14 +71,14 @@ def test_fallbacks_come_to_an_end():
         negotiation.take(refusal, 0)
 
 
-def test_another_error_is_raised_with_its_name():
+def test_any_other_error_code_is_raised():
     with pytest.raises(BrokerResponseError) as caught:
         Negotiation().take(response({}, HIGHEST, error_code=42), 0)
     assert caught.value.name == "INVALID_REQUEST"
 
 
 @pytest.mark.parametrize("size", range(20))
-def test_truncated_answers_are_protocol_errors(size):
+def test_a_truncated_response_is_a_protocol_error(size):
     whole = response({1: (4, 18)}, HIGHEST)
     with pytest.raises(KafkaProtocolError):
         Negotiation().take(whole[: min(size, len(whole) - 1)], 0)
@@ -98,7 +98,7 @@ OURS = FetchRequest.VERSIONS[1]
         ((12, 12), 12, 12, 12),
     ],
 )
-def test_chooses_the_highest_within_all_bounds(offered, lowest, highest, version):
+def test_the_highest_version_within_all_bounds_is_chosen(offered, lowest, highest, version):
     assert choose_version(FetchRequest, {1: offered}, 1, lowest, highest) == version
 
 
@@ -119,7 +119,7 @@ def test_no_common_version_names_api_and_ranges(ranges, lowest, highest, words):
     assert (caught.value.api, caught.value.node_id, caught.value.code) == ("Fetch", 3, 35)
 
 
-def test_what_one_broker_refused_the_next_is_not_asked():
+def test_a_version_that_one_broker_rejected_is_not_tried_at_the_next():
     """Each refusal costs a round trip, and brokers of one cluster are mostly of one version."""
     opening = ApiVersionsCache()
     Negotiation(opening).take(response({18: (0, 4)}, 0, error_code=35), 0)

@@ -24,477 +24,476 @@ NEW = Address(2, ("10.0.0.99", 9092))
 # -- dialling
 
 
-def test_nothing_is_dialled_before_something_is_wanted(road):
-    road.step(100.0)
-    assert road.route.state is RouteState.DISCONNECTED
-    assert road.shared.book.take_command() is None
-    assert road.route.wake_at() == NEVER
+def test_no_address_is_dialled_before_a_request_waits(route_bench):
+    route_bench.step(100.0)
+    assert route_bench.route.state is RouteState.DISCONNECTED
+    assert route_bench.shared.book.take_command() is None
+    assert route_bench.route.wake_at() == NEVER
 
 
-def test_pain_B7_every_address_of_a_name_is_tried_before_the_attempt_counts_as_failed(road):
+def test_pain_B7_every_address_of_a_name_is_tried_before_the_attempt_counts_as_failed(route_bench):
     """In the resolver's order, v6 and v4 alike."""
-    request = road.send()
-    road.step()
-    road.resolve(V6, V4)
-    assert road.dialled() == [V6]
-    road.fail(KafkaConnectionError("kafka:9092 ([fd00::1]:9092): network unreachable, while connecting"))
-    assert road.dialled() == [V4]
-    assert road.route.failures == 0
-    assert road.unanswered
-    road.fail()
-    assert road.route.failures == 1
-    assert road.route.state is RouteState.BACKING_OFF
-    assert "connection refused" in str(road.answer_to(request).error)
+    request = route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V6, V4)
+    assert route_bench.dialled() == [V6]
+    route_bench.fail(KafkaConnectionError("kafka:9092 ([fd00::1]:9092): network unreachable, while connecting"))
+    assert route_bench.dialled() == [V4]
+    assert route_bench.route.failures == 0
+    assert route_bench.unanswered
+    route_bench.fail()
+    assert route_bench.route.failures == 1
+    assert route_bench.route.state is RouteState.BACKING_OFF
+    assert "connection refused" in str(route_bench.answer_to(request).error)
 
 
-def test_an_attempt_at_one_address_ends_with_the_setup_timeout(road):
-    request = road.send()
-    road.step()
-    road.resolve(V4)
-    road.dialled()
-    road.step(SLOW_ATTEMPT)
-    assert road.route.wake_at() == 10.0
-    road.step(9.0)
-    assert road.route.state is RouteState.RESOLVING or road.route.state is RouteState.BACKING_OFF
-    assert "no connection within 10.0 s" in str(road.answer_to(request).error)
+def test_an_attempt_at_one_address_ends_with_the_setup_timeout(route_bench):
+    request = route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V4)
+    route_bench.dialled()
+    route_bench.step(SLOW_ATTEMPT)
+    assert route_bench.route.wake_at() == 10.0
+    route_bench.step(9.0)
+    assert route_bench.route.state is RouteState.RESOLVING or route_bench.route.state is RouteState.BACKING_OFF
+    assert "no connection within 10.0 s" in str(route_bench.answer_to(request).error)
 
 
-def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(road):
+def test_a_name_whose_first_address_drops_packets_costs_a_quarter_of_a_second(route_bench):
     """RFC 8305: the next address is dialled beside it, and the loser is hung up."""
-    road.send()
-    road.step()
-    road.resolve(V6, V4)
-    assert road.dialled() == [V6]
-    assert road.route.wake_at() == CONNECT_DELAY
-    road.step(CONNECT_DELAY)
-    assert road.dialled() == [V4]
-    first = road.route.connections()[0]
-    road.reach()
-    assert road.route.connection.address == V4
-    assert Hangup(first) in road.shared.commands
+    route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V6, V4)
+    assert route_bench.dialled() == [V6]
+    assert route_bench.route.wake_at() == CONNECT_DELAY
+    route_bench.step(CONNECT_DELAY)
+    assert route_bench.dialled() == [V4]
+    first = route_bench.route.connections()[0]
+    route_bench.reach()
+    assert route_bench.route.connection.address == V4
+    assert Hangup(first) in route_bench.shared.commands
 
 
-def test_a_name_whose_first_address_is_mute_costs_a_second(road):
+def test_a_name_whose_first_address_is_mute_costs_a_second(route_bench):
     """A stopped broker's system accepts connections; ApiVersions stays without an answer."""
-    road.send()
-    road.step()
-    road.resolve(V6, V4)
-    road.newest.connection_made(road.now)
-    road.dialled()
-    road.step(CONNECT_DELAY)
-    assert road.dialled() == []
-    assert road.route.wake_at() == ANSWER_DELAY
-    road.step(ANSWER_DELAY - CONNECT_DELAY)
-    assert road.dialled() == [V4]
-    road.reach()
-    assert road.route.connection.address == V4
+    route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V6, V4)
+    route_bench.newest.connection_made(route_bench.now)
+    route_bench.dialled()
+    route_bench.step(CONNECT_DELAY)
+    assert route_bench.dialled() == []
+    assert route_bench.route.wake_at() == ANSWER_DELAY
+    route_bench.step(ANSWER_DELAY - CONNECT_DELAY)
+    assert route_bench.dialled() == [V4]
+    route_bench.reach()
+    assert route_bench.route.connection.address == V4
 
 
-def test_an_attempt_becomes_slow_and_says_when(road):
+def test_an_attempt_becomes_slow_after_a_second(route_bench):
     """Only while a request waits: an attempt without one causes no wake-up."""
-    road.send()
-    road.step()
-    assert (road.route.wake_at(), road.route.is_slow(SLOW_ATTEMPT - 0.001), road.route.is_slow(SLOW_ATTEMPT)) == (
-        SLOW_ATTEMPT,
-        False,
-        True,
-    )
-    road.resolve(V4)
-    road.reach()
-    assert not road.route.is_slow(50.0)
+    route_bench.send()
+    route_bench.step()
+    route = route_bench.route
+    assert route.wake_at() == SLOW_ATTEMPT
+    assert not route.is_slow(SLOW_ATTEMPT - 0.001)
+    assert route.is_slow(SLOW_ATTEMPT)
+    route_bench.resolve(V4)
+    route_bench.reach()
+    assert not route.is_slow(50.0)
 
 
-def test_the_driver_is_wanted_until_it_has_looked(road):
-    """What is written holds no write interest yet: until the driver has seen it, nothing but wake_at() can call it."""
-    road.send()
-    road.step()
-    road.resolve(V4)
-    road.reach()
-    assert road.route.has_news  # step() has not kept the connection yet
-    road.step()
-    assert road.route.connection.has_unsent and road.route.has_news
-    assert road.route.connection.data_to_send()
-    assert not road.route.has_news  # though nothing of it has been sent
+def test_unsent_bytes_are_news_until_the_driver_has_seen_them(route_bench):
+    """The driver does not watch for writability yet, so only wake_at() can cause the step that sends them."""
+    route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V4)
+    route_bench.reach()
+    assert route_bench.route.has_news  # step() has not kept the connection yet
+    route_bench.step()
+    assert route_bench.route.connection.has_unsent and route_bench.route.has_news
+    assert route_bench.route.connection.data_to_send()
+    assert not route_bench.route.has_news  # though nothing of it has been sent
 
 
-def test_a_refusal_that_nobody_has_looked_at_is_news(road):
+def test_a_refused_connection_is_news_until_the_next_step(route_bench):
     """On loopback a connection may be refused while it is dialled, in the last thing that a call does: requests that
     waited for it then stood still until the caller's deadline."""
-    request = road.send()
-    road.step()
-    road.resolve(V4)
-    road.step()
-    road.dialled()
-    road.newest.data_to_send()
-    assert not road.route.has_news
-    road.newest.connection_lost(KafkaConnectionError("connection refused"), road.now)
-    assert road.route.has_news
-    road.step()
-    assert not road.route.has_news
-    assert "connection refused" in str(road.answer_to(request).error)
+    request = route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V4)
+    route_bench.step()
+    route_bench.dialled()
+    route_bench.newest.data_to_send()
+    assert not route_bench.route.has_news
+    route_bench.newest.connection_lost(KafkaConnectionError("connection refused"), route_bench.now)
+    assert route_bench.route.has_news
+    route_bench.step()
+    assert not route_bench.route.has_news
+    assert "connection refused" in str(route_bench.answer_to(request).error)
 
 
-def test_the_setup_timeout_grows_with_failures(road):
+def test_the_setup_timeout_grows_with_failures(route_bench):
     """KIP-601: 10 s, 20 s, 30 s, with a fifth of jitter."""
     seen = []
     for _ in range(4):
-        road.step(wanted=True)
-        road.resolve(V4)
-        seen.append(road.route.wake_at() - road.now)
-        road.fail()
-        road.step(5.0)
+        route_bench.step(wanted=True)
+        route_bench.resolve(V4)
+        seen.append(route_bench.route.wake_at() - route_bench.now)
+        route_bench.fail()
+        route_bench.step(5.0)
     assert seen == [10.0, 20.0, 30.0, 30.0]
 
 
-def test_spelt_out_addresses_need_no_lookup(make_road):
-    road = make_road("127.0.0.1")
-    road.step(wanted=True)
-    assert road.dialled() == [Address(2, ("127.0.0.1", 9092))]
+def test_numeric_addresses_need_no_lookup(make_route_bench):
+    route_bench = make_route_bench("127.0.0.1")
+    route_bench.step(wanted=True)
+    assert route_bench.dialled() == [Address(2, ("127.0.0.1", 9092))]
 
 
-def test_addresses_are_reused_until_they_fail(road):
-    road.connect()
-    road.route.connection.connection_lost(None, road.now)
-    road.step()
-    road.step(1.0, wanted=True)
-    assert road.dialled() == [V4]
-    assert road.shared.book.take_command() is None
+def test_addresses_are_used_again_until_they_fail(route_bench):
+    route_bench.connect()
+    route_bench.route.connection.connection_lost(None, route_bench.now)
+    route_bench.step()
+    route_bench.step(1.0, wanted=True)
+    assert route_bench.dialled() == [V4]
+    assert route_bench.shared.book.take_command() is None
 
 
-def test_pain_B7_names_are_looked_up_again_once_known_addresses_failed(road):
-    """KAFKA-12193: all addresses of a cluster change. Within the same attempt, so that nobody hears of it."""
-    road.connect()
-    road.route.connection.connection_lost(None, road.now)
-    road.step()
-    road.step(1.0)
-    request = road.send()
-    road.step()
-    assert road.dialled() == [V4]
-    road.fail()
-    assert road.route.state is RouteState.RESOLVING
-    assert road.unanswered
-    road.resolve(V4, NEW)
-    assert road.dialled() == [NEW]  # V4 has just failed
-    road.reach()
-    road.reply(MetadataResponse())
-    assert road.answer_to(request).response is not None
+def test_pain_B7_names_are_looked_up_again_once_known_addresses_failed(route_bench):
+    """KAFKA-12193: all addresses of a cluster change. Within the same attempt, without an error."""
+    route_bench.connect()
+    route_bench.route.connection.connection_lost(None, route_bench.now)
+    route_bench.step()
+    route_bench.step(1.0)
+    request = route_bench.send()
+    route_bench.step()
+    assert route_bench.dialled() == [V4]
+    route_bench.fail()
+    assert route_bench.route.state is RouteState.RESOLVING
+    assert route_bench.unanswered
+    route_bench.resolve(V4, NEW)
+    assert route_bench.dialled() == [NEW]  # V4 has just failed
+    route_bench.reach()
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(request).response is not None
 
 
-def test_a_name_that_still_leads_nowhere_new_fails_the_attempt(road):
-    road.connect()
-    road.route.connection.connection_lost(None, road.now)
-    road.step()
-    road.step(1.0, wanted=True)
-    road.fail()
-    road.resolve(V4)
-    assert road.route.state is RouteState.BACKING_OFF
-    assert "connection refused" in road.route.cause
-    road.step(5.0, wanted=True)
-    assert road.route.state is RouteState.RESOLVING  # the next attempt asks again
+def test_a_lookup_without_new_addresses_fails_the_attempt(route_bench):
+    route_bench.connect()
+    route_bench.route.connection.connection_lost(None, route_bench.now)
+    route_bench.step()
+    route_bench.step(1.0, wanted=True)
+    route_bench.fail()
+    route_bench.resolve(V4)
+    assert route_bench.route.state is RouteState.BACKING_OFF
+    assert "connection refused" in route_bench.route.cause
+    route_bench.step(5.0, wanted=True)
+    assert route_bench.route.state is RouteState.RESOLVING  # the next attempt asks again
 
 
-def test_a_name_that_does_not_resolve_says_so(road):
-    request = road.send()
-    road.step()
-    road.resolve(error="the name does not resolve")
-    assert road.route.cause == "DNS: the name does not resolve"
-    assert isinstance(road.answer_to(request).error, KafkaConnectionError)
+def test_a_name_that_does_not_resolve_fails_the_attempt(route_bench):
+    request = route_bench.send()
+    route_bench.step()
+    route_bench.resolve(error="the name does not resolve")
+    assert route_bench.route.cause == "DNS: the name does not resolve"
+    assert isinstance(route_bench.answer_to(request).error, KafkaConnectionError)
 
 
-def test_the_address_that_worked_is_tried_first_next_time(road):
-    road.step(wanted=True)
-    road.resolve(V6, V4)
-    road.fail()
-    road.reach()
-    road.dialled()
-    road.route.connection.connection_lost(None, road.now)
-    road.step()
-    road.step(1.0, wanted=True)
-    assert road.dialled() == [V4]
+def test_the_address_that_worked_is_tried_first_next_time(route_bench):
+    route_bench.step(wanted=True)
+    route_bench.resolve(V6, V4)
+    route_bench.fail()
+    route_bench.reach()
+    route_bench.dialled()
+    route_bench.route.connection.connection_lost(None, route_bench.now)
+    route_bench.step()
+    route_bench.step(1.0, wanted=True)
+    assert route_bench.dialled() == [V4]
 
 
 # -- backoff
 
 
-def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answered(road):
+def test_backoff_doubles_to_its_maximum_and_starts_anew_when_a_request_was_answered(route_bench):
     """Java's reconnect.backoff.ms, 50 ms to 1 s."""
     waits = []
     for _ in range(7):
-        road.step(wanted=True)
-        road.resolve(V4)
-        road.fail()
-        waits.append(round(road.route.not_before - road.now, 6))
-        road.step(waits[-1])
-        assert road.route.state is RouteState.DISCONNECTED
+        route_bench.step(wanted=True)
+        route_bench.resolve(V4)
+        route_bench.fail()
+        waits.append(round(route_bench.route.not_before - route_bench.now, 6))
+        route_bench.step(waits[-1])
+        assert route_bench.route.state is RouteState.DISCONNECTED
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    road.connect()
-    assert road.route.failures == 7
-    road.answer()
-    assert (road.route.failures, road.route.cause) == (0, "")
-    road.route.connection.connection_lost(None, road.now)
-    road.step()
-    assert road.route.not_before - road.now == pytest.approx(0.05)
+    route_bench.connect()
+    assert route_bench.route.failures == 7
+    route_bench.answer()
+    assert (route_bench.route.failures, route_bench.route.cause) == (0, "")
+    route_bench.route.connection.connection_lost(None, route_bench.now)
+    route_bench.step()
+    assert route_bench.route.not_before - route_bench.now == pytest.approx(0.05)
 
 
-def test_backoff_has_jitter_of_a_fifth(make_road):
+def test_backoff_has_jitter_of_a_fifth(make_route_bench):
     waits = set()
     for seed in range(200):
-        road = make_road(rng=random.Random(seed))
-        road.step(wanted=True)
-        road.resolve(error="no")
-        waits.add(road.route.not_before)
+        route_bench = make_route_bench(rng=random.Random(seed))
+        route_bench.step(wanted=True)
+        route_bench.resolve(error="no")
+        waits.add(route_bench.route.not_before)
     assert 0.04 <= min(waits) < 0.042
     assert 0.058 < max(waits) <= 0.06
 
 
-def test_what_is_asked_during_the_backoff_waits_for_the_next_attempt(road):
-    """Whoever retries must not spin, and whoever is queued is not told twice."""
-    first = road.send()
-    road.step()
-    road.resolve(V4)
-    road.fail()
-    assert road.answer_to(first).error
-    second = road.send()
-    road.step()
-    assert road.route.state is RouteState.BACKING_OFF
-    assert road.route.wake_at() == road.route.not_before
-    assert len(road.shared.answers) == 1
-    road.step(0.05)
-    road.resolve(V4)
-    road.reach()
-    road.reply(MetadataResponse())
-    assert road.answer_to(second).response is not None
+def test_a_request_sent_during_the_backoff_waits_for_the_next_attempt(route_bench):
+    """A retry must not cause a busy loop, and a queued request gets one answer."""
+    first = route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V4)
+    route_bench.fail()
+    assert route_bench.answer_to(first).error
+    second = route_bench.send()
+    route_bench.step()
+    assert route_bench.route.state is RouteState.BACKING_OFF
+    assert route_bench.route.wake_at() == route_bench.route.not_before
+    assert len(route_bench.shared.answers) == 1
+    route_bench.step(0.05)
+    route_bench.resolve(V4)
+    route_bench.reach()
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(second).response is not None
 
 
-def test_a_broken_connection_keeps_the_queue_and_dials_after_a_moment(road):
-    road.connect()
-    written = [road.send() for _ in range(5)]
-    road.step()
-    queued = road.send()
-    road.step()
-    road.route.connection.connection_lost(None, road.now)
-    road.step()
+def test_a_broken_connection_keeps_the_queue_and_dials_after_a_moment(route_bench):
+    route_bench.connect()
+    written = [route_bench.send() for _ in range(5)]
+    route_bench.step()
+    queued = route_bench.send()
+    route_bench.step()
+    route_bench.route.connection.connection_lost(None, route_bench.now)
+    route_bench.step()
     for request in written:
-        assert isinstance(road.answer_to(request).error, KafkaConnectionError)
-    assert road.route.state is RouteState.BACKING_OFF
-    road.step(0.05)
-    road.reach()
-    road.reply(MetadataResponse())
-    assert road.answer_to(queued).response is not None
+        assert isinstance(route_bench.answer_to(request).error, KafkaConnectionError)
+    assert route_bench.route.state is RouteState.BACKING_OFF
+    route_bench.step(0.05)
+    route_bench.reach()
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(queued).response is not None
 
 
-def test_a_refused_login_is_not_tried_at_the_next_address(make_road):
+def test_a_failed_login_is_not_tried_at_the_next_address(make_route_bench):
     """Each refusal may count towards a lock-out."""
 
     class Refused:
         def next_request(self, answer, now):
             raise SaslAuthenticationFailedError("wrong password", code=58, name="SASL_AUTHENTICATION_FAILED")
 
-    road = make_road(new_login=lambda host: Refused())
-    request = road.send()
-    road.step()
-    road.resolve(V4, V6)
-    road.dialled()
-    road.newest.connection_made(0.0)
-    road.reply(ApiVersionsResponse())
-    road.step()
-    assert road.dialled() == []
-    assert isinstance(road.answer_to(request).error, SaslAuthenticationFailedError)
-    assert road.route.login_error is road.answer_to(request).error
+    route_bench = make_route_bench(new_login=lambda host: Refused())
+    request = route_bench.send()
+    route_bench.step()
+    route_bench.resolve(V4, V6)
+    route_bench.dialled()
+    route_bench.newest.connection_made(0.0)
+    route_bench.reply(ApiVersionsResponse())
+    route_bench.step()
+    assert route_bench.dialled() == []
+    assert isinstance(route_bench.answer_to(request).error, SaslAuthenticationFailedError)
+    assert route_bench.route.login_error is route_bench.answer_to(request).error
 
 
 # -- the queue
 
 
-def test_only_as_many_as_allowed_are_in_flight(make_road):
-    road = make_road(in_flight=2).connect()
-    requests = [road.send() for _ in range(3)]
-    road.step()
-    assert len(road.hear()) == 2
-    assert road.route.load == 3
-    road.reply(MetadataResponse())
-    road.step()
-    assert len(road.hear()) == 2
-    road.reply(MetadataResponse())
-    road.reply(MetadataResponse())
-    assert [road.answer_to(request).response is not None for request in requests] == [True] * 3
+def test_requests_in_flight_are_limited(make_route_bench):
+    route_bench = make_route_bench(in_flight=2).connect()
+    requests = [route_bench.send() for _ in range(3)]
+    route_bench.step()
+    assert len(route_bench.read_requests()) == 2
+    assert route_bench.route.load == 3
+    route_bench.reply(MetadataResponse())
+    route_bench.step()
+    assert len(route_bench.read_requests()) == 2
+    route_bench.reply(MetadataResponse())
+    route_bench.reply(MetadataResponse())
+    assert [route_bench.answer_to(request).response is not None for request in requests] == [True] * 3
 
 
-def test_a_queued_request_that_expires_fails_alone(road):
-    short, long = road.send(allowance=3.0), road.send(allowance=30.0)
-    road.step()
-    road.step(SLOW_ATTEMPT)
-    assert road.route.wake_at() == 3.0
-    road.resolve(V4)
-    road.step(3.0)
-    error = road.answer_to(short).error
+def test_a_queued_request_that_expires_fails_alone(route_bench):
+    short, long = route_bench.send(allowance=3.0), route_bench.send(allowance=30.0)
+    route_bench.step()
+    route_bench.step(SLOW_ATTEMPT)
+    assert route_bench.route.wake_at() == 3.0
+    route_bench.resolve(V4)
+    route_bench.step(3.0)
+    error = route_bench.answer_to(short).error
     assert isinstance(error, KafkaTimeoutError)
     assert "could not be sent within 3.0 s (connecting)" in str(error)
-    assert road.newest.state is ConnectionState.CONNECTING
-    road.reach()
-    road.reply(MetadataResponse())
-    assert road.answer_to(long).response is not None
+    assert route_bench.newest.state is ConnectionState.CONNECTING
+    route_bench.reach()
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(long).response is not None
 
 
-def test_what_is_overdue_when_it_could_be_written_is_not(road):
+def test_a_request_that_is_overdue_is_not_written(route_bench):
     """Sent, it would be overdue at once and end the connection."""
-    road.step(wanted=True)
-    road.resolve(V4)
-    request = road.send(allowance=1.0)
-    road.newest.connection_made(road.now)
-    road.hear()
-    road.now += 2.0
-    road.reply(ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=13)]))
-    road.route.step(road.now, 0.5)
-    assert isinstance(road.answer_to(request).error, KafkaTimeoutError)
-    assert road.route.is_ready
+    route_bench.step(wanted=True)
+    route_bench.resolve(V4)
+    request = route_bench.send(allowance=1.0)
+    route_bench.newest.connection_made(route_bench.now)
+    route_bench.read_requests()
+    route_bench.now += 2.0
+    route_bench.reply(ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, min_version=0, max_version=13)]))
+    route_bench.route.step(route_bench.now, 0.5)
+    assert isinstance(route_bench.answer_to(request).error, KafkaTimeoutError)
+    assert route_bench.route.is_ready
 
 
-def test_kip_219_what_waits_behind_a_mute_waits_with_it(road):
+def test_kip_219_requests_queued_during_throttling_get_more_time(route_bench):
     """Queued before or during it."""
-    road.connect()
-    road.send()
-    road.step()
-    road.reply(MetadataResponse(throttle_time_ms=20_000))
-    during = road.send(allowance=5.0)
-    road.step()
-    assert road.hear() == []
-    assert road.route.wake_at() == 20.0
-    road.step(19.0)
-    later = road.send(allowance=1.5)
-    road.step()
-    assert road.route.wake_at() == 20.0
-    road.step(1.0)
-    assert len(road.hear()) == 2
-    road.reply(MetadataResponse())
-    road.reply(MetadataResponse())
-    assert road.answer_to(during).response is not None
-    assert road.answer_to(later).response is not None
+    route_bench.connect()
+    route_bench.send()
+    route_bench.step()
+    route_bench.reply(MetadataResponse(throttle_time_ms=20_000))
+    during = route_bench.send(allowance=5.0)
+    route_bench.step()
+    assert route_bench.read_requests() == []
+    assert route_bench.route.wake_at() == 20.0
+    route_bench.step(19.0)
+    later = route_bench.send(allowance=1.5)
+    route_bench.step()
+    assert route_bench.route.wake_at() == 20.0
+    route_bench.step(1.0)
+    assert len(route_bench.read_requests()) == 2
+    route_bench.reply(MetadataResponse())
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(during).response is not None
+    assert route_bench.answer_to(later).response is not None
 
 
-def test_kip_219_a_mute_that_comes_while_requests_wait_moves_their_deadlines(make_road):
-    road = make_road(in_flight=1).connect()
-    road.send()
-    waiting = road.send(allowance=5.0)
-    road.step()
-    road.reply(MetadataResponse(throttle_time_ms=20_000))
-    road.step()
-    road.step(19.0)
-    assert len(road.shared.answers) == 1
-    road.step(1.0)
-    road.reply(MetadataResponse())
-    assert road.answer_to(waiting).response is not None
+def test_kip_219_throttling_extends_the_deadlines_of_queued_requests(make_route_bench):
+    route_bench = make_route_bench(in_flight=1).connect()
+    route_bench.send()
+    waiting = route_bench.send(allowance=5.0)
+    route_bench.step()
+    route_bench.reply(MetadataResponse(throttle_time_ms=20_000))
+    route_bench.step()
+    route_bench.step(19.0)
+    assert len(route_bench.shared.answers) == 1
+    route_bench.step(1.0)
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(waiting).response is not None
 
 
 # -- leaving, moving
 
 
-def test_leaving_lets_what_is_in_flight_be_answered(road):
-    road.connect()
-    flying = road.send()
-    road.step()
-    queued = road.send()
-    road.route.leave("gone")
-    assert "gone" in str(road.answer_to(queued).error)
-    assert not road.route.has_left()
-    road.reply(MetadataResponse())
-    assert road.route.has_left()
-    assert road.answer_to(flying).response is not None
-    assert isinstance(road.shared.commands[-1], Hangup)
+def test_a_leaving_route_waits_for_requests_in_flight(route_bench):
+    route_bench.connect()
+    in_flight = route_bench.send()
+    route_bench.step()
+    queued = route_bench.send()
+    route_bench.route.leave("gone")
+    assert "gone" in str(route_bench.answer_to(queued).error)
+    assert not route_bench.route.has_left()
+    route_bench.reply(MetadataResponse())
+    assert route_bench.route.has_left()
+    assert route_bench.answer_to(in_flight).response is not None
+    assert isinstance(route_bench.shared.commands[-1], Hangup)
 
 
 @pytest.mark.parametrize("stage", ["nothing", "resolving", "connecting", "ready", "backing off"])
-def test_leaving_with_nothing_in_flight_is_at_once(road, stage):
+def test_a_leaving_route_without_requests_in_flight_closes_at_once(route_bench, stage):
     if stage != "nothing":
-        road.step(wanted=True)
+        route_bench.step(wanted=True)
     if stage in ("connecting", "ready", "backing off"):
-        road.resolve(V4)
+        route_bench.resolve(V4)
     if stage == "ready":
-        road.reach()
+        route_bench.reach()
     if stage == "backing off":
-        road.fail()
-    road.route.leave("gone")
-    assert road.route.has_left()
-    assert road.route.state is RouteState.DISCONNECTED
-    assert road.route.connection is None
+        route_bench.fail()
+    route_bench.route.leave("gone")
+    assert route_bench.route.has_left()
+    assert route_bench.route.state is RouteState.DISCONNECTED
+    assert route_bench.route.connection is None
 
 
-def test_moving_ends_the_connection_and_takes_the_queue_along(road):
-    road.connect()
-    flying = road.send()
-    road.step()
-    queued = road.send()
-    road.route.move_to("elsewhere", 9092, "node 1 moved")
-    assert "node 1 moved" in str(road.answer_to(flying).error)
-    road.step()
-    road.resolve(NEW)
-    assert road.dialled() == [NEW]
-    road.reach()
-    road.reply(MetadataResponse())
-    assert road.answer_to(queued).response is not None
+def test_moving_ends_the_connection_and_keeps_the_queue(route_bench):
+    route_bench.connect()
+    in_flight = route_bench.send()
+    route_bench.step()
+    queued = route_bench.send()
+    route_bench.route.move_to("elsewhere", 9092, "node 1 moved")
+    assert "node 1 moved" in str(route_bench.answer_to(in_flight).error)
+    route_bench.step()
+    route_bench.resolve(NEW)
+    assert route_bench.dialled() == [NEW]
+    route_bench.reach()
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(queued).response is not None
 
 
-def test_nothing_is_answered_twice(road):
-    """Whatever an interrupted call has left half done: who has an answer gets no other."""
-    request = road.send()
+def test_a_second_answer_to_a_request_is_dropped(route_bench):
+    """An interrupted call may leave a request both answered and queued."""
+    request = route_bench.send()
     for _ in range(2):
-        road.shared.answer(Answer(request, 1, error=KafkaConnectionError("first")))
-    road.route.refuse(KafkaConnectionError("second"))
-    assert "first" in str(road.answer_to(request).error)
-    road.shared.answers.clear()
-    road.shared.answer(Answer(request, 1))
-    assert road.shared.answers == []
+        route_bench.shared.answer(Answer(request, 1, error=KafkaConnectionError("first")))
+    route_bench.route.refuse(KafkaConnectionError("second"))
+    assert "first" in str(route_bench.answer_to(request).error)
+    route_bench.shared.answers.clear()
+    route_bench.shared.answer(Answer(request, 1))
+    assert route_bench.shared.answers == []
 
 
 @pytest.mark.parametrize("stage", ["resolving", "connecting", "ready", "backing off"])
-def test_starting_over_works_from_any_state(road, stage):
-    """After a Ctrl-C nobody knows how far things have come; what was answered meanwhile leaves the queue."""
-    request, answered = road.send(), road.send()
-    road.step()
+def test_starting_over_works_in_every_state(route_bench, stage):
+    """A Ctrl-C may interrupt it anywhere; answered requests leave the queue."""
+    request, answered = route_bench.send(), route_bench.send()
+    route_bench.step()
     if stage != "resolving":
-        road.resolve(V4)
+        route_bench.resolve(V4)
     if stage == "ready":
-        road.reach()
-        road.hear()
-        request = road.send()
+        route_bench.reach()
+        route_bench.read_requests()
+        request = route_bench.send()
     if stage == "backing off":
-        road.fail()
-        request, answered = road.send(), road.send()
-    road.shared.answer(Answer(answered, 1, error=KafkaConnectionError("x")))
-    road.route.start_over(KafkaConnectionError("interrupted"))
-    road.shared.book.start_over()
-    assert road.route.state is RouteState.DISCONNECTED
-    assert [waiting.request for waiting in road.route.queue] == [request]
-    assert road.route.requests() == [request]
-    assert road.route.load == 1
-    road.dialled()
-    road.step(1.0)
+        route_bench.fail()
+        request, answered = route_bench.send(), route_bench.send()
+    route_bench.shared.answer(Answer(answered, 1, error=KafkaConnectionError("x")))
+    route_bench.route.start_over(KafkaConnectionError("interrupted"))
+    route_bench.shared.book.start_over()
+    assert route_bench.route.state is RouteState.DISCONNECTED
+    assert [waiting.request for waiting in route_bench.route.queue] == [request]
+    assert route_bench.route.requests() == [request]
+    assert route_bench.route.load == 1
+    route_bench.dialled()
+    route_bench.step(1.0)
     if stage in ("resolving", "backing off"):
-        road.resolve(V4)
-    road.heard.clear()
-    road.reach()
-    road.reply(MetadataResponse())
-    assert road.answer_to(request).response is not None
+        route_bench.resolve(V4)
+    route_bench.written.clear()
+    route_bench.reach()
+    route_bench.reply(MetadataResponse())
+    assert route_bench.answer_to(request).response is not None
 
 
-def test_describe_answers_what_support_asks(road, make_road):
-    assert road.route.describe(0.0) == "disconnected, 0 queued"
-    road.send()
-    road.step()
-    assert road.route.describe(2.0) == "resolving for 2.0 s, 1 queued"
-    road.resolve(V4)
-    assert road.route.describe(2.0) == "connecting for 2.0 s, 1 queued"
-    road.fail()
-    words = road.route.describe(0.0)
+def test_describe_names_state_and_last_failure(route_bench, make_route_bench):
+    assert route_bench.route.describe(0.0) == "disconnected, 0 queued"
+    route_bench.send()
+    route_bench.step()
+    assert route_bench.route.describe(2.0) == "resolving for 2.0 s, 1 queued"
+    route_bench.resolve(V4)
+    assert route_bench.route.describe(2.0) == "connecting for 2.0 s, 1 queued"
+    route_bench.fail()
+    words = route_bench.route.describe(0.0)
     assert words.startswith("backing off for 0.05 s, 0 queued, failed 1 times: connection refused")
-    road.step(1.0)
-    road.connect()
-    road.send()
-    road.step()
-    road.reply(MetadataResponse(throttle_time_ms=2000))
-    assert road.route.describe(road.now) == "ready, 0 in flight, 0 queued, throttled for 2.0 s"
-    assert road.route.name == "kafka:9092"
-    assert make_road("::1").route.name == "[::1]:9092"
+    route_bench.step(1.0)
+    route_bench.connect()
+    route_bench.send()
+    route_bench.step()
+    route_bench.reply(MetadataResponse(throttle_time_ms=2000))
+    assert route_bench.route.describe(route_bench.now) == "ready, 0 in flight, 0 queued, throttled for 2.0 s"
+    assert route_bench.route.name == "kafka:9092"
+    assert make_route_bench("::1").route.name == "[::1]:9092"
 
 
 # -- log lines
@@ -509,65 +508,65 @@ REFUSED = ("WARNING", "kafka:9092: connection refused, while connecting (10.0.0.
 CONNECTED = ("INFO", "kafka:9092: connected again")
 
 
-def lose_and_reconnect(road):
-    road.fail(None)
-    road.step(1.0, wanted=True)
-    road.reach()
-    road.answer()
+def lose_and_reconnect(route_bench):
+    route_bench.fail(None)
+    route_bench.step(1.0, wanted=True)
+    route_bench.reach()
+    route_bench.answer()
 
 
-def test_pain_K2_a_connection_that_breaks_again_and_again_is_one_outage(road, caplog):
+def test_pain_K2_a_connection_that_breaks_again_and_again_is_one_outage(route_bench, caplog):
     """A broker that closes each connection after one answer must not cause two log lines per second."""
     caplog.set_level(logging.INFO, "thinconsumer")
-    road.connect().answer()
+    route_bench.connect().answer()
     for _ in range(59):
-        lose_and_reconnect(road)
+        lose_and_reconnect(route_bench)
     assert lines(caplog) == [CLOSED]
     for _ in range(30):
-        lose_and_reconnect(road)
+        lose_and_reconnect(route_bench)
     assert len(lines(caplog)) == 2
     assert caplog.records[1].getMessage().endswith("61 failed attempts in 60 s")
-    road.step(STABLE_AFTER)
+    route_bench.step(STABLE_AFTER)
     assert lines(caplog)[2:] == [CONNECTED]
     assert caplog.records[2].getMessage().endswith("after 89.0 s and 89 failed attempts")
-    lose_and_reconnect(road)
+    lose_and_reconnect(route_bench)
     assert lines(caplog)[3:] == [CLOSED]
 
 
-def test_an_outage_of_a_route_is_one_warning_a_minute_and_one_line_at_its_end(road, caplog):
+def test_an_outage_of_a_route_is_one_warning_a_minute_and_one_line_at_its_end(route_bench, caplog):
     caplog.set_level(logging.INFO, "thinconsumer")
-    while road.now < 119.0:
-        road.step(1.0, wanted=True)
-        if road.shared.book.has_command():
-            road.resolve(V4)
-        if road.route.connections():
-            road.fail()
+    while route_bench.now < 119.0:
+        route_bench.step(1.0, wanted=True)
+        if route_bench.shared.book.has_command():
+            route_bench.resolve(V4)
+        if route_bench.route.connections():
+            route_bench.fail()
     assert lines(caplog)[0] == REFUSED
     assert len(lines(caplog)) == 2
-    while not road.route.connections():
-        road.step(1.0, wanted=True)
-        if road.shared.book.has_command():
-            road.resolve(V4)
-    road.reach()
-    road.step(STABLE_AFTER)
+    while not route_bench.route.connections():
+        route_bench.step(1.0, wanted=True)
+        if route_bench.shared.book.has_command():
+            route_bench.resolve(V4)
+    route_bench.reach()
+    route_bench.step(STABLE_AFTER)
     assert len(lines(caplog)) == 2, "no request was answered yet"
-    road.answer()
+    route_bench.answer()
     assert lines(caplog)[2:] == [CONNECTED]
 
 
-def test_a_connection_that_ends_before_it_answers_a_request_counts_as_a_failed_attempt(road):
+def test_a_connection_that_ends_before_it_answers_a_request_counts_as_a_failed_attempt(route_bench):
     """A listener that requires a login answers ApiVersions, and closes the connection at the next request."""
     for failures in range(1, 4):
-        request = road.send()
-        while not road.route.connections():
-            road.step(1.0)
-            if road.shared.book.has_command():
-                road.resolve(V4)
-        road.reach()
-        road.hear()
-        road.heard.clear()
-        road.fail(None)
-        assert (road.route.failures, road.route.unreachable) == (failures, True)
-        for text in (road.route.cause, str(road.answer_to(request).error)):
+        request = route_bench.send()
+        while not route_bench.route.connections():
+            route_bench.step(1.0)
+            if route_bench.shared.book.has_command():
+                route_bench.resolve(V4)
+        route_bench.reach()
+        route_bench.read_requests()
+        route_bench.written.clear()
+        route_bench.fail(None)
+        assert (route_bench.route.failures, route_bench.route.unreachable) == (failures, True)
+        for text in (route_bench.route.cause, str(route_bench.answer_to(request).error)):
             assert "after ApiVersions, without an answer to Metadata: the listener may require a login" in text
             assert "security_protocol='SASL_PLAINTEXT'" in text

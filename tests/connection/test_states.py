@@ -1,4 +1,4 @@
-"""The two tables: total, reachable, and every pair does what its row says."""
+"""The two tables: each state is reachable, and each pair of state and event does what its row says."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MACHINES = [
         CONNECTION_TRANSITIONS,
         CONNECTION_IGNORED,
         ConnectionState.CONNECTING,
-        id="link",
+        id="connection",
     ),
     pytest.param(RouteState, RouteEvent, ROUTE_TRANSITIONS, ROUTE_IGNORED, RouteState.DISCONNECTED, id="route"),
 ]
@@ -45,7 +45,7 @@ def test_tables_name_every_state_and_reach_it(states, events, transitions, ignor
 
 
 @pytest.mark.parametrize(("states", "events", "transitions", "ignored", "first"), MACHINES)
-def test_no_pair_is_both_a_move_and_ignored_and_each_has_a_reason(states, events, transitions, ignored, first):
+def test_no_transition_is_ignored_and_each_ignored_pair_has_a_reason(states, events, transitions, ignored, first):
     for (state, event), why in ignored.items():
         assert event not in transitions[state]
         assert len(why.split()) > 3
@@ -65,7 +65,7 @@ def test_every_other_pair_raises_and_names_both(states, events, transitions, ign
             assert state.value in str(caught.value)
 
 
-#: How the outside causes each event. NEGOTIATED and AUTHENTICATED are the link's own conclusions.
+#: How the outside causes each event. The connection itself causes NEGOTIATED and AUTHENTICATED.
 CAUSES = {
     ConnectionEvent.CONNECTION_MADE: lambda bench: bench.connection.connection_made(bench.now),
     ConnectionEvent.RECEIVED: lambda bench: (
@@ -82,14 +82,14 @@ CAUSES = {
 
 
 class Endless:
-    """A login that never comes to an end, to stay in AUTHENTICATING."""
+    """A login without an end, to stay in AUTHENTICATING."""
 
     def next_request(self, answer, now):
         return MetadataRequest()
 
 
 def in_state(bench, state):
-    """Return a bench whose link is in a state, also the one that is passed through at once without a login."""
+    """Return a bench with a connection in a state; AUTHENTICATING needs a login that does not end."""
     if state is ConnectionState.AUTHENTICATING:
         made = bench(new_login=lambda host: Endless())
         made.connection.connection_made(0.0)
@@ -100,8 +100,8 @@ def in_state(bench, state):
 
 @pytest.mark.parametrize("event", CAUSES, ids=lambda event: event.name)
 @pytest.mark.parametrize("state", ConnectionState, ids=lambda state: state.name)
-def test_every_state_and_event_of_a_link(bench, state, event):
-    """A legal event moves the link, an ignored one leaves everything as it is, any other raises."""
+def test_every_state_and_event_of_a_connection(bench, state, event):
+    """A legal event changes the state, an ignored one changes nothing, any other raises."""
     made = in_state(bench, state)
     connection = made.connection
     assert connection.state is state
@@ -113,7 +113,7 @@ def test_every_state_and_event_of_a_link(bench, state, event):
     elif (state, event) in CONNECTION_IGNORED:
         CAUSES[event](made)
         assert connection.state is state
-        # Bytes after the end: the driver has missed that it should hang up, and is told once more.
+        # Bytes after the end: the driver has missed the order to hang up, and gets it again.
         told_again = (state, event) == (ConnectionState.DISCONNECTED, ConnectionEvent.RECEIVED)
         assert len(made.hangups) == hangups + told_again
         assert len(connection.data_to_send()) == 0

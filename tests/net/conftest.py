@@ -1,4 +1,4 @@
-"""A driver over real loopback sockets, with streams that record what they are told.
+"""A driver over real loopback sockets, with streams that record the calls they get.
 
 Nothing here sleeps: a test drives steps until something has happened, or fails at a deadline.
 """
@@ -29,7 +29,7 @@ PATIENCE = 10.0
 
 
 class RecordingStream:
-    """Takes every byte and notes every call; says what it is given to say."""
+    """Receives all bytes, notes all calls, sends the bytes in ``outgoing``."""
 
     def __init__(self, buffer_bytes=4096):
         self.made = 0
@@ -40,7 +40,7 @@ class RecordingStream:
         self.sent = 0
         self.calls = []
         self.on_call = lambda name: None
-        #: So many bytes are a message: what is received before is only a part of it.
+        #: Size of a message; fewer received bytes are a part of it.
         self.message_bytes = 0
         self._buffer = memoryview(bytearray(buffer_bytes))
 
@@ -51,7 +51,7 @@ class RecordingStream:
 
     @property
     def error(self):
-        """What the connection was lost with; fails while it is not lost."""
+        """The error of ``connection_lost``; fails before that call."""
         (error,) = self.lost
         return error
 
@@ -88,7 +88,7 @@ class RecordingStream:
 
 
 class Orders:
-    """An endpoint that orders what the test tells it to."""
+    """An endpoint with the commands that the test appends."""
 
     def __init__(self):
         self.commands = []
@@ -259,7 +259,7 @@ def authority():
 
 @pytest.fixture(scope="session")
 def client_context(authority):
-    """What a client that trusts it uses."""
+    """The context of a client that trusts the authority."""
     context = ssl.create_default_context()
     authority.configure_trust(context)
     return context
@@ -267,7 +267,7 @@ def client_context(authority):
 
 @pytest.fixture(scope="session")
 def server_context(authority):
-    """What a server called localhost uses."""
+    """The context of a server named localhost."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 0  # They would be on their way at some time after the handshake, among a test's own bytes.
     authority.issue_cert("localhost").configure_cert(context)

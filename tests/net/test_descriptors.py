@@ -1,4 +1,4 @@
-"""No descriptor is leaked, and none is too high. USERS.md J5."""
+"""No descriptor is leaked, and none is too high."""
 
 import gc
 import os
@@ -86,7 +86,7 @@ def test_pain_J5_a_thousand_forced_reconnects(world, count_fds):
     assert highest <= 1
 
 
-def test_a_thousand_refusals(world, count_fds):
+def test_a_thousand_refused_connections_leak_no_descriptor(world, count_fds):
     listener = world.listen()
     address = world.address_of(listener)
     world.step()
@@ -97,7 +97,7 @@ def test_a_thousand_refusals(world, count_fds):
             world.run(lambda stream=stream: stream.lost)
 
 
-def test_pain_J5_numbers_above_select_s_limit(make_world, selector_class):
+def test_pain_J5_descriptors_above_the_limit_of_select_work(make_world, selector_class):
     if issubclass(selector_class, selectors.SelectSelector):
         pytest.skip("select() has the limit; see below")
     with many_open_files(SELECT_LIMIT + 76):
@@ -126,7 +126,7 @@ def test_pain_J5_select_above_its_limit_fails_that_connection_only(make_world):
         world.close()
 
 
-def test_select_takes_the_last_number_it_can(make_world):
+def test_select_takes_the_last_descriptor_below_its_limit(make_world):
     """One below the limit works, the limit itself does not."""
     world = make_world(selectors.SelectSelector)
     listener = world.listen()
@@ -144,7 +144,7 @@ def test_select_takes_the_last_number_it_can(make_world):
         world.close()
 
 
-def test_select_without_a_number_for_its_own_wake_up_socket_says_so(make_world, count_fds):
+def test_select_without_a_descriptor_for_the_wake_up_socket_is_an_error(make_world, count_fds):
     world = make_world(selectors.SelectSelector)
     with many_open_files(SELECT_LIMIT):
         before = count_fds()
@@ -154,7 +154,7 @@ def test_select_without_a_number_for_its_own_wake_up_socket_says_so(make_world, 
     world.close()
 
 
-def test_connections_beyond_the_limit_of_open_files_fail_in_words(world, count_fds):
+def test_connections_beyond_the_limit_of_open_files_name_that_limit(world, count_fds):
     listener = world.listen()
     world.step()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -43,18 +43,18 @@ def tls_error(reason, number=1):
         (ssl.SSLError(1, "no reason given"), "TLS error: no reason given"),
     ],
 )
-def test_pain_H2_every_cause_has_its_own_words(error, word):
+def test_pain_H2_every_cause_has_its_own_text(error, word):
     assert word in describe(error)
 
 
-def test_a_certificate_that_is_not_believed_says_why():
+def test_an_untrusted_certificate_has_the_reason_in_its_error():
     error = ssl.SSLCertVerificationError(1, "x")
     error.reason = "CERTIFICATE_VERIFY_FAILED"
     error.verify_message = "self-signed certificate"
     assert describe(error) == "certificate verify failed: self-signed certificate"
 
 
-def test_tls_numbers_are_not_taken_for_the_systems():
+def test_tls_error_numbers_are_not_looked_up_as_system_errors():
     """SSL_ERROR_SSL is 1, and so is EPERM."""
     assert "permitted" not in describe(tls_error("BAD_SIGNATURE"))
 

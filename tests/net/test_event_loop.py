@@ -1,7 +1,7 @@
-"""Clients in somebody else's event loop, called only when their descriptor is readable or ``wake_at()`` has come.
+"""Clients in a foreign event loop, called only when their descriptor is readable or at ``wake_at()``.
 
-Broker and client share one thread and one ``select``, so that nothing happens behind the loop's back: when neither has
-anything to read, whatever is missing can only come from a deadline, and that one must be near.
+Broker and client share one thread and one ``select``: when neither has bytes to read, only a deadline can cause the
+next call, and it must be near.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def by_name(port_of):
 
 @pytest.fixture
 def reading(broker):
-    """Return (loop, found, consumer): a consumer whose every turn is one ``poll(0)``."""
+    """Return (loop, found, consumer): a consumer that each turn of the loop calls with ``poll(0)``."""
     found = []
 
     def poll(consumer):
@@ -79,7 +79,7 @@ def reading(broker):
         yield Loop(broker, consumer, poll), found, consumer
 
 
-def test_a_consumer_reads_what_is_there(broker, reading):
+def test_a_consumer_reads_existing_records(broker, reading):
     loop, found, consumer = reading
     broker.produce("a", [b"%d" % i for i in range(700)], 0)
     broker.produce("a", [b"%d" % i for i in range(700)], 1)
@@ -98,7 +98,7 @@ def test_a_consumer_reads_what_is_there(broker, reading):
     ],
     ids=["seek", "seek_to_beginning", "resume", "assign"],
 )
-def test_what_the_user_changes_is_acted_on_without_waiting_for_a_deadline(broker, reading, change):
+def test_wake_at_is_now_after_a_change_by_the_user(broker, reading, change):
     loop, found, consumer = reading
     broker.produce("a", [b"x"], 0)
     consumer.assign([A0, A1])
@@ -112,7 +112,7 @@ def test_what_the_user_changes_is_acted_on_without_waiting_for_a_deadline(broker
     assert found in ([(1, b"y")], [(0, b"x")])
 
 
-def test_looking_is_no_reason_to_be_called(broker, reading):
+def test_queries_do_not_change_wake_at(broker, reading):
     """A loop that shows its lag in every turn must not be kept busy by that."""
     loop, found, consumer = reading
     broker.produce("a", [b"x"], 0)
@@ -135,7 +135,7 @@ def test_a_consumer_goes_on_after_an_interrupted_step(broker, reading):
     loop.run(lambda: len(found) == 2)
 
 
-def test_a_killed_leader_is_left(broker, reading):
+def test_a_consumer_moves_to_the_new_leader(broker, reading):
     loop, found, consumer = reading
     consumer.assign([A0])
     broker.produce("a", [b"x"], 0)
@@ -145,7 +145,7 @@ def test_a_killed_leader_is_left(broker, reading):
     loop.run(lambda: len(found) == 2)
 
 
-def test_names_that_wait_for_the_resolver_are_looked_up(broker):
+def test_names_that_wait_for_a_blocking_resolver_are_looked_up(broker):
     """One name per step of the driver: the rest must not wait until something else happens."""
     ports = {f"kafka{i}": int(one.rpartition(":")[2]) for i, one in enumerate(broker.bootstrap_servers.split(","))}
     names = ",".join(f"{name}:9092" for name in ["dead1", "dead2", *ports])
@@ -157,7 +157,7 @@ def test_names_that_wait_for_the_resolver_are_looked_up(broker):
         Loop(broker, consumer, lambda consumer: found.extend(consumer.poll(0))).run(lambda: found)
 
 
-def test_a_producer_gets_rid_of_what_it_was_given(broker):
+def test_a_producer_sends_its_records(broker):
     settings = ProducerSettings.from_options(bootstrap_servers=broker.bootstrap_servers, max_block_ms=0)
     with Producer(settings, driver=SelectorDriver()) as producer:
         loop = Loop(broker, producer, lambda producer: producer.poll(0))
@@ -175,7 +175,7 @@ def test_an_admin_gets_its_answer(broker):
         assert len(call.result()["a"].partitions) == 2
 
 
-def test_an_idle_client_is_left_alone(broker, reading):
+def test_an_idle_client_is_not_called(broker, reading):
     """Twice per long poll and no more, for a second: being called too often is the other way to get this wrong."""
     loop, found, consumer = reading
     consumer.assign([A0])

@@ -1,4 +1,4 @@
-"""Forked children: they may not use what their parent connected, nor harm it by closing. USERS.md J4."""
+"""A forked child may not use the connections of its parent, nor harm them by closing."""
 
 import os
 import sys
@@ -99,7 +99,7 @@ def test_closing_in_a_child_frees_its_copies(world, count_fds):
     assert len(world.sockets) == before_open
 
 
-def test_closing_in_a_child_says_no_goodbye_over_tls(make_world, client_context, server_context):
+def test_closing_in_a_child_sends_no_close_notify(make_world, client_context, server_context):
     """close_notify from the child would end the parent's connection."""
     from thinconsumer.net.tls import tls_transport
 

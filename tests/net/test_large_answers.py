@@ -1,4 +1,4 @@
-"""Between two steps the system receives large answers by itself, and nobody overlooks a byte for it."""
+"""Between two steps the system receives large responses by itself, and no byte goes unnoticed."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Exchange:
     def __init__(self, world, make_stream):
         self.world = world
         self.stream, self.peer = world.connect(stream=make_stream(buffer_bytes=65536))
+        self.peer.setblocking(False)  # the test reads on the same thread: a full buffer must not block it
 
     def answer(self, size):
         """Send an answer, and have all of it received."""
@@ -32,9 +33,9 @@ class Exchange:
 
         def arrived():
             nonlocal left
-            if left:  # little by little: how much of it systems take in before anybody receives is up to them
+            if left:  # in pieces: a system receives only part of it before the program reads
                 with suppress(BlockingIOError):
-                    left = left[self.peer.send(left, socket.MSG_DONTWAIT) :]
+                    left = left[self.peer.send(left) :]
             return len(self.stream.received) == wanted
 
         self.world.run(arrived)
@@ -51,7 +52,7 @@ class Exchange:
 
 @pytest.fixture
 def exchange(world, make_stream):
-    """Return an exchange whose last answer was large, and the next one is asked for."""
+    """Return an exchange after a large answer, with the next one requested."""
     exchange = Exchange(world, make_stream)
     exchange.ask()
     exchange.answer(LARGE)
@@ -59,7 +60,7 @@ def exchange(world, make_stream):
     return exchange
 
 
-def test_as_much_as_came_last_is_expected(exchange):
+def test_the_low_water_mark_is_the_size_of_the_last_response(exchange):
     assert exchange.mark() == LARGE
     exchange.answer(LARGE + 1000)
     assert exchange.mark() == LARGE, "it has sent nothing since"
@@ -67,13 +68,13 @@ def test_as_much_as_came_last_is_expected(exchange):
     assert exchange.mark() == LARGE + 1000
 
 
-def test_the_kernel_is_not_asked_for_more_than_a_little(exchange):
+def test_the_low_water_mark_is_bounded(exchange):
     exchange.answer(LOW_WATER_MAX_BYTES + 1)
     exchange.ask()
     assert exchange.mark() <= LOW_WATER_MAX_BYTES
 
 
-def test_small_answers_need_no_room(world, make_stream):
+def test_small_responses_do_not_raise_the_low_water_mark(world, make_stream):
     exchange = Exchange(world, make_stream)
     exchange.ask()
     exchange.answer(LARGE_BYTES - 1)
@@ -81,7 +82,7 @@ def test_small_answers_need_no_room(world, make_stream):
     assert exchange.mark() == 1
 
 
-def test_a_small_answer_is_seen_though_a_large_one_was_expected(exchange):
+def test_a_small_response_is_received_although_the_mark_is_high(exchange):
     exchange.peer.sendall(b"x")
     exchange.world.step(5)
     assert len(exchange.stream.received) == LARGE + 1
@@ -89,7 +90,7 @@ def test_a_small_answer_is_seen_though_a_large_one_was_expected(exchange):
     assert exchange.mark() == 1, "nor is a large one to come"
 
 
-def test_within_a_step_each_byte_counts(exchange):
+def test_the_low_water_mark_is_reset_within_a_step(exchange):
     marks = []
     exchange.stream.on_call = lambda name: marks.append(exchange.mark())
     exchange.peer.sendall(b"x")
@@ -97,7 +98,7 @@ def test_within_a_step_each_byte_counts(exchange):
     assert marks == [1]
 
 
-def test_an_interruption_on_the_way_out_is_made_good_for(exchange, monkeypatch):
+def test_the_low_water_mark_is_reset_after_an_interruption(exchange, monkeypatch):
     (connection,) = exchange.world.driver._connections.values()
     set_low_water = connection._transport.set_low_water
 
@@ -116,12 +117,12 @@ def test_an_interruption_on_the_way_out_is_made_good_for(exchange, monkeypatch):
     assert len(exchange.stream.received) == LARGE + 1
 
 
-def test_a_hang_up_is_seen(exchange):
+def test_a_close_by_the_peer_is_noticed_although_the_mark_is_high(exchange):
     exchange.peer.close()
     exchange.world.run(lambda: exchange.stream.lost)
 
 
-def test_who_waits_for_the_descriptor_sees_each_byte(make_world, make_stream):
+def test_the_low_water_mark_stays_low_once_fileno_was_called(make_world, make_stream):
     exchange = Exchange(make_world(selectors.EpollSelector), make_stream)
     exchange.ask()
     exchange.answer(LARGE)
@@ -135,14 +136,14 @@ def test_who_waits_for_the_descriptor_sees_each_byte(make_world, make_stream):
     assert select.select([descriptor], [], [], 5)[0]
 
 
-def test_connections_that_are_gone_are_let_be(exchange):
+def test_closing_a_connection_with_a_raised_mark_is_no_error(exchange):
     exchange.world.hang_up(exchange.stream)
     exchange.world.settle()
     exchange.world.driver.hang_up_all()
     exchange.world.settle()
 
 
-def test_a_socket_that_refuses_is_let_be(exchange, monkeypatch):
+def test_a_socket_that_rejects_the_option_is_no_error(exchange, monkeypatch):
     (connection,) = exchange.world.driver._connections.values()
 
     class Refusing:

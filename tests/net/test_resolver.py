@@ -50,36 +50,36 @@ def test_names_are_not_numeric(host):
         (KeyError("broker"), "'broker'"),
     ],
 )
-def test_pain_H2_failures_in_words(error, words):
+def test_pain_H2_every_failed_lookup_has_a_text(error, words):
     def resolver(host, port):
         raise error
 
     assert look_up(resolver, "broker", 9092, clock_of(0.0, 0.0), 1.0) == ([], words)
 
 
-def test_no_address_at_all_is_a_failure():
+def test_a_lookup_without_an_address_has_failed():
     assert look_up(lambda host, port: (), "broker", 9092, clock_of(0.0, 0.0), 1.0) == ([], "the name has no address")
 
 
-def test_a_host_that_is_no_host_name_does_not_raise():
+def test_an_invalid_host_name_does_not_raise():
     addresses, words = look_up(system_resolver, "a..b", 9092, clock_of(0.0, 0.0), 1.0)
     assert addresses == []
     assert words
 
 
-def test_answers_keep_their_order():
+def test_addresses_keep_their_order():
     answer = (Address(10, ("::1", 1, 0, 0)), Address(2, ("127.0.0.1", 1)))
     assert look_up(lambda host, port: answer, "b", 1, clock_of(0.0, 0.0), 1.0) == (list(answer), "")
 
 
 @pytest.mark.parametrize(("took", "warned"), [(0.9, False), (1.0, True), (12.25, True)])
-def test_a_slow_lookup_is_said_aloud_with_its_duration(caplog, took, warned):
+def test_a_slow_lookup_is_logged_with_its_duration(caplog, took, warned):
     with caplog.at_level(logging.WARNING):
         look_up(lambda host, port: [], "broker.example", 9092, clock_of(5.0, 5.0 + took), 1.0)
     assert [f"looking up broker.example took {took:.1f} s" in r.getMessage() for r in caplog.records] == [True] * warned
 
 
-def test_ctrl_c_is_not_taken_for_a_failed_lookup():
+def test_ctrl_c_during_a_lookup_is_raised():
     def resolver(host, port):
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""What one step does: obey, send, wait, hand over; and what survives an interruption."""
+"""One step: carry out commands, send, wait, hand over; and the state after an interruption."""
 
 import io
 import math
@@ -19,7 +19,7 @@ from thinconsumer.net.transport import PlainTransport
 DEAD = Address(int(socket.AF_INET), ("127.0.0.1", 1))
 
 
-def test_it_is_a_driver():
+def test_it_implements_the_driver_protocol():
     driver: Driver = SelectorDriver()
     driver.close()
 
@@ -55,7 +55,7 @@ def test_bytes_go_both_ways(world):
     assert stream.received == b"three"
 
 
-def test_what_connection_made_queues_goes_out_in_the_same_step(world):
+def test_bytes_queued_by_connection_made_are_sent_in_the_same_step(world):
     listener = world.listen()
     stream = world.dial(listener)
     stream.on_call = lambda name: stream.outgoing.append(b"hello") if name == "made" else None
@@ -63,7 +63,7 @@ def test_what_connection_made_queues_goes_out_in_the_same_step(world):
     assert stream.sent == 5
 
 
-def test_what_received_bytes_make_another_stream_say_goes_out_in_the_same_step(world):
+def test_bytes_queued_for_another_stream_are_sent_in_the_same_step(world):
     """A response read on one connection may be what another's next request waited for."""
     first, first_peer = world.connect()
     second, _ = world.connect()
@@ -93,7 +93,7 @@ def test_step_with_a_past_deadline_polls_io_without_waiting(world):
 
 
 def in_parts(world, parts):
-    """A connected stream, whose peer sends the next part once the one before has been received."""
+    """Connect a stream to a peer that sends each part after the one before was received."""
     stream, peer = world.connect()
     stream.message_bytes = sum(map(len, parts))
     rest = iter(parts)
@@ -115,7 +115,7 @@ def test_parts_of_a_message_do_not_end_a_step(world):
     assert len(stream.sizes) > 1
 
 
-def test_a_step_that_receives_parts_lasts_no_longer_than_the_endpoint_wants(world):
+def test_a_step_that_receives_parts_ends_at_wake_at(world):
     """An engine has deadlines of its own, also while an endless answer trickles in."""
     stream = in_parts(world, [b"."] * 1_000_000)
     world.orders.wakes_at = world.driver.now() + 0.05
@@ -124,14 +124,14 @@ def test_a_step_that_receives_parts_lasts_no_longer_than_the_endpoint_wants(worl
     assert world.driver.now() < world.orders.wakes_at + 5
 
 
-def test_parts_do_not_keep_a_poll_from_ending(world):
+def test_a_step_with_a_past_deadline_ends_although_parts_arrive(world):
     stream = in_parts(world, [b"large", b"large"])
     world.await_bytes(stream, 1)
     assert world.step(-1) is False
     assert stream.received == b"large"
 
 
-def test_parts_do_not_keep_a_wakeup_from_ending_a_step(world):
+def test_wakeup_ends_a_step_although_parts_arrive(world):
     stream = in_parts(world, [b"large", b""])
     world.step()
     world.driver.wakeup()
@@ -140,7 +140,7 @@ def test_parts_do_not_keep_a_wakeup_from_ending_a_step(world):
     assert stream.received == b"large"
 
 
-def test_the_end_of_a_connection_ends_a_step_in_which_only_parts_came(world):
+def test_a_lost_connection_ends_a_step_that_received_only_parts(world):
     stream, peer = world.connect()
     stream.message_bytes = 100
     peer.sendall(b"large")
@@ -158,13 +158,13 @@ def test_step_waits_until_the_deadline_and_not_longer(world):
     assert world.selector.returns < 10
 
 
-def test_step_waits_no_longer_than_the_endpoint_wants(world):
+def test_step_waits_no_longer_than_wake_at(world):
     world.orders.wakes_at = world.driver.now() + 0.05
     assert world.driver.step(world.orders, math.inf) is False
     assert world.driver.now() < world.orders.wakes_at + 1
 
 
-def test_waits_below_a_millisecond_are_no_busy_loop(make_world, selector_class):
+def test_waits_below_a_millisecond_cause_no_busy_loop(make_world, selector_class):
     """epoll and poll count in milliseconds: rounded down, each of these waits would be a poll."""
     world = make_world(selector_class)
     world.step()
@@ -175,7 +175,7 @@ def test_waits_below_a_millisecond_are_no_busy_loop(make_world, selector_class):
     assert world.selector.returns - before <= 112
 
 
-def test_a_failure_at_once_is_told_and_ends_the_wait(world):
+def test_an_immediate_failure_reaches_the_stream_and_ends_the_wait(world):
     stream = world.dial(Address(int(socket.AF_INET), ("127.0.0.1", 70000)))
     assert world.driver.step(world.orders, math.inf) is True
     assert isinstance(stream.error, KafkaConnectionError)
@@ -205,12 +205,12 @@ def test_dialling_twice_without_hanging_up_is_an_error_and_leaks_nothing(world, 
     assert count_fds() == before + 1  # The listener.
 
 
-def test_hanging_up_a_stranger_is_nothing(world, make_stream):
+def test_hanging_up_an_unknown_stream_does_nothing(world, make_stream):
     world.hang_up(make_stream())
     assert world.step() is False
 
 
-def test_hangup_closes_at_once_and_says_nothing_more(world, count_fds):
+def test_hangup_closes_at_once_and_the_stream_gets_no_call(world, count_fds):
     stream, peer = world.connect()
     before = count_fds()
     peer.sendall(b"never heard")
@@ -221,8 +221,8 @@ def test_hangup_closes_at_once_and_says_nothing_more(world, count_fds):
     assert stream.calls == ["made"]
 
 
-def test_a_stream_hung_up_in_the_middle_of_a_batch_hears_nothing_more(world):
-    """Whoever is read first hangs up the other, whose bytes are in the same batch of events."""
+def test_a_stream_hung_up_within_a_batch_of_events_gets_no_call(world):
+    """The stream that is read first hangs up the others, although their bytes are in the same batch of events."""
     listener = world.listen()
     pairs = [world.connect(listener) for _ in range(5)]
     streams = [stream for stream, _ in pairs]
@@ -242,7 +242,7 @@ def test_a_stream_hung_up_in_the_middle_of_a_batch_hears_nothing_more(world):
     assert sorted(len(stream.received) for stream in streams) == [0, 0, 0, 0, 1]
 
 
-def test_a_stream_that_hangs_itself_up_hears_no_second_piece(world, make_stream):
+def test_a_stream_that_hangs_itself_up_gets_no_further_bytes(world, make_stream):
     """A protocol error in the first bytes: what follows it in the socket is not handed over."""
     stream, peer = world.connect(stream=make_stream(buffer_bytes=1))
     stream.on_call = lambda name: world.hang_up(stream)
@@ -279,7 +279,7 @@ def test_descriptors_reused_within_a_batch_keep_their_events_apart(world):
     world.run(lambda: all(stream.received == b"y" for stream in fresh))
 
 
-def test_orders_without_end_do_not_hold_a_step(world, make_stream):
+def test_commands_without_end_do_not_block_a_step(world, make_stream):
     """An endpoint that redials at once whatever fails at once: a step must still end."""
     stream = make_stream()
     refused = Address(int(socket.AF_INET), ("127.0.0.1", 70000))
@@ -300,7 +300,7 @@ def test_orders_without_end_do_not_hold_a_step(world, make_stream):
 # Names
 
 
-def test_at_most_one_name_is_looked_up_per_step(make_world):
+def test_at_most_one_blocking_lookup_per_step(make_world):
     """Looking up blocks, so three names must not add up within one call of poll."""
     asked = []
 
@@ -327,7 +327,7 @@ def test_numeric_addresses_bypass_the_resolver(make_world):
     ]
 
 
-def test_a_lookup_ended_by_ctrl_c_is_done_again(make_world):
+def test_a_lookup_interrupted_by_ctrl_c_is_repeated(make_world):
     """Forgotten, the endpoint would wait for its answer for ever."""
     answers = iter([KeyboardInterrupt(), [Address(2, ("127.0.0.9", 1))]])
 
@@ -464,7 +464,7 @@ def test_fileno_turns_readable_with_io_and_quiet_when_it_is_done(make_world):
 
 
 @pytest.mark.parametrize("name", ["PollSelector", "SelectSelector"])
-def test_fileno_without_epoll_or_kqueue_says_so(name):
+def test_fileno_without_epoll_or_kqueue_is_unsupported(name):
     if not hasattr(selectors, name):
         pytest.skip(f"no {name} here")
     driver = SelectorDriver(selector=getattr(selectors, name))
@@ -476,7 +476,7 @@ def test_fileno_without_epoll_or_kqueue_says_so(name):
 # The end
 
 
-def test_close_frees_everything_and_calls_nobody(selector_class, make_world, count_fds):
+def test_close_frees_all_descriptors_and_calls_no_stream(selector_class, make_world, count_fds):
     before = count_fds()
     world = make_world(selector_class)
     stream, _ = world.connect()
@@ -489,7 +489,7 @@ def test_close_frees_everything_and_calls_nobody(selector_class, make_world, cou
     world.driver.close()
 
 
-def test_a_closed_driver_says_so(world):
+def test_a_step_of_a_closed_driver_is_an_error(world):
     world.step()
     world.driver.close()
     with pytest.raises(IllegalStateError, match="closed"):
@@ -498,13 +498,13 @@ def test_a_closed_driver_says_so(world):
     assert world.driver.take_wakeup() is True
 
 
-def test_closing_an_unused_driver_is_nothing():
+def test_closing_an_unused_driver_does_nothing():
     driver = SelectorDriver()
     driver.close()
     driver.close()
 
 
-def test_no_descriptor_left_to_wait_with_is_a_typed_error_that_passes(selector_class):
+def test_no_descriptor_for_the_selector_is_a_typed_error_and_passes(selector_class):
     """EMFILE while opening the selector; the same driver works once there is room."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -30,7 +30,7 @@ def close_with_reset(peer):
 
 
 def fill_backlog(world):
-    """Return a listener whose queue of connections is full: dialling it gets no answer at all."""
+    """Return a listener with a full queue of connections: the system drops the packets of another one."""
     listener = world.listen(backlog=0)
     for _ in range(3):
         filler = socket.socket()
@@ -44,7 +44,7 @@ def fill_backlog(world):
 
 
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(SocketState, SocketState)))
-def test_every_move_is_in_the_table_or_raises_naming_both(old, new, make_stream):
+def test_every_other_state_change_raises_and_names_both_states(old, new, make_stream):
     settings = SocketSettings(None, None, (), PlainTransport)
     connection = SocketConnection(None, Dial(make_stream(), "h", Address(2, ("127.0.0.1", 1))), settings)
     connection.state = old
@@ -56,7 +56,7 @@ def test_every_move_is_in_the_table_or_raises_naming_both(old, new, make_stream)
             connection._move(new)
 
 
-def test_repr_answers_the_support_question(make_stream):
+def test_repr_names_addresses_and_states(make_stream):
     settings = SocketSettings(None, None, (), PlainTransport)
     connection = SocketConnection(None, Dial(make_stream(), "kafka-1", Address(2, ("10.0.0.1", 9092))), settings)
     assert repr(connection) == "<SocketConnection kafka-1 10.0.0.1:9092 connecting fd=-1>"
@@ -65,7 +65,7 @@ def test_repr_answers_the_support_question(make_stream):
 # Connecting
 
 
-def test_pain_H2_a_refused_connection_says_who_where_and_why(world):
+def test_pain_H2_a_refused_connection_names_host_address_and_cause(world):
     listener = world.listen()
     address = world.address_of(listener)
     listener.close()
@@ -88,7 +88,7 @@ def test_pain_H2_a_refused_connection_says_who_where_and_why(world):
         pytest.param(Address(9999, ("127.0.0.1", 1)), id="no such family"),
     ],
 )
-def test_what_cannot_even_be_dialled_is_told_and_not_raised(world, count_fds, address):
+def test_an_address_that_cannot_be_dialled_ends_the_stream_without_an_exception(world, count_fds, address):
     world.step()
     before = count_fds()
     stream = world.dial(address)
@@ -107,7 +107,7 @@ def test_ipv6(world):
     world.run(lambda: stream.received == b"six")
 
 
-def test_a_listener_that_never_accepts_costs_no_cpu(world, count_fds):
+def test_a_listener_that_never_accepts_causes_no_busy_loop(world, count_fds):
     """Its backlog is full, so the kernel repeats SYNs: there is nothing for us to do."""
     listener = fill_backlog(world)
     world.step()
@@ -139,7 +139,7 @@ def test_a_connection_to_itself_counts_as_refused(make_world):
     assert "refused" in str(stream.error)
 
 
-def test_a_socket_knows_that_it_is_connected_to_itself():
+def test_a_connection_to_itself_is_recognised():
     from thinconsumer.net.socket_connection import _is_connected_to_itself
 
     with socket.socket() as sock:
@@ -223,7 +223,7 @@ def test_a_large_answer_arrives_whole(world, make_stream):
     assert stream.received == data
 
 
-def test_pain_B_a_firehose_cannot_starve_the_others(world, make_stream):
+def test_pain_B_a_fast_peer_cannot_starve_other_connections(world, make_stream):
     """One step takes a bounded bite of each stream, and nothing that is left over is forgotten."""
     firehose, loud = world.connect(stream=make_stream(buffer_bytes=16))
     quiet, soft = world.connect()
@@ -237,7 +237,7 @@ def test_pain_B_a_firehose_cannot_starve_the_others(world, make_stream):
     world.run(lambda: len(firehose.received) == 100_000)
 
 
-def test_a_bite_is_bounded_in_bytes_too(make_world, make_stream):
+def test_bytes_received_per_step_are_bounded(make_world, make_stream):
     size = BYTES_PER_STEP // 4
     world = make_world(receive_buffer_bytes=4 * BYTES_PER_STEP)
     stream, peer = world.connect(stream=make_stream(buffer_bytes=size))
@@ -254,7 +254,7 @@ def test_a_bite_is_bounded_in_bytes_too(make_world, make_stream):
     assert stream.received
 
 
-def test_a_short_read_on_plain_tcp_costs_no_second_look(make_world):
+def test_a_short_read_on_plain_tcp_is_not_followed_by_another(make_world):
     """It has emptied the socket, so asking again would be a system call for nothing, for every response."""
     looks = []
 
@@ -271,7 +271,7 @@ def test_a_short_read_on_plain_tcp_costs_no_second_look(make_world):
     assert looks == [6]
 
 
-def test_the_peers_orderly_end_is_no_error(world, count_fds):
+def test_an_orderly_close_by_the_peer_is_no_error(world, count_fds):
     stream, peer = world.connect()
     before = count_fds()
     stream.on_call = lambda name: open_then.append(count_fds()) if name == "lost" else None
@@ -284,7 +284,7 @@ def test_the_peers_orderly_end_is_no_error(world, count_fds):
     assert open_then == [before - 1], "closed at once, before the stream hears of it"
 
 
-def test_half_close_with_requests_waiting_still_hands_over_what_came(world):
+def test_bytes_received_before_a_half_close_are_handed_over(world):
     stream, peer = world.connect()
     peer.sendall(b"answer")
     peer.shutdown(socket.SHUT_WR)
@@ -304,7 +304,7 @@ def test_reset_in_the_middle_of_a_frame(world):
     assert stream.calls == ["made", "received", "lost"]
 
 
-def test_last_words_are_heard_when_sending_fails_first(world):
+def test_bytes_sent_before_the_peer_closed_are_received_after_a_failed_send(world):
     """A broker says why (wrong password) and hangs up; the next request meets the reset before anything is read."""
     stream, peer = world.connect()
     peer.sendall(b"SaslAuthenticate: error 58")
@@ -317,7 +317,7 @@ def test_last_words_are_heard_when_sending_fails_first(world):
     assert stream.calls == ["made", "received", "lost"]
 
 
-def test_a_stream_that_hangs_up_on_last_words_is_not_told_of_the_loss(world):
+def test_a_stream_that_hangs_up_on_the_last_bytes_gets_no_connection_lost(world):
     stream, peer = world.connect()
     peer.sendall(b"error 58")
     close_with_reset(peer)
@@ -331,7 +331,7 @@ def test_a_stream_that_hangs_up_on_last_words_is_not_told_of_the_loss(world):
 # Sending
 
 
-def test_pain_C3_write_interest_only_while_there_is_something_to_write(world):
+def test_pain_C3_the_driver_watches_for_writability_only_while_bytes_wait(world):
     stream, peer = world.connect()
     assert world.interest() == [selectors.EVENT_READ]
     stream.outgoing.append(b"small")
@@ -353,7 +353,7 @@ def test_pain_C3_write_interest_only_while_there_is_something_to_write(world):
     assert world.interest() == [selectors.EVENT_READ]
 
 
-def test_pain_C3_a_peer_that_never_reads_costs_no_cpu(world):
+def test_pain_C3_a_peer_that_never_reads_causes_no_busy_loop(world):
     stream, _ = world.connect()
     stream.outgoing.append(bytes(30_000_000))
     while (already := stream.sent) == 0 or world.selector.returns == 0:
@@ -368,7 +368,7 @@ def test_pain_C3_a_peer_that_never_reads_costs_no_cpu(world):
     assert time.process_time() - cpu < 0.05
 
 
-def test_a_peer_that_never_reads_is_still_read_from(world):
+def test_bytes_of_a_peer_that_never_reads_are_received(world):
     stream, peer = world.connect()
     stream.outgoing.append(bytes(30_000_000))
     world.settle()
@@ -396,7 +396,7 @@ def test_many_chunks_of_any_size_arrive_in_order(world, seed):
     assert stream.sent == len(expected)
 
 
-def test_a_stream_that_always_has_more_to_say_does_not_hold_the_step(world):
+def test_a_stream_that_always_has_bytes_to_send_does_not_block_the_step(world):
     stream, _ = world.connect()
     stream.outgoing.append(b"x")
     stream.on_call = lambda name: stream.outgoing.append(b"x") if name == "sent" else None
@@ -407,8 +407,8 @@ def test_a_stream_that_always_has_more_to_say_does_not_hold_the_step(world):
     assert other.received == b"heard"
 
 
-def test_an_idle_crowd_costs_nothing(world):
-    """USERS.md C3: forty connections, nothing arriving."""
+def test_idle_connections_cause_no_work(world):
+    """Forty connections, and no byte arrives."""
     listener = world.listen(backlog=64)
     streams = [world.dial(listener) for _ in range(40)]
     world.run(lambda: all(stream.made for stream in streams))

@@ -1,4 +1,4 @@
-"""What the kinds of selectors do differently, and what must not show."""
+"""The differences between kinds of selectors, and that the driver hides them."""
 
 import io
 import math
@@ -52,7 +52,7 @@ def test_events_come_with_their_owner(watch, pair):
     assert watch.wait(0) == []
 
 
-def test_a_mask_that_is_set_already_costs_no_system_call(pair):
+def test_an_unchanged_mask_causes_no_system_call(pair):
     selector = Remembers()
     watch = SocketSelector(selector)
     watch.set(pair[0].fileno(), selectors.EVENT_READ, "owner")
@@ -61,7 +61,7 @@ def test_a_mask_that_is_set_already_costs_no_system_call(pair):
     watch.close()
 
 
-def test_forgetting_a_stranger_or_a_closed_descriptor_is_nothing(watch):
+def test_forgetting_an_unknown_or_closed_descriptor_does_nothing(watch):
     watch.forget(12345)
     left, right = socket.socketpair()
     fd = left.fileno()
@@ -72,7 +72,7 @@ def test_forgetting_a_stranger_or_a_closed_descriptor_is_nothing(watch):
     assert watch.wait(0) == []
 
 
-def test_a_registration_that_was_interrupted_half_way_is_forgotten_too(selector_class, pair):
+def test_a_registration_that_was_interrupted_can_be_forgotten(selector_class, pair):
     """The selector has it, the watch does not know: its descriptor's successor must not inherit its owner."""
     selector = selector_class()
     watch = SocketSelector(selector)
@@ -86,7 +86,7 @@ def test_a_registration_that_was_interrupted_half_way_is_forgotten_too(selector_
 @pytest.mark.parametrize(
     ("seconds", "asked"), [(-5.0, 0.0), (-math.inf, 0.0), (0.25, 0.25), (1e300, LONGEST_WAIT), (math.inf, LONGEST_WAIT)]
 )
-def test_waits_are_cut_to_what_every_selector_takes(seconds, asked):
+def test_waits_are_limited_to_the_longest_of_every_selector(seconds, asked):
     selector = Remembers()
     watch = SocketSelector(selector)
     watch.wait(seconds)
@@ -94,12 +94,12 @@ def test_waits_are_cut_to_what_every_selector_takes(seconds, asked):
     watch.close()
 
 
-def test_the_longest_wait_is_one_that_the_selector_takes(watch, pair):
+def test_the_selector_takes_the_longest_wait(watch, pair):
     watch.set(pair[0].fileno(), selectors.EVENT_WRITE, "owner")
     assert watch.wait(math.inf) == [("owner", selectors.EVENT_WRITE)]
 
 
-def test_an_instance_is_used_as_it_is():
+def test_a_selector_instance_is_used_directly():
     selector = selectors.DefaultSelector()
     watch = SocketSelector(selector)
     if hasattr(selector, "fileno"):
@@ -108,7 +108,7 @@ def test_an_instance_is_used_as_it_is():
     assert selector.get_map() is None
 
 
-def test_a_selector_without_a_descriptor_says_so():
+def test_fileno_of_a_selector_without_a_descriptor_is_unsupported():
     watch = SocketSelector(selectors.SelectSelector)
     with pytest.raises(io.UnsupportedOperation, match="SelectSelector has no descriptor"):
         watch.fileno()

@@ -22,7 +22,7 @@ READ = selectors.EVENT_READ
 
 
 class TlsPeer:
-    """A TLS server that lets go of its bytes only when told to."""
+    """A TLS server that sends its bytes only on the test's command."""
 
     def __init__(self, raw, context):
         raw.setblocking(False)
@@ -31,7 +31,7 @@ class TlsPeer:
         self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self.held = bytearray()
         self.shaken = False
-        self.heard_goodbye = False
+        self.got_close_notify = False
 
     def take(self):
         """Take what has arrived on the wire, and go on with the handshake as far as it goes."""
@@ -77,7 +77,7 @@ class TlsPeer:
         try:
             while data := self.tls.read(1 << 16):
                 result += data
-            self.heard_goodbye = True
+            self.got_close_notify = True
         except ssl.SSLWantReadError:
             pass
         return bytes(result)
@@ -85,12 +85,12 @@ class TlsPeer:
     def hear(self, count):
         """Return that many bytes of what the client sent, or what came before its close_notify."""
         result = self.read()
-        while len(result) < count and not self.heard_goodbye:
+        while len(result) < count and not self.got_close_notify:
             assert select.select([self.raw], [], [], 10)[0], "the client sent nothing more"
             result += self.read()
         return result
 
-    def say_goodbye(self):
+    def send_close_notify(self):
         try:
             self.tls.unwrap()
         except ssl.SSLWantReadError:
@@ -168,7 +168,7 @@ def test_bytes_go_both_ways(tls_world, connect):
     assert stream.received == b"three"
 
 
-def test_pain_H1_pending_bytes_do_not_wait_for_the_socket(tls_world, connect, make_stream):
+def test_pain_H1_bytes_inside_tls_do_not_wait_for_the_socket(tls_world, connect, make_stream):
     """One record fills the buffer many times: the socket is empty after the first read, the TLS object is not."""
     stream, peer = connect(make_stream(buffer_bytes=100))
     record = random.Random(1).randbytes(RECORD_BYTES)
@@ -188,7 +188,7 @@ def test_pain_H1_records_of_one_byte(tls_world, connect):
     assert len(stream.sizes) == 500
 
 
-def test_pain_H1_records_of_16_kb_are_read_until_there_are_none(tls_world, connect, make_stream):
+def test_pain_H1_records_of_16_kb_are_all_read(tls_world, connect, make_stream):
     """A read that ends with its record says nothing about the next one: no trip to the selector for each."""
     stream, peer = connect(make_stream(buffer_bytes=1_000_000))
     data = random.Random(2).randbytes(RECORD_BYTES * 4)
@@ -200,7 +200,7 @@ def test_pain_H1_records_of_16_kb_are_read_until_there_are_none(tls_world, conne
     assert tls_world.selector.returns == returns + 1
 
 
-def test_a_record_that_trickles_in_costs_one_look_per_byte_and_no_spin(tls_world, connect):
+def test_a_record_that_arrives_byte_by_byte_causes_no_busy_loop(tls_world, connect):
     stream, peer = connect()
     peer.write(b"slow")
     returns, wire = tls_world.selector.returns, len(peer.held)
@@ -214,7 +214,7 @@ def test_a_record_that_trickles_in_costs_one_look_per_byte_and_no_spin(tls_world
     assert tls_world.selector.returns - returns == wire
 
 
-def test_a_firehose_over_tls_is_bounded_too(tls_world, connect, make_stream):
+def test_bytes_received_over_tls_per_step_are_bounded(tls_world, connect, make_stream):
     stream, peer = connect(make_stream(buffer_bytes=16))
     peer.write(*[b"x"] * (3 * RECEIVES_PER_STEP))
     deliver(tls_world, peer, stream)
@@ -270,8 +270,8 @@ def test_a_large_upload_survives_partial_writes(make_world, selector_class, clie
     assert world.interest() == [READ]
 
 
-def test_session_tickets_are_not_data(tls_world, connect, authority):
-    """The socket is readable and the stream has nothing to hear: no call, and no spin."""
+def test_session_tickets_are_not_handed_over(tls_world, connect, authority):
+    """The socket is readable without a byte for the stream: no call, and no busy loop."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.num_tickets = 2
     authority.issue_cert("localhost").configure_cert(context)
@@ -289,7 +289,7 @@ def test_session_tickets_are_not_data(tls_world, connect, authority):
 def test_pain_H1_close_notify_in_the_middle_of_a_frame(tls_world, connect):
     stream, peer = connect()
     peer.write(b"\0\0\1\0half a fra")
-    peer.say_goodbye()
+    peer.send_close_notify()
     peer.give()
     tls_world.run(lambda: stream.lost)
     assert stream.calls == ["made", "received", "lost"]
@@ -297,14 +297,14 @@ def test_pain_H1_close_notify_in_the_middle_of_a_frame(tls_world, connect):
     assert stream.error is None
 
 
-def test_a_peer_that_vanishes_looks_as_it_does_without_tls(tls_world, connect):
+def test_an_end_without_close_notify_is_an_orderly_close(tls_world, connect):
     stream, peer = connect()
     peer.raw.close()
     tls_world.run(lambda: stream.lost)
     assert stream.error is None
 
 
-def test_last_words_are_heard_when_sending_fails_first(tls_world, connect):
+def test_bytes_sent_before_the_peer_closed_are_received_after_a_failed_send(tls_world, connect):
     """A wrong password over SASL_SSL: the reason stands in the last record before the end."""
     stream, peer = connect()
     peer.write(b"error 58")
@@ -318,12 +318,12 @@ def test_last_words_are_heard_when_sending_fails_first(tls_world, connect):
     assert stream.received == b"error 58"
 
 
-def test_hanging_up_says_goodbye(tls_world, connect):
+def test_hanging_up_sends_close_notify(tls_world, connect):
     stream, peer = connect()
     tls_world.hang_up(stream)
     tls_world.step()
     assert peer.hear(1) == b""
-    assert peer.heard_goodbye
+    assert peer.got_close_notify
     assert stream.calls == ["made"]
 
 
@@ -355,7 +355,7 @@ def test_pain_H1_a_slow_handshake_byte_by_byte(tls_world, server_context):
     assert peer.hear(6) == b"queued"
 
 
-def test_pain_C3_a_stalled_handshake_with_a_queued_request_costs_no_cpu(tls_world):
+def test_pain_C3_a_stalled_handshake_with_a_queued_request_causes_no_busy_loop(tls_world):
     listener = tls_world.listen()
     stream = tls_world.dial(listener)
     stream.outgoing.append(b"queued")
@@ -367,7 +367,7 @@ def test_pain_C3_a_stalled_handshake_with_a_queued_request_costs_no_cpu(tls_worl
     assert stream.calls == []
 
 
-def test_pain_H2_a_certificate_nobody_vouches_for(tls_world):
+def test_pain_H2_a_certificate_of_an_unknown_authority(tls_world):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("localhost").configure_cert(context)
     error = fail_to_connect(tls_world, context)
@@ -381,7 +381,7 @@ def test_pain_H2_a_certificate_for_another_name(tls_world, server_context):
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost."])
-def test_the_root_s_dot_is_no_part_of_a_certificate_s_name(connect, host):
+def test_the_final_dot_of_a_host_name_is_not_compared_with_the_certificate(connect, host):
     stream, _ = connect(host=host)
     assert stream.made
 
@@ -394,7 +394,7 @@ def test_a_numeric_host_is_checked_as_an_address(tls_world, connect, authority):
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x0a\0\0\0\0\0\x23"])
-def test_pain_H2_a_peer_that_does_not_speak_tls(tls_world, answer):
+def test_pain_H2_a_port_without_tls_names_the_option_to_change(tls_world, answer):
     listener = tls_world.listen()
     stream = tls_world.dial(listener)
     tls_world.step()
@@ -403,7 +403,7 @@ def test_pain_H2_a_peer_that_does_not_speak_tls(tls_world, answer):
     assert "the port does not use TLS (set security_protocol='PLAINTEXT'" in str(stream.error)
 
 
-def test_pain_H2_a_plaintext_broker_hangs_up_on_a_client_hello(tls_world):
+def test_pain_H2_a_plaintext_broker_closes_after_a_client_hello(tls_world):
     """It takes the greeting for a request of 369 MB."""
     listener = tls_world.listen()
     stream = tls_world.dial(listener)
@@ -449,7 +449,7 @@ def test_no_version_in_common(make_world, server_context, authority):
     assert "client and broker share no TLS version" in fail_to_connect(world, new)
 
 
-def test_tls_1_2_works_too(connect, tls_world, authority):
+def test_tls_1_2_works(connect, tls_world, authority):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     authority.issue_cert("localhost").configure_cert(context)

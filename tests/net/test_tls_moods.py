@@ -15,7 +15,7 @@ READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class MoodyTls:
-    """A TLS socket that wants something else first, as often as it is told to."""
+    """A TLS socket that first waits for the other direction, as often as the test wants."""
 
     def __init__(self, sock):
         self.plain = PlainTransport(sock)
@@ -153,13 +153,13 @@ def test_handshake_bytes_wait_for_a_writable_socket(make_world, selector_class):
     assert world.interest() == [READ]
 
 
-def test_it_is_a_transport():
+def test_it_implements_the_transport_protocol():
     transport: Transport = TlsTransport(MoodyTls(socket.socket()))
     transport.close()
     transport.abandon()
 
 
-def test_small_pieces_share_a_record(moody):
+def test_small_chunks_share_a_record(moody):
     world, stream, _, tls = moody
     stream.outgoing.extend([b"size", b"header", b"body"])
     world.step()
@@ -167,7 +167,7 @@ def test_small_pieces_share_a_record(moody):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is done")
-def test_large_answers_are_received_by_the_socket_below(moody):
+def test_the_low_water_mark_is_set_on_the_tcp_socket(moody):
     world, stream, peer, tls = moody
     peer.sendall(bytes(LARGE_BYTES))
     world.run(lambda: len(stream.received) == LARGE_BYTES)

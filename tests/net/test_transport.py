@@ -25,13 +25,13 @@ class WithoutSendmsg:
         self.send = sock.send
 
 
-def test_it_is_a_transport(pair):
+def test_it_implements_the_transport_protocol(pair):
     transport: Transport = PlainTransport(pair[0])
     assert transport.handshake() is True
     assert transport.pending() is False
 
 
-def test_receiving_nothing_something_and_the_end(pair):
+def test_receiving_no_bytes_some_bytes_and_the_end(pair):
     left, right = pair
     transport = PlainTransport(left)
     buffer = memoryview(bytearray(10))
@@ -59,7 +59,7 @@ def test_without_sendmsg_small_buffers_are_joined(pair):
 
 
 @pytest.mark.parametrize("wrap", [lambda sock: sock, WithoutSendmsg], ids=["sendmsg", "send"])
-def test_a_full_socket_takes_nothing_for_now(pair, wrap):
+def test_a_full_socket_takes_no_bytes(pair, wrap):
     transport = PlainTransport(wrap(pair[0]))
     while transport.send([bytes(65536)]) is not None:
         pass
@@ -67,7 +67,7 @@ def test_a_full_socket_takes_nothing_for_now(pair, wrap):
 
 
 @pytest.mark.parametrize("end", ["close", "abandon"])
-def test_ending_frees_the_descriptor_and_may_be_repeated(pair, end):
+def test_closing_frees_the_descriptor_and_may_be_repeated(pair, end):
     transport = PlainTransport(pair[0])
     getattr(transport, end)()
     getattr(transport, end)()
@@ -82,7 +82,7 @@ def test_joining_takes_from_the_front_up_to_the_limit(chunks, limit):
     assert bytes(join([memoryview(chunk) for chunk in chunks], limit)) == whole[:limit]
 
 
-def test_joining_does_not_copy_what_is_large_or_alone():
+def test_joining_copies_neither_large_chunks_nor_a_single_one():
     large = bytes(100)
     assert join([large, b"x"], 50).obj is large
     assert join([large], 100) is large

@@ -1,4 +1,4 @@
-"""wakeup(): from threads and signal handlers, before, during and after a wait, as often as anybody likes."""
+"""wakeup(): from threads and signal handlers, before, during and after a wait, any number of times."""
 
 import signal
 import threading
@@ -60,7 +60,7 @@ def test_pain_J1_waking_from_a_signal_handler(world):
     assert world.driver.take_wakeup() is True
 
 
-def test_waking_does_not_keep_io_waiting(world):
+def test_waking_does_not_delay_io(world):
     stream, peer = world.connect()
     peer.sendall(b"x")
     world.await_bytes(stream, 1)
@@ -69,7 +69,7 @@ def test_waking_does_not_keep_io_waiting(world):
     assert stream.received == b"x"
 
 
-def test_waking_a_hundred_thousand_times_neither_blocks_nor_lingers(world):
+def test_a_hundred_thousand_wakeups_neither_block_nor_add_up(world):
     """The pair's buffer is full long before; one step empties it."""
     world.step()
     for _ in range(100_000):
@@ -82,13 +82,13 @@ def test_waking_a_hundred_thousand_times_neither_blocks_nor_lingers(world):
     assert world.selector.returns == before + 1
 
 
-def test_taking_a_wakeup_that_nobody_waited_for(world):
+def test_a_wakeup_between_steps_can_be_taken(world):
     world.driver.wakeup()
     assert world.driver.take_wakeup() is True
     assert world.driver.take_wakeup() is False
 
 
-def test_waking_after_close_is_nothing(world):
+def test_waking_after_close_does_nothing(world):
     world.step()
     world.driver.close()
     world.driver.wakeup()
@@ -115,7 +115,7 @@ def test_waking_while_another_thread_opens_is_never_lost():
 
 
 @pytest.mark.parametrize("opened", [False, True])
-def test_draining_without_a_byte_is_nothing(opened):
+def test_draining_without_a_byte_does_nothing(opened):
     waker = Waker()
     if opened:
         waker.open()

@@ -57,9 +57,7 @@ class RouteContext:
     commands: list[Command] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     opened: int = 0  #: Connections that became ready, ever.
-    lost: list[BrokerRoute] = field(
-        default_factory=list
-    )  #: Routes with a connection that broke since the list was last taken.
+    lost: list[BrokerRoute] = field(default_factory=list)  #: Routes with a connection that broke, until taken.
     #: Requests without an answer, in order. An answer to any other request is dropped: each gets exactly one.
     unanswered: dict[Request, None] = field(default_factory=dict)
 
