@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.testing.simulation import Weather, World
+from thinconsumer.testing.simulation import NetworkFaults, World
 from thinconsumer.testing.simulation.driver import SimDriver
 from thinconsumer.testing.simulation.network import SimNetwork
 
@@ -49,9 +49,9 @@ class Talk:
 class Town:
     """Nodes 1 and 2 at their addresses, in one world."""
 
-    def __init__(self, make_stage, seed=1, **weather):
+    def __init__(self, make_stage, seed=1, **faults):
         self.world = World(seed)
-        self.network = SimNetwork(self.world, Weather(**weather))
+        self.network = SimNetwork(self.world, NetworkFaults(**faults))
         self.nodes = {1: Node(self.world), 2: Node(self.world)}
         self._make_stage = make_stage
         for number, node in self.nodes.items():
@@ -81,8 +81,8 @@ class Town:
 
 @pytest.fixture
 def make_town(make_stage):
-    """Return what makes a town in given weather."""
-    return lambda seed=1, **weather: Town(make_stage, seed, **weather)
+    """Return a function that makes a town with given network faults."""
+    return lambda seed=1, **faults: Town(make_stage, seed, **faults)
 
 
 @pytest.fixture

@@ -270,7 +270,7 @@ def test_applications_stall_and_crash_and_start_again(make):
 def test_peace_ends_everything_and_nothing_comes_any_more(make):
     made = make(**dict.fromkeys(FAULTS, OFTEN), error_rate=0.5, silence_rate=0.2)
     sim = made.sim
-    sim.network.weather.refuse_rate = sim.network.weather.reset_rate = 0.5
+    sim.network.faults.refuse_rate = sim.network.faults.reset_rate = 0.5
     sim.run_for(15)
     chaos.kill(made, Random(1))
     chaos.cut(made, Random(1))
@@ -282,7 +282,7 @@ def test_peace_ends_everything_and_nothing_comes_any_more(make):
     counts, mishandled = dict(made.counts), made.mishandling.count
     assert mishandled and len(counts) > 3
     assert not sim.network.cuts and not sim.network.slow and len(sim.cluster.rules) == 0
-    assert sim.network.weather.refuse_rate == sim.network.weather.reset_rate == 0.0
+    assert sim.network.faults.refuse_rate == sim.network.faults.reset_rate == 0.0
     assert all(node.is_running for node in nodes(made))
     assert all(consumer.is_running and consumer.stalled_until <= sim.now() for consumer in made.consumers)
     sim.run_for(60)

@@ -1,4 +1,4 @@
-"""The simulated network does what its weather and its faults say, at the stated time, and nothing else."""
+"""The simulated network fails as its NetworkFaults and single faults say, at the stated time, and nothing else."""
 
 from __future__ import annotations
 
@@ -175,11 +175,11 @@ def test_names_resolve_unless_the_weather_is_bad_or_nobody_has_them(make_town):
     town = make_town(dns_failure_rate=1.0)
     assert town.network.resolve("kafka2", 9092) == ([], NO_ANSWER)
     assert town.network.mishaps == Mishaps(dns=1)
-    town.network.weather.calm()
+    town.network.faults.calm()
     assert town.network.resolve("kafka2", 9092)[1] == ""
 
 
-# -- weather
+# -- faults by rate
 
 
 def test_refused_dials_never_reach_whoever_listens(make_town):
@@ -231,10 +231,10 @@ def test_lost_messages_take_their_connection_along_and_at_times_only_one_side_le
     for _ in range(60):
         ann = town.client()
         stream, connection = town.connect(ann)
-        town.network.weather.reset_rate = 1.0
+        town.network.faults.reset_rate = 1.0
         say(ann, stream, b"lost")
         ann.run(0.01)
-        town.network.weather.reset_rate = 0.0
+        town.network.faults.reset_rate = 0.0
         told.append((bool(stream.lost), connection in town.nodes[1].lost))
         assert town.nodes[1].heard == []
     assert set(told) == {(True, True), (True, False), (False, True)}
@@ -246,10 +246,10 @@ def test_lost_messages_take_their_connection_along_and_at_times_only_one_side_le
 def test_calm_weather_ends_mishaps_and_leaves_distances(make_town):
     rates = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
     town = make_town(latency_max_s=0.1, jitter_s=0.2, chunk=5, **dict.fromkeys(rates, 1.0))
-    weather = town.network.weather
-    weather.calm()
-    assert [getattr(weather, rate) for rate in rates] == [0.0] * 5
-    assert (weather.latency_max_s, weather.jitter_s, weather.chunk) == (0.1, 0.2, 5)
+    faults = town.network.faults
+    faults.calm()
+    assert [getattr(faults, rate) for rate in rates] == [0.0] * 5
+    assert (faults.latency_max_s, faults.jitter_s, faults.chunk) == (0.1, 0.2, 5)
 
 
 # -- faults by order

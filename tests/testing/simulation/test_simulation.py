@@ -19,9 +19,9 @@ from thinconsumer.types import TopicPartition
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 STORY = """
-from thinconsumer.testing.simulation import Behaviour, Simulation, Weather
-weather = Weather(latency_max_s=0.1, jitter_s=0.1, split_rate=0.1, reset_rate=0.01)
-sim = Simulation(7, 3, {"a": 3, "b": 2}, weather=weather)
+from thinconsumer.testing.simulation import Behaviour, Simulation, NetworkFaults
+faults = NetworkFaults(latency_max_s=0.1, jitter_s=0.1, split_rate=0.1, reset_rate=0.01)
+sim = Simulation(7, 3, {"a": 3, "b": 2}, network_faults=faults)
 tps = {"a": [0, 1, 2], "b": [0, 1]}
 readers = [sim.consumer(tps, auto_offset_reset="earliest", behaviour=Behaviour(odd_rate=0.1)) for _ in range(2)]
 sim.producer(tps)

@@ -15,9 +15,9 @@ from thinconsumer.testing.simulation.knobs import Knobs
 def knobs():
     """A world as small as can be, where nothing goes wrong."""
     knobs = Knobs.draw(1)
-    weather = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
+    rates = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
     requests = ("error_rate", "delay_rate", "silence_rate", "disconnect_rate")
-    for name in (*FAULTS, *weather, *requests):
+    for name in (*FAULTS, *rates, *requests):
         setattr(knobs, name, 0.0)
     knobs.brokers = knobs.consumers = knobs.topics = knobs.partitions = knobs.replication = 1
     knobs.min_insync_replicas, knobs.producers, knobs.racks, knobs.writes = 1, 0, 1, 12
@@ -53,8 +53,8 @@ def test_the_world_is_the_one_that_the_knobs_describe():
     assert [actor.name for actor in run.consumers] == [f"consumer-{n + 1}" for n in range(drawn.consumers)]
     assert len({tp.topic for tp in run.tps}) == drawn.topics
     assert all(actor.assigned and set(actor.assigned) <= set(run.tps) for actor in run.consumers)
-    weather = run.sim.network.weather
-    assert (weather.latency_max_s, weather.jitter_s, weather.reset_rate, run.sim.network.chunk) == (
+    faults = run.sim.network.faults
+    assert (faults.latency_max_s, faults.jitter_s, faults.reset_rate, run.sim.network.chunk) == (
         drawn.latency_max_s, drawn.jitter_s, drawn.reset_rate, drawn.chunk,
     )  # fmt: skip
     for actor, client in zip(run.consumers, drawn.clients):
@@ -82,6 +82,6 @@ def test_a_reader_that_does_not_arrive_in_peace_fails_the_run_by_name(knobs, mon
     run = Swarm(1, knobs=knobs)
     monkeypatch.setattr(run, "_is_at_end", lambda consumer, tp: False)
     run.safety()
-    run.sim.run_until(run.scribe.finish, 100)
+    run.sim.run_until(run.log_writer.finish, 100)
     with pytest.raises(Violation, match=r"after 5 virtual seconds of peace not at the end: \{'consumer-1'"):
         run.liveness()

@@ -7,7 +7,7 @@ nothing wrong happens (safety) and then, with all faults over, that everything g
 from .actors import Behaviour, ConsumerActor, ProducerActor, UserActor
 from .checkers import Checker
 from .driver import SimDriver
-from .network import Weather
+from .network import NetworkFaults
 from .simulation import Simulation
 from .swarm import Swarm
 from .world import Violation, World
@@ -16,12 +16,12 @@ __all__ = [
     "Behaviour",
     "Checker",
     "ConsumerActor",
+    "NetworkFaults",
     "ProducerActor",
     "SimDriver",
     "Simulation",
     "Swarm",
     "UserActor",
     "Violation",
-    "Weather",
     "World",
 ]

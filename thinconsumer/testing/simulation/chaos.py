@@ -69,7 +69,7 @@ class Chaos:
         """End everything that is wrong, and let nothing go wrong any more."""
         self.is_over = True
         sim = self.sim
-        sim.network.weather.calm()
+        sim.network.faults.calm()
         sim.network.slow.clear()
         self._slowed.clear()
         self.corruption.rate = 0.0

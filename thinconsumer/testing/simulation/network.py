@@ -1,10 +1,10 @@
-"""The network of a simulated world: TCP as clients and brokers see it on bad days.
+"""The network of a simulation: TCP with delays and faults, as clients and brokers see it.
 
-Owns every connection between clients and nodes and whatever is under way on it. Each direction of a connection is a
-:class:`Lane`: bytes arrive in order, or not at all; connections overtake each other. A cut holds back what is under way
-(TCP sends it again), a reset loses it, a half-open connection is one of which only one side knows that it is over. The
-weather (:class:`Weather`) says how often such things happen by themselves; tests and chaos order them by name. Clients
-are names, nodes are numbers. Knows nothing of Kafka.
+It has all connections between clients and nodes, and the bytes in flight. Each direction of a connection is a
+:class:`Lane`: bytes arrive in order or not at all, and independently of other connections. A cut holds bytes back,
+since TCP sends them again; a reset loses them; of a half-open connection only one side knows that it has ended.
+:class:`NetworkFaults` has the rates of random faults; methods set single faults. Clients have names, nodes have
+numbers. Nothing here depends on Kafka.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ RESET = "connection reset by the peer, while connected"
 
 
 @dataclass(slots=True)
-class Weather:
-    """What the network is like. Rates are probabilities: of each message, of each dial, of each look-up."""
+class NetworkFaults:
+    """Latencies of the network, and probabilities of faults for each message, dial or lookup."""
 
     latency_min_s: float = 0.0005
-    latency_max_s: float = 0.0005  #: Of each path a latency between the two is drawn, ...
-    jitter_s: float = 0.0  #: ... and for each message so much more at most.
+    latency_max_s: float = 0.0005  #: Each path has a latency between the two, drawn once.
+    jitter_s: float = 0.0  #: The most that is added for a message, drawn each time.
     split_rate: float = 0.0  #: A message arrives in two parts.
-    reset_rate: float = 0.0  #: A message is lost with its connection; half of the time only one side is told.
+    reset_rate: float = 0.0  #: A message is lost with its connection; in half of the cases only one side learns of it.
     refuse_rate: float = 0.0  #: A dial is refused.
-    swallow_rate: float = 0.0  #: A new connection's bytes vanish, both ways; nobody is told.
+    swallow_rate: float = 0.0  #: A new connection loses all bytes in both directions, and neither side learns of it.
     dns_failure_rate: float = 0.0
-    chunk: int | None = None  #: Bytes that a client reads at a time; None: as many as it has room for.
+    chunk: int | None = None  #: Bytes that a client reads at a time; None: as many as fit its buffer.
 
     def calm(self) -> None:
-        """Let nothing go wrong by itself any more; distances stay."""
+        """Set all rates to 0; latencies stay."""
         self.split_rate = self.reset_rate = self.refuse_rate = self.swallow_rate = self.dns_failure_rate = 0.0
 
 
@@ -72,9 +72,9 @@ class _Site(NamedTuple):
 class SimNetwork(Network):
     """See the module. ``cuts`` are pairs (from, to) between which nothing gets through."""
 
-    def __init__(self, world: World, weather: Weather | None = None) -> None:
-        self.weather = weather or Weather()
-        super().__init__(world.clock, chunk=self.weather.chunk)
+    def __init__(self, world: World, network_faults: NetworkFaults | None = None) -> None:
+        self.faults = network_faults or NetworkFaults()
+        super().__init__(world.clock, chunk=self.faults.chunk)
         self.world = world
         self.mishaps = Mishaps()
         self.cuts: set[tuple[Who, Who]] = set()
@@ -117,7 +117,7 @@ class SimNetwork(Network):
 
     def resolve(self, host: str, port: int) -> tuple[list[Address], str]:
         """Return the addresses of a name, or none and why."""
-        rate = self.weather.dns_failure_rate
+        rate = self.faults.dns_failure_rate
         if rate and self._random.random() < rate:
             self.mishaps.dns += 1
             return [], NO_ANSWER
@@ -171,21 +171,21 @@ class SimNetwork(Network):
 
     def delay_between(self, source: Who, target: Who) -> float:
         """Return how long the next message takes that way."""
-        weather = self.weather
+        faults = self.faults
         path = (source, target)
         base = self._latencies.get(path)
         if base is None:
             stream = self.world.streams(f"network/path/{source}/{target}")
-            base = self._latencies[path] = stream.uniform(weather.latency_min_s, weather.latency_max_s)
-        if weather.jitter_s:
-            base += weather.jitter_s * self._jitter.random()
+            base = self._latencies[path] = stream.uniform(faults.latency_min_s, faults.latency_max_s)
+        if faults.jitter_s:
+            base += faults.jitter_s * self._jitter.random()
         if self.slow:
             base += self.slow.get(source, 0.0) + self.slow.get(target, 0.0)
         return base
 
     def mishap(self, connection: SimConnection) -> bool:
         """Return whether this message is lost, and its connection with it."""
-        rate = self.weather.reset_rate
+        rate = self.faults.reset_rate
         if not rate or self._random.random() >= rate:
             return False
         told = ("both", "both", "client", "server")[self._random.randrange(4)]
@@ -194,7 +194,7 @@ class SimNetwork(Network):
 
     def parts(self, data: bytes) -> tuple[bytes, ...]:
         """Return a message as the packets that it travels in."""
-        rate = self.weather.split_rate
+        rate = self.faults.split_rate
         if rate and len(data) > 1 and self._random.random() < rate:
             at = 1 + self._random.randrange(len(data) - 1)
             return data[:at], data[at:]
@@ -291,7 +291,7 @@ class SimConnection(MemoryConnection):
 
     def begin(self) -> None:
         """Dial."""
-        if not self._sim.is_lucky(self._sim.weather.swallow_rate):
+        if not self._sim.is_lucky(self._sim.faults.swallow_rate):
             self._sim.mishaps.swallowed += 1
             self._is_swallowed = True
             self._sim.world.trace.add(self.label, "", "swallowed", "to node %d", self.node)
@@ -383,7 +383,7 @@ class SimConnection(MemoryConnection):
         if self.node in self._sim.powerless:
             return
         peer = self._sim.listener(self.place)
-        refused = not self._sim.is_lucky(self._sim.weather.refuse_rate)
+        refused = not self._sim.is_lucky(self._sim.faults.refuse_rate)
         if peer is None or refused:
             self._sim.mishaps.refused += 1
             self._send_down(lambda: self._mail(lambda: self._lose(REFUSED)))

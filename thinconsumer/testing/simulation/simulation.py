@@ -17,7 +17,7 @@ from .actors import Behaviour, ConsumerActor, ProducerActor, UserActor
 from .brokers import Brokers
 from .checkers import ALL, Checker, Jury
 from .driver import SimDriver
-from .network import SimNetwork, Weather, Who
+from .network import NetworkFaults, SimNetwork, Who
 from .tap import FrameTap
 from .trace import Trace
 from .world import Actor, Violation, World
@@ -45,7 +45,7 @@ class Simulation:
         brokers: How many; their ids are 1, 2, ...
         topics: Names and numbers of partitions.
         config: Settings of the brokers, by Kafka's names.
-        weather: What goes wrong by itself in the network.
+        network_faults: How often the network fails by itself, and its latencies.
         racks: Of the brokers, in order.
         traced: Whether to keep a line per event.
         checkers: Who watches; all there are by default.
@@ -58,14 +58,14 @@ class Simulation:
         topics: Mapping[str, int] | None = None,
         *,
         config: BrokerConfig | Mapping[str, Any] | None = None,
-        weather: Weather | None = None,
+        network_faults: NetworkFaults | None = None,
         racks: Sequence[str | None] | None = None,
         traced: bool = True,
         checkers: Iterable[type[Checker]] = ALL,
     ) -> None:
         self.seed = seed
         self.world = World(seed, traced=traced)
-        self.network = SimNetwork(self.world, weather)
+        self.network = SimNetwork(self.world, network_faults)
         self.jury = Jury()
         settings = config if isinstance(config, BrokerConfig) else BrokerConfig.of(config or {})
         self.brokers = Brokers(self.world, self.network, self.jury, brokers, topics or {}, config=settings, racks=racks)

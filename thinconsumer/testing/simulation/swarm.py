@@ -18,8 +18,8 @@ from ...types import TopicPartition
 from .actors import Behaviour, ConsumerActor, ProducerActor
 from .chaos import Chaos
 from .knobs import Knobs
-from .network import Weather
-from .scribe import Scribe
+from .log_writer import LogWriter
+from .network import NetworkFaults
 from .simulation import Simulation
 from .tally import Tally
 from .world import Violation
@@ -37,17 +37,17 @@ class Swarm:
     def __init__(self, seed: int, *, traced: bool = False, knobs: Knobs | None = None) -> None:
         self.seed = seed
         self.knobs = knobs = knobs or Knobs.draw(seed)
-        self.sim = sim = Simulation(seed, knobs.brokers, config=self._config(), weather=weather_of(knobs),
+        self.sim = sim = Simulation(seed, knobs.brokers, config=self._config(), network_faults=network_faults_of(knobs),
                                     racks=[f"rack{n % knobs.racks}" for n in range(knobs.brokers)],
                                     traced=traced)  # fmt: skip
         self._tally = Tally(sim.world.accuse, sim.brokers.truth)
         sim.jury.add(self._tally)
         sim.how_to_repeat = COMMAND.format(seed=seed)
         self.tps = self._create_topics()
-        self.scribe = Scribe(sim.world, lambda: sim.cluster, sim.touched, lambda: self.tps, knobs, FAULTS_S)
+        self.log_writer = LogWriter(sim.world, lambda: sim.cluster, sim.touched, lambda: self.tps, knobs, FAULTS_S)
         self.consumers = [self._consumer(number) for number in range(knobs.consumers)]
         self.producers = [self._producer() for _ in range(knobs.producers)]
-        self.chaos = Chaos(sim, knobs, self.consumers, self.tps, self.scribe.write)
+        self.chaos = Chaos(sim, knobs, self.consumers, self.tps, self.log_writer.write)
 
     def run(self) -> Counter[str]:
         """Run both phases. Raises: Violation, with knobs, seed and trace."""
@@ -72,7 +72,7 @@ class Swarm:
         for producer in self.producers:
             producer.stop()
         self.chaos.over()
-        sim.run_until(self.scribe.finish, PEACE_S, "every transaction is ended")
+        sim.run_until(self.log_writer.finish, PEACE_S, "every transaction is ended")
         for consumer in self.consumers:
             consumer.behaviour.odd_rate = 0.0
             consumer.resume()
@@ -80,7 +80,7 @@ class Swarm:
         unsigned = list(self.tps)
 
         def signed() -> bool:
-            unsigned[:] = [tp for tp in unsigned if not self.scribe.sign(tp)]
+            unsigned[:] = [tp for tp in unsigned if not self.log_writer.sign(tp)]
             return not unsigned
 
         sim.run_until(signed, PEACE_S, "every partition has a leader")
@@ -107,8 +107,8 @@ class Swarm:
         mishaps = sim.network.mishaps
         counts = Counter(self.chaos.counts) + self._tally.counts
         counts["records"] = sum(len(consumer.records) for consumer in self.consumers)
-        counts["written"] = self.scribe.written + sum(producer.sent for producer in self.producers)
-        counts["committed"], counts["aborted"] = self.scribe.committed, self.scribe.aborted
+        counts["written"] = self.log_writer.written + sum(producer.sent for producer in self.producers)
+        counts["committed"], counts["aborted"] = self.log_writer.committed, self.log_writer.aborted
         counts["leader_changes"] = sum(len(truth.epochs) - 1 for truth in sim.brokers.truths.values() if truth.epochs)
         counts["drops"] = mishaps.resets
         counts["half_open"] = mishaps.half_open
@@ -181,9 +181,9 @@ class Swarm:
         return self.sim.producer(self.tps, interval_s=6.0, count=5, delivery_timeout_ms=40_000, request_timeout_ms=5000)
 
 
-def weather_of(knobs: Knobs) -> Weather:
+def network_faults_of(knobs: Knobs) -> NetworkFaults:
     """Return what the network of a run is like."""
-    return Weather(
+    return NetworkFaults(
         latency_min_s=0.0005,
         latency_max_s=knobs.latency_max_s,
         jitter_s=knobs.jitter_s,

@@ -29,7 +29,7 @@ class GroupChaos(Chaos):
 
     def __init__(self, swarm: GroupSwarm) -> None:
         self.swarm = swarm
-        super().__init__(swarm.sim, swarm.knobs, swarm.members, swarm.tps, swarm.scribe.write)  # type: ignore[arg-type]
+        super().__init__(swarm.sim, swarm.knobs, swarm.members, swarm.tps, swarm.log_writer.write)  # type: ignore[arg-type]
         for name, fault in GROUP_FAULTS.items():
             rate = getattr(swarm.knobs, name)
             if rate:

@@ -1,7 +1,7 @@
 """An application that reads as a member of a group: it polls, processes, commits, and has a listener.
 
 Owns one consumer at a time, and what a real application would do with it; nothing is remembered over a crash, since
-that is what a group is for. The consumer is the real one, unchanged, on a :class:`~.ear.MemberDriver`.
+that is what a group is for. The consumer is the real one, unchanged, on a :class:`~.client_tap.MemberDriver`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..observed import ObservedConsumer, SimConsumer
 from ..world import Actor, World
 from .checkers import ASSIGNED, LOST, REVOKED, LinesChecker, Member, Panel
 from .checkers.base import names
-from .ear import MemberDriver, Sent
+from .client_tap import MemberDriver, Sent
 
 #: So many polls in a row that want to be called again at once and bring nothing are a loop that spins.
 SPINS_MAX = 100

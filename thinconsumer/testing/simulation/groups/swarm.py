@@ -19,9 +19,9 @@ from ....broker.group.rebalance import SYNC
 from ....broker.group.states import GroupState
 from ....types import TopicPartition
 from ..checkers import ALL
-from ..scribe import Scribe
+from ..log_writer import LogWriter
 from ..simulation import Simulation
-from ..swarm import weather_of
+from ..swarm import network_faults_of
 from ..tally import Tally
 from ..truth import Truth
 from ..world import Violation
@@ -39,11 +39,11 @@ from .checkers import (
     RoundsChecker,
     Views,
 )
+from .group_event_adapter import GroupEventAdapter
 from .knobs import STYLES, GroupKnobs, GroupWorldKnobs, MemberKnobs
 from .ledger import Ledger
 from .member import Manners, MemberActor
 from .mishandling import GroupMishandling
-from .translator import Translator
 
 FAULTS_S = 60.0
 PEACE_S = 120.0
@@ -73,7 +73,7 @@ class GroupSwarm:
     def __init__(self, seed: int, *, traced: bool = False, knobs: GroupWorldKnobs | None = None) -> None:
         self.seed = seed
         self.knobs = knobs = knobs or GroupWorldKnobs.draw(seed)
-        self.sim = sim = Simulation(seed, knobs.brokers, config=self._config(), weather=weather_of(knobs),
+        self.sim = sim = Simulation(seed, knobs.brokers, config=self._config(), network_faults=network_faults_of(knobs),
                                     racks=[f"rack{n % knobs.racks}" for n in range(knobs.brokers)],
                                     traced=traced, checkers=())  # fmt: skip
         for checker in ALL:
@@ -88,7 +88,7 @@ class GroupSwarm:
         self.tps: list[TopicPartition] = []
         for name in self.names[: knobs.topics]:
             self.create_topic(name, sim.world.streams("swarm/topics").randint(1, knobs.partitions))
-        self.scribe = Scribe(sim.world, lambda: sim.cluster, sim.touched, lambda: self.tps, knobs, FAULTS_S)
+        self.log_writer = LogWriter(sim.world, lambda: sim.cluster, sim.touched, lambda: self.tps, knobs, FAULTS_S)
         self.teams = [
             Team(f"group{n}", team, Ledger(self.truth, read_committed=team.isolation_level == "read_committed"))
             for n, team in enumerate(knobs.teams, start=1)
@@ -147,7 +147,7 @@ class GroupSwarm:
         for team in self.teams:
             self.rounds.expect(team.name, len(team.members))
         self.panel.tell("calmed")
-        sim.run_until(self.scribe.finish, PEACE_S, "every transaction is ended")
+        sim.run_until(self.log_writer.finish, PEACE_S, "every transaction is ended")
         self._sign_all()
         self._settle("after the faults")
 
@@ -203,7 +203,7 @@ class GroupSwarm:
         counts = Counter(self.chaos.counts) + self._tally.counts
         counts["processed"] = sum(team.ledger.count for team in self.teams)
         counts["doubles"] = sum(team.ledger.doubles for team in self.teams)
-        counts["written"] = self.scribe.written
+        counts["written"] = self.log_writer.written
         counts["rebalances"] = sum(self.plans.counts.values())
         counts["refusals"] = self.mishandling.count
         counts["errors"] = sum(len(member.errors) for member in self.members)
@@ -252,7 +252,7 @@ class GroupSwarm:
             views,
             self.plans,
             IdentityChecker(*truths, views=views),
-            Translator(*truths, jury=sim.jury, name_of=self.name_of),
+            GroupEventAdapter(*truths, jury=sim.jury, name_of=self.name_of),
             OwnersChecker(*truths, views=views, plans=self.plans, callbacks=self.callbacks),
             DeliveryChecker(*truths, views=views),
             self.callbacks,
@@ -330,7 +330,7 @@ class GroupSwarm:
         unsigned = list(self.tps)
 
         def signed() -> bool:
-            unsigned[:] = [tp for tp in unsigned if not self.scribe.sign(tp)]
+            unsigned[:] = [tp for tp in unsigned if not self.log_writer.sign(tp)]
             return not unsigned
 
         self.sim.run_until(signed, PEACE_S, "every partition has a leader")

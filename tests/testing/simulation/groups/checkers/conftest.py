@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer.testing.simulation.groups.checkers import Member, Panel, Views
-from thinconsumer.testing.simulation.groups.ear import Sent
+from thinconsumer.testing.simulation.groups.client_tap import Sent
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.consumer_protocol import encode_assignment
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FindCoordinatorResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.testing.simulation.groups.ear import Sent
+from thinconsumer.testing.simulation.groups.client_tap import Sent
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.join_group import JoinGroupRequest, JoinGroupResponse

@@ -13,7 +13,7 @@ from typing import Any
 from .....types import ConsumerRecord, TopicPartition
 from .....wire import Message
 from ...checkers import Checker, Reader
-from ..ear import Sent
+from ..client_tap import Sent
 
 #: The three things that a listener hears.
 ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"

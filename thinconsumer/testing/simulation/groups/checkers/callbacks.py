@@ -11,7 +11,7 @@ from .....wire import Message
 from .....wire.join_group import JoinGroupRequest
 from .....wire.sync_group import SyncGroupResponse
 from ...checkers import Reader
-from ..ear import Sent
+from ..client_tap import Sent
 from .base import ASSIGNED, LOST, REVOKED, GroupChecker, Member, names
 from .views import Views
 

@@ -8,7 +8,7 @@ from .....wire.heartbeat import HeartbeatRequest
 from .....wire.join_group import JoinGroupRequest
 from .....wire.offset_commit import OffsetCommitRequest
 from .....wire.sync_group import SyncGroupRequest
-from ..ear import Sent
+from ..client_tap import Sent
 from .base import GroupChecker, Member
 from .views import View, Views
 

@@ -12,7 +12,7 @@ from .....wire.heartbeat import HeartbeatRequest
 from .....wire.join_group import JoinGroupRequest
 from .....wire.sync_group import SyncGroupRequest
 from ...checkers import Reader
-from ..ear import Sent
+from ..client_tap import Sent
 from .base import GroupChecker, Member
 from .commits import Plans
 

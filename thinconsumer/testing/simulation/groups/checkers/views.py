@@ -22,7 +22,7 @@ from .....wire.leave_group import LeaveGroupRequest
 from .....wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from .....wire.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...checkers import Reader
-from ..ear import Sent
+from ..client_tap import Sent
 from .base import REVOKED, GroupChecker, Member
 
 Share = frozenset[TopicPartition]

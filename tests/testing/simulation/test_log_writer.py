@@ -1,4 +1,4 @@
-"""What the scribe writes is in the logs, the same for the same seed, and in the end no transaction is open."""
+"""The log writer's records are in the logs, the same for the same seed, and in the end no transaction is open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer.testing.simulation import Simulation
 from thinconsumer.testing.simulation.knobs import Knobs
-from thinconsumer.testing.simulation.scribe import OPEN_MAX, Scribe
+from thinconsumer.testing.simulation.log_writer import OPEN_MAX, LogWriter
 from thinconsumer.types import TopicPartition
 
 TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
@@ -23,21 +23,21 @@ def test_a_batch_can_be_written_to_who_led_before():
     old = sim.cluster.leader(tp).node.node_id
     sim.partition([old], [-1, 3 - old])
     sim.cluster.controller.elect_unclean(tp, 3 - old)
-    assert desk.scribe.write(tp, count=2) and desk.scribe.write(tp, node=old, count=3)
+    assert desk.log_writer.write(tp, count=2) and desk.log_writer.write(tp, node=old, count=3)
     ends = {n: sim.cluster.leader(tp, n).log.end_offset for n in (old, 3 - old)}
     assert ends == {old: 3, 3 - old: 2}
     sim.heal()
-    assert not desk.scribe.write(tp, node=old, count=3)
+    assert not desk.log_writer.write(tp, node=old, count=3)
 
 
 class Desk:
-    """A small cluster, and a scribe who writes to it."""
+    """A small cluster, and a log writer."""
 
     def __init__(self, seed=1, brokers=1, **knobs):
         self.sim = Simulation(seed, brokers=brokers, topics={"t": 2}, checkers=[])
         self.touched = 0
         knobs = replace(Knobs.draw(1), **PLAIN | knobs)
-        self.scribe = Scribe(self.sim.world, lambda: self.sim.cluster, self.touch, lambda: TPS, knobs, SECONDS)
+        self.log_writer = LogWriter(self.sim.world, lambda: self.sim.cluster, self.touch, lambda: TPS, knobs, SECONDS)
 
     def touch(self):
         self.touched += 1
@@ -53,7 +53,7 @@ class Desk:
         return [row for tp in TPS for row in self.sim.brokers.truth(tp).rows.values()]
 
     def events(self):
-        return [line.event for line in self.sim.trace if line.actor == "scribe"]
+        return [line.event for line in self.sim.trace if line.actor == "log writer"]
 
     def run(self, seconds=SECONDS + 1):
         self.sim.run_for(seconds)
@@ -62,7 +62,7 @@ class Desk:
     def finish(self):
         """Let it end everything; return after how many attempts that was so."""
         for attempt in range(1, 10):
-            if self.scribe.finish():
+            if self.log_writer.finish():
                 return attempt
             self.sim.run_for(0.5)
         raise AssertionError("some transaction never ends")
@@ -71,12 +71,12 @@ class Desk:
 def test_it_counts_what_it_has_written_and_stops_in_time():
     desk = Desk().run()
     rows = desk.rows()
-    assert desk.scribe.written == len(rows) > 20
-    assert desk.scribe.batches == len(desk.batches()) == desk.events().count("wrote")
-    assert 10 < desk.scribe.batches < 40  # about as many as the knob says
-    assert desk.touched >= desk.scribe.batches
-    before = desk.scribe.written
-    assert desk.run(10).scribe.written == before
+    assert desk.log_writer.written == len(rows) > 20
+    assert desk.log_writer.batches == len(desk.batches()) == desk.events().count("wrote")
+    assert 10 < desk.log_writer.batches < 40  # about as many as the knob says
+    assert desk.touched >= desk.log_writer.batches
+    before = desk.log_writer.written
+    assert desk.run(10).log_writer.written == before
     assert {row.partition for row in rows} == {0, 1}
 
 
@@ -107,16 +107,16 @@ def test_the_same_seed_writes_the_same_and_another_does_not():
 def test_transactions_commit_and_abort_and_in_the_end_none_is_open():
     desk = Desk(transactional=0.9, writes=80)
     most = 0
-    while desk.sim.now() < desk.scribe._until:
+    while desk.sim.now() < desk.log_writer._until:
         desk.run(0.1)
         producers = {producer for log in desk.logs() for producer in log.open_transactions()}
         most = max(most, len(producers))
     assert 1 < most <= OPEN_MAX
     desk.finish()
     assert not any(log.open_transactions() for log in desk.logs())
-    scribe = desk.scribe
-    assert scribe.committed > 0
-    assert scribe.aborted > 0
+    log_writer = desk.log_writer
+    assert log_writer.committed > 0
+    assert log_writer.aborted > 0
     hidden = {row.offset for row in desk.rows() if desk.sim.brokers.truth(TPS[row.partition]).is_hidden(row.offset, 0)}
     assert hidden  # what was aborted
     assert desk.finish() == 1
@@ -125,7 +125,7 @@ def test_transactions_commit_and_abort_and_in_the_end_none_is_open():
 def test_a_sign_is_one_more_record_where_it_was_asked_for():
     desk = Desk().run()
     ends = [log.end_offset for log in desk.logs()]
-    assert desk.scribe.sign(TPS[1])
+    assert desk.log_writer.sign(TPS[1])
     assert [log.end_offset for log in desk.logs()] == [ends[0], ends[1] + 1]
 
 
@@ -135,14 +135,14 @@ def test_without_a_leader_that_runs_nothing_is_written_and_it_goes_on_later(how)
     desk.run(1)
     ends = [log.end_offset for log in desk.logs()]
     getattr(desk.sim, how)(1)
-    before = desk.scribe.written
-    assert not desk.scribe.sign(TPS[0])
+    before = desk.log_writer.written
+    assert not desk.log_writer.sign(TPS[0])
     desk.run(1.5)
-    assert desk.scribe.written == before
+    assert desk.log_writer.written == before
     assert "not written" in desk.events()
     getattr(desk.sim, "start" if how == "kill" else "resume")(1)
     desk.run()
-    assert desk.scribe.sign(TPS[0])
+    assert desk.log_writer.sign(TPS[0])
     assert desk.logs()[0].end_offset > ends[0]
     desk.finish()
     assert not any(log.open_transactions() for log in desk.logs())
@@ -152,7 +152,7 @@ def test_it_is_not_over_while_a_leader_is_missing():
     desk = Desk(transactional=0.9)
     desk.run(SECONDS / 2)
     desk.sim.kill(1)
-    assert not desk.scribe.finish()
+    assert not desk.log_writer.finish()
     desk.sim.start(1)
     desk.run(1)
     assert desk.finish() >= 1
@@ -165,7 +165,7 @@ def test_what_hangs_without_its_coordinator_is_aborted_in_the_end():
     sent = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     at = desk.sim.produce("t", 0, [b"hanging"], **sent)
     assert dict(desk.logs()[0].open_transactions()) == {producer: at}
-    assert not desk.scribe.finish()
+    assert not desk.log_writer.finish()
     assert desk.finish() == 1
     assert not desk.logs()[0].open_transactions()
     assert desk.sim.brokers.truth(TPS[0]).is_hidden(at, desk.logs()[0].latest_epoch)
@@ -182,6 +182,6 @@ def test_what_hangs_on_a_follower_only_is_aborted_as_well():
     desk.run()
     desk.finish()
     follower.log._producers.transactions.begin(77, 0)
-    assert not desk.scribe.finish()
+    assert not desk.log_writer.finish()
     assert desk.finish() == 1
     assert not follower.log.open_transactions()

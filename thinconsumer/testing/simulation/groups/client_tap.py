@@ -1,9 +1,8 @@
-"""What passes between one member's client and its sockets: every request about groups as it is said, every answer as it
-is learned.
+"""A tap between a member's client and its connections, which reports requests of the group APIs when the client writes
+them, and responses when the client has received them.
 
-Owns the reading of frames at the client's own end of its connections. A checker has to know what a client has been told
-and not only what a broker has answered: an answer that is still on its way changes nothing yet. It sits where a driver
-meets a stream, so neither the network nor the client know of it.
+Checkers need the client's end: a response in flight has changed nothing in the client yet. The tap wraps the streams
+that the client gives to its driver, so that client and network work as without it.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ Learned = Callable[[int, Sent, Message], None]
 Dialled = Callable[[int, str, int], None]
 
 
-class Ear:
-    """A stream around a stream."""
+class ClientTap:
+    """Wraps a stream, passes all calls on, and decodes the frames in both directions."""
 
     def __init__(self, inner: Stream, number: int, said: Said, learned: Learned, closed: Callable[[int], None]) -> None:
         self.inner = inner
@@ -178,19 +177,19 @@ class MemberDriver(SimDriver):
 
     def gone(self, stream: Stream) -> None:
         """Forget a stream, by the name that the client has for it."""
-        super().gone(stream.inner if isinstance(stream, Ear) else stream)
+        super().gone(stream.inner if isinstance(stream, ClientTap) else stream)
 
     def _carry_out(self, command: Dial | Hangup | Resolve) -> None:
         if not isinstance(command, Dial):
             connection = self._connections.get(id(command.stream)) if isinstance(command, Hangup) else None
             super()._carry_out(command)
-            if connection is not None and isinstance(connection.stream, Ear):
+            if connection is not None and isinstance(connection.stream, ClientTap):
                 connection.stream.hung_up()
             return
         self._numbers += 1
-        ear = Ear(command.stream, self._numbers, self._said, self._hear, self._end)
+        tap = ClientTap(command.stream, self._numbers, self._said, self._hear, self._end)
         self._dialled(self._numbers, command.host, command.address.sockaddr[1])
-        self._connections[id(command.stream)] = self.network.dial(Dial(ear, command.host, command.address), self)
+        self._connections[id(command.stream)] = self.network.dial(Dial(tap, command.host, command.address), self)
 
     def _hear(self, line: int, sent: Sent, response: Message) -> None:
         self._heard.append(lambda: self._learned(line, sent, response))

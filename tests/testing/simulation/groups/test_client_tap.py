@@ -8,7 +8,7 @@ import pytest
 
 from thinconsumer.driver import Address, Dial, Hangup
 from thinconsumer.testing.simulation import Simulation
-from thinconsumer.testing.simulation.groups.ear import Ear, MemberDriver
+from thinconsumer.testing.simulation.groups.client_tap import ClientTap, MemberDriver
 from thinconsumer.wire.header import encode_request, encode_response
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.metadata import MetadataRequest
@@ -55,9 +55,9 @@ def heard():
 
 
 @pytest.fixture
-def ear(heard):
+def tap(heard):
     stream = FakeStream()
-    return Ear(
+    return ClientTap(
         stream,
         5,
         lambda line, sent, before: heard.append(("said", line, sent.message, [other.api_key for other in before])),
@@ -66,41 +66,41 @@ def ear(heard):
     )
 
 
-def say(ear, *messages, size=10_000):
+def say(tap, *messages, size=10_000):
     data = b"".join(framed(encode_request(message, 4, n, "me")) for n, message in enumerate(messages))
-    ear.inner.out = [data[:7], data[7:]]
-    while ear.data_to_send():
-        ear.data_sent(min(size, len(ear.data_to_send()[0])), 0.0)
-        ear.inner.out = [piece for piece in ear.inner.out if piece]
+    tap.inner.out = [data[:7], data[7:]]
+    while tap.data_to_send():
+        tap.data_sent(min(size, len(tap.data_to_send()[0])), 0.0)
+        tap.inner.out = [piece for piece in tap.inner.out if piece]
 
 
-def hear(ear, data, size=64):
+def hear(tap, data, size=64):
     for at in range(0, len(data), size):
         piece = data[at : at + size]
-        ear.get_buffer()[: len(piece)] = piece
-        ear.buffer_updated(len(piece), 0.0)
+        tap.get_buffer()[: len(piece)] = piece
+        tap.buffer_updated(len(piece), 0.0)
 
 
 @pytest.mark.parametrize("size", [1, 3, 10_000])
-def test_requests_about_groups_are_read_others_only_noted(ear, heard, size):
-    say(ear, MetadataRequest(topics=[]), BEAT, size=size)
+def test_requests_about_groups_are_read_others_only_noted(tap, heard, size):
+    say(tap, MetadataRequest(topics=[]), BEAT, size=size)
     assert heard == [("said", 5, None, []), ("said", 5, BEAT, [3])]
 
 
 @pytest.mark.parametrize("size", [1, 5, 64])
-def test_answers_come_in_the_order_of_the_requests(ear, heard, size):
-    say(ear, MetadataRequest(topics=[]), BEAT)
+def test_answers_come_in_the_order_of_the_requests(tap, heard, size):
+    say(tap, MetadataRequest(topics=[]), BEAT)
     heard.clear()
     answer = HeartbeatResponse(error_code=27)
     data = framed(b"whatever that is") + framed(encode_response(answer, 4, 1)) + framed(b"nobody asked for this")
-    hear(ear, data, size)
-    assert heard == [("learned", 5, BEAT, answer)] and ear.inner.got == data
+    hear(tap, data, size)
+    assert heard == [("learned", 5, BEAT, answer)] and tap.inner.got == data
 
 
-def test_the_rest_is_passed_on(ear, heard):
-    ear.connection_made(1.0)
-    ear.connection_lost(None, 2.0)
-    assert ear.inner.made == 1 and ear.inner.ended == [None] and heard == [("closed", 5)]
+def test_the_rest_is_passed_on(tap, heard):
+    tap.connection_made(1.0)
+    tap.connection_lost(None, 2.0)
+    assert tap.inner.made == 1 and tap.inner.ended == [None] and heard == [("closed", 5)]
 
 
 class FakeEndpoint:

@@ -7,8 +7,8 @@ import pytest
 from thinconsumer.testing.simulation.checkers import Jury
 from thinconsumer.testing.simulation.checkers.base import Checker
 from thinconsumer.testing.simulation.groups.checkers import Member
-from thinconsumer.testing.simulation.groups.ear import Sent
-from thinconsumer.testing.simulation.groups.translator import Translator
+from thinconsumer.testing.simulation.groups.client_tap import Sent
+from thinconsumer.testing.simulation.groups.group_event_adapter import GroupEventAdapter
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
 from thinconsumer.wire.offset_fetch import (
@@ -48,65 +48,65 @@ def notes():
 
 
 @pytest.fixture
-def translator(notes):
+def adapter(notes):
     jury = Jury([notes])
-    translator = Translator(lambda words: None, lambda tp: None, jury=jury, name_of={ID: "t"}.get)
-    jury.add(translator)
-    return translator
+    adapter = GroupEventAdapter(lambda words: None, lambda tp: None, jury=jury, name_of={ID: "t"}.get)
+    jury.add(adapter)
+    return adapter
 
 
 @pytest.fixture
-def ann(translator):
+def ann(adapter):
     ann = Member("ann")
-    translator.started(ann)
+    adapter.started(ann)
     return ann
 
 
-def learn(translator, member, offsets, code=0, **more):
+def learn(adapter, member, offsets, code=0, **more):
     rows = [OffsetFetchResponsePartition(partition_index=tp.partition, committed_offset=at, committed_leader_epoch=3,
                                           metadata="", error_code=code) for tp, at in offsets.items()]  # fmt: skip
     group = OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(topic_id=ID, partitions=rows)])
     group.error_code = more.get("group_code", 0)
     request = OffsetFetchRequest(topics=None, groups=[])
-    translator.learned(member, 1, Sent(9, 10, request), OffsetFetchResponse(groups=[group]))
+    adapter.learned(member, 1, Sent(9, 10, request), OffsetFetchResponse(groups=[group]))
 
 
-def test_partitions_come_before_their_callback_and_go_after_it(translator, notes, ann):
-    translator.hears(ann, "assigned", {B, A})
+def test_partitions_come_before_their_callback_and_go_after_it(adapter, notes, ann):
+    adapter.hears(ann, "assigned", {B, A})
     assert notes.take() == [("assigned", [A, B])]
-    translator.heard(ann, "assigned", {B, A}, None)
-    translator.hears(ann, "revoked", {A})
+    adapter.heard(ann, "assigned", {B, A}, None)
+    adapter.hears(ann, "revoked", {A})
     assert notes.take() == []
-    translator.heard(ann, "revoked", {A}, ValueError())
-    translator.heard(ann, "lost", {B}, None)
+    adapter.heard(ann, "revoked", {A}, ValueError())
+    adapter.heard(ann, "lost", {B}, None)
     assert notes.take() == [("assigned", [B]), ("assigned", [])]
 
 
-def test_reading_begins_at_what_is_committed_or_at_the_beginning(translator, notes, ann):
-    translator.hears(ann, "assigned", {A, B})
+def test_reading_begins_at_what_is_committed_or_at_the_beginning(adapter, notes, ann):
+    adapter.hears(ann, "assigned", {A, B})
     notes.take()
-    learn(translator, ann, {A: 7, B: -1})
+    learn(adapter, ann, {A: 7, B: -1})
     assert notes.take() == [("sought", A, 7, 3), ("sought", B, 0, 3)]
-    learn(translator, ann, {A: 8})
+    learn(adapter, ann, {A: 8})
     assert notes.take() == [("sought", A, 8, 3)], "asked again before anything was read"
 
 
-def test_names_from_before_topics_had_ids(translator, notes, ann):
-    translator.hears(ann, "assigned", {A})
+def test_names_from_before_topics_had_ids(adapter, notes, ann):
+    adapter.hears(ann, "assigned", {A})
     notes.take()
     row = OffsetFetchResponsePartition(partition_index=0, committed_offset=4, metadata="", error_code=0)
     response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=[row])])
-    translator.learned(ann, 1, Sent(9, 5, OffsetFetchRequest(topics=[], groups=[])), response)
+    adapter.learned(ann, 1, Sent(9, 5, OffsetFetchRequest(topics=[], groups=[])), response)
     assert notes.take() == [("sought", A, 4, -1)]
 
 
-def test_errors_and_other_answers_tell_nothing(translator, notes, ann):
-    translator.hears(ann, "assigned", {A})
+def test_errors_and_other_answers_tell_nothing(adapter, notes, ann):
+    adapter.hears(ann, "assigned", {A})
     notes.take()
-    learn(translator, ann, {A: 7}, code=88)
-    learn(translator, ann, {A: 7}, group_code=15)
+    learn(adapter, ann, {A: 7}, code=88)
+    learn(adapter, ann, {A: 7}, group_code=15)
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    translator.learned(ann, 1, Sent(12, 0, beat), HeartbeatResponse())
+    adapter.learned(ann, 1, Sent(12, 0, beat), HeartbeatResponse())
     assert notes.take() == []
 
 
@@ -119,33 +119,33 @@ def test_errors_and_other_answers_tell_nothing(translator, notes, ann):
         lambda t, m: t.reset(m, A, True),
     ],
 )
-def test_once_reading_has_begun_what_is_committed_does_not_matter(translator, notes, ann, begins):
-    translator.hears(ann, "assigned", {A})
+def test_once_reading_has_begun_what_is_committed_does_not_matter(adapter, notes, ann, begins):
+    adapter.hears(ann, "assigned", {A})
     notes.take()
-    begins(translator, ann)
-    learn(translator, ann, {A: 7})
+    begins(adapter, ann)
+    learn(adapter, ann, {A: 7})
     assert notes.take() == []
 
 
-def test_a_callback_that_is_called_again_takes_nothing_back_of_what_it_has_sought(translator, notes, ann):
-    translator.hears(ann, "assigned", {A, B})
-    translator.sought(ann, A, 3)
-    translator.heard(ann, "assigned", {A, B}, ValueError())
-    translator.hears(ann, "assigned", {A, B})
+def test_a_callback_that_is_called_again_takes_nothing_back_of_what_it_has_sought(adapter, notes, ann):
+    adapter.hears(ann, "assigned", {A, B})
+    adapter.sought(ann, A, 3)
+    adapter.heard(ann, "assigned", {A, B}, ValueError())
+    adapter.hears(ann, "assigned", {A, B})
     notes.take()
-    learn(translator, ann, {A: 7, B: 8})
+    learn(adapter, ann, {A: 7, B: 8})
     assert notes.take() == [("sought", B, 8, 3)]
-    translator.heard(ann, "assigned", {A, B}, None)
-    translator.heard(ann, "revoked", {A}, None)
-    translator.hears(ann, "assigned", {A})
+    adapter.heard(ann, "assigned", {A, B}, None)
+    adapter.heard(ann, "revoked", {A}, None)
+    adapter.hears(ann, "assigned", {A})
     notes.take()
-    learn(translator, ann, {A: 9})
+    learn(adapter, ann, {A: 9})
     assert notes.take() == [("sought", A, 9, 3)], "what was given up in between begins anew"
 
 
-def test_who_is_gone_begins_nothing(translator, notes, ann):
-    translator.hears(ann, "assigned", {A})
-    translator.ended(ann)
+def test_who_is_gone_begins_nothing(adapter, notes, ann):
+    adapter.hears(ann, "assigned", {A})
+    adapter.ended(ann)
     notes.take()
-    learn(translator, ann, {A: 7})
+    learn(adapter, ann, {A: 7})
     assert notes.take() == []

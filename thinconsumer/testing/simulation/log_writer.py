@@ -1,7 +1,8 @@
-"""Somebody who fills the logs: plain and compressed batches, transactions that commit, abort, or stay open for long.
+"""An actor that appends to the leaders' logs: plain and compressed batches, and transactions that commit, abort or stay
+open for long.
 
-Writes straight into the leaders' logs, as if producers of every kind were there; the one real producer is an actor of
-its own. Values are ``scribe:<number>``, keys repeat, so that compaction finds something to do.
+It stands for producers of all kinds, without their connections; the real producer is an actor of its own. Values are
+``log-writer:<number>``. Keys repeat, so that compaction removes records.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .knobs import Knobs
 from .world import Actor, World
 
 CODECS = (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
-#: At most so many transactions are open at once; each holds readers of committed records back.
+#: The most transactions that are open at once; each holds back the last stable offset.
 OPEN_MAX = 3
 KEYS = 8
 
@@ -31,8 +32,8 @@ class _Transaction:
     is_ending: bool = False
 
 
-class Scribe(Actor):
-    """Writes ``knobs.writes`` batches within ``seconds``."""
+class LogWriter(Actor):
+    """Appends ``knobs.writes`` batches within ``seconds``."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Scribe(Actor):
         knobs: Knobs,
         seconds: float,
     ) -> None:
-        super().__init__(world, "scribe")
+        super().__init__(world, "log writer")
         self.written = 0  #: Records.
         self.batches = 0
         self.aborted = 0  #: Transactions.
@@ -129,7 +130,7 @@ class Scribe(Actor):
 
     def _record(self, size: int) -> NewRecord:
         self._numbers += 1
-        value = b"scribe:%d" % self._numbers
+        value = b"log-writer:%d" % self._numbers
         key = b"k%d" % self.random.randrange(KEYS)
         headers = (("n", value),) if self._numbers % 7 == 0 else ()
         return NewRecord(None if self._numbers % 23 == 0 else value + b"." * size, key, headers)

@@ -1,7 +1,7 @@
-"""Tells the checkers of readers what a member's reading means: what it was assigned, and from where it goes on.
+"""An adapter that turns a member's events into those that checkers of readers expect.
 
-For them partitions come by ``assign`` and positions by ``seek``; for a member they come by its listener, and from what
-the group has committed as the coordinator tells it.
+Readers get partitions by ``assign`` and positions by ``seek``. A member gets partitions through its listener, and
+positions from the group's committed offsets in OffsetFetch responses.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ....wire.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ..checkers import Jury, Reader
 from ..checkers.base import Records
 from .checkers import ASSIGNED, GroupChecker, Member
-from .ear import Sent
+from .client_tap import Sent
 
 
-class Translator(GroupChecker):
-    """See the module. Accuses nobody."""
+class GroupEventAdapter(GroupChecker):
+    """Reports assignments and first positions of members to a jury of checkers of readers; reports no violation."""
 
     def __init__(self, *args: object, jury: Jury, name_of: Callable[[bytes], str]) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
@@ -29,7 +29,7 @@ class Translator(GroupChecker):
         self._is_telling = False
 
     def started(self, reader: Reader) -> None:
-        """It has nothing."""
+        """Start without partitions."""
         self._owned[reader], self._starting[reader] = {}, set()
 
     def ended(self, reader: Reader) -> None:
