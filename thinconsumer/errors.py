@@ -10,7 +10,7 @@
     ├── WakeupError                       wakeup() ended the call
     ├── KafkaTimeoutError                 the call's own timeout passed first; retriable
     ├── KafkaConnectionError              a connection failed or ended; retriable
-    │   └── NoBrokersAvailable            no bootstrap server could be used; says why for each
+    │   └── NoBrokersAvailable            no broker answers; names the cause for each
     ├── KafkaProtocolError                the peer sent bytes we cannot believe, or is not Kafka
     ├── InvalidAssignmentError            an assignor's plan cannot be carried out; has assignor
     ├── CommitFailedError                 offsets were not written down; has reason and partitions
@@ -145,9 +145,10 @@ class KafkaConnectionError(KafkaError, ConnectionError):
 
 
 class NoBrokersAvailable(KafkaConnectionError):
-    """Nothing in ``bootstrap_servers`` could be used within ``bootstrap_timeout_ms``.
+    """No broker answered for ``bootstrap_timeout_ms``, or only bootstrap servers did.
 
-    ``causes`` maps each ``host:port`` to what happened there last. The consumer goes on trying when polled again.
+    ``causes`` maps each ``host:port`` to its last failure, for bootstrap servers and for the addresses that brokers
+    advertise. The next poll tries again.
     """
 
     def __init__(self, message: str, causes: Mapping[str, str]) -> None:

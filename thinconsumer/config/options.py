@@ -91,8 +91,8 @@ class ConsumerConfig:
     bootstrap_timeout_ms: int = _cluster(
         _MS_INT32,
         30000,
-        "While no bootstrap server can be used, `poll` returns nothing for this long and then raises "
-        "`NoBrokersAvailable` with each server's cause.",
+        "While no broker answers, or only bootstrap servers do, `poll` returns nothing for this long and then raises "
+        "`NoBrokersAvailable` with the cause for each address.",
         origin=_KAFKA_PYTHON,
     )
     default_api_timeout_ms: int = _cluster(

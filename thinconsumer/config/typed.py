@@ -99,8 +99,8 @@ CONSUMER_HELP = """\
             'localhost:9092'): Servers to learn the cluster from; any one that answers is enough. Port 9092 where none
             is given.
         client_id (str; default thinconsumer-<version>): Name that brokers log, meter and apply quotas by.
-        bootstrap_timeout_ms (int, at least 0; default 30000): While no bootstrap server can be used, `poll` returns
-            nothing for this long and then raises `NoBrokersAvailable` with each server's cause.
+        bootstrap_timeout_ms (int, at least 0; default 30000): While no broker answers, or only bootstrap servers do,
+            `poll` returns nothing for this long and then raises `NoBrokersAvailable` with the cause for each address.
         default_api_timeout_ms (int, at least 0; default 60000): How long a call that needs an answer waits for it when
             it is given no timeout of its own.
         client_dns_lookup (`'use_all_dns_ips'`; default 'use_all_dns_ips'): Every address of a name is tried before the
