@@ -13,7 +13,7 @@ from ..errors import IllegalArgumentError
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from ..wire.primitives import STRING_MAX
 
-#: What ``commit`` and ``commit_async`` take: the next offset to read of each partition, or the last record processed.
+#: The argument of ``commit`` and ``commit_async``: the next offset of each partition, or the last record processed.
 ToCommit: TypeAlias = "Mapping[TopicPartition, OffsetAndMetadata | int] | ConsumerRecord[Any, Any]"
 
 

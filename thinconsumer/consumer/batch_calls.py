@@ -24,7 +24,7 @@ MAX_BYTES_LIMIT = 1 << 30
 
 
 class BatchCalls:
-    """What :class:`Consumer` inherits."""
+    """A base class of :class:`Consumer`."""
 
     _reader: Reader
     _shell: Shell

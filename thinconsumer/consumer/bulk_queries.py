@@ -1,4 +1,4 @@
-"""What a reader of fixed ranges asks beyond the public calls: much at once, and reading up to an end.
+"""Internal calls for readers of fixed ranges: many questions at once, and polls that end at given offsets.
 
 Spark's source plans reads of thousands of partitions and has to know all of it in one round trip; the public calls
 answer one question each. Owns no state: each function is one call of the consumer that it is given.

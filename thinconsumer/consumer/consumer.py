@@ -129,7 +129,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions from now on. Positions of those that were assigned before are kept.
 
-        With a ``group_id`` they begin where the group has committed, and :meth:`commit` works; nobody else is told.
+        With a ``group_id`` they begin where the group has committed, and :meth:`commit` works; no other member is told.
         Of those that go the position is committed (``enable_auto_commit``). Nothing at all means :meth:`unsubscribe`.
 
         Raises:

@@ -5,7 +5,6 @@ Owns the order of listeners, assignors and commit callbacks. Decides nothing abo
 
 from __future__ import annotations
 
-from ..calls import run_all
 from ..client import Shell, UserCallback
 from ..group.classic.states import MemberState
 from ..group.group import Group
@@ -87,8 +86,13 @@ class GroupCallbacks:
 
     def end_commits(self) -> None:
         """Fail the commits that are still waiting, and call every callback that is due, whatever the others raise."""
-        self._group.commits.give_up_all(self._shell.driver.now())
-        run_all(self.run_commit_callbacks for _ in list(self._group.commits.finished))
+        group = self._group
+        group.commits.give_up_all(self._shell.driver.now())
+        while group.commits.finished:
+            try:
+                self.run_commit_callbacks()
+            except Exception as error:  # noqa: BLE001 - raised when the group is left, as a listener's
+                group.revocation.error = group.revocation.error or error
 
     def _gave_up(self, now: float, deadline: float) -> bool:
         group, partitions = self._group, self._managers.partitions

@@ -22,7 +22,7 @@ CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | 
 
 
 class GroupCalls:
-    """What :class:`Consumer` inherits."""
+    """A base class of :class:`Consumer`."""
 
     _reader: Reader
     _shell: Shell
@@ -121,7 +121,7 @@ class GroupCalls:
 
         Commits happen in the order of the calls, one at a time; those that wait are merged, so that an offset never
         goes back behind a later call's. ``callback(offsets, error_or_None)`` runs inside a later ``poll``, ``commit``
-        or ``close``. What is still waiting when the consumer closes is committed then.
+        or ``close``. ``close`` commits what is still waiting then.
         """
         refuse_async(callback, "the callback")
         told: Any = callback or self._reader.config.default_offset_commit_callback or log_failure

@@ -1,8 +1,8 @@
 """Auto-commit: when positions are committed without being asked to, and which.
 
-Called by ``poll`` before anything is handed out, so that a position covers only what *earlier* polls returned. Commits
-only what has moved since it was last committed, and nothing once the membership is lost: whoever owns the partitions by
-then has gone on from the last commit, and ours would throw it back.
+``poll`` calls it before it returns any record, so that a position covers only what *earlier* polls returned. It commits
+only positions that have moved since the last commit, and none once the membership is lost: the new owner of the
+partitions has gone on from the last commit, and a later one of ours would take the group back.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Commits that wait: merged per partition in call order, each call settled once, each callback queued once.
 
-Owns what becomes of calls; knows nothing of brokers. What has been decided about a call is kept in the call
-(:class:`Pending`), partition by partition; the merged entries are made from the calls, and made anew after an interrupt
-that struck in the middle of anything.
+Owns the state of calls and knows nothing of brokers. Each call (:class:`Pending`) keeps what has been decided about it,
+partition by partition; the merged entries are made from the calls, and made anew after an interrupt at any point.
 
-The last value of a partition wins even when it is smaller: a rewind is legal, and goes the way of the calls' order. It
-keeps winning when its own call has timed out while an earlier one waits on, since it may have been written already.
+The last value of a partition wins even when it is smaller: a rewind is legal, and the order of calls decides. It keeps
+winning when its own call has timed out while an earlier one waits, since it may have been written already.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Pending:
     ) -> None:
         self.number = number  #: In call order.
         self.offsets = offsets
-        self.identity = identity  #: Who we were when it was asked for.
+        self.identity = identity  #: The member id and generation when it was added.
         self.deadline = deadline
         self.callback = callback
         self.call: Call[None] = Call(what)
@@ -81,7 +80,7 @@ class Pending:
 
 
 class Entry:
-    """What shall be written for one partition, and who waits for it."""
+    """The offset to write for one partition, and the calls that wait for it."""
 
     __slots__ = ("calls", "identity", "number", "value")
 
@@ -151,7 +150,7 @@ class CommitQueue:
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
-        """Return the calls whose time has passed, or that nobody waits for any more."""
+        """Return the calls whose deadline has passed, or that were abandoned."""
         found: list[Pending] = []
         while self._deadlines and (self._deadlines[0][0] <= now or self._deadlines[0][1] not in self._calls):
             _, number = heappop(self._deadlines)
@@ -179,7 +178,7 @@ class CommitQueue:
     # -- sending
 
     def take(self, group_id: str) -> Entries:
-        """Take out what goes into the next request. What nobody waits for any more is dropped."""
+        """Take out the entries of the next request, without those whose calls are all over."""
         taken: Entries = {}
         left: Entries = {}
         size = 0
@@ -204,7 +203,7 @@ class CommitQueue:
             self._merge(where, tp, newer)
 
     def clear(self) -> None:
-        """Forget entries that nobody waits for any more; for when every call is settled."""
+        """Forget all entries; for when every call is settled."""
         self.ready.clear()
         self.delayed.clear()
 
