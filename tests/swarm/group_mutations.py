@@ -220,7 +220,7 @@ MUTATIONS = {
         bug(
             "vanished topics kept",
             "A pattern's topic that is gone stays matched, and is asked about for ever.",
-            (Metadata, "_take_listing", "if name not in names:", "if name not in names and name not in self._wanted:"),
+            (Metadata, "_take_listing", "self.topics[name].partitions = {}", "pass"),
             needs=lambda knobs: knobs.vanishings and any(team.pattern for team in knobs.teams),
         ),
         # -- commits
@@ -242,7 +242,7 @@ MUTATIONS = {
         bug(
             "auto-commit ahead of the user",
             "Auto-commit covers what this very poll returns; a crash before it is processed loses it (D2).",
-            (Reader, "_poll", "if poll_result.count:\n            return poll_result\n",
+            (Reader, "_poll", "if poll_result.count:\n            self._owes_records = False\n            return poll_result\n",
              ("if poll_result.count:\n"
              "            self.managers.collector.place(poll_result)\n"
              "            if group is not None and group.auto_commit is not None:\n"

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import KafkaError, RecordError
+from ..errors import KafkaError, RecordError, UnknownTopicOrPartitionError
 from ..failures import OutageLog
 from ..group.classic.states import MemberState
 from ..partitions import Partition
@@ -190,6 +190,10 @@ class HealthMonitor:
             yield Obstacle(_because(words, coordinator.last_error), coordinator.last_error, words)
         if group.commits.last_error is not None and now - group.commits.failed_at < self._patience:
             yield Obstacle(f"commits fail: {group.commits.last_error}", group.commits.last_error, "commits")
+        for name in sorted(group.own_topics() & engine.metadata.topics.keys()):
+            error = engine.metadata.topics[name].error
+            if error is not None and error.retriable and not isinstance(error, UnknownTopicOrPartitionError):
+                yield Obstacle(str(error), error)
         if not group.subscription.is_subscribed:
             return
         if group.held is not None:

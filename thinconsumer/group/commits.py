@@ -18,7 +18,7 @@ from functools import partial
 from ..calls import Call
 from ..connection.request import Answer, Request
 from ..errors import AuthorizationError, BrokerResponseError, GroupAuthorizationFailedError, KafkaError
-from ..failures import GRACE, Action, OutageLog, Scope, rule
+from ..failures import Action, Scope, rule
 from ..metadata import Metadata
 from ..timers import NEVER, Backoff, Random, Retry
 from ..types import OffsetAndMetadata, TopicPartition
@@ -95,7 +95,6 @@ class Commits:
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Told of every answer: seconds since it was asked for, and when.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
-        self._outages = OutageLog(log)
         #: Why the latest commit failed, until one succeeds; not what is wrong with one call alone.
         self.last_error: KafkaError | None = None
         self.failed_at = -NEVER
@@ -379,7 +378,6 @@ class Commits:
             self._coordinator.answered(answer.node_id)
         if not refused:
             self.last_error = None
-            self._outages.recovered(None, now, f"group {self._group_id}: commits succeed again")
         for code, entries in refused.items():
             error = to_error(code, api=API, node_id=answer.node_id, partition=next(iter(entries)))
             self._take_code(flight, rule(API, code, Scope.PARTITION).action, error, entries, now)
@@ -441,9 +439,6 @@ class Commits:
     def _again(self, entries: Entries, error: KafkaError, now: float) -> None:
         self._retry.failed(now)
         self._keep(error, now)
-        if isinstance(error, BrokerResponseError):
-            text = f"group {self._group_id}: commits fail: {error}"
-            self._outages.failed(None, now, text, grace=GRACE)
         self._queue.note(entries.values(), error)
         for tp, entry in entries.items():
             self._queue.put_back(tp, entry)
@@ -459,7 +454,7 @@ class Commits:
 
     def _fail(self, entries: Entries, error: BrokerResponseError, now: float) -> None:
         if error.code not in _OF_ONE_CALL and rule(API, error.code, Scope.PARTITION).action is Action.FAIL:
-            self._keep(error, now)  # the caller logs or raises it
+            self._keep(error, now)
         if isinstance(error, GroupAuthorizationFailedError):
             error.group_id = self._group_id
         failure = self._failure(reason_of(error), str(error), now, error)

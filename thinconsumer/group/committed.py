@@ -9,6 +9,7 @@ consumer, whatever the isolation level: the older offset would have records read
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -113,6 +114,7 @@ class Committed:
         self._questions: list[Question] = []
         self._flight: Flight | None = None
         self._outages = OutageLog(log)
+        self._compared: set[str] = set()  #: Topics of which the partitions of other members are asked about, too.
         #: What the latest answer says, if the application has to act. The coordinator is asked again all the same, so
         #: that a permission granted meanwhile ends it; each answer that repeats it is raised once.
         self.error: KafkaError | None = None
@@ -217,6 +219,9 @@ class Committed:
             if now >= partition.blocked_until and len(flight.tps) < PARTITIONS_MAX:
                 flight.cursors[partition] = partition.cursor
                 flight.tps[partition.tp] = None
+        for topic in {tp.topic for tp in flight.tps} & self._compared & self._metadata.topics.keys():
+            others = [TopicPartition(topic, number) for number in self._metadata.topics[topic].partitions]
+            flight.tps.update(dict.fromkeys(others[: PARTITIONS_MAX - len(flight.tps)]))
         for question in self._questions:
             if question.retry.may_send(now) and len(flight.tps) < PARTITIONS_MAX:
                 flight.questions.append(question)
@@ -302,6 +307,9 @@ class Committed:
     def _take(self, flight: Flight, rows: Iterable[Row], node_id: int, now: float) -> None:
         told = {row.tp: row for row in rows}
         self._coordinator.answered(node_id)
+        committed = {row.tp.topic for row in told.values() if row.offset >= 0}
+        committed |= {p.tp.topic for p in self._partitions if p.committed is not None}
+        unknown = self._unknown_topics(flight) - committed
         found = missing = 0
         for partition, tp in list(self._still_waiting(flight)):
             row = told.get(tp)
@@ -315,8 +323,11 @@ class Committed:
                 partition.committed = OffsetAndMetadata(row.offset, row.metadata, row.leader_epoch)
                 partition.place(PositionEvent.COMMITTED_FOUND, row.offset, row.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, row.offset)
+            elif tp.topic in unknown:
+                self._compared.add(tp.topic)  # without this, a restart after an expansion would skip records
             else:
                 missing += 1
+                partition.is_new = tp.topic in committed
                 partition.missing_committed()
         if found or missing:
             text = "group %s: %d partitions start at their committed offsets, %d have none"
@@ -324,6 +335,14 @@ class Committed:
             log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
         for question in flight.questions:
             self._answer(question, flight, told, node_id, now)
+
+    def _unknown_topics(self, flight: Flight) -> set[str]:
+        """Return the topics of which it is not known whether the group has committed offsets of other partitions."""
+        asked = Counter(tp.topic for tp in flight.tps)
+        known = {
+            name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()
+        }
+        return {name for name, count in known.items() if asked[name] < count and name not in self._compared}
 
     def _note(self, error: KafkaError, subject: TopicPartition | None, now: float, *, is_raised: bool) -> None:
         text = f"group {self._group_id}: cannot read committed offsets: {error}"
