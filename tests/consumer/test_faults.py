@@ -17,7 +17,7 @@ from thinconsumer.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
-from thinconsumer.testing.memory_cluster import MemoryCluster
+from thinconsumer.testing import MemoryCluster
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.fetch import FetchRequest
 from thinconsumer.wire.find_coordinator import FindCoordinatorRequest

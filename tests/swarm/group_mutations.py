@@ -242,7 +242,8 @@ MUTATIONS = {
         bug(
             "auto-commit ahead of the user",
             "Auto-commit covers what this very poll returns; a crash before it is processed loses it (D2).",
-            (Reader, "_poll", "if poll_result.count:\n            self._owes_records = False\n            return poll_result\n",
+            (Reader, "_poll",
+             "if poll_result.count:\n            self._owes_records = False\n            return poll_result\n",
              ("if poll_result.count:\n"
              "            self.managers.collector.place(poll_result)\n"
              "            if group is not None and group.auto_commit is not None:\n"
