@@ -115,7 +115,7 @@ def test_a_node_that_metadata_does_not_name_is_an_error_at_once():
     assert "node 9" in str(answer.error)
 
 
-def test_pain_A4_each_channel_has_a_connection_of_its_own():
+def test_each_channel_has_a_connection_of_its_own():
     """A heartbeat behind a long poll would wait with it."""
     bench = ClientBench()
     bench.know()
@@ -155,7 +155,7 @@ def test_requests_repeated_at_once_wait_for_the_backoff():
     assert bench.driver.steps < 200
 
 
-def test_pain_B3_a_connection_lost_while_idle_causes_no_work():
+def test_a_connection_lost_while_idle_causes_no_work():
     """No request in flight, nothing wanted: no dial, no wake-up, no busy loop."""
     bench = ClientBench().connect(1)
     dials, steps = len(bench.network.dials), bench.driver.steps
@@ -282,7 +282,7 @@ def test_requests_for_any_node_are_spread_over_nodes():
     assert answered == {1, 2, 3}
 
 
-def test_pain_H2_one_dead_host_in_the_list_costs_a_second_and_not_a_timeout():
+def test_one_dead_host_in_the_list_costs_a_second_and_not_a_timeout():
     for seed in range(6):
         bench = ClientBench(nodes=3, seed=seed)
         bench.network.black_hole("kafka1", 9092)
@@ -380,7 +380,7 @@ def test_one_name_is_looked_up_at_a_time():
     assert bench.client.take_commands() == []
 
 
-def test_pain_B7_all_addresses_change_and_it_finds_the_new_ones():
+def test_all_addresses_change_and_it_finds_the_new_ones():
     bench = ClientBench(nodes=1).connect(1)
     bench.network.kill("kafka1", 9092)
     bench.network.names["kafka1"] = ["10.9.9.9"]
@@ -467,7 +467,7 @@ def outage_of(bench, seconds):
     ],
     ids=["dns", "refused", "timeout", "stopped", "http", "tls", "closes", "ssh"],
 )
-def test_pain_H2_an_outage_names_each_hosts_cause(breaks, words):
+def test_an_outage_names_each_hosts_cause(breaks, words):
     bench = ClientBench(nodes=1)
     breaks(bench.network)
     outage = outage_of(bench, 40.0)

@@ -36,7 +36,7 @@ ACTIONS = [
 ]
 
 
-class Line:
+class ChaosConnection:
     """One dialled stream, and the broker's connection at the other end; bytes wait until the test delivers them."""
 
     client_host = "/127.0.0.1"
@@ -76,7 +76,7 @@ class Chaos:
     def take_commands(self):
         for command in self.client.take_commands():
             if isinstance(command, Dial):
-                self.lines.append(Line(command.stream))
+                self.lines.append(ChaosConnection(command.stream))
             elif isinstance(command, Hangup):
                 self.lines = [line for line in self.lines if line.stream is not command.stream]
             else:

@@ -231,7 +231,7 @@ def test_a_body_grows_although_the_driver_holds_a_slice():
 )
 @pytest.mark.parametrize("limit", [LIMIT, 2**31 - 1])
 @pytest.mark.parametrize("cuts", [None, [1] * 40], ids=["whole", "bytes"])
-def test_pain_H2_servers_that_are_not_kafka_are_named(greeting, words, limit, cuts):
+def test_servers_that_are_not_kafka_are_named(greeting, words, limit, cuts):
     """Also if the limit allows 350 MB, the size that the bytes of a TLS alert would be."""
     with pytest.raises(KafkaProtocolError, match=words):
         put(Frames(limit), greeting, cuts)

@@ -48,7 +48,7 @@ def many_open_files(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_pain_J5_a_thousand_drivers_opened_and_closed(make_world, selector_class, count_fds):
+def test_a_thousand_drivers_opened_and_closed(make_world, selector_class, count_fds):
     listener = make_world().listen()
     with nothing_leaks(count_fds):
         for _ in range(1000):
@@ -60,7 +60,7 @@ def test_pain_J5_a_thousand_drivers_opened_and_closed(make_world, selector_class
             peer.close()
 
 
-def test_pain_J5_a_thousand_forced_reconnects(world, count_fds):
+def test_a_thousand_forced_reconnects(world, count_fds):
     """By turns the peer closes, the peer resets, and we hang up."""
     listener = world.listen()
     world.step()
@@ -97,7 +97,7 @@ def test_a_thousand_refused_connections_leak_no_descriptor(world, count_fds):
             world.run(lambda stream=stream: stream.lost)
 
 
-def test_pain_J5_descriptors_above_the_limit_of_select_work(make_world, selector_class):
+def test_descriptors_above_the_limit_of_select_work(make_world, selector_class):
     if issubclass(selector_class, selectors.SelectSelector):
         pytest.skip("select() has the limit; see below")
     with many_open_files(SELECT_LIMIT + 76):
@@ -112,7 +112,7 @@ def test_pain_J5_descriptors_above_the_limit_of_select_work(make_world, selector
         world.close()
 
 
-def test_pain_J5_select_above_its_limit_fails_that_connection_only(make_world):
+def test_select_above_its_limit_fails_that_connection_only(make_world):
     world = make_world(selectors.SelectSelector)
     low, low_peer = world.connect()
     listener = world.listen()

@@ -43,7 +43,7 @@ def tls_error(reason, number=1):
         (ssl.SSLError(1, "no reason given"), "TLS error: no reason given"),
     ],
 )
-def test_pain_H2_every_cause_has_its_own_text(error, word):
+def test_every_cause_has_its_own_text(error, word):
     assert word in describe(error)
 
 
@@ -69,7 +69,7 @@ def test_tls_error_numbers_are_not_looked_up_as_system_errors():
         (tls_error("TLSV1_ALERT_UNKNOWN_CA"), HANDSHAKING, False),
     ],
 )
-def test_pain_H2_a_handshake_cut_short_hints_at_a_plaintext_listener(error, doing, hint):
+def test_a_handshake_cut_short_hints_at_a_plaintext_listener(error, doing, hint):
     message = str(connection_error("kafka-1", Address(2, ("10.0.0.1", 9092)), doing, error))
     assert ("PLAINTEXT" in message) is hint
 

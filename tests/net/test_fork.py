@@ -32,7 +32,7 @@ def in_child(work):
     assert status == 0, said
 
 
-def test_pain_J4_a_connected_driver_refuses_to_work_in_a_child(world):
+def test_a_connected_driver_refuses_to_work_in_a_child(world):
     world.connect()
 
     def child():
@@ -47,7 +47,7 @@ def test_pain_J4_a_connected_driver_refuses_to_work_in_a_child(world):
     world.driver.check_process()
 
 
-def test_pain_J4_an_unconnected_driver_works_in_a_child(world):
+def test_an_unconnected_driver_works_in_a_child(world):
     listener = world.listen()
     world.driver.wakeup()
 

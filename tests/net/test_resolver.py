@@ -50,7 +50,7 @@ def test_names_are_not_numeric(host):
         (KeyError("broker"), "'broker'"),
     ],
 )
-def test_pain_H2_every_failed_lookup_has_a_text(error, words):
+def test_every_failed_lookup_has_a_text(error, words):
     def resolver(host, port):
         raise error
 

@@ -348,7 +348,7 @@ def test_a_lookup_interrupted_by_ctrl_c_is_repeated(make_world):
 # Interruptions
 
 
-def test_pain_J1_ctrl_c_out_of_the_wait_leaves_everything_usable(world):
+def test_ctrl_c_out_of_the_wait_leaves_everything_usable(world):
     stream, peer = world.connect()
 
     def interrupt(*_):

@@ -65,7 +65,7 @@ def test_repr_names_addresses_and_states(make_stream):
 # Connecting
 
 
-def test_pain_H2_a_refused_connection_names_host_address_and_cause(world):
+def test_a_refused_connection_names_host_address_and_cause(world):
     listener = world.listen()
     address = world.address_of(listener)
     listener.close()
@@ -223,7 +223,7 @@ def test_a_large_answer_arrives_whole(world, make_stream):
     assert stream.received == data
 
 
-def test_pain_B_a_fast_peer_cannot_starve_other_connections(world, make_stream):
+def test_a_fast_peer_cannot_starve_other_connections(world, make_stream):
     """One step takes a bounded bite of each stream, and nothing that is left over is forgotten."""
     firehose, loud = world.connect(stream=make_stream(buffer_bytes=16))
     quiet, soft = world.connect()
@@ -331,7 +331,7 @@ def test_a_stream_that_hangs_up_on_the_last_bytes_gets_no_connection_lost(world)
 # Sending
 
 
-def test_pain_C3_the_driver_watches_for_writability_only_while_bytes_wait(world):
+def test_the_driver_watches_for_writability_only_while_bytes_wait(world):
     stream, peer = world.connect()
     assert world.interest() == [selectors.EVENT_READ]
     stream.outgoing.append(b"small")
@@ -353,7 +353,7 @@ def test_pain_C3_the_driver_watches_for_writability_only_while_bytes_wait(world)
     assert world.interest() == [selectors.EVENT_READ]
 
 
-def test_pain_C3_a_peer_that_never_reads_causes_no_busy_loop(world):
+def test_a_peer_that_never_reads_causes_no_busy_loop(world):
     stream, _ = world.connect()
     stream.outgoing.append(bytes(30_000_000))
     while (already := stream.sent) == 0 or world.selector.returns == 0:

@@ -168,7 +168,7 @@ def test_bytes_go_both_ways(tls_world, connect):
     assert stream.received == b"three"
 
 
-def test_pain_H1_bytes_inside_tls_do_not_wait_for_the_socket(tls_world, connect, make_stream):
+def test_bytes_inside_tls_do_not_wait_for_the_socket(tls_world, connect, make_stream):
     """One record fills the buffer many times: the socket is empty after the first read, the TLS object is not."""
     stream, peer = connect(make_stream(buffer_bytes=100))
     record = random.Random(1).randbytes(RECORD_BYTES)
@@ -179,7 +179,7 @@ def test_pain_H1_bytes_inside_tls_do_not_wait_for_the_socket(tls_world, connect,
     assert stream.received == record
 
 
-def test_pain_H1_records_of_one_byte(tls_world, connect):
+def test_records_of_one_byte(tls_world, connect):
     stream, peer = connect()
     peer.write(*[bytes([n % 256]) for n in range(500)])
     deliver(tls_world, peer, stream)
@@ -188,7 +188,7 @@ def test_pain_H1_records_of_one_byte(tls_world, connect):
     assert len(stream.sizes) == 500
 
 
-def test_pain_H1_records_of_16_kb_are_all_read(tls_world, connect, make_stream):
+def test_records_of_16_kb_are_all_read(tls_world, connect, make_stream):
     """A read that ends with its record says nothing about the next one: no trip to the selector for each."""
     stream, peer = connect(make_stream(buffer_bytes=1_000_000))
     data = random.Random(2).randbytes(RECORD_BYTES * 4)
@@ -286,7 +286,7 @@ def test_session_tickets_are_not_handed_over(tls_world, connect, authority):
 # Ends
 
 
-def test_pain_H1_close_notify_in_the_middle_of_a_frame(tls_world, connect):
+def test_close_notify_in_the_middle_of_a_frame(tls_world, connect):
     stream, peer = connect()
     peer.write(b"\0\0\1\0half a fra")
     peer.send_close_notify()
@@ -341,7 +341,7 @@ def test_garbage_fails_that_connection_only(tls_world, connect):
 # Handshakes
 
 
-def test_pain_H1_a_slow_handshake_byte_by_byte(tls_world, server_context):
+def test_a_slow_handshake_byte_by_byte(tls_world, server_context):
     listener = tls_world.listen()
     stream = tls_world.dial(listener)
     stream.outgoing.append(b"queued")
@@ -355,7 +355,7 @@ def test_pain_H1_a_slow_handshake_byte_by_byte(tls_world, server_context):
     assert peer.hear(6) == b"queued"
 
 
-def test_pain_C3_a_stalled_handshake_with_a_queued_request_causes_no_busy_loop(tls_world):
+def test_a_stalled_handshake_with_a_queued_request_causes_no_busy_loop(tls_world):
     listener = tls_world.listen()
     stream = tls_world.dial(listener)
     stream.outgoing.append(b"queued")
@@ -367,7 +367,7 @@ def test_pain_C3_a_stalled_handshake_with_a_queued_request_causes_no_busy_loop(t
     assert stream.calls == []
 
 
-def test_pain_H2_a_certificate_of_an_unknown_authority(tls_world):
+def test_a_certificate_of_an_unknown_authority(tls_world):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("localhost").configure_cert(context)
     error = fail_to_connect(tls_world, context)
@@ -375,7 +375,7 @@ def test_pain_H2_a_certificate_of_an_unknown_authority(tls_world):
     assert error.endswith("during the TLS handshake")
 
 
-def test_pain_H2_a_certificate_for_another_name(tls_world, server_context):
+def test_a_certificate_for_another_name(tls_world, server_context):
     error = fail_to_connect(tls_world, server_context, host="broker.example")
     assert "certificate verify failed: Hostname mismatch" in error
 
@@ -394,7 +394,7 @@ def test_a_numeric_host_is_checked_as_an_address(tls_world, connect, authority):
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\0\0\0\x0a\0\0\0\0\0\x23"])
-def test_pain_H2_a_port_without_tls_names_the_option_to_change(tls_world, answer):
+def test_a_port_without_tls_names_the_option_to_change(tls_world, answer):
     listener = tls_world.listen()
     stream = tls_world.dial(listener)
     tls_world.step()
@@ -403,7 +403,7 @@ def test_pain_H2_a_port_without_tls_names_the_option_to_change(tls_world, answer
     assert "the port does not use TLS (set security_protocol='PLAINTEXT'" in str(stream.error)
 
 
-def test_pain_H2_a_plaintext_broker_closes_after_a_client_hello(tls_world):
+def test_a_plaintext_broker_closes_after_a_client_hello(tls_world):
     """It takes the greeting for a request of 369 MB."""
     listener = tls_world.listen()
     stream = tls_world.dial(listener)

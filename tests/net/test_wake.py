@@ -29,7 +29,7 @@ def test_waking_between_steps_ends_the_next_one_and_only_that(world):
     assert world.selector.returns == before + 2
 
 
-def test_pain_J1_waking_from_another_thread(world):
+def test_waking_from_another_thread(world):
     world.step()
     waiting = threading.Event()
     world.orders.wake_at = lambda: waiting.set() or world.driver.now() + 60
@@ -47,7 +47,7 @@ def test_pain_J1_waking_from_another_thread(world):
     assert world.driver.take_wakeup() is True
 
 
-def test_pain_J1_waking_from_a_signal_handler(world):
+def test_waking_from_a_signal_handler(world):
     old = signal.signal(signal.SIGALRM, lambda *_: world.driver.wakeup())
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.02)

@@ -14,23 +14,23 @@ from thinconsumer.net.transport import PlainTransport, Transport
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
-class MoodyTls:
+class BusyTls:
     """A TLS socket that first waits for the other direction, as often as the test wants."""
 
     def __init__(self, sock):
         self.plain = PlainTransport(sock)
-        self.moods = {"handshake": [], "recv": [], "send": []}
+        self.waits = {"handshake": [], "recv": [], "send": []}
         self.offered = []
 
-    def _mood(self, call):
-        if self.moods[call]:
-            raise self.moods[call].pop(0)
+    def _wait(self, call):
+        if self.waits[call]:
+            raise self.waits[call].pop(0)
 
     def do_handshake(self):
-        self._mood("handshake")
+        self._wait("handshake")
 
     def recv_into(self, buffer):
-        self._mood("recv")
+        self._wait("recv")
         size = self.plain.recv_into(buffer)
         if size is None:
             raise ssl.SSLWantReadError
@@ -38,7 +38,7 @@ class MoodyTls:
 
     def send(self, data):
         self.offered.append(bytes(data))
-        self._mood("send")
+        self._wait("send")
         return self.plain.send([data])
 
     def pending(self):
@@ -55,12 +55,12 @@ class MoodyTls:
 
 
 @pytest.fixture
-def moody(make_world, selector_class):
+def busy_world(make_world, selector_class):
     """Return a world, a stream, its peer and the TLS object between them."""
     made = []
 
     def transport(sock, host):
-        made.append(MoodyTls(sock))
+        made.append(BusyTls(sock))
         return TlsTransport(made[0])
 
     world = make_world(selector_class, transport=transport)
@@ -68,10 +68,10 @@ def moody(make_world, selector_class):
     return world, stream, peer, made[0]
 
 
-def test_want_write_while_reading(moody):
+def test_want_write_while_reading(busy_world):
     """The peer waits for our bytes: waiting to read would be waiting for ever."""
-    world, stream, peer, tls = moody
-    tls.moods["recv"] = [ssl.SSLWantWriteError()]
+    world, stream, peer, tls = busy_world
+    tls.waits["recv"] = [ssl.SSLWantWriteError()]
     peer.sendall(b"answer")
     world.step(1)
     assert stream.received == b""
@@ -81,12 +81,12 @@ def test_want_write_while_reading(moody):
     assert world.interest() == [READ]
 
 
-def test_want_write_while_reading_does_not_read_before_the_socket_is_writable(moody):
-    world, stream, peer, tls = moody
+def test_want_write_while_reading_does_not_read_before_the_socket_is_writable(busy_world):
+    world, stream, peer, tls = busy_world
     filler = tls.plain
     while filler.send([bytes(65536)]) is not None:
         pass
-    tls.moods["recv"] = [ssl.SSLWantWriteError()]
+    tls.waits["recv"] = [ssl.SSLWantWriteError()]
     peer.sendall(b"answer")
     world.step(1)
     returns = world.selector.returns
@@ -103,10 +103,10 @@ def test_want_write_while_reading_does_not_read_before_the_socket_is_writable(mo
     assert stream.received == b"answer"
 
 
-def test_want_read_while_writing(moody):
+def test_want_read_while_writing(busy_world):
     """The socket is writable all the time: write interest would spin until the peer's bytes come."""
-    world, stream, peer, tls = moody
-    tls.moods["send"] = [ssl.SSLWantReadError() for _ in range(1000)]
+    world, stream, peer, tls = busy_world
+    tls.waits["send"] = [ssl.SSLWantReadError() for _ in range(1000)]
     stream.outgoing.append(b"request")
     world.step()
     assert world.interest() == [READ]
@@ -114,7 +114,7 @@ def test_want_read_while_writing(moody):
     world.step(0.1)
     assert world.selector.returns == returns + 1, "it must wait, not spin"
 
-    tls.moods["send"].clear()
+    tls.waits["send"].clear()
     tls.offered.clear()
     stream.outgoing.append(b" and more")
     peer.sendall(b"key update")
@@ -129,8 +129,8 @@ def test_handshake_bytes_wait_for_a_writable_socket(make_world, selector_class):
     made = []
 
     def transport(sock, host):
-        made.append(MoodyTls(sock))
-        made[0].moods["handshake"] = [ssl.SSLWantWriteError(), ssl.SSLWantReadError(), ssl.SSLWantWriteError()]
+        made.append(BusyTls(sock))
+        made[0].waits["handshake"] = [ssl.SSLWantWriteError(), ssl.SSLWantReadError(), ssl.SSLWantWriteError()]
         return TlsTransport(made[0])
 
     world = make_world(selector_class, transport=transport)
@@ -154,21 +154,21 @@ def test_handshake_bytes_wait_for_a_writable_socket(make_world, selector_class):
 
 
 def test_it_implements_the_transport_protocol():
-    transport: Transport = TlsTransport(MoodyTls(socket.socket()))
+    transport: Transport = TlsTransport(BusyTls(socket.socket()))
     transport.close()
     transport.abandon()
 
 
-def test_small_chunks_share_a_record(moody):
-    world, stream, _, tls = moody
+def test_small_chunks_share_a_record(busy_world):
+    world, stream, _, tls = busy_world
     stream.outgoing.extend([b"size", b"header", b"body"])
     world.step()
     assert tls.offered == [b"sizeheaderbody"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing is done")
-def test_the_low_water_mark_is_set_on_the_tcp_socket(moody):
-    world, stream, peer, tls = moody
+def test_the_low_water_mark_is_set_on_the_tcp_socket(busy_world):
+    world, stream, peer, tls = busy_world
     peer.sendall(bytes(LARGE_BYTES))
     world.run(lambda: len(stream.received) == LARGE_BYTES)
     stream.outgoing.append(b"more")
