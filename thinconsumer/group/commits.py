@@ -1,12 +1,12 @@
 """OffsetCommit: one request in flight, the rest waits and is merged; every request is stamped when it is written.
 
-Owns when a commit may be sent, under which identity, and what its answer means for the calls in it. A commit that goes
-out under an identity we no longer have would be refused at best; one without any would count as that of somebody who
-assigns partitions by hand, and could throw the group back. So what may not be said any more when the request is written
-is left out of it.
+Owns when a commit may be sent, under which member id and generation, and what its response means for the calls in it. A
+commit under a dropped member id is refused; one without a member id counts as that of a consumer that assigns
+partitions by hand, and could take the group back. So the request leaves out, when it is written, all offsets that may
+not be committed any more.
 
-Which identity that is, and what a rebalance makes of what waits, ``standing`` says. Membership is told what the
-coordinator says of us. Follows Java's ``ConsumerCoordinator``.
+``CommitIdentity`` says under which member id offsets may be committed, and which of them a rebalance has made void.
+Membership is told of errors about its member id or generation. Follows Java's ``ConsumerCoordinator``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ STATIC_MEMBERS_SINCE = 7
 
 
 class Flight:
-    """The request that is out, or about to be written."""
+    """The request that is in flight, or about to be written."""
 
     __slots__ = ("by_hand", "entries", "names", "node_id", "sent", "since", "stamp")
 
@@ -56,7 +56,7 @@ class Flight:
         self.node_id = node_id
         self.since = now
         self.stamp: Identity | None = None  #: As written.
-        self.sent: set[TopicPartition] = set()  #: As written: without what may not be committed any more.
+        self.sent: set[TopicPartition] = set()  #: As written: without offsets that may not be committed any more.
         self.names: dict[bytes, str] = {}
 
 
@@ -83,14 +83,16 @@ class Commits:
         self._seconds_since_poll = seconds_since_poll
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(backoff, random)  #: For the coordinator as a whole.
-        self._stragglers = Retry(backoff, random)  #: For partitions that it refuses for now.
+        self._stragglers = Retry(backoff, random)  #: For partitions that the coordinator refuses for now.
         self._queue = CommitQueue(partial(final_error, settings, self._group_id))
         self._flight: Flight | None = None
-        self._judged: Identity | None = None  #: Who we were when all that waits was last found good to be sent.
+        self._judged: Identity | None = (
+            None  #: The member id and generation that all waiting offsets were last checked against.
+        )
         self._stale_error: KafkaError | None = None
         self._now = 0.0
-        self.finished = self._queue.finished  #: Calls whose callbacks are due, ...
-        self.tell_first = self._queue.tell_first  #: ... and what calls the first one; outside of steps.
+        self.finished = self._queue.finished  #: Calls whose callbacks are due.
+        self.tell_first = self._queue.tell_first  #: Calls the first of them; not within a step.
         #: Told of every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
         #: Told of every answer: seconds since it was asked for, and when.
@@ -103,7 +105,7 @@ class Commits:
         flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
         return f"<Commits of {self._group_id}: {len(self._queue)} calls{flight}>"
 
-    # -- what others ask
+    # -- questions
 
     @property
     def idle(self) -> bool:
@@ -112,7 +114,7 @@ class Commits:
 
     @property
     def may_commit(self) -> bool:
-        """Whether there is anybody to commit as: not after the membership was lost."""
+        """Whether there is a member id to commit under, or none is needed: False once the membership is lost."""
         return self._commit_identity.who is not None
 
     def add(
@@ -133,12 +135,12 @@ class Commits:
         who = self._commit_identity.asks_as
         pending = self._queue.add(offsets, who or self._commit_identity.by_hand, deadline, callback, what)
         if who is None and offsets:
-            # At once: were it kept, an unsubscribe before the next step would make it a commit by hand.
+            # Fails at once: an unsubscribe() before the next step would make it a commit without a member id.
             self._queue.give_up(pending, self._failure(*self._commit_identity.outside(), self._now))
         return pending.call
 
     def mark(self) -> Call[None]:
-        """Return what settles when everything added so far has; what is added later does not hold it up."""
+        """Return a call that settles once every call added so far has."""
         return self.add({}, NEVER)
 
     @property
@@ -147,7 +149,7 @@ class Commits:
         return self._queue.newest
 
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
-        """Return the error of a call for these offsets whose user waits no longer, while it goes on."""
+        """Return the error for a user who stops waiting for these offsets; the call itself goes on."""
         waiting = [pending for pending in self._queue.unsettled() if pending.offsets == offsets]
         failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].left} if waiting else {}
         return final_error(self._settings, self._group_id, failures, "commit")
@@ -197,7 +199,7 @@ class Commits:
             return
         self._flight = None
         self._coordinator.waiting(None, now, self.asker)
-        self._judged = None  # what comes back from a flight may be of an older generation
+        self._judged = None  # the offsets in flight may be of an older generation
         if answer.error is not None:
             self._take_error(flight, answer.error, now)
             return
@@ -212,13 +214,13 @@ class Commits:
         self._retry.succeeded()
         self._stragglers.succeeded()
 
-    # -- who we are
+    # -- member id and generation
 
     def _judge(self, now: float) -> None:
-        """Fail what cannot be committed as who we are now, and stamp the rest anew."""
+        """Fail offsets that the current member may not commit, and give the others its member id and generation."""
         who = self._commit_identity.who
         if who is not None and (who == self._judged or self._commit_identity.held):
-            return  # late in a rebalance nobody knows yet what will be ours
+            return  # the assignment is not known before the rebalance is over
         for tp, entry in self._queue.waiting():
             if entry.identity == who:
                 continue
@@ -250,19 +252,19 @@ class Commits:
         return self._failure("timeout", f"not within the call's time{_because(last)}", now, last)
 
     def _fail_without_coordinator(self, now: float) -> None:
-        """Fail at once what waits for a coordinator that nobody may, or can, tell us. Only news count."""
+        """Fail all waiting offsets if looking for the coordinator has failed since the first of them was added."""
         error = self._coordinator.error
         if self._flight is not None or error is None or error is self._stale_error or self._queue.idle:
             return
         if self._coordinator.target(CHANNEL) is None:
-            # Whatever the code means to members: this one was said of the search for their coordinator.
+            # The reason is not that of a commit with this code: the error is FindCoordinator's.
             reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
             failure = self._failure(reason, str(error), now, error)
             for tp, _ in self._queue.waiting():
                 self._queue.drop(tp, failure)
 
     def _watch_flight(self, now: float) -> None:
-        """Have a silent coordinator doubted, and take the request back once there is another one."""
+        """Report a coordinator that does not answer; take the request back once there is another one."""
         flight = self._flight
         if flight is None:
             return
@@ -270,7 +272,7 @@ class Commits:
         if target is None or target.node_id == flight.node_id:
             self._coordinator.waiting(flight.since, now, self.asker)
             return
-        # It cannot write behind the new one's back, and if it has written, the same is written again, or what is newer.
+        # A deposed coordinator writes nothing; what it wrote before is written again, or a newer offset.
         log.debug("group %s: commits go to node %s, which coordinates now", self._group_id, target.node_id)
         self._flight = None
         self._judged = None
@@ -334,7 +336,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or self._commit_identity.by_hand  # without any offsets it does not matter
+        stamp = who or self._commit_identity.by_hand  # a request without offsets may have any
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,
@@ -348,7 +350,7 @@ class Commits:
     # -- answers
 
     def _take_error(self, flight: Flight, error: KafkaError, now: float) -> None:
-        """Take that there was no answer: connections come back, a login or a version does not."""
+        """Retry after a lost connection; fail the offsets if a login or an unsupported version is the reason."""
         if isinstance(error, BrokerResponseError) and not error.retriable:
             self._fail(flight.entries, error, now)
             return
@@ -406,31 +408,31 @@ class Commits:
             self._again(entries, error, now)
 
     def _take_word_on_us(self, flight: Flight, error: BrokerResponseError, entries: Entries, now: float) -> None:
-        """Take that the coordinator knows no such member, generation or instance, or no end of a rebalance."""
+        """Handle UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID and REBALANCE_IN_PROGRESS."""
         standing, stamp = self._commit_identity, flight.stamp
         who = standing.who
         if stamp is None or not stamp.is_member:
-            # Nobody to tell: the group has members, who commit themselves.
+            # Committed without a member id while the group has members: membership is not concerned.
             if error.code == Code.REBALANCE_IN_PROGRESS:
                 self._again(entries, error, now)
             else:
                 self._fail(entries, error, now)
         elif error.code == Code.REBALANCE_IN_PROGRESS:
-            # Kafka's coordinator says so between join and sync, when nothing is sent; others may at any time in one.
+            # Kafka answers so between join and sync, when no commit is sent; other brokers do at any time.
             standing.refused(stamp)
             self._again(entries, error, now)
             standing.told(error, stamp, now)
         elif who is not None and who != stamp and who.member_id == stamp.member_id:
-            # Said of a generation that we have left behind ourselves: stamped anew, if the partitions are still ours.
+            # The member has a newer generation by now: commit again under it the partitions that are still assigned.
             self._again(entries, error, now)
         elif who == stamp and error.code == Code.ILLEGAL_GENERATION and standing.is_asking:
-            # All have joined, and our own answer is on its way: what is still ours then is stamped anew.
+            # All members have joined and the JoinGroup response is on its way: commit again under its generation.
             standing.refused(stamp)
             self._again(entries, error, now)
         else:
             self._fail(entries, error, now)
             if error.code == Code.GROUP_ID_NOT_FOUND:
-                # Its last member is gone, as far as the coordinator knows: membership has one word for that.
+                # The group has no member left: for membership that is an unknown member id.
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=flight.node_id, detail="there is no such group"
                 )
@@ -464,7 +466,7 @@ class Commits:
 
 #: Codes that concern one commit, and not those after it.
 _OF_ONE_CALL = frozenset({Code.OFFSET_METADATA_TOO_LARGE, Code.INVALID_COMMIT_OFFSET_SIZE})
-#: What is wrong with the whole coordinator, or us, and not with some partitions.
+#: Verdicts about the coordinator or the member, and not about some partitions.
 _OF_COORDINATOR = frozenset(
     {Action.RETRY, Action.WAIT_FOR_COORDINATOR, Action.FIND_COORDINATOR, Action.CHECK_MEMBERSHIP}
 )
