@@ -10,9 +10,6 @@ Owns the routes: one per target (a node and a channel to it), and one per bootst
   failed since they last worked (KIP-899). If an attempt has not succeeded within a second, the next one begins beside
   it, so that a dead host in the list costs a second and not a timeout.
 
-A Ctrl-C can interrupt any method. Requests are therefore listed until they are answered: the call after an interrupted
-one starts over with new connections and answers the requests that were lost.
-
 Deadlines pass only up to the moment when I/O was last polled: a program that polls once a minute must find the
 responses that arrived in between, not timeouts. For the same reason an outage counts only the time in which the client
 is stepped.
@@ -97,7 +94,6 @@ class NetworkClient:
         self._polled_at = -NEVER  #: When the driver last polled I/O.
         self._horizon = -NEVER
         self._dirty = False
-        self._inside = False  #: Set during a call; if set when a call begins, the one before was interrupted.
         self._closed = False
         self.outage_since: float | None = None  #: See :class:`Outage`; None while there is none.
         self._wanted_at = -NEVER  #: When a request last waited.
@@ -107,8 +103,6 @@ class NetworkClient:
 
     def send(self, request: Request, now: float) -> None:
         """Take a request; it gets exactly one answer. The next :meth:`step` writes it, if a connection is ready."""
-        self._enter()
-        self._shared.unanswered[request] = None
         self._dirty = True
         target = request.target
         if self._closed:
@@ -119,7 +113,6 @@ class NetworkClient:
             self._route(target).send(request, now)
         else:
             self._refuse(request, f"node {target.node_id} is not known")
-        self._inside = False
 
     def take_answers(self) -> list[Answer]:
         """Return the answers since the last call."""
@@ -141,21 +134,11 @@ class NetworkClient:
 
     def step(self, now: float) -> None:
         """Do everything that is due: deadlines, idle limits, dialling, writing."""
-        self._enter()
-        try:
-            self._step(now)
-        except Exception:
-            self._inside = False  # a bug in a request's ``build``; the connection has answered that request
-            raise
-        self._inside = False
-
-    def _step(self, now: float) -> None:
         self._advance_clocks(now)
         for route in self._all_routes():
             route.step(now, self._horizon)
         self._leaving = [route for route in self._leaving if not route.has_left()]
         self._serve_any(now)
-        self._answer_lost()
         self._update_outage(now)
         self._stepped_at = now
         self._dirty = False
@@ -187,32 +170,28 @@ class NetworkClient:
         return self._has_commands() or any(c.has_unsent for r in self._all_routes() for c in r.connections())
 
     def _has_commands(self) -> bool:
-        return bool(self._shared.commands) or self._shared.book.has_command(self._stepped_at)
+        return bool(self._shared.commands) or self._shared.book.has_command()
 
     def take_commands(self) -> list[Command]:
         """Return the commands for the driver since the last call, in order. The driver polls I/O after this."""
-        self._enter()
         self._polled_at = self._stepped_at
         commands = self._shared.commands
         for command in commands:
             if isinstance(command, Hangup) and isinstance(command.stream, Connection):
                 command.stream.hung_up()
-        resolve = self._shared.book.take_command(self._stepped_at)
+        resolve = self._shared.book.take_command()
         if resolve is not None:
             commands.append(resolve)
-        self._inside = False
         self._shared.commands = []
         return commands
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
         """Take the addresses of a host, or the error, and dial."""
-        self._enter()
         self._shared.book.resolved(host, port, addresses, error)
         for route in self._all_routes():
             if route.state is RouteState.RESOLVING:
                 route.step(now, self._horizon)
         self._due_at = min(self._due_at, self._due(self._all_routes()))
-        self._inside = False
 
     # -- the nodes of the cluster
 
@@ -221,10 +200,8 @@ class NetworkClient:
 
         A node with a new address loses its connections; connections to a missing node only wait for requests in flight.
         """
-        self._enter()
         self._nodes = {node.node_id: node for node in nodes}
         self._follow_nodes()
-        self._inside = False
 
     def _follow_nodes(self) -> None:
         self._dirty = True
@@ -249,7 +226,6 @@ class NetworkClient:
             found.append(self._routes.pop(target))
         if not found:
             return
-        self._enter()
         for route in found:
             log.debug("%s: ending the connection, since %s", route.name, why)
             text = f"{route.name}: {why}"
@@ -257,12 +233,10 @@ class NetworkClient:
             route.refuse(error)
             route.close(error)
         self._dirty = True
-        self._inside = False
 
     def rebootstrap(self, now: float) -> None:
         """Forget the cluster and all its connections; start from the bootstrap servers again (KIP-1102)."""
         log.info("starting from the bootstrap servers again")
-        self._enter()
         self._nodes.clear()
         error = KafkaConnectionError("connection closed: starting from the bootstrap servers again")
         for route in self._all_routes():
@@ -273,7 +247,6 @@ class NetworkClient:
         self._bootstrap.clear()
         self._leaving.clear()
         self._dirty = True
-        self._inside = False
 
     def _adopt_bootstrap(self) -> None:
         """Turn a bootstrap connection into that of the node with the same address; close the others."""
@@ -347,7 +320,6 @@ class NetworkClient:
 
     def close(self, now: float) -> None:
         """Answer all requests and hang up. A request sent afterwards is answered with an error at once."""
-        self._enter()
         self._closed = True
         error = KafkaConnectionError("connection closed: the client is closing")
         for route in self._all_routes():
@@ -356,37 +328,8 @@ class NetworkClient:
         for waiting in self._any:
             self._shared.answer(Answer(waiting.request, -1, error=error))
         self._any.clear()
-        self._answer_lost()
         self._any_wake = NEVER
         self.outage_since = None
-        self._inside = False
-
-    # -- inside: after a Ctrl-C
-
-    def _enter(self) -> None:
-        """Begin a call; start over if the call before was interrupted."""
-        if self._inside:
-            log.warning("a call was interrupted in the middle of its work: starting over with new connections")
-            error = KafkaConnectionError("connection closed: the last call was interrupted in the middle of its work")
-            for route in self._all_routes():
-                route.start_over(error)
-            self._shared.book.start_over()
-            self._any = deque(waiting for waiting in self._any if waiting.request in self._shared.unanswered)
-            self._follow_nodes()
-            self._answer_lost()
-        self._inside = True
-
-    def _answer_lost(self) -> None:
-        """Answer requests that are neither queued nor in flight nor answered, which only a Ctrl-C can cause."""
-        unanswered = self._shared.unanswered
-        if len(unanswered) == len(self._any) + sum(route.load for route in self._all_routes()):
-            return
-        held = {waiting.request for waiting in self._any}
-        for route in self._all_routes():
-            held.update(route.requests())
-        error = KafkaConnectionError("the call that dealt with this request was interrupted")
-        for request in [request for request in unanswered if request not in held]:
-            self._shared.answer(Answer(request, request.target.node_id, error=error))
 
     # -- inside
 

@@ -164,7 +164,6 @@ class RouteBench:
 
     def send(self, allowance=30.0, **more):
         request = Request("test", MetadataRequest, Target(1), lambda v: MetadataRequest(), self.now + allowance, **more)
-        self.shared.unanswered[request] = None
         self.route.send(request, self.now)
         return request
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thinconsumer.connection.addresses import ASK_AGAIN, AddressBook
+from thinconsumer.connection.addresses import AddressBook
 from thinconsumer.driver import Address, Resolve
 
 ONE, TWO, THREE = (Address(2, (f"10.0.0.{n}", 9092)) for n in (1, 2, 3))
@@ -34,31 +34,6 @@ def test_names_are_looked_up_one_at_a_time_in_order():
     assert first.done and first.addresses == (ONE,)
     assert book.take_command() == Resolve("b", 1)
     assert not second.done
-
-
-def test_a_lookup_without_an_answer_is_repeated():
-    """A Ctrl-C can swallow either; one stuck lookup would block all names for ever."""
-    book = AddressBook()
-    lookup = book.look_up("a", 1)
-    assert book.take_command(100.0) == Resolve("a", 1)
-    assert book.take_command(100.0 + ASK_AGAIN - 1) is None
-    assert book.take_command(100.0 + ASK_AGAIN) == Resolve("a", 1)
-    assert book.take_command(101.0 + ASK_AGAIN) is None
-    book.resolved("a", 1, [ONE], "")
-    assert lookup.done
-
-
-def test_starting_over_forgets_lookups_and_keeps_addresses():
-    book = AddressBook()
-    book.worked("a", 1, ONE)
-    book.look_up("b", 1)
-    book.look_up("c", 1)
-    book.take_command()
-    book.start_over()
-    assert book.take_command() is None
-    assert book.known("a", 1) == (ONE,)
-    book.look_up("c", 1)
-    assert book.take_command() == Resolve("c", 1)
 
 
 def test_two_routes_to_one_host_share_a_lookup():

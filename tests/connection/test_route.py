@@ -8,7 +8,6 @@ import random
 import pytest
 
 from thinconsumer.connection.address_race import ANSWER_DELAY, CONNECT_DELAY
-from thinconsumer.connection.request import Answer
 from thinconsumer.connection.route import SLOW_ATTEMPT, STABLE_AFTER
 from thinconsumer.connection.states import ConnectionState, RouteState
 from thinconsumer.driver import Address, Hangup
@@ -431,49 +430,6 @@ def test_moving_ends_the_connection_and_keeps_the_queue(route_bench):
     route_bench.reach()
     route_bench.reply(MetadataResponse())
     assert route_bench.answer_to(queued).response is not None
-
-
-def test_a_second_answer_to_a_request_is_dropped(route_bench):
-    """An interrupted call may leave a request both answered and queued."""
-    request = route_bench.send()
-    for _ in range(2):
-        route_bench.shared.answer(Answer(request, 1, error=KafkaConnectionError("first")))
-    route_bench.route.refuse(KafkaConnectionError("second"))
-    assert "first" in str(route_bench.answer_to(request).error)
-    route_bench.shared.answers.clear()
-    route_bench.shared.answer(Answer(request, 1))
-    assert route_bench.shared.answers == []
-
-
-@pytest.mark.parametrize("stage", ["resolving", "connecting", "ready", "backing off"])
-def test_starting_over_works_in_every_state(route_bench, stage):
-    """A Ctrl-C may interrupt it anywhere; answered requests leave the queue."""
-    request, answered = route_bench.send(), route_bench.send()
-    route_bench.step()
-    if stage != "resolving":
-        route_bench.resolve(V4)
-    if stage == "ready":
-        route_bench.reach()
-        route_bench.read_requests()
-        request = route_bench.send()
-    if stage == "backing off":
-        route_bench.fail()
-        request, answered = route_bench.send(), route_bench.send()
-    route_bench.shared.answer(Answer(answered, 1, error=KafkaConnectionError("x")))
-    route_bench.route.start_over(KafkaConnectionError("interrupted"))
-    route_bench.shared.book.start_over()
-    assert route_bench.route.state is RouteState.DISCONNECTED
-    assert [waiting.request for waiting in route_bench.route.queue] == [request]
-    assert route_bench.route.requests() == [request]
-    assert route_bench.route.load == 1
-    route_bench.dialled()
-    route_bench.step(1.0)
-    if stage in ("resolving", "backing off"):
-        route_bench.resolve(V4)
-    route_bench.written.clear()
-    route_bench.reach()
-    route_bench.reply(MetadataResponse())
-    assert route_bench.answer_to(request).response is not None
 
 
 def test_describe_names_state_and_last_failure(route_bench, make_route_bench):

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from ..driver import Address, Resolve
 
-#: A lookup without an answer is repeated after this many seconds: a Ctrl-C may have cost the order or its answer.
-ASK_AGAIN = 30.0
 AF_INET = 2  # The same number on every system.
 
 
@@ -38,7 +36,6 @@ class AddressBook:
         self._lookups: dict[tuple[str, int], NameLookup] = {}
         self._waiting: deque[tuple[str, int]] = deque()
         self._under_way: tuple[str, int] | None = None
-        self._asked_at = 0.0
 
     def known(self, host: str, port: int) -> tuple[Address, ...]:
         """Return the addresses to try in order; empty if the name has to be looked up."""
@@ -56,18 +53,15 @@ class AddressBook:
             self._waiting.append(key)
         return lookup
 
-    def has_command(self, now: float = 0.0) -> bool:
+    def has_command(self) -> bool:
         """Return whether :meth:`take_command` would return one."""
-        return bool(self._waiting) if self._under_way is None else now >= self._asked_at + ASK_AGAIN
+        return bool(self._waiting) and self._under_way is None
 
-    def take_command(self, now: float = 0.0) -> Resolve | None:
+    def take_command(self) -> Resolve | None:
         """Return the next lookup for the driver; None while one is under way."""
-        if not self.has_command(now):
+        if not self.has_command():
             return None
-        if self._under_way is None:
-            self._under_way = self._waiting[0]
-            self._waiting.popleft()
-        self._asked_at = now
+        self._under_way = self._waiting.popleft()
         return Resolve(*self._under_way)
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str) -> None:
@@ -83,12 +77,6 @@ class AddressBook:
         lookup.done = True
         if addresses:
             self._known[key] = lookup.addresses
-
-    def start_over(self) -> None:
-        """Forget all lookups; routes that still need one queue it again."""
-        self._lookups.clear()
-        self._waiting.clear()
-        self._under_way = None
 
     def worked(self, host: str, port: int, address: Address) -> None:
         """Put the address first, now and in later lookups of the host."""

@@ -152,10 +152,6 @@ class Connection:
         """Number of requests that are written and not answered."""
         return len(self._in_flight)
 
-    def requests(self) -> list[Request]:
-        """Return the requests in flight, without ApiVersions and the login's."""
-        return [item.request for item in self._in_flight if item.request is not None]
-
     # -- for the route
 
     def can_send(self, now: float) -> bool:

@@ -58,15 +58,10 @@ class RouteContext:
     answers: list[Answer] = field(default_factory=list)
     opened: int = 0  #: Connections that became ready, ever.
     lost: list[BrokerRoute] = field(default_factory=list)  #: Routes with a connection that broke, until taken.
-    #: Requests without an answer, in order. An answer to any other request is dropped: each gets exactly one.
-    unanswered: dict[Request, None] = field(default_factory=dict)
 
     def answer(self, answer: Answer) -> None:
         """Keep an answer until it is taken."""
-        request = answer.request
-        if request in self.unanswered and not any(known.request is request for known in self.answers):
-            self.answers.append(answer)
-        self.unanswered.pop(request, None)
+        self.answers.append(answer)
 
     def hang_up(self, connection: Connection) -> None:
         """Order the driver to close the transport of a connection."""
@@ -132,11 +127,6 @@ class BrokerRoute:
     def load(self) -> int:
         """Number of requests without an answer, queued or in flight."""
         return len(self.queue) + (self.connection.in_flight if self.connection else 0)
-
-    def requests(self) -> list[Request]:
-        """Return the requests without an answer."""
-        in_flight = self.connection.requests() if self.connection is not None else []
-        return [waiting.request for waiting in self.queue] + in_flight
 
     def describe(self, now: float) -> str:
         """Return the state of the route in words, for ``repr`` and errors."""
@@ -256,13 +246,6 @@ class BrokerRoute:
         for waiting in self.queue:
             self._shared.answer(Answer(waiting.request, self.node_id, error=error))
         self.queue.clear()
-
-    def start_over(self, error: KafkaConnectionError) -> None:
-        """Drop everything but the queue, whatever state an interrupted call has left."""
-        self._hang_up(error)
-        self.queue = deque(waiting for waiting in self.queue if waiting.request in self._shared.unanswered)
-        # Not by the table: an interrupted call may have left the state behind the connection.
-        self.state = RouteState.DISCONNECTED
 
     def _hang_up(self, error: KafkaConnectionError | None) -> None:
         if self.connection is not None:

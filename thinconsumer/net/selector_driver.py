@@ -4,9 +4,8 @@ Owns the order of one step: carry out the endpoint's commands, send, wait, hand 
 commands after each call. It knows nothing of Kafka. The constructor opens nothing: the selector and the wake-up sockets
 come with the first step, so that a consumer made before a fork works after it.
 
-An exception in the middle of a step (a Ctrl-C, mostly) may leave a stream without bytes that its buffer has received.
-Each connection is therefore listed while it is worked on, and one that is still listed at the next step is ended: its
-stream gets ``connection_lost``. An exception out of the wait itself costs nothing.
+An exception in the middle of a step (a Ctrl-C, mostly) may leave a stream without bytes that its buffer has received:
+after one, call :meth:`SelectorDriver.hang_up_all`. An exception out of the wait itself costs nothing.
 """
 
 from __future__ import annotations
@@ -79,7 +78,6 @@ class SelectorDriver:
         self._pid: int | None = None
         self._is_closed = False
         self._connections: dict[int, SocketConnection] = {}
-        self._in_work: list[SocketConnection] = []
         self._endpoint: Endpoint | None = None
         self._commands: deque[Command] = deque()
         self._blocking_lookups: deque[Resolve] = deque()
@@ -139,9 +137,6 @@ class SelectorDriver:
         self._has_called = False
         self._commands_left = COMMANDS_PER_STEP
         self._reset_low_water()
-        left_in_work, self._in_work = self._in_work, []
-        for connection in left_in_work:
-            connection.interrupted()
 
     def _reset_low_water(self) -> None:
         for connection in self._connections.values():
@@ -170,8 +165,6 @@ class SelectorDriver:
             if owner is self._waker:
                 self._waker.drain()
                 rung = True
-            elif isinstance(owner, SocketConnection):
-                self._work_on(owner, events)
             else:
                 owner.ready(events)
         self._check_lookup()
@@ -180,14 +173,7 @@ class SelectorDriver:
 
     def _flush(self) -> None:
         for connection in list(self._connections.values()):
-            self._in_work.append(connection)
             connection.flush()
-            self._in_work.pop()
-
-    def _work_on(self, connection: SocketConnection, events: int) -> None:
-        self._in_work.append(connection)
-        connection.ready(events)
-        self._in_work.pop()
 
     # Commands
 
@@ -220,9 +206,7 @@ class SelectorDriver:
             raise IllegalStateError(f"{self._connections[id(dial.stream)]!r} exists already: hang up before dialling")
         connection = SocketConnection(self, dial, self._settings)
         self._connections[id(dial.stream)] = connection
-        self._in_work.append(connection)
         connection.start()
-        self._in_work.pop()
 
     def _resolve(self, command: Resolve) -> None:
         addresses = numeric(command.host, command.port)
@@ -332,7 +316,6 @@ class SelectorDriver:
         """Close every connection and forget all commands and lookups; no stream is called. Usable again after that."""
         self._commands.clear()
         self._blocking_lookups.clear()
-        self._in_work.clear()
         self._cancel_lookup()
         for connection in list(self._connections.values()):
             connection.hang_up()

@@ -300,11 +300,6 @@ class SocketConnection:
         if self.state is not SocketState.CLOSED:
             self._close(is_orderly=True)
 
-    def interrupted(self) -> None:
-        """End the connection, unless it is closed: an exception has interrupted a call of its stream."""
-        if self.state is not SocketState.CLOSED:
-            self._fail(OSError("the last call was interrupted while it used the connection"))
-
     def abandon(self) -> None:
         """Close only the descriptor: in a forked child, the connection belongs to the parent."""
         self.state = SocketState.CLOSED

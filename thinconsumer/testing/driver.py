@@ -51,7 +51,6 @@ class MemoryDriver(DriverEvents):
         self._endpoint = endpoint
         self._told = False
         self._obeying = False
-        self._give_up_left_in_work()
         self._obey()
         self._flush()
         ringing, self._ringing = self._ringing, False
@@ -123,11 +122,6 @@ class MemoryDriver(DriverEvents):
     def gone(self, stream: Stream) -> None:
         """Forget a stream whose connection is over."""
         self._connections.pop(id(stream), None)
-
-    def _give_up_left_in_work(self) -> None:
-        left_in_work, self.in_work = self.in_work, None
-        if left_in_work is not None:
-            left_in_work.interrupted()
 
     def _jump(self, moment: float) -> None:
         event = self.network.next_event_at()

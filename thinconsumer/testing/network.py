@@ -177,9 +177,6 @@ class Network:
 class DriverEvents:
     """A driver, as its connections call it: before and after calls of a stream, and when a stream's connection ends."""
 
-    #: The connection whose stream is being called. If an exception ends that call, the next step closes it.
-    in_work: MemoryConnection | None = None
-
     def called(self) -> None:
         """Learn that a stream was called."""
 
@@ -215,21 +212,17 @@ class MemoryConnection:
             self._lose("connection refused (nothing listens there), while connecting")
             return
         self._conversation = peer.connection_made(self)
-        self._driver.in_work = self
         self.stream.connection_made(self._network.clock.now())
         self._driver.called()
-        self._driver.in_work = None
 
     def flush(self) -> None:
         """Send the bytes that the stream has."""
         if self._conversation is None or not self.is_open:
             return
-        self._driver.in_work = self
         data = b"".join(self.stream.data_to_send())[: self._network.send_limit]
         if data:
             self._network.deliver(self.place, lambda: self._to_peer(data))
             self.stream.data_sent(len(data), self._network.clock.now())
-        self._driver.in_work = None
 
     def hang_up(self) -> None:
         """Close on behalf of the client, and tell the peer."""
@@ -270,7 +263,6 @@ class MemoryConnection:
     def _to_stream(self, data: bytes) -> None:
         left = memoryview(data)
         while left and self.is_open:
-            self._driver.in_work = self
             buffer = self.stream.get_buffer()
             assert len(buffer), "get_buffer() returned an empty buffer"
             size = min(len(buffer), len(left), self._network.chunk or len(left))
@@ -278,12 +270,6 @@ class MemoryConnection:
             left = left[size:]
             self.stream.buffer_updated(size, self._network.clock.now())
             self._driver.called()
-        self._driver.in_work = None
-
-    def interrupted(self) -> None:
-        """Close the connection: an exception has left its stream in an unknown state."""
-        self._lose("the last call was interrupted in the middle of it, while connected")
-        self._tell_peer()
 
     def _lose(self, words: str | None) -> None:
         if not self.is_open:

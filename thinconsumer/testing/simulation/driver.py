@@ -62,7 +62,6 @@ class SimDriver(MemoryDriver):
         self._bound_circles()
         self._endpoint = endpoint
         self._told = self._obeying = False
-        self._give_up_left_in_work()
         self._obey()
         self._flush()
         if not self._told and not self.has_mail and deadline > self.clock.now():

@@ -304,9 +304,7 @@ class SimConnection(MemoryConnection):
         data = b"".join(self.stream.data_to_send())
         if not data:
             return
-        self._client.in_work = self
         self.stream.data_sent(len(data), self._sim.clock.now())
-        self._client.in_work = None
         for part in self._sim.parts(data):
             self._send_up(lambda part=part: self._data_at_node(part))  # type: ignore[misc]
 
@@ -323,13 +321,6 @@ class SimConnection(MemoryConnection):
             self._is_orphan = silently
             if not silently:
                 self._send_up(self._end_at_node)
-
-    def interrupted(self) -> None:
-        """Give the connection up: an exception left its stream in the middle of something."""
-        super().interrupted()
-        self._send_up(self._end_at_node)
-
-    # -- for the peer
 
     def now(self) -> float:
         """Return monotonic seconds."""
@@ -432,10 +423,8 @@ class SimConnection(MemoryConnection):
 
     def _made(self) -> None:
         self._is_made = True
-        self._client.in_work = self
         self.stream.connection_made(self._sim.clock.now())
         self._client.called()
-        self._client.in_work = None
 
     def _data_at_client(self, data: bytes) -> None:
         if self.is_open:
