@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer import Consumer, TopicPartition
-from thinconsumer.admin import CreatedTopic, GroupDescription, GroupListing, GroupMember, NewTopic
+from thinconsumer.admin import CreatedTopic, GroupDescription, GroupListing, MemberDescription, NewTopic
 from thinconsumer.admin.operations import DESCRIBE_TOPICS
 from thinconsumer.broker import Disconnect, EntryError, Silence
 from thinconsumer.errors import (
@@ -176,7 +176,7 @@ def test_groups_are_described_by_their_coordinators(world):
         assert answers[group] == GroupDescription(group, "Empty", "", "", ())
     (member,) = answers["g3"].members
     assert answers["g3"] == GroupDescription("g3", "Stable", "consumer", "range", (member,))
-    assert member == GroupMember(member.member_id, None, "c", "/127.0.0.1", member.metadata, member.assignment)
+    assert member == MemberDescription(member.member_id, None, "c", "/127.0.0.1", member.metadata, member.assignment)
     assert b"t" in member.metadata and b"t" in member.assignment
     assert answers["nowhere"].code == Code.GROUP_ID_NOT_FOUND
     assert "nowhere not found" in str(answers["nowhere"])
@@ -295,7 +295,7 @@ def test_an_effect_that_shows_as_the_next_attempts_error_says_so(world):
     w.cluster.on("CreateTopics", Disconnect(after=True, reset=True), times=1)
     (error,) = w.admin.create_topics({"t": 1}).values()
     assert error.code == Code.TOPIC_ALREADY_EXISTS
-    assert "an earlier attempt, whose answer was lost, may have been carried out" in str(error)
+    assert "an earlier attempt, whose response was lost, may have been executed" in str(error)
 
 
 def test_a_silent_controller_is_asked_again_after_request_timeout_ms(world):

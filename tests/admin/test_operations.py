@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.admin import NewTopic, operations
-from thinconsumer.admin.questions import FIND_COORDINATOR, Found
+from thinconsumer.admin.operations import FIND_COORDINATOR, KeyResult
 from thinconsumer.failures import rule
 from thinconsumer.wire.error_codes import Code
 
@@ -51,7 +51,7 @@ def test_what_is_asked_can_be_written_in_every_version_and_says_the_same(name, v
 def test_an_answer_that_says_nothing_says_nothing_about_any_key(name, version):
     operation, _ = OPERATIONS[name]
     found = list(operation.read(operation.api.RESPONSE(), version))
-    assert all(isinstance(one, Found) for one in found)
+    assert all(isinstance(one, KeyResult) for one in found)
     assert {one.key for one in found} <= {None, operations.ALL}
 
 
@@ -68,5 +68,5 @@ def test_filters_need_a_broker_that_knows_them():
 
 def test_deleting_a_topic_that_is_not_there_has_its_answer():
     for operation, is_retried in ((operations.DELETE_TOPICS, False), (operations.DELETE_RECORDS, True)):
-        api, scope = operation.errors
+        api, scope = operation.policy
         assert rule(api, Code.UNKNOWN_TOPIC_OR_PARTITION, scope).is_retried is is_retried

@@ -162,9 +162,9 @@ def test_a_producer_sends_its_records(broker):
     with Producer(settings, driver=SelectorDriver()) as producer:
         loop = Loop(broker, producer, lambda producer: producer.poll(0))
         for _ in range(3):
-            receipts = [producer.send("a", b"v", partition=i % 2) for i in range(50)]
+            futures = [producer.send("a", b"v", partition=i % 2) for i in range(50)]
             loop.run(lambda: producer.idle)
-            assert all(receipt.error is None for receipt in receipts)
+            assert all(future.error is None for future in futures)
 
 
 def test_an_admin_gets_its_answer(broker):

@@ -72,7 +72,7 @@ class World:
         for producer in self.producers:
             producer.close(timeout_ms=0)
             assert producer.idle
-            assert producer.buffered_bytes == 0
+            assert producer._accumulator.buffered_bytes == 0
         assert self.cluster.bugs == []
         assert not self.cluster.invalid_requests
 

@@ -36,9 +36,9 @@ class Made:
 
     def append(self, topic, partition, size, now=1.0):
         """Append as the producer does, and let what waits find its place as the sender does."""
-        receipt = self.accumulator.append(topic, partition, record(), size, now)
+        future = self.accumulator.append(topic, partition, record(), size, now)
         self.accumulator.update(self.metadata)
-        return receipt
+        return future
 
     def queues(self):
         return {queue.tp: [len(batch) for batch in queue.batches] for queue in self.accumulator.active}
@@ -54,12 +54,12 @@ def test_records_of_a_partition_fill_a_batch_and_then_the_next(made):
     m = made(batch_size=100)
     m.append("t", 0, 40, 1.0)
     m.know()
-    receipts = [m.append("t", 0, 40, 1.0) for _ in range(4)]
+    futures = [m.append("t", 0, 40, 1.0) for _ in range(4)]
     assert m.queues() == {TopicPartition("t", 0): [2, 2, 1]}
     states = [batch.state for queue in m.accumulator.active for batch in queue.batches]
     assert states == [BatchState.SEALED, BatchState.SEALED, BatchState.OPEN]
-    assert m.accumulator.used == 200
-    assert not any(receipt.done for receipt in receipts)
+    assert m.accumulator.buffered_bytes == 200
+    assert not any(future.done for future in futures)
 
 
 def test_a_record_larger_than_a_batch_has_one_of_its_own(made):
@@ -81,15 +81,15 @@ def test_no_batch_is_larger_than_a_request(made):
 
 def test_records_of_an_unknown_topic_wait_and_find_their_place_in_order(made):
     m = made()
-    receipts = [m.accumulator.append("t", n % 2, record(b"%d" % n), 10, 1.0) for n in range(4)]
+    futures = [m.accumulator.append("t", n % 2, record(b"%d" % n), 10, 1.0) for n in range(4)]
     assert m.queues() == {}
     assert bool(m.accumulator)
-    assert [(buffer.name, deadline) for buffer, deadline in m.accumulator.waiting()] == [("t", 121.0)]
+    assert [(buffer.name, deadline) for buffer, deadline in m.accumulator.without_metadata()] == [("t", 121.0)]
     m.know()
     assert m.queues() == {TopicPartition("t", 0): [2], TopicPartition("t", 1): [2]}
-    assert [r.index for r in receipts] == [0, 0, 1, 1]
-    assert list(m.accumulator.waiting()) == []
-    assert m.accumulator.used == 40
+    assert [r.index for r in futures] == [0, 0, 1, 1]
+    assert list(m.accumulator.without_metadata()) == []
+    assert m.accumulator.buffered_bytes == 40
 
 
 def test_a_batch_of_waiting_records_keeps_the_first_ones_deadline(made):
@@ -104,16 +104,16 @@ def test_what_waits_too_long_fails_alone(made):
     m = made()
     first = m.append("t", 0, 10, 1.0)
     second = m.append("t", 0, 10, 50.0)
-    ((buffer, deadline),) = m.accumulator.waiting()
+    ((buffer, deadline),) = m.accumulator.without_metadata()
     error = KafkaError("too late")
-    m.accumulator.fail_waiting(buffer, error, deadline)
+    m.accumulator.fail_unassigned(buffer, error, deadline)
     assert first.error is error
     assert not second.done
-    assert (m.accumulator.used, m.accumulator.settled) == (10, 1)
-    m.accumulator.fail_waiting(buffer, error)
+    assert (m.accumulator.buffered_bytes, m.accumulator.settled_records) == (10, 1)
+    m.accumulator.fail_unassigned(buffer, error)
     assert second.error is error
     assert not m.accumulator
-    assert m.accumulator.used == 0
+    assert m.accumulator.buffered_bytes == 0
 
 
 def test_records_without_a_key_go_where_there_is_a_leader(made):
@@ -132,9 +132,9 @@ def test_settled_batches_leave_and_give_their_room_back(made):
     (queue,) = m.accumulator.active
     for left in (20, 0):
         queue.batches[0].acknowledge(0, -1)
-        m.accumulator.settled_head(queue)
-        assert m.accumulator.used == left
-    assert m.accumulator.settled == 4
+        m.accumulator.remove_first(queue)
+        assert m.accumulator.buffered_bytes == left
+    assert m.accumulator.settled_records == 4
     assert not m.accumulator
 
 
@@ -144,11 +144,11 @@ def test_whose_turn_it_was_comes_last(made):
     m.append("t", 0, 10, 1.0)
     m.append("t", 1, 10, 1.0)
     first, second = m.accumulator.active
-    m.accumulator.to_the_end(first)
+    m.accumulator.move_to_end(first)
     assert list(m.accumulator.active) == [second, first]
     second.batches[0].acknowledge(0, -1)
-    m.accumulator.settled_head(second)
-    m.accumulator.to_the_end(second)
+    m.accumulator.remove_first(second)
+    m.accumulator.move_to_end(second)
     assert list(m.accumulator.active) == [first]
 
 
@@ -160,9 +160,9 @@ def test_topics_are_wanted_while_they_have_records_and_for_a_while_after(made):
     m.accumulator.update(m.metadata)
     (queue,) = m.accumulator.active
     queue.batches[0].acknowledge(0, -1)
-    m.accumulator.settled_head(queue)
-    assert m.accumulator.wanted(100.0, 300.0) == {"waits", "idle"}
-    assert m.accumulator.wanted(302.1, 300.0) == {"waits"}
+    m.accumulator.remove_first(queue)
+    assert m.accumulator.topics_in_use(100.0, 300.0) == {"waits", "idle"}
+    assert m.accumulator.topics_in_use(302.1, 300.0) == {"waits"}
 
 
 def test_recounting_puts_right_what_an_interrupted_call_has_left(made):
@@ -174,8 +174,8 @@ def test_recounting_puts_right_what_an_interrupted_call_has_left(made):
     (queue,) = m.accumulator.active
     queue.batches[0].acknowledge(0, -1)  # settled, and not dropped
     m.accumulator.active.clear()
-    m.accumulator.used = 999
-    m.accumulator.recount()
+    m.accumulator.buffered_bytes = 999
+    m.accumulator.repair()
     assert m.queues() == {TopicPartition("t", 0): [2]}
-    assert m.accumulator.used == 27
-    assert [buffer.name for buffer, _ in m.accumulator.waiting()] == ["waits"]
+    assert m.accumulator.buffered_bytes == 27
+    assert [buffer.name for buffer, _ in m.accumulator.without_metadata()] == ["waits"]

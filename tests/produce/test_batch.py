@@ -1,4 +1,4 @@
-"""Batches and receipts: every (state, event) pair, settled once, and found after a split."""
+"""Batches and futures: every (state, event) pair, settled once, and found after a split."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from thinconsumer import TopicPartition
 from thinconsumer.errors import IllegalStateError, KafkaError
-from thinconsumer.produce import Receipt, RecordMetadata
+from thinconsumer.produce import RecordMetadata, SendFuture
 from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState, ProducerBatch, failed_batch
 from thinconsumer.records.builder import NewRecord
 
@@ -33,7 +33,7 @@ def test_every_pair_of_state_and_event(state, event):
     batch = batch_of(1, state)
     after = BATCH_TRANSITIONS[state].get(event)
     if after is None:
-        with pytest.raises(IllegalStateError, match=f"'{event.value}' makes no sense while '{state.value}'"):
+        with pytest.raises(IllegalStateError, match=f"'{event.value}' is impossible while '{state.value}'"):
             batch.move(event)
         assert batch.state is state
     else:
@@ -49,34 +49,34 @@ def test_every_state_can_be_reached_and_is_left_but_the_last():
 
 def test_receipts_of_a_batch_are_settled_with_it():
     batch = batch_of(3)
-    receipts = [Receipt(batch, n, 100 + n) for n in range(3)]
-    assert not any(r.done for r in receipts)
-    assert "under way" in repr(receipts[0])
+    futures = [SendFuture(batch, n, 100 + n) for n in range(3)]
+    assert not any(r.done for r in futures)
+    assert "under way" in repr(futures[0])
     batch.acknowledge(50, -1)
-    assert [r.result() for r in receipts] == [RecordMetadata("t", 3, 50 + n, 100 + n) for n in range(3)]
-    assert "offset=50" in repr(receipts[0])
+    assert [r.result() for r in futures] == [RecordMetadata("t", 3, 50 + n, 100 + n) for n in range(3)]
+    assert "offset=50" in repr(futures[0])
 
 
 def test_the_brokers_time_replaces_the_records():
     batch = batch_of(2)
     batch.acknowledge(0, 777)
-    assert Receipt(batch, 1, 5).result().timestamp == 777
+    assert SendFuture(batch, 1, 5).result().timestamp == 777
 
 
 def test_an_offset_that_nobody_knows_is_minus_one():
     batch = batch_of(2)
     batch.acknowledge(-1, -1)
-    assert Receipt(batch, 1, 5).result().offset == -1
+    assert SendFuture(batch, 1, 5).result().offset == -1
 
 
 def test_a_failed_batch_fails_its_receipts_each_with_its_own_error_if_there_is_one():
     batch = batch_of(2)
     whole, own = KafkaError("whole"), KafkaError("own")
     batch.fail(whole, {1: own})
-    assert (Receipt(batch, 0, 5).error, Receipt(batch, 1, 5).error) == (whole, own)
+    assert (SendFuture(batch, 0, 5).error, SendFuture(batch, 1, 5).error) == (whole, own)
     with pytest.raises(KafkaError, match="own"):
-        Receipt(batch, 1, 5).result()
-    assert "own" in repr(Receipt(batch, 1, 5))
+        SendFuture(batch, 1, 5).result()
+    assert "own" in repr(SendFuture(batch, 1, 5))
 
 
 @pytest.mark.parametrize("first", ["acknowledge", "fail"])
@@ -91,31 +91,31 @@ def test_nothing_is_settled_twice(first, second):
 
 def test_a_settled_batch_lets_go_of_its_bytes_and_knows_its_size():
     batch = batch_of(5)
-    batch.data = b"x"
+    batch.encoded = b"x"
     batch.acknowledge(0, -1)
-    assert (batch.records, batch.data, len(batch)) == ([], None, 5)
+    assert (batch.records, batch.encoded, len(batch)) == ([], None, 5)
 
 
 def test_receipts_find_their_record_after_splits():
     whole = batch_of(5)
-    receipts = [Receipt(whole, n, n) for n in range(5)]
+    futures = [SendFuture(whole, n, n) for n in range(5)]
     second, third = batch_of(2), batch_of(1)
     whole.records, second.records, third.records = whole.records[:2], whole.records[2:4], whole.records[4:]
-    whole.rest, second.rest = second, third
+    whole.split_tail, second.split_tail = second, third
     third.acknowledge(70, -1)
-    assert [r.done for r in receipts] == [False, False, False, False, True]
+    assert [r.done for r in futures] == [False, False, False, False, True]
     whole.acknowledge(10, -1)
     second.fail(KafkaError("x"))
-    assert [r.result().offset for r in receipts[:2]] == [10, 11]
-    assert all(r.error is not None for r in receipts[2:4])
-    assert receipts[4].result().offset == 70
+    assert [r.result().offset for r in futures[:2]] == [10, 11]
+    assert all(r.error is not None for r in futures[2:4])
+    assert futures[4].result().offset == 70
 
 
 def test_a_record_that_never_got_into_a_batch_has_failed_too():
     error = KafkaError("x")
-    receipt = Receipt(failed_batch(TP, error), 0, 5)
-    assert receipt.done
-    assert receipt.error is error
+    future = SendFuture(failed_batch(TP, error), 0, 5)
+    assert future.done
+    assert future.error is error
 
 
 def test_a_batch_says_what_it_is():

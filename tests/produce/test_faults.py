@@ -20,7 +20,7 @@ from thinconsumer.wire.produce import PartitionProduceResponse, ProduceRequest, 
 
 TOPICS = {"t": 3, "u": 1}
 #: Without those that say that the broker lost track of the producer: as lies they would be a broker's bug, and excuse
-#: duplicates. The true ones come from truncated logs, see test_outcomes.
+#: duplicates. The true ones come from truncated logs, see test_completion.
 REFUSALS = [
     Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_ENOUGH_REPLICAS, Code.KAFKA_STORAGE_ERROR,
     Code.REQUEST_TIMED_OUT, Code.CORRUPT_MESSAGE, Code.UNKNOWN_SERVER_ERROR, Code.INVALID_RECORD,
@@ -101,7 +101,7 @@ class Chaos:
 
 
 def drive(world, producer, chaos, dice, sends):
-    """Send records at random moments; return (partition given or not, receipt, value) of each."""
+    """Send records at random moments; return (partition given or not, future, value) of each."""
     sent = []
     for number in range(sends):
         topic = dice.choice(list(TOPICS))
@@ -119,7 +119,7 @@ def drive(world, producer, chaos, dice, sends):
 
 
 def check(world, sent):
-    """Hold the logs against the receipts."""
+    """Hold the logs against the futures."""
     logs = {}
     for topic, partitions in TOPICS.items():
         for number in range(partitions):
@@ -133,13 +133,13 @@ def check(world, sent):
         assert places == sorted(places), f"{tp} is out of order"
     everywhere = [value for values in logs.values() for value in values]
     failed = 0
-    for value, receipt in sent:
-        assert receipt.done
-        if receipt.error is not None:
+    for value, future in sent:
+        assert future.done
+        if future.error is not None:
             failed += 1
             assert everywhere.count(value) <= 1
             continue
-        found = receipt.result()
+        found = future.result()
         assert logs[found.topic, found.partition][found.offset] == value
     return failed
 

@@ -100,7 +100,7 @@ def test_a_broker_too_old_for_ids_is_final(ids):
 def test_an_id_that_is_none_is_not_believed(ids, fields):
     answered(ids, **fields)
     assert ids.producer_id == NO_ID
-    assert "below 0" in str(ids.last_error)
+    assert "negative" in str(ids.last_error)
 
 
 def test_starting_over_asks_again(ids):

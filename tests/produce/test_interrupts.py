@@ -1,4 +1,4 @@
-"""Ctrl-C anywhere inside the producer: what was taken is still written once and in order, and every receipt is settled.
+"""Ctrl-C anywhere inside the producer: what was taken is still written once and in order, and every future is settled.
 
 The interpreter looks for signals when a function begins and after a call; a profile function is told of both, counts
 them in our code, and raises KeyboardInterrupt at one.
@@ -46,7 +46,7 @@ class Interrupter:
 def story(world, place):
     """Send, split a batch, lose an answer, move a leader, flush.
 
-    Return the world, the producer, values and receipts, whether it was interrupted, and how many places there were.
+    Return the world, the producer, values and futures, whether it was interrupted, and how many places there were.
     """
     w = world(nodes=2, topics={"t": 2})
     producer = w.producer(batch_size=300, buffer_memory=2000)
@@ -77,19 +77,19 @@ def story(world, place):
 
 
 def check(w, producer, sent):
-    """Hold the logs against the receipts, and see that the producer goes on."""
+    """Hold the logs against the futures, and see that the producer goes on."""
     for partition in range(2):
         tp = ("t", partition)
         values = w.values(*tp)
         assert values == sorted(set(values), key=int), f"{tp}: {values}"
-        good = [(value, receipt.result()) for value, receipt in sent if receipt.error is None]
+        good = [(value, future.result()) for value, future in sent if future.error is None]
         wanted = [value for value, found in good if found.partition == partition]
         assert [value for value in values if value in wanted] == wanted
-    assert all(receipt.done for _, receipt in sent)
+    assert all(future.done for _, future in sent)
     # What is in doubt is not split: its first half might be there already.
-    assert {getattr(receipt.error, "code", 0) for _, receipt in sent} <= {0, Code.MESSAGE_TOO_LARGE}
+    assert {getattr(future.error, "code", 0) for _, future in sent} <= {0, Code.MESSAGE_TOO_LARGE}
     assert producer.idle
-    assert producer.buffered_bytes == 0
+    assert producer._accumulator.buffered_bytes == 0
     late = producer.send("t", b"99", partition=0)
     producer.flush()
     assert late.result().offset == len(w.values()) - 1
@@ -99,7 +99,7 @@ def test_ctrl_c_anywhere_loses_nothing_and_repeats_nothing(world):
     w, producer, sent, interrupted, places = story(world, place=0)
     assert not interrupted
     assert len(sent) == 40
-    assert all(receipt.error is None for _, receipt in sent)
+    assert all(future.error is None for _, future in sent)
     check(w, producer, sent)
     assert places > 1000
     for place in range(1, places, STRIDE):
@@ -118,15 +118,15 @@ def test_ctrl_c_and_then_close(world, place):
     """Nothing more is sent after close, whatever state the call before has left."""
     w = world(topics={"t": 1})
     producer = w.producer()
-    receipts = []
+    futures = []
     with Interrupter(place):
         try:
             for number in range(1000):
-                receipts.append(producer.send("t", b"%d" % number))
+                futures.append(producer.send("t", b"%d" % number))
                 producer.poll(1)
         except KeyboardInterrupt:
             pass
     producer.close()
-    assert all(receipt.done for receipt in receipts)
-    acknowledged = [b"%d" % number for number, receipt in enumerate(receipts) if receipt.error is None]
+    assert all(future.done for future in futures)
+    acknowledged = [b"%d" % number for number, future in enumerate(futures) if future.error is None]
     assert w.values()[: len(acknowledged)] == acknowledged

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.partitioner.default import DefaultPartitioner
 from kafka.partitioner.default import murmur2 as judge
 
-from thinconsumer.produce.partitioner import Sticky, murmur2, partition_for_key
+from thinconsumer.produce.partitioner import StickyPartitioner, murmur2, partition_for_key
 
 #: From Kafka's own UtilsTest.
 JAVA = {
@@ -57,7 +57,7 @@ def test_the_partition_is_another_clients(key, partitions):
 
 
 def test_it_sticks_until_enough_went_there():
-    sticky = Sticky(1000, random.Random(1))
+    sticky = StickyPartitioner(1000, random.Random(1))
     chosen = [sticky.choose(100, 50, range(50)) for _ in range(100)]
     runs = [chosen[start : start + 10] for start in range(0, 100, 10)]
     assert all(len(set(run)) == 1 for run in runs)
@@ -65,19 +65,19 @@ def test_it_sticks_until_enough_went_there():
 
 
 def test_shares_are_equal_in_the_long_run():
-    sticky = Sticky(1000, random.Random(1))
+    sticky = StickyPartitioner(1000, random.Random(1))
     counts = Counter(sticky.choose(500, 4, [0, 1, 2, 3]) for _ in range(8000))
     assert all(1700 < count < 2300 for count in counts.values())
 
 
 def test_partitions_without_a_leader_are_left_out_while_there_are_others():
-    sticky = Sticky(1, random.Random(1))
+    sticky = StickyPartitioner(1, random.Random(1))
     assert {sticky.choose(1, 5, [1, 3]) for _ in range(50)} == {1, 3}
     assert {sticky.choose(1, 3, []) for _ in range(100)} == {0, 1, 2}
 
 
 def test_it_leaves_a_partition_that_lost_its_leader():
-    sticky = Sticky(10**6, random.Random(1))
+    sticky = StickyPartitioner(10**6, random.Random(1))
     first = sticky.choose(1, 2, [0, 1])
     sticky.keep_to([0, 1])
     assert sticky.choose(1, 2, [0, 1]) == first

@@ -16,12 +16,12 @@ from thinconsumer.testing.clock import SOME_DAY
 def test_a_record_is_written_and_its_receipt_says_where(world):
     w = world()
     producer = w.producer()
-    receipt = producer.send("t", b"v", key=b"k", headers=[("h", b"1"), ("n", None)], timestamp_ms=1234)
-    assert not receipt.done
-    assert receipt.error is None
+    future = producer.send("t", b"v", key=b"k", headers=[("h", b"1"), ("n", None)], timestamp_ms=1234)
+    assert not future.done
+    assert future.error is None
     producer.flush()
-    assert receipt.done
-    assert receipt.result() == RecordMetadata("t", 0, 0, 1234)
+    assert future.done
+    assert future.result() == RecordMetadata("t", 0, 0, 1234)
     (record,) = w.cluster.records("t")
     assert (record.key, record.value, record.headers, record.timestamp) == (
         b"k",
@@ -49,12 +49,12 @@ def test_send_does_no_io_and_poll_0_is_one_step(world):
 def test_records_keep_their_order_and_offsets(world):
     w = world(topics={"t": 3})
     producer = w.producer()
-    receipts = [producer.send("t", b"%d" % n, partition=n % 3) for n in range(300)]
+    futures = [producer.send("t", b"%d" % n, partition=n % 3) for n in range(300)]
     producer.flush()
     for number in range(3):
         assert w.values("t", number) == [b"%d" % n for n in range(number, 300, 3)]
-    assert [r.result().offset for r in receipts] == [n // 3 for n in range(300)]
-    assert [r.result().partition for r in receipts] == [n % 3 for n in range(300)]
+    assert [r.result().offset for r in futures] == [n // 3 for n in range(300)]
+    assert [r.result().partition for r in futures] == [n % 3 for n in range(300)]
 
 
 def test_what_is_there_goes_in_one_batch_and_one_request(world):
@@ -69,9 +69,9 @@ def test_what_is_there_goes_in_one_batch_and_one_request(world):
 def test_timestamps_are_the_calendars_by_default(world):
     w = world()
     producer = w.producer()
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.flush()
-    assert receipt.result().timestamp == int(SOME_DAY * 1000)
+    assert future.result().timestamp == int(SOME_DAY * 1000)
 
 
 def test_keys_go_where_java_puts_them_and_a_topic_not_known_yet_makes_no_difference(world):
@@ -136,28 +136,28 @@ def test_what_cannot_be_written_is_refused_at_once_and_nothing_is_taken(world, a
     with pytest.raises(IllegalArgumentError):
         producer.send(**{"topic": "t", "value": b"v", **arguments})
     assert producer.idle
-    assert producer.buffered_bytes == 0
+    assert producer._accumulator.buffered_bytes == 0
 
 
 def test_a_full_buffer_raises_at_once_when_send_may_not_wait(world):
     w = world()
     producer = w.producer(buffer_memory=1000, max_block_ms=0)
-    receipts = [producer.send("t", bytes(100)) for _ in range(8)]
+    futures = [producer.send("t", bytes(100)) for _ in range(8)]
     with pytest.raises(BufferFullError, match="buffer_memory=1000"):
         producer.send("t", bytes(100))
     assert w.network.dials == []
     producer.flush()
     producer.send("t", bytes(100))
-    assert [r.result().offset for r in receipts] == list(range(8))
+    assert [r.result().offset for r in futures] == list(range(8))
 
 
 def test_a_full_buffer_makes_send_wait_for_room(world):
     w = world()
     producer = w.producer(buffer_memory=1000)
-    receipts = [producer.send("t", bytes(100)) for _ in range(100)]
-    assert producer.buffered_bytes <= 1000
+    futures = [producer.send("t", bytes(100)) for _ in range(100)]
+    assert producer._accumulator.buffered_bytes <= 1000
     producer.flush()
-    assert [r.result().offset for r in receipts] == list(range(100))
+    assert [r.result().offset for r in futures] == list(range(100))
 
 
 def test_send_waits_no_longer_than_max_block_ms(world):
@@ -176,29 +176,29 @@ def test_flush_gives_up_in_time_and_leaves_records_under_way(world):
     w = world()
     producer = w.producer()
     w.cluster.on("Produce", Silence())
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     before = w.clock.now()
     with pytest.raises(KafkaTimeoutError, match="after 2.000 s"):
         producer.flush(2000)
     assert w.clock.now() - before == pytest.approx(2.0, abs=0.01)
-    assert not receipt.done
+    assert not future.done
     with pytest.raises(IllegalStateError, match="still under way"):
-        receipt.result()
+        future.result()
 
 
 def test_flush_does_not_raise_what_a_receipt_says(world):
     w = world()
     producer = w.producer(delivery_timeout_ms=1000)
-    receipt = producer.send("nowhere", b"v")
+    future = producer.send("nowhere", b"v")
     producer.flush()
-    assert isinstance(receipt.error, KafkaTimeoutError)
+    assert isinstance(future.error, KafkaTimeoutError)
 
 
 def test_close_sends_what_is_left(world):
     w = world()
     with w.producer() as producer:
-        receipt = producer.send("t", b"v")
-    assert receipt.result().offset == 0
+        future = producer.send("t", b"v")
+    assert future.result().offset == 0
     with pytest.raises(IllegalStateError, match="closed"):
         producer.send("t", b"v")
     with pytest.raises(IllegalStateError, match="closed"):
@@ -210,24 +210,24 @@ def test_close_fails_what_it_cannot_send_in_time(world):
     w = world()
     producer = w.producer()
     w.cluster.on("Produce", Silence())
-    receipts = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
+    futures = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
     before = w.clock.now()
     producer.close(timeout_ms=500)
     assert w.clock.now() - before == pytest.approx(0.5, abs=0.01)
-    for receipt in receipts:
-        assert receipt.done
+    for future in futures:
+        assert future.done
         with pytest.raises(KafkaError, match="was closed before"):
-            receipt.result()
+            future.result()
 
 
 def test_close_0_does_not_wait(world):
     w = world()
     producer = w.producer()
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     before = w.clock.now()
     producer.close(timeout_ms=0)
     assert w.clock.now() == before
-    assert receipt.error is not None
+    assert future.error is not None
 
 
 def test_poll_returns_when_something_is_settled_or_time_is_over(world):
@@ -246,7 +246,7 @@ def test_an_event_loop_needs_wake_at_only(world):
     """Called when it asked to be, and when something came, it gets everything done; it never asks for a busy loop."""
     w = world(nodes=2, topics={"t": 4})
     producer = w.producer()
-    receipts = [producer.send("t", b"%d" % n, partition=n % 4) for n in range(100)]
+    futures = [producer.send("t", b"%d" % n, partition=n % 4) for n in range(100)]
     polls = 0
     while not producer.idle:
         now = w.clock.now()
@@ -255,7 +255,7 @@ def test_an_event_loop_needs_wake_at_only(world):
         producer.poll(0)
         polls += 1
         assert polls < 100
-    assert all(r.done for r in receipts)
+    assert all(r.done for r in futures)
     assert producer.wake_at() > w.clock.now() + 100
 
 

@@ -111,9 +111,9 @@ def test_the_newest_version_that_the_broker_speaks_is_used(world, highest, codec
     w = world()
     w.cluster.set_versions("Produce", (0, highest))
     producer = w.producer(compression_type=codec)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.flush()
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
     assert [got.version for got in w.requests()] == [sent]
 
 
@@ -122,11 +122,11 @@ def test_a_broker_too_old_for_our_batches_is_an_error_at_once(world, highest, co
     w = world()
     w.cluster.set_versions("Produce", (0, highest))
     producer = w.producer(compression_type=codec)
-    receipts = [producer.send("t", b"v") for _ in range(3)]
+    futures = [producer.send("t", b"v") for _ in range(3)]
     before = w.clock.now()
     producer.flush()
     assert w.clock.now() - before < 1
-    assert all(isinstance(r.error, UnsupportedVersionError) for r in receipts)
+    assert all(isinstance(r.error, UnsupportedVersionError) for r in futures)
 
 
 def test_topics_are_named_while_an_id_is_unknown(world):
@@ -147,9 +147,9 @@ def test_a_topic_that_was_deleted_and_created_again_is_written_to_under_its_new_
     producer.flush()
     w.cluster.delete_topic("t")
     w.cluster.create_topic("t", 1)
-    receipt = producer.send("t", b"new")
+    future = producer.send("t", b"new")
     producer.flush()
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
     assert w.values() == [b"new"]
 
 
@@ -166,11 +166,11 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(world, action):
     w = world()
     producer = w.producer()
     w.cluster.on("Produce", action, times=1)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     before = w.clock.now()
     producer.flush()
     assert w.clock.now() - before < 1
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
     assert w.values() == [b"v"]
     first, second = (got.message.topic_data[0].partition_data[0].records for got in w.requests())
     assert bytes(first) == bytes(second)
@@ -182,11 +182,11 @@ def test_a_connection_that_breaks_at_any_step_costs_only_time(world, api, reply)
     w = world(nodes=2)
     producer = w.producer(request_timeout_ms=2000)
     w.cluster.on(api, reply, times=2)
-    receipts = [producer.send("t", b"%d" % n) for n in range(5)]
+    futures = [producer.send("t", b"%d" % n) for n in range(5)]
     before = w.clock.now()
     producer.flush()
     assert w.clock.now() - before < 7
-    assert [r.result().offset for r in receipts] == list(range(5))
+    assert [r.result().offset for r in futures] == list(range(5))
 
 
 def test_a_broker_that_is_down_is_waited_for(world):
@@ -194,9 +194,9 @@ def test_a_broker_that_is_down_is_waited_for(world):
     w.network.refuse("kafka1", 9092)
     w.network.call_at(w.clock.now() + 20, lambda: w.cluster.listen(1))
     producer = w.producer()
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.flush()
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
     assert w.clock.now() < 1023
     assert len(w.network.dials) < 60
 
@@ -208,24 +208,24 @@ def test_a_dead_leader_is_left_as_soon_as_there_is_another(world):
         producer.send("t", b"v", partition=number)
     producer.flush()
     w.cluster.kill(1, noticed_after_s=0)
-    receipts = [producer.send("t", b"w", partition=number) for number in range(3)]
+    futures = [producer.send("t", b"w", partition=number) for number in range(3)]
     before = w.clock.now()
     producer.flush()
     assert w.clock.now() - before < 1
-    assert [r.result().offset for r in receipts] == [1, 1, 1]
+    assert [r.result().offset for r in futures] == [1, 1, 1]
 
 
 def test_time_is_over_with_the_last_cause_and_how_often_it_was_tried(world):
     w = world()
     producer = w.producer(delivery_timeout_ms=5000)
     w.refuse_produce(Code.NOT_ENOUGH_REPLICAS, times=None)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     before = w.clock.now()
     producer.flush()
     assert w.clock.now() - before == pytest.approx(5.0, abs=0.01)
-    assert isinstance(receipt.error, KafkaTimeoutError)
-    assert "t-0: not acknowledged within delivery_timeout_ms=5000, sent " in str(receipt.error)
-    assert "NOT_ENOUGH_REPLICAS" in str(receipt.error)
+    assert isinstance(future.error, KafkaTimeoutError)
+    assert "t-0: not acknowledged within delivery_timeout_ms=5000, sent " in str(future.error)
+    assert "NOT_ENOUGH_REPLICAS" in str(future.error)
     assert len(w.requests()) < 15
 
 
@@ -247,12 +247,12 @@ def test_whatever_stands_in_the_way_is_named_when_time_is_over(world, break_it, 
     w = world()
     break_it(w)
     producer = w.producer(delivery_timeout_ms=3000)
-    receipt = producer.send(topic, b"v")
+    future = producer.send(topic, b"v")
     before = w.clock.now()
     producer.flush()
     assert w.clock.now() - before == pytest.approx(3.0, abs=0.01)
-    assert isinstance(receipt.error, KafkaTimeoutError)
-    assert words in str(receipt.error)
+    assert isinstance(future.error, KafkaTimeoutError)
+    assert words in str(future.error)
 
 
 def test_a_partition_that_does_not_exist_fails_its_records_only_and_is_no_busy_loop(world):
@@ -269,22 +269,22 @@ def test_a_partition_that_does_not_exist_fails_its_records_only_and_is_no_busy_l
 def test_a_partition_that_comes_later_gets_its_records(world):
     w = world()
     producer = w.producer()
-    receipt = producer.send("t", b"v", partition=1)
+    future = producer.send("t", b"v", partition=1)
     producer.poll(2000)
     w.cluster.expand("t", 2)
     producer.flush()
-    assert receipt.result()[:3] == ("t", 1, 0)
+    assert future.result()[:3] == ("t", 1, 0)
     assert w.clock.now() < 1005
 
 
 def test_a_topic_that_comes_later_gets_its_records(world):
     w = world()
     producer = w.producer()
-    receipt = producer.send("new", b"v", key=b"k")
+    future = producer.send("new", b"v", key=b"k")
     producer.poll(5000)
     w.cluster.create_topic("new", 3)
     producer.flush()
-    assert receipt.result().topic == "new"
+    assert future.result().topic == "new"
     assert w.clock.now() < 1007
 
 
@@ -306,9 +306,9 @@ def test_without_a_producer_id_everything_fails_with_the_reason_and_a_later_reco
     w = world()
     w.cluster.on("InitProducerId", Reply(Code.CLUSTER_AUTHORIZATION_FAILED), times=1)
     producer = w.producer()
-    receipts = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
+    futures = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
     producer.flush()
-    assert all(isinstance(r.error, ClusterAuthorizationFailedError) for r in receipts)
+    assert all(isinstance(r.error, ClusterAuthorizationFailedError) for r in futures)
     assert w.clock.now() < 1001
     later = producer.send("t", b"v")
     producer.flush()
@@ -319,22 +319,22 @@ def test_a_caller_who_was_away_finds_the_answer_and_not_its_absence(world):
     """A minute away, and the acknowledgement has been waiting all the time."""
     w = world()
     producer = w.producer(delivery_timeout_ms=10_000)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     while not w.requests():
         producer.poll(1)
     w.clock.advance(60)
     producer.poll(0)
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
 
 
 def test_records_sent_before_a_long_pause_still_get_a_second(world):
     w = world()
     producer = w.producer(delivery_timeout_ms=10_000)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     w.clock.advance(60)
     before = w.clock.now()
     producer.flush()
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
     assert w.clock.now() - before < 1
 
 
@@ -343,21 +343,21 @@ def test_the_second_is_given_once(world):
     w = world()
     w.cluster.on("Produce", Silence())
     producer = w.producer(delivery_timeout_ms=10_000)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     for _ in range(3):
         w.clock.advance(10)
         producer.poll(0)
-    assert isinstance(receipt.error, KafkaTimeoutError)
+    assert isinstance(future.error, KafkaTimeoutError)
 
 
 def test_waiting_for_an_answer_is_not_being_away(world):
     w = world()
     w.cluster.on("Produce", Silence())
     producer = w.producer(delivery_timeout_ms=10_000)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     before = w.clock.now()
     producer.poll(60_000)
-    assert receipt.done
+    assert future.done
     assert w.clock.now() - before == pytest.approx(10.0, abs=0.01)
 
 
@@ -365,11 +365,11 @@ def test_an_answer_that_comes_after_the_time_changes_nothing(world):
     w = world()
     producer = w.producer(delivery_timeout_ms=1000)
     w.cluster.on("Produce", Delay(3.0))
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.poll(2000)
-    assert isinstance(receipt.error, KafkaTimeoutError)
+    assert isinstance(future.error, KafkaTimeoutError)
     producer.poll(5000)
-    assert isinstance(receipt.error, KafkaTimeoutError)
+    assert isinstance(future.error, KafkaTimeoutError)
     assert producer.idle
 
 
@@ -395,9 +395,9 @@ def test_answers_about_other_topics_and_partitions_are_ignored(world):
         answer.responses[0].partition_responses[0].error_code = int(Code.INVALID_RECORD)
 
     w.cluster.on("Produce", Edit(other), times=1)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.flush()
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
     assert w.values() == [b"v"]
 
 
@@ -411,18 +411,18 @@ def test_idle_topics_are_asked_about_no_more(world):
     assert 25 < asked < 40
     producer.poll(400_000)
     assert len(w.requests(MetadataRequest)) == asked
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.flush()
-    assert receipt.result().offset == 1
+    assert future.result().offset == 1
 
 
 def test_errors_are_typed(world):
     w = world()
     w.refuse_produce(Code.INVALID_RECORD)
     producer = w.producer()
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.flush()
-    error = receipt.error
+    error = future.error
     assert isinstance(error, BrokerResponseError)
     assert (error.code, error.api, error.partition, error.node_id) == (Code.INVALID_RECORD, "Produce", T0, 1)
 
@@ -444,13 +444,13 @@ def test_news_of_a_leader_end_the_wait_for_one(world):
     w = world(topics={"t": 1, "u": 1})
     producer = w.producer(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     w.cluster.remove_leader(T0)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.poll(1000)
     w.cluster.move_leader(T0, 1)
     producer.send("u", b"v")  # a topic not known yet: metadata is asked for at once, and tells of both
     before = w.clock.now()
     producer.flush()
-    assert receipt.result().offset == 0
+    assert future.result().offset == 0
     assert w.clock.now() - before < 0.1
 
 

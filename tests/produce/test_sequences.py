@@ -48,15 +48,15 @@ def test_numbers_begin_again_after_the_last_one():
 def test_starting_over_is_the_next_epoch_from_0_on():
     sequences = begun(5)
     sequences.number(batch_of(3))
-    sequences.start_over()
+    sequences.start_new_epoch()
     assert (sequences.producer_id, sequences.epoch, sequences.next) == (7, 6, 0)
 
 
 def test_after_the_last_epoch_the_id_is_used_up():
     sequences = begun(EPOCH_MAX - 1)
-    sequences.start_over()
+    sequences.start_new_epoch()
     assert (sequences.producer_id, sequences.epoch) == (7, EPOCH_MAX)
-    sequences.start_over()
+    sequences.start_new_epoch()
     assert sequences.producer_id == NO_ID
     sequences.adopt(8, 0)
     assert (sequences.producer_id, sequences.epoch, sequences.next) == (8, 0, 0)

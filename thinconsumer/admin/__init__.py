@@ -1,4 +1,4 @@
-"""A small admin client: topics, records and groups, for simulation, the command line and tests. Internal.
+"""A small admin client, internal: topics, records and groups, for simulation, the command line and tests.
 
 ::
 
@@ -6,15 +6,15 @@
     with Admin(settings, driver=driver) as admin:
         admin.create_topics({"orders": NewTopic(6, 3, configs={"retention.ms": "60000"})})
 
-Sans-IO below :class:`Admin`: a driver that is passed in does the I/O and has the clock and the randomness.
+Sans-IO: the driver passed in does the I/O and has the clock and the randomness.
 
-What is promised: every call returns within its ``timeout_ms``. Whatever is asked about several things answers for each:
-with its result, or with a typed error *as a value*; what has no answer in time has a ``KafkaTimeoutError`` with the
-last error met. Errors that pass (NOT_CONTROLLER, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, no leader, lost
-connections...) are waited out. An attempt whose answer was lost is repeated, so that its effect may show as the error
-of the next one; such errors say so.
+Every call returns within its ``timeout_ms``. A call on several keys returns each key's result, or its typed error *as a
+value*; a key without a response in time gets a ``KafkaTimeoutError`` with the last error. Retriable errors
+(NOT_CONTROLLER, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, no leader, lost connections...) are retried until then.
+A request whose response was lost is sent again although the broker may have executed it; an error of the later attempt
+mentions that.
 
-Not there: configs, ACLs, quotas, reassignments. After Java's ``KafkaAdminClient``.
+Not supported: configs, ACLs, quotas, reassignments. After Java's ``KafkaAdminClient``.
 """
 
 from ..client import ClientOptions
@@ -23,8 +23,8 @@ from .results import (
     CreatedTopic,
     GroupDescription,
     GroupListing,
-    GroupMember,
-    GroupsListed,
+    GroupListings,
+    MemberDescription,
     NewTopic,
     TopicDescription,
 )
@@ -35,8 +35,8 @@ __all__ = [
     "CreatedTopic",
     "GroupDescription",
     "GroupListing",
-    "GroupMember",
-    "GroupsListed",
+    "GroupListings",
+    "MemberDescription",
     "NewTopic",
     "TopicDescription",
 ]

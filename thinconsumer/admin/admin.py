@@ -1,4 +1,4 @@
-"""The internal admin's calls: engine and driver under one roof, one method per thing that can be asked."""
+"""The internal admin's public calls, one method per operation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..metadata import Metadata
 from ..timers import NEVER
 from ..types import OffsetAndMetadata, TopicPartition
 from . import operations
-from .operations import ALL, DELETE_GROUPS, DELETE_RECORDS, DELETE_TOPICS, DESCRIBE_GROUPS, DESCRIBE_TOPICS
-from .questions import Operation, Questions
-from .results import CreatedTopic, GroupDescription, GroupListing, GroupsListed, NewTopic, TopicDescription
+from .operation_manager import OperationManager
+from .operations import Operation
+from .results import CreatedTopic, GroupDescription, GroupListing, GroupListings, NewTopic, TopicDescription
 
 A = TypeVar("A", bound="Admin")
 K = TypeVar("K", bound=Hashable)
@@ -26,17 +26,17 @@ Offsets = dict[TopicPartition, OffsetAndMetadata | KafkaError]
 
 
 class Admin:
-    """Asks brokers to create, delete and describe; see the package for what is promised. Closing it closes the driver.
+    """Creates, deletes and describes topics, records and groups. Closing it closes the driver.
 
-    Each method takes ``timeout_ms`` (``default_api_timeout_ms`` by default) and returns within it.
+    Each method returns within ``timeout_ms``, by default ``default_api_timeout_ms``; the package describes the results.
     """
 
     def __init__(self, settings: ClientOptions, *, driver: Driver) -> None:
         self.settings = settings
         metadata = Metadata(settings, driver.random)
-        self._questions = Questions(settings, metadata, driver.random)
-        self._shell = Shell("admin", Engine(settings, driver.random, metadata, (self._questions,)), driver)
-        self._questions.obstacle = self._shell.engine.obstacle
+        self._manager = OperationManager(settings, metadata, driver.random)
+        self._shell = Shell("admin", Engine(settings, driver.random, metadata, (self._manager,)), driver)
+        self._manager.obstacle = self._shell.engine.obstacle
 
     def __enter__(self: A) -> A:
         return self
@@ -47,7 +47,7 @@ class Admin:
         self.close()
 
     def close(self) -> None:
-        """Hang up. Closed twice, it does nothing."""
+        """Close the connections. A second call does nothing."""
         if not self._shell.closed:
             self._shell.close()
 
@@ -58,32 +58,31 @@ class Admin:
     ) -> dict[str, CreatedTopic | KafkaError]:
         """Create topics, each given as a :class:`NewTopic` or as its number of partitions.
 
-        Tried again after a lost answer, a topic may be said to exist already because the first attempt created it; the
-        error says so.
+        After a lost response, TOPIC_ALREADY_EXISTS may mean that the first attempt created the topic.
         """
-        new = {name: NewTopic(what) if isinstance(what, int) else what for name, what in topics.items()}
+        new = {name: NewTopic(topic) if isinstance(topic, int) else topic for name, topic in topics.items()}
         return self._run(operations.create_topics(validate_only=validate_only), new, timeout_ms)
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: float | None = None) -> dict[str, KafkaError | None]:
-        """Delete topics and everything in them."""
-        return self._run(DELETE_TOPICS, _each(names), timeout_ms)
+        """Delete topics."""
+        return self._run(operations.DELETE_TOPICS, _unique(names), timeout_ms)
 
     def create_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False, timeout_ms: float | None = None
     ) -> dict[str, KafkaError | None]:
-        """Give topics more partitions; what is given is the new total of each."""
+        """Add partitions to topics; ``totals`` are their new numbers of partitions."""
         return self._run(operations.create_partitions(validate_only=validate_only), totals, timeout_ms)
 
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout_ms: float | None = None
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Delete what lies before these offsets (-1: everything there is); returns where each log begins now."""
+        """Delete the records before these offsets (-1: all records); return each log's new start offset."""
         items = {TopicPartition(*tp): offset for tp, offset in offsets.items()}
-        return self._run(DELETE_RECORDS, items, timeout_ms)
+        return self._run(operations.DELETE_RECORDS, items, timeout_ms)
 
     def list_topics(self, *, timeout_ms: float | None = None) -> dict[str, TopicDescription]:
-        """Describe every topic that this user may see; raises what went wrong."""
-        result = self._run(operations.LIST_TOPICS, {ALL: None}, timeout_ms)[ALL]
+        """Describe every topic that the ACLs let this client see; raise an error, instead of returning it."""
+        result = self._run(operations.LIST_TOPICS, {operations.ALL: None}, timeout_ms)[operations.ALL]
         if isinstance(result, KafkaError):
             raise result
         return result
@@ -91,18 +90,18 @@ class Admin:
     def describe_topics(
         self, names: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, TopicDescription | KafkaError]:
-        """Describe these topics."""
-        return self._run(DESCRIBE_TOPICS, _each(names), timeout_ms)
+        """Describe topics."""
+        return self._run(operations.DESCRIBE_TOPICS, _unique(names), timeout_ms)
 
     # -- groups
 
     def list_groups(
         self, *, states: Iterable[str] = (), types: Iterable[str] = (), timeout_ms: float | None = None
-    ) -> GroupsListed:
-        """List the groups of all brokers, those in one of these states and of one of these types if any are given.
+    ) -> GroupListings:
+        """List the groups of all brokers, optionally only those in these states and of these types.
 
         Raises:
-            KafkaTimeoutError: not even the brokers became known.
+            KafkaTimeoutError: no metadata response came in time, so that no broker is known.
         """
         groups: dict[str, GroupListing] = {}
         errors: dict[int, KafkaError] = {}
@@ -111,25 +110,25 @@ class Admin:
                 errors[node_id] = found
             else:
                 groups.update((group.group_id, group) for group in found)
-        return GroupsListed(groups, errors)
+        return GroupListings(groups, errors)
 
     def describe_groups(
         self, group_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, GroupDescription | KafkaError]:
-        """Describe these classic groups."""
-        return self._run(DESCRIBE_GROUPS, _each(group_ids), timeout_ms)
+        """Describe classic groups."""
+        return self._run(operations.DESCRIBE_GROUPS, _unique(group_ids), timeout_ms)
 
     def list_group_offsets(
         self, group_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, Offsets | KafkaError]:
-        """Return everything that these groups have committed. A group that does not exist has committed nothing."""
-        return self._run(operations.LIST_GROUP_OFFSETS, _each(group_ids), timeout_ms)
+        """Return all committed offsets of these groups; none for a group that does not exist."""
+        return self._run(operations.LIST_GROUP_OFFSETS, _unique(group_ids), timeout_ms)
 
     def delete_groups(
         self, group_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> dict[str, KafkaError | None]:
-        """Delete groups without members, and what they have committed."""
-        return self._run(DELETE_GROUPS, _each(group_ids), timeout_ms)
+        """Delete groups without members, and their committed offsets."""
+        return self._run(operations.DELETE_GROUPS, _unique(group_ids), timeout_ms)
 
     # -- for an event loop
 
@@ -139,10 +138,10 @@ class Admin:
         """Begin one of :mod:`.operations` without waiting; :meth:`poll` until the call is done."""
         seconds = to_seconds(timeout_ms, self.settings.default_api_timeout_ms)
         with self._shell.change():
-            return self._questions.ask(operation, items, self._shell.driver.now() + seconds)
+            return self._manager.start(operation, items, self._shell.driver.now() + seconds)
 
     def poll(self, timeout_ms: float = 0) -> None:
-        """Go on with what :meth:`begin` began, for so long; 0 is one non-blocking step."""
+        """Work on the calls of :meth:`begin` for ``timeout_ms``; 0 is one non-blocking step."""
         with self._shell.enter():
             self._shell.wait_until(lambda: False, to_seconds(timeout_ms))
 
@@ -168,7 +167,7 @@ class Admin:
         return call.result()
 
 
-def _each(names: Iterable[str]) -> dict[str, None]:
+def _unique(names: Iterable[str]) -> dict[str, None]:
     if isinstance(names, str):
-        raise IllegalArgumentError(f"several names are wanted, and {names!r} is one: put it into a list")
+        raise IllegalArgumentError(f"expected several names, not the str {names!r}: put it into a list")
     return dict.fromkeys(names)

@@ -1,15 +1,17 @@
-"""Everything the admin can ask: how each request is built, and how its answer reads. One row each, no state."""
+"""The admin's operations as data: how each one's request is routed and built, and how its response is read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+import enum
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from ..errors import KafkaError
 from ..failures import Scope
 from ..types import OffsetAndMetadata, PartitionInfo, TopicPartition
 from ..wire import Message
-from ..wire.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic
+from ..wire.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ..wire.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -17,31 +19,78 @@ from ..wire.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ..wire.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ..wire.delete_groups import DeleteGroupsRequest
 from ..wire.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopic,
 )
-from ..wire.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ..wire.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ..wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ..wire.error_codes import Code, to_error
+from ..wire.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ..wire.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..wire.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 from ..wire.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
-from .questions import Found, Operation, Routing
-from .results import CreatedTopic, GroupDescription, GroupListing, GroupMember, NewTopic, TopicDescription
+from .results import CreatedTopic, GroupDescription, GroupListing, MemberDescription, NewTopic, TopicDescription
 
-#: Stands for all topics, where there is one answer about them.
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+#: The key of an operation on all topics.
 ALL = "*"
+
+
+class Routing(enum.Enum):
+    """The broker that an operation's request is sent to."""
+
+    ANY = "any broker"
+    CONTROLLER = "the controller"
+    LEADER = "the leader of the partition that is the key"
+    COORDINATOR = "the coordinator of the group that is the key"
+    NODE = "the broker whose id is the key"
+
+
+class KeyResult(NamedTuple):
+    """The part of a response about one key: a value, or an error code and message."""
+
+    key: Any  #: None if the response is about the one key of its request, without naming it.
+    value: Any = None
+    code: int = Code.NONE
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[K, V]):
+    """One kind of request on keys of type ``K`` with results of type ``V``."""
+
+    api: type[Message]
+    policy: tuple[str, Scope]  #: API and scope under which :mod:`thinconsumer.failures.policy` judges its error codes.
+    routing: Routing
+    #: Builds the request from each key's argument, the version and the remaining time in ms.
+    build: Callable[[Mapping[K, Any], int, int], Message]
+    read: Callable[[Any, int], Iterable[KeyResult]]  #: Reads a response of a version.
+    one_by_one: bool = False  #: Some version of the request has room for one key only.
+    min_version: int = 0
+    max_version: int = 32767
+
+
+def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iterator[KeyResult]]:
+    """Return a reader of responses whose ``entries`` hold a key, an error code and a message each."""
+
+    def read(response: Any, version: int) -> Iterator[KeyResult]:
+        for one in getattr(response, entries):
+            yield KeyResult(getattr(one, key) or "", None, one.error_code, one.error_message)
+
+    return read
 
 
 # -- topics
 
 
 def create_topics(*, validate_only: bool) -> Operation[str, CreatedTopic]:
-    """Create topics: a :class:`NewTopic` by name."""
+    """Create topics, each a :class:`NewTopic` by name."""
 
     def build(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
         topics = [_creatable(name, new) for name, new in items.items()]
@@ -68,10 +117,10 @@ def _creatable(name: str, new: NewTopic) -> CreatableTopic:
     )
 
 
-def _read_created(response: CreateTopicsResponse, version: int) -> Iterator[Found]:
+def _read_created(response: CreateTopicsResponse, version: int) -> Iterator[KeyResult]:
     for one in response.topics:
         created = CreatedTopic(one.topic_id, one.num_partitions, one.replication_factor)
-        yield Found(one.name, created, one.error_code, one.error_message)
+        yield KeyResult(one.name, created, one.error_code, one.error_message)
 
 
 def _build_delete_topics(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
@@ -80,31 +129,29 @@ def _build_delete_topics(items: Mapping[str, Any], version: int, left_ms: int) -
     return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in items], timeout_ms=left_ms)
 
 
-def _read_deleted(response: DeleteTopicsResponse, version: int) -> Iterator[Found]:
-    for one in response.responses:
-        yield Found(one.name or "", None, one.error_code, one.error_message)
-
-
 DELETE_TOPICS: Operation[str, None] = Operation(
-    DeleteTopicsRequest, ("DeleteTopics", Scope.TOPIC), Routing.CONTROLLER, _build_delete_topics, _read_deleted
+    DeleteTopicsRequest,
+    ("DeleteTopics", Scope.TOPIC),
+    Routing.CONTROLLER,
+    _build_delete_topics,
+    _errors_reader("responses"),
 )
 
 
 def create_partitions(*, validate_only: bool) -> Operation[str, None]:
-    """Add partitions: the new total by topic."""
+    """Add partitions; the argument is each topic's new total."""
 
     def build(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
         topics = [CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in items.items()]
         return CreatePartitionsRequest(topics=topics, timeout_ms=left_ms, validate_only=validate_only)
 
     return Operation(
-        CreatePartitionsRequest, ("CreatePartitions", Scope.TOPIC), Routing.CONTROLLER, build, _read_more_partitions
+        CreatePartitionsRequest,
+        ("CreatePartitions", Scope.TOPIC),
+        Routing.CONTROLLER,
+        build,
+        _errors_reader("results"),
     )
-
-
-def _read_more_partitions(response: CreatePartitionsResponse, version: int) -> Iterator[Found]:
-    for one in response.results:
-        yield Found(one.name, None, one.error_code, one.error_message)
 
 
 def _build_delete_records(items: Mapping[TopicPartition, Any], version: int, left_ms: int) -> Message:
@@ -115,10 +162,10 @@ def _build_delete_records(items: Mapping[TopicPartition, Any], version: int, lef
     return DeleteRecordsRequest(topics=list(topics.values()), timeout_ms=left_ms)
 
 
-def _read_low_watermarks(response: DeleteRecordsResponse, version: int) -> Iterator[Found]:
+def _read_low_watermarks(response: DeleteRecordsResponse, version: int) -> Iterator[KeyResult]:
     for topic in response.topics:
         for one in topic.partitions:
-            yield Found(TopicPartition(topic.name, one.partition_index), one.low_watermark, one.error_code)
+            yield KeyResult(TopicPartition(topic.name, one.partition_index), one.low_watermark, one.error_code)
 
 
 DELETE_RECORDS: Operation[TopicPartition, int] = Operation(
@@ -132,15 +179,15 @@ DELETE_RECORDS: Operation[TopicPartition, int] = Operation(
 
 def _build_metadata(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
     wanted = None if ALL in items else [MetadataRequestTopic(name=name) for name in items]
-    # Versions below 4 have no such field: the broker's own setting decides, and True is what they mean.
+    # Versions below 4 lack this field and mean True: the broker's auto.create.topics.enable decides.
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=version < 4)
 
 
-def _read_described(response: MetadataResponse, version: int) -> Iterator[Found]:
+def _read_described(response: MetadataResponse, version: int) -> Iterator[KeyResult]:
     for one in response.topics:
-        # A partition without a leader is part of the description, and no reason to have none.
+        # A topic with a leaderless partition is described nevertheless.
         code = Code.NONE if one.error_code == Code.LEADER_NOT_AVAILABLE and one.partitions else one.error_code
-        yield Found(one.name or "", _described(one), code)
+        yield KeyResult(one.name or "", _described(one), code)
 
 
 def _described(raw: MetadataResponseTopic) -> TopicDescription:
@@ -160,9 +207,9 @@ def _described(raw: MetadataResponseTopic) -> TopicDescription:
     return TopicDescription(name, raw.topic_id, raw.is_internal, partitions)
 
 
-def _read_all_described(response: MetadataResponse, version: int) -> Iterator[Found]:
+def _read_all_described(response: MetadataResponse, version: int) -> Iterator[KeyResult]:
     topics = {raw.name: _described(raw) for raw in response.topics if raw.name and raw.partitions}
-    yield Found(ALL, topics)
+    yield KeyResult(ALL, topics)
 
 
 DESCRIBE_TOPICS: Operation[str, TopicDescription] = Operation(
@@ -177,36 +224,36 @@ LIST_TOPICS: Operation[str, dict[str, TopicDescription]] = Operation(
 
 
 def list_groups(states: Iterable[str], types: Iterable[str]) -> Operation[int, list[GroupListing]]:
-    """List the groups of each broker; empty filters let everything pass."""
+    """List each broker's groups; an empty filter matches every group."""
     states_filter, types_filter = list(states), list(types)
 
     def build(items: Mapping[int, Any], version: int, left_ms: int) -> Message:
         return ListGroupsRequest(states_filter=states_filter, types_filter=types_filter)
 
-    # A broker that does not know a filter must not answer as if there were none.
+    # An older version would ignore the filter and list every group.
     lowest = 5 if types_filter else 4 if states_filter else 0
     return Operation(
         ListGroupsRequest, ("ListGroups", Scope.CONSUMER), Routing.NODE, build, _read_listed, min_version=lowest
     )
 
 
-def _read_listed(response: ListGroupsResponse, version: int) -> Iterator[Found]:
+def _read_listed(response: ListGroupsResponse, version: int) -> Iterator[KeyResult]:
     groups = [GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in response.groups]
-    yield Found(None, groups, response.error_code)
+    yield KeyResult(None, groups, response.error_code)
 
 
 def _build_describe_groups(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
     return DescribeGroupsRequest(groups=list(items))
 
 
-def _read_described_groups(response: DescribeGroupsResponse, version: int) -> Iterator[Found]:
+def _read_described_groups(response: DescribeGroupsResponse, version: int) -> Iterator[KeyResult]:
     for one in response.groups:
-        yield Found(one.group_id, _described_group(one), one.error_code, one.error_message)
+        yield KeyResult(one.group_id, _described_group(one), one.error_code, one.error_message)
 
 
 def _described_group(raw: DescribedGroup) -> GroupDescription:
     members = tuple(
-        GroupMember(
+        MemberDescription(
             m.member_id, m.group_instance_id, m.client_id, m.client_host, m.member_metadata, m.member_assignment
         )
         for m in raw.members
@@ -227,13 +274,12 @@ def _build_delete_groups(items: Mapping[str, Any], version: int, left_ms: int) -
     return DeleteGroupsRequest(groups_names=list(items))
 
 
-def _read_deleted_groups(response: DeleteGroupsResponse, version: int) -> Iterator[Found]:
-    for one in response.results:
-        yield Found(one.group_id, None, one.error_code, one.error_message)
-
-
 DELETE_GROUPS: Operation[str, None] = Operation(
-    DeleteGroupsRequest, ("DeleteGroups", Scope.GROUP), Routing.COORDINATOR, _build_delete_groups, _read_deleted_groups
+    DeleteGroupsRequest,
+    ("DeleteGroups", Scope.GROUP),
+    Routing.COORDINATOR,
+    _build_delete_groups,
+    _errors_reader("results", "group_id"),
 )
 
 
@@ -244,15 +290,15 @@ def _build_offset_fetch(items: Mapping[str, Any], version: int, left_ms: int) ->
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
 
 
-def _read_offsets(response: OffsetFetchResponse, version: int) -> Iterator[Found]:
+def _read_offsets(response: OffsetFetchResponse, version: int) -> Iterator[KeyResult]:
     if version < 8:
-        yield Found(None, _offsets(response.topics), response.error_code)
+        yield KeyResult(None, _offsets(response.topics), response.error_code)
     for group in response.groups:
-        yield Found(group.group_id, _offsets(group.topics), group.error_code)
+        yield KeyResult(group.group_id, _offsets(group.topics), group.error_code)
 
 
 def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | KafkaError]:
-    """Return committed offsets; versions before 8 and after have structs of their own with the same fields."""
+    """Return committed offsets. The struct of a topic depends on the version; its fields do not."""
     found: dict[TopicPartition, OffsetAndMetadata | KafkaError] = {}
     for topic in topics:
         for p in topic.partitions:
@@ -264,7 +310,7 @@ def _offsets(topics: Iterable[Any]) -> dict[TopicPartition, OffsetAndMetadata | 
     return found
 
 
-#: From version 2 on a group can be asked for everything; version 10 would name topics by ids, which we may not know.
+#: Version 2 is the first that returns all offsets of a group; version 10 names topics by ids only.
 LIST_GROUP_OFFSETS: Operation[str, dict[TopicPartition, OffsetAndMetadata | KafkaError]] = Operation(
     OffsetFetchRequest,
     ("OffsetFetch", Scope.GROUP),
@@ -274,4 +320,28 @@ LIST_GROUP_OFFSETS: Operation[str, dict[TopicPartition, OffsetAndMetadata | Kafk
     one_by_one=True,
     min_version=2,
     max_version=9,
+)
+
+
+def _build_find_coordinator(items: Mapping[str, Any], version: int, left_ms: int) -> Message:
+    (group,) = items
+    if version < 4:
+        return FindCoordinatorRequest(key=group, key_type=0)
+    return FindCoordinatorRequest(coordinator_keys=[group], key_type=0)
+
+
+def _read_coordinator(response: FindCoordinatorResponse, version: int) -> Iterator[KeyResult]:
+    if version < 4:
+        yield KeyResult(None, response.node_id, response.error_code, response.error_message)
+    for one in response.coordinators:
+        yield KeyResult(one.key, one.node_id, one.error_code, one.error_message)
+
+
+FIND_COORDINATOR: Operation[str, int] = Operation(
+    FindCoordinatorRequest,
+    ("FindCoordinator", Scope.GROUP),
+    Routing.ANY,
+    _build_find_coordinator,
+    _read_coordinator,
+    one_by_one=True,
 )

@@ -1,4 +1,4 @@
-"""What the admin's calls take and give, as plain values."""
+"""The arguments and results of the admin's calls."""
 
 from __future__ import annotations
 
@@ -8,22 +8,12 @@ from typing import NamedTuple
 from ..errors import KafkaError
 from ..types import PartitionInfo
 
-__all__ = [
-    "CreatedTopic",
-    "GroupDescription",
-    "GroupListing",
-    "GroupMember",
-    "GroupsListed",
-    "NewTopic",
-    "TopicDescription",
-]
-
 
 class NewTopic(NamedTuple):
-    """A topic to create. -1 leaves a number to the broker (from Kafka 2.4 on).
+    """A topic to create. With -1 the broker's default applies (Kafka 2.4 and later).
 
-    ``assignments`` maps each partition to the brokers that shall hold it, the preferred leader first, and takes the
-    place of both numbers. ``configs`` are the topic's settings by Kafka's names.
+    ``assignments`` maps each partition to its replicas, the preferred leader first, and replaces both numbers.
+    ``configs`` are topic configs by Kafka's names.
     """
 
     partitions: int = -1
@@ -33,7 +23,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created; what the broker did not say is -1, or zeros."""
+    """A topic that was created. Fields that the broker did not return are -1, or zeros."""
 
     topic_id: bytes
     partitions: int
@@ -41,16 +31,16 @@ class CreatedTopic(NamedTuple):
 
 
 class TopicDescription(NamedTuple):
-    """One topic as a broker shows it."""
+    """One topic as a broker describes it."""
 
     name: str
-    topic_id: bytes  #: Sixteen zero bytes where brokers have no ids.
+    topic_id: bytes  #: Sixteen zero bytes from brokers without topic ids.
     internal: bool
     partitions: dict[int, PartitionInfo]
 
 
 class GroupListing(NamedTuple):
-    """One group as its coordinator lists it; ``state`` and ``type`` are empty where brokers do not tell."""
+    """One group as its coordinator lists it; ``state`` and ``type`` are empty if the broker is too old for them."""
 
     group_id: str
     protocol_type: str
@@ -58,15 +48,15 @@ class GroupListing(NamedTuple):
     type: str
 
 
-class GroupsListed(NamedTuple):
-    """Groups by id, and why some brokers could not say which ones they coordinate."""
+class GroupListings(NamedTuple):
+    """Groups by id, and the errors of brokers that did not list theirs, by node id."""
 
     groups: dict[str, GroupListing]
     errors: dict[int, KafkaError]
 
 
-class GroupMember(NamedTuple):
-    """One member of a classic group. What ``metadata`` and ``assignment`` hold is the protocol's affair."""
+class MemberDescription(NamedTuple):
+    """One member of a classic group. The group's protocol type defines ``metadata`` and ``assignment``."""
 
     member_id: str
     group_instance_id: str | None
@@ -77,10 +67,10 @@ class GroupMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """One classic group; before DescribeGroups 6 one that does not exist is in state ``Dead``."""
+    """One classic group. Before DescribeGroups 6 a group that does not exist is in state ``Dead``."""
 
     group_id: str
     state: str
     protocol_type: str
     protocol: str
-    members: tuple[GroupMember, ...]
+    members: tuple[MemberDescription, ...]

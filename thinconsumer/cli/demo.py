@@ -18,7 +18,7 @@ from ..broker.process import BrokerProcess
 from ..consumer import Consumer
 from ..net import SelectorDriver
 from ..produce import Producer, ProducerSettings
-from ..produce.batch import Receipt
+from ..produce.batch import SendFuture
 from ..types import TopicPartition
 from .consume_in_group import BytesConsumer
 from .order_audit import OrderAudit
@@ -107,7 +107,7 @@ class OrderProducer:
         self._source = source
         self._rate = rate
         self._producer = producer
-        self._receipts: deque[Receipt] = deque()
+        self._futures: deque[SendFuture] = deque()
 
     @property
     def is_done(self) -> bool:
@@ -120,18 +120,18 @@ class OrderProducer:
         due = min(int(seconds * self._rate), self.sent + CHUNK) if self.is_open else self.sent
         for order in islice(self._source, due - self.sent):
             audit.expect(order)
-            self._receipts.append(self._producer.send(TOPIC, order.value, key=order.key))
+            self._futures.append(self._producer.send(TOPIC, order.value, key=order.key))
             self.sent += 1
         self._producer.poll(0)
         # Acknowledgements arrive out of order while one partition waits for a new leader.
-        waiting = [receipt for receipt in self._receipts if not self._is_settled(receipt)]
-        self._receipts = deque(waiting)
+        waiting = [future for future in self._futures if not self._is_settled(future)]
+        self._futures = deque(waiting)
 
-    def _is_settled(self, receipt: Receipt) -> bool:
-        if receipt.done:
-            receipt.result()  # raises the error of a failed write
+    def _is_settled(self, future: SendFuture) -> bool:
+        if future.done:
+            future.result()  # raises the error of a failed write
             self.acknowledged += 1
-        return receipt.done
+        return future.done
 
 
 class Demo:

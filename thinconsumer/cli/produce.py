@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from ..errors import KafkaError
 from ..net import SelectorDriver
 from ..produce import Producer, ProducerSettings
-from ..produce.batch import Receipt
+from ..produce.batch import SendFuture
 from .cluster import check_topic, connected_admin
 from .output import Progress, bytes_from_json
 from .parsing import (
@@ -96,7 +96,7 @@ class RecordWriter:
         self._partition = partition
         self._progress = progress
         self._partitions = partitions
-        self._unsettled: deque[tuple[int, Receipt]] = deque()
+        self._unsettled: deque[tuple[int, SendFuture]] = deque()
         self._written = 0
         self._started = time.monotonic()
 
@@ -120,9 +120,9 @@ class RecordWriter:
         """Let the producer send and receive; return whether records are in flight."""
         self._producer.poll(timeout_ms)
         while self._unsettled and self._unsettled[0][1].done:
-            number, receipt = self._unsettled.popleft()
+            number, future = self._unsettled.popleft()
             try:
-                receipt.result()
+                future.result()
             except KafkaError as error:
                 raise CommandError(f"line {number} could not be written ({self._before()}): {error}") from error
             self._written += 1
@@ -135,7 +135,7 @@ class RecordWriter:
             if self._partitions is not None and line.partition is not None and line.partition not in self._partitions:
                 # The producer would wait until its delivery timeout for the partition to be created.
                 raise ValueError(f"{self._topic} has no partition {line.partition}")
-            receipt = self._producer.send(
+            future = self._producer.send(
                 self._topic,
                 line.value,
                 key=line.key,
@@ -148,7 +148,7 @@ class RecordWriter:
             while self._unsettled:
                 self.keep_going(1000)
             raise CommandError(f"line {number}: {error} ({self._before()})") from error
-        self._unsettled.append((number, receipt))
+        self._unsettled.append((number, future))
 
     def _before(self) -> str:
         return {

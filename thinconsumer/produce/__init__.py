@@ -1,46 +1,44 @@
-"""A small idempotent producer: for simulation, the command line and what else this package has to write. Internal.
+"""A small idempotent producer, internal: for simulation, the command line and Spark's sink.
 
 ::
 
     settings = ProducerSettings.from_options(bootstrap_servers="localhost:9092")
     with Producer(settings, driver=driver) as producer:
-        receipt = producer.send("orders", b"value", key=b"key")
+        future = producer.send("orders", b"value", key=b"key")
         producer.flush()
-        receipt.result().offset
+        future.result().offset
 
-Sans-IO below :class:`Producer`: a driver that is passed in does the I/O and has the clock and the randomness. There is
-no thread; records leave inside ``poll``, ``flush`` and ``close``, and inside ``send`` only while it waits for room.
-For an event loop: ``fileno()``, ``wake_at()`` and ``poll(0)``, and ``max_block_ms=0``.
+Sans-IO: the driver passed in does the I/O and has the clock and the randomness. There is no thread: records are sent
+inside ``poll``, ``flush`` and ``close``, and inside ``send`` only while it waits for room. An event loop uses
+``fileno()``, ``wake_at()`` and ``poll(0)``, with ``max_block_ms=0``.
 
-What is promised:
+Guarantees:
 
-* **Settled once.** Each receipt is settled exactly once, with an offset or a typed error, at most
-  ``delivery_timeout_ms`` after its batch was begun if the producer is polled when it asks for it (one second more if
-  it was not), and by ``close`` at the latest. An error means: not written as far as anyone knows. After a timeout, a
-  lost connection or ``close`` a record may have been written all the same.
-* **In order.** What is in a partition's log is there in the order of ``send``: a batch is sent when the one before it
-  has been settled, and after one that failed a new epoch begins, which makes the broker refuse whatever of the old one
-  is still on its way. Gaps are possible (records whose receipts have errors), swaps are not. Records of a topic that is
-  not known yet keep their order, too.
-* **Once.** An acknowledged record is in the log once, however often it had to be sent: it keeps its sequence number
-  until it is settled, and the broker takes each once (KIP-98). Records acknowledged with ``acks=all`` are lost only as
-  Kafka itself loses them, by an unclean election. When a broker has lost what was before a batch
-  (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID), the batch is not in its log either, and is sent again under the
-  next epoch. This rests on the broker knowing the producer: one that forgets it (``producer.id.expiration.ms``, a day,
-  while an answer is awaited) or the 32,768th epoch of a partition, after which there is another id, ends the promise
-  for the batch that is under way then.
-* **Bounded.** At most ``buffer_memory`` bytes of records are held, besides one batch per partition as it is written;
-  every call returns within its time.
-* **Interrupted.** A Ctrl-C inside a call loses nothing that was taken: the next call connects anew and sends again
-  what has no answer; the broker sorts out repetitions.
+* **Settled once.** Each future is settled exactly once, with an offset or a typed error: at most
+  ``delivery_timeout_ms`` after its batch was created if the application polls at ``wake_at()`` (one second more if it
+  polls late), and by ``close`` at the latest. After a timeout, a lost connection or ``close`` a record whose future has
+  an error may have been written nevertheless.
+* **In order.** A partition's log has the records in the order of ``send``, also those sent before the topic's metadata
+  was known. A batch is sent once the one before it is settled. After a failed batch a new epoch begins, so that the
+  broker rejects requests of the old epoch that arrive late. Records that failed may be missing; none change places.
+* **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
+  broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
+  election. After OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID the broker has lost the batches before this one
+  and does not have this one, which is sent again under the next epoch. The guarantee does not cover a batch whose
+  broker forgets the producer (``producer.id.expiration.ms``, a day) while the batch awaits its response, nor the batch
+  in flight when a partition's 32,768th epoch is followed by a new producer id.
+* **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call
+  returns within its timeout.
+* **Interruptible.** Ctrl-C inside a call loses no record that ``send`` has taken: the next call reconnects and sends
+  again every batch without a response; the broker drops duplicates.
 
-Not there: transactions, ``acks`` other than ``all``, ``linger.ms`` (what is there is sent as soon as the connection is
+Not supported: transactions, ``acks`` other than ``all``, ``linger.ms`` (a batch is sent as soon as the connection is
 free), interceptors. After Java's producer; KIP-91, KIP-98, KIP-360, KIP-467, KIP-480, KIP-516, KIP-794, KIP-951.
 """
 
 from .accumulator import BufferFullError
-from .batch import Receipt, RecordMetadata
+from .batch import RecordMetadata, SendFuture
 from .producer import Producer
 from .settings import ProducerSettings
 
-__all__ = ["BufferFullError", "Producer", "ProducerSettings", "Receipt", "RecordMetadata"]
+__all__ = ["BufferFullError", "Producer", "ProducerSettings", "RecordMetadata", "SendFuture"]

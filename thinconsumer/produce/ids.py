@@ -1,73 +1,63 @@
-"""The producer id: asks any broker for one, keeps it, and asks again when it is used up. KIP-98.
+"""Asks any broker for the producer id with InitProducerId (KIP-98), and for another once it is used up.
 
-Owns one request and its errors; who uses the id under which epoch is said in :mod:`.sequences`.
+:mod:`.sequences` says which partition uses the id under which epoch.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ..connection.request import ANY_NODE, Answer, Request
 from ..errors import BrokerResponseError, KafkaError
 from ..failures import Action, Scope, rule
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import NEVER, Random, Retry
 from ..wire import Message
 from ..wire.error_codes import to_error
 from ..wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from .sequences import NO_ID
+from .settings import ProducerSettings
 
-#: For transactions, of which there are none; Java sends this, too.
+#: The transaction timeout of a producer without transactions, as Java sends it.
 NO_TRANSACTION_TIMEOUT = 2**31 - 1
 
 
-class ProducerIdSettings(Protocol):
-    """The options this room reads."""
-
-    @property
-    def request_timeout_ms(self) -> int: ...
-    @property
-    def retry_backoff(self) -> Backoff: ...
-
-
 class ProducerIds:
-    """One producer's id. A manager; asks only while :attr:`wanted`."""
+    """The manager of the producer id. Sends requests only while :attr:`wanted`."""
 
     asker = "producer id"
 
-    def __init__(self, settings: ProducerIdSettings, random: Random) -> None:
+    def __init__(self, settings: ProducerSettings, random: Random) -> None:
         self._settings = settings
         self._retry = Retry(settings.retry_backoff, random)
         self.producer_id = NO_ID
         self.epoch = -1
         self.wanted = False
-        self.final_error: KafkaError | None = None  #: Nobody will get one; whoever takes this note, forgets it.
+        self.final_error: KafkaError | None = None  #: An error that no retry cures. The sender clears it.
         self.last_error: KafkaError | None = None  #: Of the last attempt, while there is no id.
 
     def replace(self, producer_id: int) -> None:
-        """Ask for another one, if this is still the one in use: it is used up."""
+        """Ask for another id if this one, which is used up, is still the current one."""
         if self.producer_id == producer_id:
             self.producer_id = NO_ID
 
     def step(self, now: float) -> list[Request]:
         """Return the request due now, if any."""
-        if not self._due() or not self._retry.may_send(now):
+        if not self._is_due() or not self._retry.may_send(now):
             return []
         self._retry.sent()
         deadline = now + self._settings.request_timeout_ms / 1000
         return [Request(self.asker, InitProducerIdRequest, ANY_NODE, self._build, deadline)]
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` has something to do by itself."""
-        return max(now, self._retry.wake_at()) if self._due() else NEVER
+        """Return when :meth:`step` is due even if no answer arrives."""
+        return max(now, self._retry.wake_at()) if self._is_due() else NEVER
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the id, or note why there is none."""
+        """Store the id, or the error."""
         response: InitProducerIdResponse | None = answer.response
         error = answer.error
         if response is not None and response.error_code:
             error = to_error(response.error_code, api="InitProducerId", node_id=answer.node_id)
         elif response is not None and (response.producer_id < 0 or response.producer_epoch < 0):
-            error = KafkaError(f"broker {answer.node_id} answered InitProducerId with an id below 0")
+            error = KafkaError(f"broker {answer.node_id} answered InitProducerId with a negative id or epoch")
         if response is None or error is not None:
             self._retry.failed(now)
             self.last_error = error
@@ -80,10 +70,10 @@ class ProducerIds:
         self.producer_id, self.epoch = response.producer_id, response.producer_epoch
 
     def restart(self, now: float) -> None:
-        """Ask again what was asked."""
+        """Forget the request under way; the next step sends it again."""
         self._retry.in_flight = False
 
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
         return self.wanted and self.producer_id == NO_ID
 
     def _build(self, version: int) -> Message:

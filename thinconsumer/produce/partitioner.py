@@ -1,7 +1,6 @@
-"""Which partition a record goes to: by its key's hash, exactly as in Java, else to one that sticks for a while.
+"""The partition of a record: by its key's hash as in Java, otherwise a partition that stays the same for a while.
 
-Owns the hash and the choice; knows no batches. Follows ``Utils.murmur2`` and ``BuiltInPartitioner`` (KIP-794, without
-its adaption to slow brokers).
+After Java's ``Utils.murmur2`` and ``BuiltInPartitioner`` (KIP-794, without its adaptation to slow brokers).
 """
 
 from __future__ import annotations
@@ -30,37 +29,37 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """Return where Java's default partitioner puts this key. An empty key is one, None is none."""
+    """Return the partition that Java's default partitioner chooses for this key, which may be empty."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-class Sticky:
-    """Chooses for records without a key: the same partition until ``enough`` bytes went there, then one by lot.
+class StickyPartitioner:
+    """Chooses for records without a key: a random partition, kept until ``stick_bytes`` have gone there.
 
-    One after the other in turn would make batches of one record each (KIP-480); to switch by bytes and not by batches
-    keeps the shares equal, since a slow broker would get larger batches (KIP-794).
+    Round robin would make batches of one record each (KIP-480). Switching by bytes, not by batches, gives every
+    partition the same share; a slow broker would otherwise get larger batches (KIP-794).
     """
 
-    __slots__ = ("_chosen", "_enough", "_left", "_random")
+    __slots__ = ("_chosen", "_left", "_random", "_stick_bytes")
 
-    def __init__(self, enough: int, random: Random) -> None:
-        self._enough = enough
+    def __init__(self, stick_bytes: int, random: Random) -> None:
+        self._stick_bytes = stick_bytes
         self._random = random
         self._chosen = -1
         self._left = 0
 
     def choose(self, size: int, partitions: int, available: Sequence[int]) -> int:
-        """Return a partition for ``size`` bytes; one of the ``available`` ones, which have a leader, if there are."""
+        """Return a partition for a record of ``size`` bytes; one with a leader (``available``) if there is any."""
         if self._left <= 0 or self._chosen >= partitions:
             if available:
                 self._chosen = available[self._random.randrange(len(available))]
             else:
                 self._chosen = self._random.randrange(partitions)
-            self._left = self._enough
+            self._left = self._stick_bytes
         self._left -= size
         return self._chosen
 
     def keep_to(self, available: Sequence[int]) -> None:
-        """Choose anew next time unless the chosen partition is ``available``: it has lost its leader."""
+        """Choose anew next time if the chosen partition has lost its leader."""
         if self._chosen not in available:
             self._left = 0

@@ -1,237 +1,216 @@
-"""Sends batches to leaders and takes their answers: one request per broker at a time, one batch per partition.
+"""Sends batches to partition leaders: one Produce request per broker and one batch per partition at a time.
 
-Owns when a batch is sent, again or for the first time, and when its time is over; what becomes of it is said in
-:mod:`.outcomes`. A request is filled when it is written: whatever has come until then, goes. After Java's ``Sender``;
-KIP-91, KIP-98, KIP-516.
+Owns when a batch is sent and when its delivery times out; :mod:`.completion` applies the responses. A request is filled
+when it is written, so that it carries everything appended until then. After Java's ``Sender``; KIP-91, KIP-98, KIP-516.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from ..connection.request import Answer, Request, Target
 from ..errors import BrokerResponseError, KafkaError, KafkaTimeoutError
 from ..metadata import Metadata
 from ..records.builder import build_batch
 from ..records.compression import Codec
-from ..timers import NEVER, Backoff, Random, Retry
+from ..timers import NEVER, Random, Retry
 from ..types import Node, TopicPartition
 from ..wire import ZERO_UUID, Message
 from ..wire.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from .accumulator import Accumulator, PartitionQueue, TopicBuffer
 from .batch import BatchEvent, BatchState, ProducerBatch
+from .completion import BatchCompleter
 from .ids import ProducerIds
-from .outcomes import Outcomes
 from .sequences import NO_ID
+from .settings import ProducerSettings
 
-log = logging.getLogger(__name__)
-
-#: The connection that Produce goes over. An answer may take until all replicas have the batch, and brokers answer each
-#: connection in order: on a shared one the question for the new leader would wait behind it.
+#: Produce requests have a connection of their own. A broker answers each connection in order and holds a Produce
+#: response until all replicas have the batch; on a shared connection the metadata request for a new leader would wait.
 CHANNEL = "produce"
-#: Metadata of a topic is kept fresh for this long after its last record, in seconds; Java's metadata.max.idle.ms.
+#: Seconds for which a topic's metadata is refreshed after its last record; Java's ``metadata.max.idle.ms``.
 TOPIC_IDLE = 300.0
-#: What a batch still gets, once, if nobody looked when its time was over, in seconds: its answer may have been waiting.
-REPRIEVE = 1.0
-#: A caller that comes this much later than it was asked to, was away; seconds.
-AWAY = 0.5
-#: The first version with batches of format 2.
+#: Seconds by which an expired deadline is extended, once, after a late call: the response may have been waiting.
+DEADLINE_EXTENSION = 1.0
+#: A call that begins this many seconds after the time that ``wake_at()`` returned is late.
+LATE_CALL = 0.5
+#: The first version with record batches of format 2.
 LOWEST_VERSION = 3
-#: The first one that carries zstd (KIP-110).
+#: The first version that accepts zstd (KIP-110).
 LOWEST_WITH_ZSTD = 7
-#: The first version that names topics by id, and by id only.
+#: The first version that identifies topics by id, and by id only.
 BY_ID = 13
 
-
-class SenderSettings(Protocol):
-    """The options this room reads."""
-
-    @property
-    def delivery_timeout_ms(self) -> int: ...
-    @property
-    def max_request_size(self) -> int: ...
-    @property
-    def request_timeout_ms(self) -> int: ...
-    @property
-    def retry_backoff(self) -> Backoff: ...
-    @property
-    def codec(self) -> Codec: ...
+QueuedBatch = tuple[PartitionQueue, ProducerBatch]
 
 
 @dataclass(slots=True, eq=False)
-class Shipment:
-    """One Produce request: empty until it is written."""
+class ProduceAttempt:
+    """The contents of one Produce request; empty until the request is written."""
 
     node_id: int
-    batches: dict[TopicPartition, tuple[PartitionQueue, ProducerBatch]] = field(default_factory=dict)
-    names: dict[bytes, str] = field(default_factory=dict)  #: Of topics by id, as they were then.
+    batches: dict[TopicPartition, QueuedBatch] = field(default_factory=dict)
+    names: dict[bytes, str] = field(default_factory=dict)  #: Topic names by id, as of the request.
 
-    def take(self, tp: TopicPartition) -> tuple[PartitionQueue, ProducerBatch] | None:
-        """Return a batch that is still on its way, and its queue; each once."""
+    def pop(self, tp: TopicPartition) -> QueuedBatch | None:
+        """Remove a partition; return its queue and batch if the batch is still in flight."""
         found = self.batches.pop(tp, None)
         return found if found is not None and found[1].state is BatchState.IN_FLIGHT else None
 
-    def take_rest(self) -> list[tuple[PartitionQueue, ProducerBatch]]:
-        """Return all batches that are still on their way."""
-        found = [self.take(tp) for tp in list(self.batches)]
+    def pop_all(self) -> list[QueuedBatch]:
+        """Remove all partitions; return the queues and batches still in flight."""
+        found = [self.pop(tp) for tp in list(self.batches)]
         return [one for one in found if one is not None]
 
 
 class NothingToSend(KafkaError):
-    """By the time a request could be written, nothing was left for it."""
+    """No batch was left for a request by the time it could be written."""
 
 
 class Sender:
-    """The manager that writes."""
+    """The manager of Produce requests."""
 
     asker = "produce"
 
     def __init__(
-        self, settings: SenderSettings, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds, random: Random
+        self, settings: ProducerSettings, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds, random: Random
     ) -> None:
         self._settings = settings
         self._metadata = metadata
         self._accumulator = accumulator
         self._ids = ids
         self._random = random
-        self._backoff = settings.retry_backoff
-        self.outcomes = Outcomes(metadata, accumulator, ids, self._backoff, random)
-        self._nodes: dict[int, Retry] = {}
-        self._wanted: set[str] = set()
+        self.completer = BatchCompleter(metadata, accumulator, ids)
+        self._node_retries: dict[int, Retry] = {}
+        self._topics_in_use: set[str] = set()
         self._metadata_seen = -1
         self._stepped_at = -NEVER
-        self._away = False
-        #: What stands in the way of everything, in words; for the message of a timeout.
+        self._called_late = False
+        #: Returns why no request can be answered, in words; for the message of a timeout.
         self.obstacle: Callable[[], str] = str
 
     # -- the manager
 
-    def attend(self, now: float, due: float) -> None:
-        """Note, before I/O is looked at, whether the caller comes later than it was asked to, which was ``due``."""
-        self._away = self._away or now > max(self._stepped_at, due) + AWAY
+    def note_call(self, now: float, due: float) -> None:
+        """Note, before any I/O, whether the application calls much later than ``due``, the last ``wake_at()``."""
+        self._called_late = self._called_late or now > max(self._stepped_at, due) + LATE_CALL
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now; fail what has run out of time."""
-        self._follow(now)
+        """Return the requests due now; fail the batches whose deadline has passed."""
+        self._follow_metadata(now)
         error, self._ids.final_error = self._ids.final_error, None
         if error is not None:
-            self.outcomes.fail_without_id(error)
+            self.completer.fail_without_id(error)
         self._expire(now)
         self._ids.wanted = bool(self._accumulator)
         self._stepped_at = now
-        self._away = False
-        ready = dict.fromkeys(self._ready_at(queue, now) for queue in self._accumulator.active)
-        return [self._request(node, now) for node in ready if node is not None and self._node(node).may_send(now)]
+        self._called_late = False
+        ready = dict.fromkeys(self._ready_leader(queue, now) for queue in self._accumulator.active)
+        return [self._request(node, now) for node in ready if node is not None and self._retry_of(node).may_send(now)]
 
     def wake_at(self, now: float) -> float:
-        """Return when a batch can be sent, a backoff ends, or a batch runs out of time."""
+        """Return when a batch can be sent, a backoff ends, or a deadline passes."""
         due = NEVER
-        for buffer, deadline in self._accumulator.waiting():
-            due = min(due, deadline if buffer.name in self._wanted else now)
+        for buffer, deadline in self._accumulator.without_metadata():
+            due = min(due, deadline if buffer.name in self._topics_in_use else now)
         for queue in self._accumulator.active:
-            head = queue.head
-            if head is not None:
-                due = min(due, head.deadline, self._sendable_at(queue))
+            if queue.batches:
+                due = min(due, queue.batches[0].deadline, self._due_at(queue))
         return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer of a Produce request."""
-        shipment: Shipment = answer.request.context
+        """Apply a Produce response, or the failure of its request."""
+        attempt: ProduceAttempt = answer.request.context
         response: ProduceResponse | None = answer.response
         if response is None:
-            self._take_failure(shipment, answer.error or KafkaError("no answer"), now)
+            self._handle_failure(attempt, answer.error or KafkaError("no answer"), now)
             return
-        self._node(shipment.node_id).succeeded()
+        self._retry_of(attempt.node_id).succeeded()
         endpoints = {one.node_id: Node(one.node_id, one.host, one.port, one.rack) for one in response.node_endpoints}
         for topic in response.responses:
-            name = shipment.names.get(topic.topic_id, "") if answer.version >= BY_ID else topic.name
+            name = attempt.names.get(topic.topic_id, "") if answer.version >= BY_ID else topic.name
             for data in topic.partition_responses:
-                found = shipment.take(TopicPartition(name, data.index))
+                found = attempt.pop(TopicPartition(name, data.index))
                 if found is not None:
-                    self.outcomes.take(*found, data, answer.node_id, endpoints, now)
-        for queue, batch in shipment.take_rest():
-            batch.in_doubt = True
-            self.outcomes.again(queue, batch, KafkaError("the broker left this partition out of its answer"), now)
+                    self.completer.complete(*found, data, answer.node_id, endpoints, now)
+        self._retry_rest(attempt, KafkaError("the Produce response lacks this partition"), now)
 
     def restart(self, now: float) -> None:
-        """Send again whatever is on its way. Its number tells the broker if that is a repetition."""
-        self._nodes.clear()
-        self._wanted = set()
+        """Send again every batch in flight. Its sequence numbers let the broker recognize a duplicate."""
+        self._node_retries.clear()
+        self._topics_in_use = set()
         self._metadata_seen = -1
-        self._accumulator.recount()
+        self._accumulator.repair()
         for queue in self._accumulator.active:
             if queue.in_flight:
-                queue.batches[0].in_doubt = True
+                queue.batches[0].maybe_appended = True
                 queue.batches[0].move(BatchEvent.TRY_AGAIN)
 
     # -- inside: what is ready
 
-    def _follow(self, now: float) -> None:
-        """Take news of the cluster, and tell it which topics matter."""
+    def _follow_metadata(self, now: float) -> None:
+        """Apply new metadata, and request that of the topics in use."""
         metadata, accumulator = self._metadata, self._accumulator
-        wanted = accumulator.wanted(now, TOPIC_IDLE)
-        if wanted == self._wanted and metadata.version == self._metadata_seen:
+        topics = accumulator.topics_in_use(now, TOPIC_IDLE)
+        if topics == self._topics_in_use and metadata.version == self._metadata_seen:
             return
-        self._wanted, self._metadata_seen = wanted, metadata.version
-        metadata.want(wanted)
+        self._topics_in_use, self._metadata_seen = topics, metadata.version
+        metadata.want(topics)
         accumulator.update(metadata)
-        for name in wanted:
+        for name in topics:
             topic = metadata.topics.get(name)
             if topic is not None and topic.error is not None and not topic.error.retriable:
-                self.outcomes.fail_topic(name, topic.error)
+                self.completer.fail_topic(name, topic.error)
 
-    def _ready_at(self, queue: PartitionQueue, now: float) -> int | None:
-        """Return the leader that this queue's head can be sent to now."""
+    def _ready_leader(self, queue: PartitionQueue, now: float) -> int | None:
+        """Return the leader that the queue's first batch can be sent to now, if there is one."""
         info = self._metadata.leader(queue.tp)
         if info is None:
-            self._miss_leader(queue, now)
+            self._request_leader(queue, now)
             return None
-        if queue.leaderless:
-            queue.leaderless = False
-            queue.not_before = -NEVER
-        ready = queue.batches and not queue.in_flight and now >= queue.not_before and self._has_id(queue)
+        if queue.awaits_leader:
+            queue.awaits_leader = False
+            queue.retry.not_before = -NEVER
+        ready = queue.batches and not queue.in_flight and queue.retry.may_send(now) and self._has_id(queue)
         return info.leader if ready else None
 
-    def _sendable_at(self, queue: PartitionQueue) -> float:
-        """Return when the queue's head can be sent, or its leader looked for, if nothing else happens."""
+    def _due_at(self, queue: PartitionQueue) -> float:
+        """Return when the queue's first batch can be sent, or its leader requested again."""
         info = self._metadata.leader(queue.tp)
         if info is None:
-            return queue.not_before
+            return queue.retry.not_before
         if queue.in_flight or not self._has_id(queue):
             return NEVER
-        return max(queue.not_before, self._node(info.leader).wake_at())
+        return max(queue.retry.not_before, self._retry_of(info.leader).wake_at())
 
     def _has_id(self, queue: PartitionQueue) -> bool:
         return queue.sequences.producer_id != NO_ID or self._ids.producer_id != NO_ID
 
-    def _miss_leader(self, queue: PartitionQueue, now: float) -> None:
-        """Have the leader looked for, ever more slowly while nothing new is known."""
-        if now >= queue.not_before:
-            queue.leaderless = True
+    def _request_leader(self, queue: PartitionQueue, now: float) -> None:
+        """Request metadata for a partition without a leader, with a growing backoff."""
+        if now >= queue.retry.not_before:
+            queue.awaits_leader = True
             self._metadata.request_update(f"no leader known for {queue.tp.topic}-{queue.tp.partition}")
-            self.outcomes.pause(queue, now)
+            queue.retry.failed(now)
 
-    def _node(self, node_id: int) -> Retry:
-        retry = self._nodes.get(node_id)
+    def _retry_of(self, node_id: int) -> Retry:
+        retry = self._node_retries.get(node_id)
         if retry is None:
-            retry = self._nodes[node_id] = Retry(self._backoff, self._random)
+            retry = self._node_retries[node_id] = Retry(self._settings.retry_backoff, self._random)
         return retry
 
     # -- inside: requests
 
     def _request(self, node_id: int, now: float) -> Request:
-        shipment = Shipment(node_id)
-        self._node(node_id).sent()
+        attempt = ProduceAttempt(node_id)
+        self._retry_of(node_id).sent()
         return Request(
             self.asker,
             ProduceRequest,
             Target(node_id, CHANNEL),
-            lambda version: self._fill(shipment),
+            lambda version: self._build(attempt),
             now + self._settings.request_timeout_ms / 1000,
-            shipment,
+            attempt,
             LOWEST_WITH_ZSTD if self._settings.codec is Codec.ZSTD else LOWEST_VERSION,
             self._highest_version,
         )
@@ -241,84 +220,88 @@ class Sender:
         by_id = all(self._metadata.topic_id(name) != ZERO_UUID for name in names)
         return BY_ID if by_id else BY_ID - 1
 
-    def _fill(self, shipment: Shipment) -> Message:
-        """Take what there is for this node, and write it."""
+    def _build(self, attempt: ProduceAttempt) -> Message:
+        """Return a request with the first batch of every partition that is ready for this node."""
         room = self._settings.max_request_size
         topics: dict[str, TopicProduceData] = {}
         for queue in list(self._accumulator.active):
-            if self._ready_at(queue, self._stepped_at) != shipment.node_id:
+            if self._ready_leader(queue, self._stepped_at) != attempt.node_id:
                 continue
             batch = queue.batches[0]
-            if batch.size > room and shipment.batches:
-                break  # its turn comes first next time; smaller ones behind it could keep it waiting for ever
+            if batch.size > room and attempt.batches:
+                break  # this batch is first in the next request; sending smaller ones before it could starve it
             room -= batch.size
             name = queue.tp.topic
-            data = self._pack(queue, batch)
+            data = self._encode(queue, batch)
             topic = topics.setdefault(name, TopicProduceData(name=name, topic_id=self._metadata.topic_id(name)))
             topic.partition_data.append(PartitionProduceData(index=queue.tp.partition, records=data))
-            shipment.names[topic.topic_id] = name
-            shipment.batches[queue.tp] = queue, batch
+            attempt.names[topic.topic_id] = name
+            attempt.batches[queue.tp] = queue, batch
             batch.attempts += 1
             batch.move(BatchEvent.SENT)
-            self._accumulator.to_the_end(queue)
+            self._accumulator.move_to_end(queue)
         if not topics:
-            raise NothingToSend(f"nothing is left to send to node {shipment.node_id}")
+            raise NothingToSend(f"nothing is left to send to node {attempt.node_id}")
         return ProduceRequest(acks=-1, timeout_ms=self._settings.request_timeout_ms, topic_data=list(topics.values()))
 
-    def _pack(self, queue: PartitionQueue, batch: ProducerBatch) -> bytes:
-        """Return the batch as it is written. Sent again, it is the same to the byte."""
+    def _encode(self, queue: PartitionQueue, batch: ProducerBatch) -> bytes:
+        """Return the batch's bytes, the same ones for every attempt under one base sequence."""
         if batch.state is BatchState.OPEN:
-            batch.move(BatchEvent.SEAL)  # before it is numbered: no record may come in after its count is known
+            batch.move(BatchEvent.SEAL)  # before it is numbered: a later record would change the count of numbers
         sequences = queue.sequences
         if sequences.producer_id == NO_ID:
             sequences.adopt(self._ids.producer_id, self._ids.epoch)
         sequences.number(batch)
-        if batch.data is None:
-            batch.data = build_batch(
+        if batch.encoded is None:
+            batch.encoded = build_batch(
                 batch.records,
                 codec=self._settings.codec,
                 producer_id=sequences.producer_id,
                 producer_epoch=sequences.epoch,
                 base_sequence=batch.base_sequence,
             )
-        return batch.data
+        return batch.encoded
 
-    def _take_failure(self, shipment: Shipment, error: KafkaError, now: float) -> None:
-        """The request was not answered, or not even written."""
-        node = self._node(shipment.node_id)
+    def _handle_failure(self, attempt: ProduceAttempt, error: KafkaError, now: float) -> None:
+        """Apply a request without a response: lost, timed out, or never written."""
+        node_retry = self._retry_of(attempt.node_id)
         if isinstance(error, NothingToSend):
-            node.succeeded()
+            node_retry.succeeded()
             return
-        node.failed(now)
-        self._metadata.request_update(f"Produce to node {shipment.node_id} failed: {error}")
-        for queue, batch in shipment.take_rest():
-            batch.in_doubt = True
-            self.outcomes.again(queue, batch, error, now)
-        # A version or a login that does not fit will not fit next time: only passing errors are waited out.
+        node_retry.failed(now)
+        self._metadata.request_update(f"Produce to node {attempt.node_id} failed: {error}")
+        self._retry_rest(attempt, error, now)
+        # An unsupported version or a rejected login fails again: batches for this node fail now, not at their deadline.
         final = isinstance(error, BrokerResponseError) and not error.retriable
         for queue in list(self._accumulator.active):
             info = self._metadata.leader(queue.tp)
-            if info is None or info.leader != shipment.node_id or queue.head is None or queue.in_flight:
+            if info is None or info.leader != attempt.node_id or not queue.batches or queue.in_flight:
                 continue
             queue.batches[0].last_error = error
             if final:
-                self.outcomes.fail_unsent(queue, error)
+                self.completer.fail_unsent(queue, error)
 
-    # -- inside: the end of a batch's time
+    def _retry_rest(self, attempt: ProduceAttempt, error: KafkaError, now: float) -> None:
+        for queue, batch in attempt.pop_all():
+            batch.maybe_appended = True
+            self.completer.retry(queue, batch, error, now)
+
+    # -- inside: delivery timeouts
 
     def _expire(self, now: float) -> None:
         for queue in list(self._accumulator.active):
-            while (head := queue.head) is not None and head.deadline <= now:
-                if self._away and not head.reprieved:
-                    head.reprieved = True
-                    head.deadline = now + REPRIEVE
+            while queue.batches and queue.batches[0].deadline <= now:
+                batch = queue.batches[0]
+                if self._called_late and not batch.deadline_extended:
+                    batch.deadline_extended = True
+                    batch.deadline = now + DEADLINE_EXTENSION
                     break
-                self.outcomes.fail(queue, self._timeout_error(queue, head))
-        for buffer, deadline in self._accumulator.waiting():
+                self.completer.fail(queue, self._timeout_error(queue, batch))
+        for buffer, deadline in self._accumulator.without_metadata():
             if deadline <= now:
-                if self._away:
-                    self._accumulator.reprieve_waiting(buffer, now, now + REPRIEVE)
-                self._accumulator.fail_waiting(buffer, self._unknown_topic_error(buffer), now)
+                if self._called_late:
+                    self._accumulator.extend_deadlines(buffer, now, now + DEADLINE_EXTENSION)
+                self._accumulator.fail_unassigned(buffer, self._no_metadata_error(buffer), now)
 
     def _timeout_error(self, queue: PartitionQueue, batch: ProducerBatch) -> KafkaTimeoutError:
         tp = queue.tp
@@ -328,16 +311,14 @@ class Sender:
             cause = f"no leader known; the topic has {len(topic.partitions) if topic else 0} partitions"
         sent = f"sent {batch.attempts} times" if batch.attempts else "never sent"
         return KafkaTimeoutError(
-            f"{tp.topic}-{tp.partition}: not acknowledged within {self._patience()}, {sent}; last: "
-            f"{cause or 'no answer yet'}"
+            f"{tp.topic}-{tp.partition}: not acknowledged within delivery_timeout_ms="
+            f"{self._settings.delivery_timeout_ms}, {sent}; last: {cause or 'no answer yet'}"
         )
 
-    def _unknown_topic_error(self, buffer: TopicBuffer) -> KafkaTimeoutError:
+    def _no_metadata_error(self, buffer: TopicBuffer) -> KafkaTimeoutError:
         topic = self._metadata.topics.get(buffer.name)
-        cause = self.obstacle() or str((topic and topic.error) or "no metadata came")
+        cause = self.obstacle() or str((topic and topic.error) or "no metadata response yet")
         return KafkaTimeoutError(
-            f"{buffer.name}: not sent within {self._patience()}, since its partitions are not known; last: {cause}"
+            f"{buffer.name}: not sent within delivery_timeout_ms={self._settings.delivery_timeout_ms}, since the "
+            f"topic's partitions are not known; last: {cause}"
         )
-
-    def _patience(self) -> str:
-        return f"delivery_timeout_ms={self._settings.delivery_timeout_ms}"

@@ -1,50 +1,48 @@
-"""Under which id, epoch and sequence number one partition's batches are written.
+"""The producer id, epoch and sequence numbers of one partition's batches.
 
-Owns the numbers that let a broker tell a repetition from a gap (KIP-98), and fence what is still on its way when they
-start anew. Java counts epochs for all partitions together and lets each follow when it can; here each partition counts
-its own, which brokers cannot tell apart: without transactions they keep this state per partition.
+They let the broker tell a retry from a gap (KIP-98), and a new epoch fences batches of the old one that are still in
+flight. Java's producer has one epoch for all partitions. Here each partition has its own, which brokers accept: without
+transactions they keep producer state per partition.
 """
 
 from __future__ import annotations
 
 from .batch import NO_SEQUENCE, ProducerBatch
 
-#: The highest epoch there is; after it comes another producer id.
+#: The highest epoch; after it a new producer id is needed.
 EPOCH_MAX = 2**15 - 1
-#: Sequence numbers go from 0 to 2**31 - 1, and then from 0 on again.
+#: Sequence numbers wrap from 2**31 - 1 to 0.
 _SEQUENCE_MASK = 2**31 - 1
 
 NO_ID = -1
 
 
 class Sequences:
-    """One partition's numbers."""
+    """One partition's producer id, epoch and next sequence number."""
 
     __slots__ = ("epoch", "next", "producer_id")
 
     def __init__(self) -> None:
-        self.producer_id = NO_ID
-        self.epoch = -1
-        self.next = 0
+        self.drop()
 
     def adopt(self, producer_id: int, epoch: int) -> None:
-        """Begin with a new producer id."""
+        """Use a new producer id."""
         self.producer_id = producer_id
         self.epoch = epoch
         self.next = 0
 
     def number(self, batch: ProducerBatch) -> None:
-        """Give the batch its number, unless it has one: what is sent again has to look the same."""
+        """Set the batch's base sequence, unless it has one: a retry must repeat its numbers."""
         if batch.base_sequence == NO_SEQUENCE:
             following = (self.next + len(batch)) & _SEQUENCE_MASK
-            # No call between these: interrupted there, the next batch would have this number, too, and be taken for it.
+            # No call between these: after Ctrl-C here, the broker would drop the next batch as a duplicate of this one.
             batch.base_sequence = self.next
             self.next = following
 
-    def start_over(self) -> None:
-        """Go to the next epoch and sequence 0: nobody knows how far the broker has come.
+    def start_new_epoch(self) -> None:
+        """Go to the next epoch and sequence 0, since the broker's last sequence number is not known.
 
-        From the first batch of the new epoch on, whatever is still on its way in the old one is refused.
+        From the first batch of the new epoch on, the broker rejects batches of the old one.
         """
         self.next = 0
         if self.epoch >= EPOCH_MAX:
@@ -53,6 +51,5 @@ class Sequences:
             self.epoch += 1
 
     def drop(self) -> None:
-        """Use the id no more."""
-        self.producer_id = NO_ID
-        self.next = 0
+        """Stop using the producer id."""
+        self.adopt(NO_ID, -1)

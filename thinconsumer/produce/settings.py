@@ -1,4 +1,4 @@
-"""The producer's options: those of any client, and what is said about writing. Names are Kafka's own."""
+"""The producer's options, under Kafka's names: those of every client, and those of writing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CODECS = {codec.name.lower(): codec for codec in Codec}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings(ClientOptions):
-    """What a producer has to know. Build it with :meth:`from_options` or :meth:`from_config`.
+    """The options of a :class:`Producer`. Build them with :meth:`from_options` or :meth:`from_config`.
 
     ``acks`` is always ``all`` and idempotence always on, so neither is an option.
     """
@@ -33,7 +33,7 @@ class ProducerSettings(ClientOptions):
     delivery_timeout_ms: int = _write(
         Integer(at_least=1, at_most=INT64_MAX),
         120000,
-        "Every record is acknowledged or has failed this long after its batch was begun, retries included.",
+        "A record is acknowledged or fails at most this long after its batch was created, retries included.",
     )
     max_block_ms: int = _write(
         Integer(at_least=0, at_most=INT64_MAX),
@@ -43,29 +43,29 @@ class ProducerSettings(ClientOptions):
     buffer_memory: int = _write(
         Integer(at_least=1, at_most=INT64_MAX),
         33554432,
-        "How many bytes of records may wait for their acknowledgement. What is on its way takes as much once more.",
+        "How many bytes of unacknowledged records to hold. Encoded batches in flight take as much again.",
     )
     batch_size: int = _write(
         Integer(at_least=1, at_most=INT32_MAX),
         131072,
-        "A batch takes no more records from this many bytes on, uncompressed; a larger record gets one of its own. "
-        "Larger than Java's, since one batch per partition is on its way at a time; none waits to be filled.",
+        "The largest uncompressed size of a batch, in bytes; a larger record gets its own batch. Larger than Java's "
+        "default, since one batch per partition is in flight at a time. No batch waits to be filled.",
     )
     max_request_size: int = _write(
         Integer(at_least=1024, at_most=INT32_MAX),
         1048576,
-        "How many bytes of records, uncompressed, one request may carry. A record larger than that is refused.",
+        "How many bytes of uncompressed records one request may carry. `send` rejects a larger record.",
     )
-    compression_type: str = _write(Choice(tuple(_CODECS)), "none", "How batches are compressed.")
+    compression_type: str = _write(Choice(tuple(_CODECS)), "none", "The compression of batches.")
 
     @classmethod
     def from_options(cls: type[S], /, **options: Unpack[ProducerKeywords]) -> S:
-        """Build from options by their Python names; raises ``KafkaConfigurationError`` with all that is wrong."""
+        """Build from options by their Python names; raise ``KafkaConfigurationError`` with all problems."""
         return cls(**from_options(cls.options(), options))._checked()
 
     @classmethod
     def from_config(cls: type[S], config: Any, /) -> S:
-        """Build from the dotted names of Kafka's documentation; values are typed, or text as in a file."""
+        """Build from the dotted names of Kafka's documentation; values are typed, or text as in a properties file."""
         return super(ProducerSettings, cls).from_config(config)._checked()
 
     @property
@@ -76,7 +76,7 @@ class ProducerSettings(ClientOptions):
     def _checked(self: S) -> S:
         try:
             if self.codec:
-                compression.compress(self.codec, b"")  # now, and not in the middle of a step
+                compression.compress(self.codec, b"")  # a missing package would otherwise fail inside a step
         except CodecError as error:
             raise KafkaConfigurationError(f"compression_type={self.compression_type!r}: {error}") from error
         return self

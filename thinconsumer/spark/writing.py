@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import IllegalArgumentError
 from ..net import SelectorDriver
-from ..produce import BufferFullError, Producer, ProducerSettings, Receipt
+from ..produce import BufferFullError, Producer, ProducerSettings, SendFuture
 from .client_cache import ClientCache
 from .rows import Row, parts, rows
 from .write_options import WriteSettings
@@ -74,7 +74,7 @@ class _BatchWriter:
         self._settings = settings
         self._connect = connect
         self._producer: Producer | None = None  #: None until the first row.
-        self._unsettled: deque[Receipt] = deque()
+        self._unsettled: deque[SendFuture] = deque()
         self.written = Written()
 
     def add(self, batch: pa.RecordBatch) -> None:

@@ -31,13 +31,13 @@ CODES = pytest.mark.parametrize("code", [code for code in Code if code != Code.N
 
 @CODES
 def test_every_error_code_once_and_then_a_good_answer(world, code):
-    """What passes is never seen; what does not is the receipt's error, and the next record is written."""
+    """What passes is never seen; what does not is the future's error, and the next record is written."""
     w = world()
     producer = w.producer()
     before = producer.send("t", b"before")
     producer.flush()
     w.refuse_produce(code)
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     started = w.clock.now()
     producer.flush()
     assert w.clock.now() - started < 1
@@ -47,13 +47,13 @@ def test_every_error_code_once_and_then_a_good_answer(world, code):
     assert after.error is None
     action = action_of(code)
     if action in AGAIN:
-        assert receipt.result().offset == 1
+        assert future.result().offset == 1
         assert w.values() == [b"before", b"v", b"after"]
     elif action is Action.ACCEPT:
-        assert receipt.result().offset == -1
+        assert future.result().offset == -1
     else:
-        assert type(receipt.error) is BY_CODE[code].error
-        assert receipt.error.code == code
+        assert type(future.error) is BY_CODE[code].error
+        assert future.error.code == code
         assert w.values() == [b"before", b"after"]
 
 
@@ -62,17 +62,17 @@ def test_every_error_code_for_ever_ends_in_time_and_is_no_busy_loop(world, code)
     w = world()
     producer = w.producer(delivery_timeout_ms=3000)
     w.refuse_produce(code, times=None)
-    receipts = [producer.send("t", b"v") for _ in range(3)]
+    futures = [producer.send("t", b"v") for _ in range(3)]
     started = w.clock.now()
     producer.flush()
     assert w.clock.now() - started <= 3.01
     assert len(w.requests()) < 15
-    for receipt in receipts:
+    for future in futures:
         if action_of(code) in AGAIN:
-            assert isinstance(receipt.error, KafkaTimeoutError)
-            assert code.name in str(receipt.error)
+            assert isinstance(future.error, KafkaTimeoutError)
+            assert code.name in str(future.error)
         elif action_of(code) is not Action.ACCEPT:
-            assert receipt.error.code == code
+            assert future.error.code == code
 
 
 @pytest.mark.parametrize("backoff", [0, 100])
@@ -94,9 +94,9 @@ def test_a_new_leader_is_gone_to_at_once_when_the_old_one_names_it(world):
     producer.flush()
     w.cluster.move_leader(("t", 0), 2)
     started = w.clock.now()
-    receipt = producer.send("t", b"w")
+    future = producer.send("t", b"w")
     producer.flush()
-    assert receipt.result().offset == 1
+    assert future.result().offset == 1
     assert w.clock.now() - started < 0.1
 
 
@@ -112,9 +112,9 @@ def test_a_new_leader_that_metadata_has_not_named_yet_is_reached_where_the_old_o
     producer.flush()
     w.cluster.move_leader(("t", 0), 2)
     w.cluster.on("Metadata", Disconnect())
-    receipt = producer.send("t", b"w")
+    future = producer.send("t", b"w")
     producer.poll(1000)
-    assert receipt.result().offset == 1
+    assert future.result().offset == 1
     assert w.cluster.received(ProduceRequest, node=2)
 
 
@@ -126,9 +126,9 @@ def test_a_broker_that_lost_what_was_before_gets_the_batch_under_the_next_epoch(
         producer.send("t", b"%d" % number)
         producer.flush()
     w.cluster.leader(T0).truncate_to(2)
-    receipt = producer.send("t", b"next")
+    future = producer.send("t", b"next")
     producer.flush()
-    assert receipt.result().offset == 2
+    assert future.result().offset == 2
     assert w.values() == [b"0", b"1", b"next"]
     assert w.stamps()[-2:] == [(0, 4, 1), (1, 0, 1)]
 
@@ -140,9 +140,9 @@ def test_a_broker_that_forgot_the_producer_gets_the_batch_under_the_next_epoch(w
     producer.flush()
     w.cluster.leader(T0).log.expire_producers(w.cluster.schedule.wall_ms() + 1, 0)
     w.refuse_produce(Code.UNKNOWN_PRODUCER_ID)
-    receipt = producer.send("t", b"w")
+    future = producer.send("t", b"w")
     producer.flush()
-    assert receipt.result().offset == 1
+    assert future.result().offset == 1
     assert w.stamps() == [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
 
 
@@ -170,11 +170,11 @@ def test_after_the_last_epoch_comes_another_id(world):
     queue.sequences.epoch = EPOCH_MAX
     w.refuse_produce(Code.INVALID_RECORD)
     producer.send("t", b"bad")
-    receipt = producer.send("t", b"w")
+    future = producer.send("t", b"w")
     producer.flush()
-    receipt = producer.send("t", b"x")
+    future = producer.send("t", b"x")
     producer.flush()
-    assert receipt.error is None
+    assert future.error is None
     assert len(w.requests(InitProducerIdRequest)) == 2
     assert w.stamps()[-1] == (0, 0, 1)
 
@@ -203,11 +203,11 @@ def test_what_is_too_large_together_goes_in_halves(world):
         return len(call.request.topic_data[0].partition_data[0].records) > 61 + 3 * 110
 
     w.cluster.on("Produce", Reply(Code.MESSAGE_TOO_LARGE), where=is_large)
-    receipts = [producer.send("t", b"%03d" % n + bytes(97)) for n in range(23)]
+    futures = [producer.send("t", b"%03d" % n + bytes(97)) for n in range(23)]
     late = producer.send("t", b"late")
     producer.flush()
     assert [value[:3] for value in w.values()][:23] == [b"%03d" % n for n in range(23)]
-    assert [r.result().offset for r in receipts] == list(range(23))
+    assert [r.result().offset for r in futures] == list(range(23))
     assert late.result().offset == 23
     assert {epoch for epoch, *_ in w.stamps()} == {0}
 
@@ -216,9 +216,9 @@ def test_a_single_record_that_is_too_large_fails_alone(world):
     w = world()
     producer = w.producer()
     w.refuse_produce(Code.MESSAGE_TOO_LARGE, Code.MESSAGE_TOO_LARGE)
-    receipts = [producer.send("t", b"%d" % n) for n in range(2)]
+    futures = [producer.send("t", b"%d" % n) for n in range(2)]
     producer.flush()
-    assert [r.error and r.error.code for r in receipts] == [Code.MESSAGE_TOO_LARGE, None]
+    assert [r.error and r.error.code for r in futures] == [Code.MESSAGE_TOO_LARGE, None]
     assert w.values() == [b"1"]
 
 
@@ -229,9 +229,9 @@ def test_a_batch_that_may_be_there_already_is_not_split(world):
         producer = w.producer()
         w.cluster.on("Produce", reply, times=1)
         w.refuse_produce(Code.MESSAGE_TOO_LARGE)
-        receipts = [producer.send("t", b"%d" % n) for n in range(4)]
+        futures = [producer.send("t", b"%d" % n) for n in range(4)]
         producer.flush()
-        assert all(r.error.code == Code.MESSAGE_TOO_LARGE for r in receipts)
+        assert all(r.error.code == Code.MESSAGE_TOO_LARGE for r in futures)
         assert w.values() == []
 
 
@@ -241,23 +241,23 @@ def test_records_that_the_broker_blames_are_told_so_and_the_others_what_happened
     producer = w.producer()
     blame = [BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")]
     w.refuse_produce(Code.INVALID_RECORD, record_errors=blame, error_message="some are bad")
-    receipts = [producer.send("t", b"%d" % n) for n in range(3)]
+    futures = [producer.send("t", b"%d" % n) for n in range(3)]
     producer.flush()
-    assert [isinstance(r.error, BrokerResponseError) for r in receipts] == [True] * 3
-    assert "no key" in str(receipts[1].error)
+    assert [isinstance(r.error, BrokerResponseError) for r in futures] == [True] * 3
+    assert "no key" in str(futures[1].error)
     for other in (0, 2):
-        assert "another record of the same batch is at fault" in str(receipts[other].error)
+        assert "another record of the same batch is invalid" in str(futures[other].error)
 
 
 def test_what_the_broker_says_is_in_the_error(world):
     w = world()
     producer = w.producer()
     w.refuse_produce(Code.TOPIC_AUTHORIZATION_FAILED, error_message="not you")
-    receipt = producer.send("t", b"v")
+    future = producer.send("t", b"v")
     producer.flush()
-    assert isinstance(receipt.error, TopicAuthorizationFailedError)
-    assert receipt.error.topics == ("t",)
-    assert "not you" in str(receipt.error)
+    assert isinstance(future.error, TopicAuthorizationFailedError)
+    assert future.error.topics == ("t",)
+    assert "not you" in str(future.error)
 
 
 def test_the_brokers_time_is_the_records_where_it_stamps_them(world):
@@ -265,6 +265,6 @@ def test_the_brokers_time_is_the_records_where_it_stamps_them(world):
     producer = w.producer()
 
     w.cluster.create_topic("dated", configs={"message.timestamp.type": "LogAppendTime"})
-    receipt = producer.send("dated", b"v", timestamp_ms=7)
+    future = producer.send("dated", b"v", timestamp_ms=7)
     producer.flush()
-    assert receipt.result().timestamp >= SOME_DAY * 1000
+    assert future.result().timestamp >= SOME_DAY * 1000

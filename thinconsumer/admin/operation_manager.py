@@ -1,0 +1,366 @@
+"""Runs the admin's operations: routes each key to a broker, retries it, and settles it with a result or an error.
+
+:mod:`.operations` says how a request is built and its response is read. After Java's ``AdminApiDriver`` and its lookup
+strategies.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from ..calls import Call
+from ..client import ClientOptions
+from ..connection.request import ANY_NODE, Answer, Request, Target
+from ..errors import (
+    BrokerResponseError,
+    GroupAuthorizationFailedError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from ..failures import Action, Told, rule
+from ..metadata import Metadata
+from ..timers import NEVER, Random, Retry
+from ..types import TopicPartition
+from ..wire.error_codes import BY_CODE, Code, to_error
+from .operations import FIND_COORDINATOR, KeyResult, Operation, Routing
+
+log = logging.getLogger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+#: Actions after which the request may go to another broker.
+REROUTED = frozenset({Action.REFRESH_METADATA, Action.FIND_CONTROLLER, Action.FIND_COORDINATOR})
+
+
+@dataclass(slots=True, eq=False)
+class PendingOperation(Generic[K, V]):
+    """An operation under way: its keys, each with its argument, and the results so far."""
+
+    operation: Operation[K, V]
+    items: dict[K, Any]
+    call: Call[dict[K, V | KafkaError]]
+    deadline: float
+    retry: Retry
+    needs_nodes: bool = False  #: The keys are the ids of all brokers, which are not known yet.
+    unsent: dict[K, None] = field(default_factory=dict)
+    in_flight: dict[K, None] = field(default_factory=dict)
+    results: dict[K, V | KafkaError] = field(default_factory=dict)
+    last_errors: dict[K, KafkaError] = field(default_factory=dict)
+    #: The metadata version in which some key had no route; a newer version ends the backoff. -1 if all had one.
+    unrouted_in: int = -1
+    maybe_executed: set[K] = field(default_factory=set)  #: Keys of requests whose response was lost.
+
+    def settle(self, key: K, result: V | KafkaError) -> None:
+        """Store a key's result; a later result of the same key is dropped."""
+        self.unsent.pop(key, None)
+        self.in_flight.pop(key, None)
+        self.results.setdefault(key, result)
+        self.finish_if_done()
+
+    def finish_if_done(self) -> None:
+        """Settle the call once every key has a result. Results are in the order of the keys."""
+        if not self.needs_nodes and len(self.results) == len(self.items):
+            self.call.succeed({key: self.results[key] for key in self.items})
+
+
+@dataclass(slots=True, eq=False)
+class OperationRequest:
+    """The context of one request: the operation, those of its keys that have no result yet, and the node."""
+
+    pending: PendingOperation[Any, Any]
+    keys: dict[Any, None]
+    node_id: int  #: -1: any broker.
+
+
+class OperationManager:
+    """The manager of the admin's requests."""
+
+    asker = "admin"
+
+    def __init__(self, settings: ClientOptions, metadata: Metadata, random: Random) -> None:
+        self._settings = settings
+        self._metadata = metadata
+        self._random = random
+        self._operations: list[PendingOperation[Any, Any]] = []
+        self._coordinators: dict[str, int] = {}  #: Node id by group id.
+        self._lookups: dict[str, PendingOperation[str, int]] = {}  #: Coordinator lookups under way, by group id.
+        self._cluster_call: Call[Any] | None = None  #: The latest metadata request for brokers and controller.
+        self._cluster_call_not_before = -NEVER
+        self._now = 0.0
+        #: Returns why no request can be answered, in words; for the message of a timeout.
+        self.obstacle: Callable[[], str] = str
+
+    def start(
+        self, operation: Operation[K, V], items: Mapping[K, Any] | None, deadline: float
+    ) -> Call[dict[K, V | KafkaError]]:
+        """Run an operation until ``deadline``. Errors are values. With ``items=None`` the keys are all broker ids."""
+        pending = PendingOperation(
+            operation,
+            dict(items or {}),
+            Call(operation.api.__name__.removesuffix("Request")),
+            deadline,
+            Retry(self._settings.retry_backoff, self._random),
+            needs_nodes=items is None,
+        )
+        pending.unsent = dict.fromkeys(pending.items)
+        pending.finish_if_done()
+        self._operations.append(pending)
+        return pending.call
+
+    # -- the manager
+
+    def step(self, now: float) -> list[Request]:
+        """Return the requests due now; fail the keys whose deadline has passed."""
+        self._now = now
+        requests: list[Request] = []
+        for group, lookup in list(self._lookups.items()):
+            self._apply_lookup(group, lookup)
+        self._operations = [pending for pending in self._operations if not pending.call.over]
+        leaders: set[str] = set()
+        for pending in list(self._operations):
+            if now >= pending.deadline:
+                self._time_out(pending)
+                continue
+            if pending.operation.routing is Routing.LEADER:
+                leaders.update(tp.topic for tp in (*pending.unsent, *pending.in_flight))
+            if pending.unrouted_in not in (-1, self._metadata.version) or pending.retry.may_send(now):
+                pending.unrouted_in = -1
+                requests += self._requests(pending, now)
+        self._metadata.want(leaders)
+        return requests
+
+    def wake_at(self, now: float) -> float:
+        """Return when a backoff ends or a deadline passes."""
+        due = NEVER
+        for pending in self._operations:
+            if not pending.call.over:
+                due = min(due, pending.deadline)
+                if pending.unsent or pending.needs_nodes:
+                    due = min(due, pending.retry.not_before)
+        if any(lookup.call.over for lookup in self._lookups.values()):
+            return now
+        return max(now, due)
+
+    def handle(self, answer: Answer, now: float) -> None:
+        """Apply the response or failure of a request."""
+        self._now = now
+        sent: OperationRequest = answer.request.context
+        pending, keys = sent.pending, sent.keys
+        if answer.response is None:
+            error = answer.error or KafkaError("no answer")
+            final = isinstance(error, BrokerResponseError) and not error.retriable
+            for key in list(keys):
+                if answer.version >= 0:
+                    pending.maybe_executed.add(key)
+                self._fail(sent, key, error, final)
+            self._invalidate_route(sent, error)
+        else:
+            for found in pending.operation.read(answer.response, answer.version):
+                key = next(iter(keys), None) if found.key is None else found.key
+                if key in keys:
+                    self._apply(sent, key, found, answer.node_id)
+            for key in list(keys):
+                self._fail(sent, key, KafkaError("the response lacks this key"), False)
+        if pending.unsent:
+            pending.retry.failed(now)
+
+    def restart(self, now: float) -> None:
+        """Abandon every operation: an exception has ended the call that waited for it."""
+        for pending in self._operations:
+            pending.call.abandoned = True
+        self._operations.clear()
+        self._lookups.clear()
+        self._cluster_call = None
+
+    # -- inside: routing and sending
+
+    def _requests(self, pending: PendingOperation[Any, Any], now: float) -> list[Request]:
+        if pending.needs_nodes and not self._set_nodes(pending, now):
+            return []
+        requests: dict[Any, OperationRequest] = {}
+        for key in list(pending.unsent):
+            node_id = self._node_for(pending, key)
+            if node_id is None:
+                continue
+            group = (node_id, key if pending.operation.one_by_one else None)
+            sent = requests.setdefault(group, OperationRequest(pending, {}, node_id))
+            sent.keys[key] = None
+            del pending.unsent[key]
+            pending.in_flight[key] = None
+        if pending.unsent:
+            pending.unrouted_in = self._metadata.version
+            pending.retry.failed(now)
+        return [self._request(one, now) for one in requests.values()]
+
+    def _request(self, sent: OperationRequest, now: float) -> Request:
+        operation, pending = sent.pending.operation, sent.pending
+        deadline = min(now + self._settings.request_timeout_ms / 1000, pending.deadline)
+        left = int((deadline - now) * 1000)
+        items = {key: pending.items[key] for key in sent.keys}
+        return Request(
+            self.asker,
+            operation.api,
+            ANY_NODE if sent.node_id < 0 else Target(sent.node_id),
+            lambda version: operation.build(items, version, left),
+            deadline,
+            sent,
+            operation.min_version,
+            lambda: operation.max_version,
+        )
+
+    def _set_nodes(self, pending: PendingOperation[Any, Any], now: float) -> bool:
+        """Set the keys to the ids of all brokers; return False while no broker is known."""
+        if not self._metadata.nodes:
+            self._refresh_cluster("no broker is known yet")
+            pending.unrouted_in = self._metadata.version
+            pending.retry.failed(now)
+            return False
+        pending.needs_nodes = False
+        pending.items = dict.fromkeys(self._metadata.nodes)
+        pending.unsent = dict.fromkeys(pending.items)
+        return True
+
+    def _node_for(self, pending: PendingOperation[Any, Any], key: Any) -> int | None:
+        """Return the node for ``key`` (-1: any broker), or None if it is unknown or the key has just been settled."""
+        routing = pending.operation.routing
+        if routing is Routing.ANY:
+            return -1
+        if routing is Routing.LEADER:
+            return self._leader_of(pending, key)
+        if routing is Routing.COORDINATOR:
+            return self._coordinator_of(pending, key)
+        node_id = self._metadata.controller_id if routing is Routing.CONTROLLER else int(key)
+        if node_id in self._metadata.nodes:
+            return node_id
+        if routing is Routing.NODE:
+            pending.settle(key, KafkaConnectionError(f"node {key} has left the cluster", node_id=key))
+            return None
+        pending.last_errors.setdefault(key, KafkaError("no controller is known"))
+        self._refresh_cluster("no controller is known")
+        return None
+
+    def _leader_of(self, pending: PendingOperation[Any, Any], tp: TopicPartition) -> int | None:
+        info = self._metadata.leader(tp)
+        if info is not None:
+            return info.leader
+        topic = self._metadata.topics.get(tp.topic)
+        error = topic.error if topic is not None else None
+        if error is not None and not error.retriable:
+            pending.settle(tp, error)
+            return None
+        why = f"no leader known for {tp.topic}-{tp.partition}"
+        pending.last_errors[tp] = error or KafkaError(why)
+        self._metadata.request_update(why)
+        return None
+
+    def _coordinator_of(self, pending: PendingOperation[Any, Any], group: str) -> int | None:
+        node_id = self._coordinators.get(group)
+        if node_id is not None and node_id in self._metadata.nodes:
+            return node_id
+        if node_id is not None:
+            self._refresh_cluster(f"node {node_id}, the coordinator of group {group!r}, is not in the metadata")
+        elif group not in self._lookups:
+            self.start(FIND_COORDINATOR, {group: None}, pending.deadline)
+            self._lookups[group] = self._operations[-1]
+        return None
+
+    def _apply_lookup(self, group: str, lookup: PendingOperation[str, int]) -> None:
+        """Apply a finished coordinator lookup; a final error settles the group in every operation that waits for it."""
+        if not lookup.call.over:
+            return
+        del self._lookups[group]
+        found = lookup.results.get(group)
+        if isinstance(found, int):
+            self._coordinators[group] = found
+        for other in self._operations:
+            if other.operation.routing is Routing.COORDINATOR and group in other.unsent:
+                other.retry.not_before = -NEVER
+                if isinstance(found, KafkaTimeoutError):
+                    other.last_errors[group] = found
+                elif isinstance(found, KafkaError):
+                    other.settle(group, found)
+
+    def _refresh_cluster(self, why: str) -> None:
+        """Request brokers and controller with a backoff, unless a request is under way.
+
+        Without the backoff, a cluster that has no controller for long would receive metadata requests in a busy loop.
+        """
+        if (self._cluster_call is None or self._cluster_call.over) and self._now >= self._cluster_call_not_before:
+            log.debug("requesting metadata of brokers and controller: %s", why)
+            self._cluster_call = self._metadata.inquire((), why)
+            self._cluster_call_not_before = self._now + self._settings.retry_backoff.delay(1, self._random)
+
+    # -- inside: responses
+
+    def _apply(self, sent: OperationRequest, key: Any, found: KeyResult, node_id: int) -> None:
+        pending = sent.pending
+        if found.code == Code.NONE:
+            del sent.keys[key]
+            pending.settle(key, found.value)
+            return
+        api, scope = pending.operation.policy
+        policy = rule(api, found.code, scope)
+        final = policy.told is Told.ERROR
+        error = self._error(pending, key, found, node_id, final)
+        if policy.action in REROUTED or BY_CODE[found.code].refresh_metadata:
+            self._invalidate_route(sent, error, key)
+        self._fail(sent, key, error, final)
+
+    def _error(
+        self, pending: PendingOperation[Any, Any], key: Any, found: KeyResult, node_id: int, final: bool
+    ) -> BrokerResponseError:
+        details = [found.detail] if found.detail else []
+        if final and key in pending.maybe_executed:
+            details.append("an earlier attempt, whose response was lost, may have been executed")
+        tp = key if isinstance(key, TopicPartition) else None
+        error = to_error(found.code, api=pending.call.what, node_id=node_id, partition=tp, detail="; ".join(details))
+        if isinstance(error, TopicAuthorizationFailedError):
+            error.topics = (tp.topic if tp else str(key),)
+        elif isinstance(error, GroupAuthorizationFailedError):
+            error.group_id = str(key)
+        return error
+
+    def _fail(self, sent: OperationRequest, key: Any, error: KafkaError, final: bool) -> None:
+        """Settle a key with a final error, or queue it for another attempt."""
+        pending = sent.pending
+        del sent.keys[key]
+        if final:
+            pending.settle(key, error)
+        elif key not in pending.results:
+            pending.in_flight.pop(key, None)
+            pending.unsent[key] = None
+            pending.last_errors[key] = pending.call.last_error = error
+
+    def _invalidate_route(self, sent: OperationRequest, error: KafkaError, key: Any = None) -> None:
+        """Forget the route of a key (None: of all keys of the request) and look it up again."""
+        routing = sent.pending.operation.routing
+        if routing is Routing.COORDINATOR:
+            for group, node_id in list(self._coordinators.items()):
+                if group == key or (key is None and node_id == sent.node_id):
+                    del self._coordinators[group]
+        if routing is Routing.CONTROLLER:
+            self._metadata.controller_id = -1  # the old controller would reject the next request, too
+        if routing is Routing.LEADER:
+            self._metadata.request_update(str(error))
+        elif routing is not Routing.ANY:
+            self._refresh_cluster(str(error))
+
+    def _time_out(self, pending: PendingOperation[Any, Any]) -> None:
+        if pending.needs_nodes:
+            pending.call.fail(self._timeout_error(pending, None))
+        for key in list(pending.items):
+            if key not in pending.results:
+                pending.settle(key, self._timeout_error(pending, key))
+
+    def _timeout_error(self, pending: PendingOperation[Any, Any], key: Any) -> KafkaTimeoutError:
+        lookup = self._lookups.get(key) if pending.operation.routing is Routing.COORDINATOR else None
+        source = pending if lookup is None else lookup
+        cause = self.obstacle() or source.last_errors.get(key) or "no answer yet"
+        about = "" if key is None else f" of {key!r}"
+        return KafkaTimeoutError(f"{pending.call.what}{about}: no result in time; last: {cause}")

@@ -1,0 +1,183 @@
+"""Completes batches from Produce responses: acknowledged, sent again, renumbered, split or failed.
+
+Owns the effect of a response on a batch and on its partition's sequence numbers. :mod:`thinconsumer.failures.policy`
+says what an error code means; the sender decides when to send. After Java's ``Sender.completeBatch`` and
+``TransactionManager``; KIP-360, KIP-467, KIP-951.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from itertools import islice
+
+from ..errors import BrokerResponseError, KafkaError, TopicAuthorizationFailedError
+from ..failures import IN_DOUBT, Action, Scope, rule
+from ..metadata import Metadata
+from ..timers import NEVER
+from ..types import Node
+from ..wire.error_codes import to_error
+from ..wire.produce import PartitionProduceResponse
+from .accumulator import Accumulator, PartitionQueue
+from .batch import NO_SEQUENCE, BatchEvent, ProducerBatch
+from .ids import ProducerIds
+from .sequences import NO_ID
+
+log = logging.getLogger(__name__)
+
+_SEND_AGAIN = (Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE)
+
+
+class BatchCompleter:
+    """Settles batches, or has them sent again."""
+
+    def __init__(self, metadata: Metadata, accumulator: Accumulator, ids: ProducerIds) -> None:
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._ids = ids
+
+    def complete(
+        self,
+        queue: PartitionQueue,
+        batch: ProducerBatch,
+        data: PartitionProduceResponse,
+        node_id: int,
+        endpoints: Mapping[int, Node],
+        now: float,
+    ) -> None:
+        """Apply one partition of a Produce response to ``batch``, the in-flight first batch of ``queue``."""
+        action = rule("Produce", data.error_code, Scope.PARTITION).action
+        if action is Action.ACCEPT:
+            queue.retry.succeeded()
+            batch.acknowledge(data.base_offset, data.log_append_time_ms)
+            self._accumulator.remove_first(queue)
+            return
+        error = self._error(queue, data, node_id)
+        log.debug("%s, attempt %d: %s", batch, batch.attempts, error)
+        batch.maybe_appended = batch.maybe_appended or data.error_code in IN_DOUBT
+        if action in _SEND_AGAIN:
+            if action is Action.NEW_SEQUENCE:
+                # The broker lacks the batches before this one, or has no state of this producer.
+                self._start_new_epoch(queue)
+                batch.base_sequence = NO_SEQUENCE
+                batch.encoded = None
+            self.retry(queue, batch, error, now)
+            if action is Action.REFRESH_METADATA:
+                self._find_leader(queue, data, endpoints, error)
+        elif action is Action.SPLIT_BATCH and len(batch) > 1 and not batch.maybe_appended:
+            self._split(queue, batch, error)
+        else:
+            if action is Action.NEW_PRODUCER_ID:
+                self._ids.replace(queue.sequences.producer_id)
+                queue.sequences.drop()
+            self.fail(queue, error, self._record_errors(batch, data, node_id))
+
+    def retry(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError, now: float) -> None:
+        """Have an in-flight batch sent again after a backoff."""
+        batch.last_error = error
+        batch.move(BatchEvent.TRY_AGAIN)
+        queue.retry.failed(now)
+
+    def fail(
+        self, queue: PartitionQueue, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None
+    ) -> None:
+        """Fail a queue's first batch. If it was numbered, the next batch begins a new epoch (KIP-360)."""
+        batch = queue.batches[0]
+        if batch.base_sequence != NO_SEQUENCE:
+            self._start_new_epoch(queue)
+        batch.fail(error, record_errors)
+        self._accumulator.remove_first(queue)
+
+    def fail_unsent(self, queue: PartitionQueue, error: KafkaError) -> None:
+        """Fail all batches of a queue, unless the first one is in flight."""
+        while queue.batches and not queue.in_flight:
+            self.fail(queue, error)
+
+    def fail_topic(self, name: str, error: KafkaError) -> None:
+        """Fail a topic's unsent records, because of a final metadata error."""
+        buffer = self._accumulator.topics[name]
+        self._accumulator.fail_unassigned(buffer, error)
+        for queue in buffer.queues.values():
+            self.fail_unsent(queue, error)
+
+    def fail_without_id(self, error: KafkaError) -> None:
+        """Fail all records that cannot be sent without a new producer id."""
+        self._fail_unassigned(error)
+        for queue in list(self._accumulator.active):
+            if queue.sequences.producer_id == NO_ID:
+                self.fail_unsent(queue, error)
+
+    def fail_all(self, error: KafkaError) -> None:
+        """Fail all records, in flight or not, because the producer closes."""
+        self._fail_unassigned(error)
+        for queue in list(self._accumulator.active):
+            while queue.batches:
+                self.fail(queue, error)
+
+    # -- inside
+
+    def _fail_unassigned(self, error: KafkaError) -> None:
+        for buffer, _ in self._accumulator.without_metadata():
+            self._accumulator.fail_unassigned(buffer, error)
+
+    def _error(self, queue: PartitionQueue, data: PartitionProduceResponse, node_id: int) -> BrokerResponseError:
+        detail = data.error_message
+        error = to_error(data.error_code, api="Produce", node_id=node_id, partition=queue.tp, detail=detail)
+        if isinstance(error, TopicAuthorizationFailedError):
+            error.topics = (queue.tp.topic,)
+        return error
+
+    def _record_errors(
+        self, batch: ProducerBatch, data: PartitionProduceResponse, node_id: int
+    ) -> dict[int, KafkaError]:
+        """Return each record's error if the response lists the invalid records (KIP-467)."""
+        invalid = {one.batch_index: one.batch_index_error_message for one in data.record_errors}
+        errors: dict[int, KafkaError] = {}
+        for index in range(len(batch) if invalid else 0):
+            detail = invalid.get(index) or data.error_message
+            if index not in invalid:
+                detail = "another record of the same batch is invalid"
+            errors[index] = to_error(data.error_code, api="Produce", node_id=node_id, partition=batch.tp, detail=detail)
+        return errors
+
+    def _start_new_epoch(self, queue: PartitionQueue) -> None:
+        producer_id = queue.sequences.producer_id
+        queue.sequences.start_new_epoch()
+        if queue.sequences.producer_id == NO_ID:
+            self._ids.replace(producer_id)
+
+    def _split(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> None:
+        """Move a batch's second half into a new batch behind it.
+
+        The broker has certainly rejected the batch, so its sequence numbers are used again.
+        """
+        log.info("%s is too large for the broker: sending its halves", batch)
+        batch.last_error = error
+        batch.move(BatchEvent.TRY_AGAIN)
+        records = len(batch)
+        half = (records + 1) // 2
+        first, second = batch.records[:half], ProducerBatch(batch.tp, batch.deadline, batch.deadline_extended)
+        second.move(BatchEvent.SEAL)
+        second.records = batch.records[half:]
+        second.size = batch.size * (records - half) // records  # an estimate; the sum of both sizes stays the same
+        second.split_tail, second.last_error = batch.split_tail, error
+        batches = deque([batch, second, *islice(queue.batches, 1, None)])
+        # No call from here on: Ctrl-C between these statements would write records twice, or not at all.
+        queue.sequences.next = batch.base_sequence
+        batch.base_sequence, batch.encoded = NO_SEQUENCE, None
+        batch.records, batch.split_tail = first, second
+        batch.size -= second.size
+        queue.batches = batches
+
+    def _find_leader(
+        self, queue: PartitionQueue, data: PartitionProduceResponse, endpoints: Mapping[int, Node], error: KafkaError
+    ) -> None:
+        hint = data.current_leader
+        node = endpoints.get(hint.leader_id)
+        is_news = self._metadata.hint_leader(queue.tp, node, hint.leader_id, hint.leader_epoch)
+        if is_news and queue.retry.attempts <= 1:
+            # KIP-951: send to the new leader at once. Only after the first failure, or two brokers that name each
+            # other as the leader would cause a busy loop.
+            queue.retry.not_before = -NEVER
+        self._metadata.request_update(str(error))
