@@ -245,6 +245,7 @@ MUTATIONS = {
             (Reader, "_poll",
              "if poll_result.count:\n            self._owes_records = False\n            return poll_result\n",
              ("if poll_result.count:\n"
+             "            self._owes_records = False\n"
              "            self.managers.collector.place(poll_result)\n"
              "            if group is not None and group.auto_commit is not None:\n"
              "                group.auto_commit.poll(now)\n"

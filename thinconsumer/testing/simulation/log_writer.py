@@ -2,7 +2,7 @@
 open for long.
 
 It stands for producers of all kinds, without their connections; the real producer is an actor of its own. Values are
-``log-writer:<number>``. Keys repeat, so that compaction removes records.
+``record:<number>``. Keys repeat, so that compaction removes records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class LogWriter(Actor):
         knobs: Knobs,
         seconds: float,
     ) -> None:
-        super().__init__(world, "log writer")
+        # The seeds that tests/swarm has for planted bugs depend on the stream's name.
+        super().__init__(world, "log writer", stream="scribe")
         self.written = 0  #: Records.
         self.batches = 0
         self.aborted = 0  #: Transactions.
@@ -130,7 +131,7 @@ class LogWriter(Actor):
 
     def _record(self, size: int) -> NewRecord:
         self._numbers += 1
-        value = b"log-writer:%d" % self._numbers
+        value = b"record:%d" % self._numbers
         key = b"k%d" % self.random.randrange(KEYS)
         headers = (("n", value),) if self._numbers % 7 == 0 else ()
         return NewRecord(None if self._numbers % 23 == 0 else value + b"." * size, key, headers)

@@ -104,10 +104,10 @@ class World:
 class Actor:
     """Somebody who has turns. Subclasses say what they do in one, and when the next one is."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, *, stream: str | None = None) -> None:
         self.world = world
         self.name = name
-        self.random = world.streams(f"actor/{name}")
+        self.random = world.streams(f"actor/{stream or name}")
         self.is_active = True
         self._due = NEVER
         self._in_turn = False
