@@ -10,6 +10,7 @@ import pytest
 from thinconsumer.errors import (
     CorruptRecordError,
     KafkaConnectionError,
+    LogTruncationError,
     RecordError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
@@ -207,6 +208,15 @@ def test_an_error_drops_the_preferred_replica(world):
     world.receive({a.tp: {"preferred_read_replica": 2}})
     world.receive({a.tp: {"error_code": Code.NOT_LEADER_OR_FOLLOWER}})
     assert a.preferred_replica == -1
+
+
+def test_a_late_answer_does_not_take_back_the_error_of_a_truncated_log(world, kit):
+    [a] = world.simple(0)
+    sent = world.fetch()
+    a.move(PositionEvent.LEADER_CHANGED)
+    a.failed(LogTruncationError(a.tp, 0, None), is_raised=True)
+    sent.answer({a.tp: kit.batch(0, 1)})
+    assert isinstance(a.error, LogTruncationError)
 
 
 # -- out of range

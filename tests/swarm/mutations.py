@@ -200,9 +200,9 @@ MUTATIONS = {
             needs=truncation,
         ),
         bug(
-            "late answer silences a truncation",
-            "What the old leader sends late takes back the error that the log was truncated; nobody is ever told.",
-            (Answers, "_take", "if partition.state is PositionState.FETCHING:", "if True:"),
+            "truncation not raised",
+            "Under policy none a truncated log is not raised: the partition stands still, and the application waits.",
+            (Validation, "_truncated", "partition.error = LogTruncationError(", "_ = LogTruncationError("),
             needs=truncation,
         ),
         bug(

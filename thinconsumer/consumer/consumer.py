@@ -164,7 +164,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             WakeupError: :meth:`wakeup` was called.
             RecordError: what comes next in a partition cannot be handed out; :meth:`skip` it or :meth:`seek`.
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: under ``auto_offset_reset="none"``.
-            AuthorizationError: from every poll, until the ACL is there.
+            AuthorizationError: once for each answer of a broker that says so, until the ACL is there.
             NoBrokersAvailable: nothing could be reached for ``bootstrap_timeout_ms``; polling on tries on.
         """
         with self._shell.enter():

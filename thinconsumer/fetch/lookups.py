@@ -78,7 +78,7 @@ class OffsetLookups:
         self._lookups: list[OffsetLookup] = []
         self._outages = OutageLog(log)
         #: Counts what was added and what is over; compare it to notice. A topic whose lookup is over is wanted no more:
-        #: kept, it would be asked about for ever, and an error of it raised by every poll.
+        #: kept, it would be asked about for ever, and its errors raised by polls.
         self.version = 0
 
     def add(self, lookup: OffsetLookup) -> None:
