@@ -247,7 +247,7 @@ class World:
         """Have the coordinator really know the member no more that this request is from."""
         member_id = getattr(call.request, "member_id", "")
         if member_id:
-            call.node.groups.leave(GROUP, [MemberIdentity(member_id=member_id)], lambda response: None)
+            call.node.group_coordinator.leave(GROUP, [MemberIdentity(member_id=member_id)], lambda response: None)
 
     # -- what is promised
 
@@ -266,7 +266,7 @@ class World:
         """Have the coordinator know this member no more."""
         leaving = [MemberIdentity(member_id=member_id)]
         for node in self.sim.cluster.nodes.values():
-            node.groups.leave(GROUP, leaving, lambda response: None)
+            node.group_coordinator.leave(GROUP, leaving, lambda response: None)
         self.sim.touched()
 
     def lines(self, level="INFO"):
