@@ -1,10 +1,11 @@
-"""Check every page: links and anchors lead somewhere, Python examples compile, sessions (>>>) say what they say.
+"""Check every page: links, anchors, and the tests and files that it names exist; examples compile; sessions (>>>) hold.
 
-``python docs/check.py``. Owns nothing but the check; links to other sites are not followed, so it needs no network.
+``python docs/check.py``. Links to other sites are not followed, so that no network is needed.
 """
 
 from __future__ import annotations
 
+import ast
 import doctest
 import re
 import sys
@@ -15,22 +16,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
+#: A test in a code span, as pytest names it.
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+#: A file or folder of the package in a code span of the design page: ``fetch/answers.py``, ``wire/``.
+PACKAGE_FILE = re.compile(r"`((?:\w+/)*\w+(?:\.py|/))`")
 HEADING = re.compile(r"^#+ +(.*?)\s*$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
-    """Return every page a reader may open."""
+    """Return all pages."""
     return sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
 
 
 def anchors(text: str) -> set[str]:
-    """Return what GitHub makes of a page's headings."""
+    """Return the anchors that GitHub derives from a page's headings."""
     plain = FENCE.sub("", text)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in HEADING.findall(plain)}
 
 
 def link_errors(page: Path, text: str) -> Iterator[str]:
-    """Yield links that lead nowhere."""
+    """Yield links to files and headings that do not exist."""
     for target in LINK.findall(FENCE.sub("", text)):
         if re.match(r"[a-z]+:", target):
             continue
@@ -43,7 +48,7 @@ def link_errors(page: Path, text: str) -> Iterator[str]:
 
 
 def example_errors(page: Path, text: str) -> Iterator[str]:
-    """Yield Python examples that are not Python, or sessions that went otherwise."""
+    """Yield Python examples that do not compile, and sessions whose output differs."""
     for match in FENCE.finditer(text):
         if match["language"] not in ("python", "pycon"):
             continue
@@ -54,12 +59,33 @@ def example_errors(page: Path, text: str) -> Iterator[str]:
             test = doctest.DocTestParser().get_doctest(body, {}, where, str(page), line)
             failed, _ = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS).run(test)
             if failed:
-                yield f"{where}: the session went otherwise"
+                yield f"{where}: the output of the session differs"
             continue
         try:
             compile(body, where, "exec")
         except SyntaxError as error:
             yield f"{where}: {error}"
+
+
+def test_errors(page: Path, text: str) -> Iterator[str]:
+    """Yield tests that the page names and the repository does not have."""
+    known: dict[str, set[str]] = {}
+    for path, name in TEST.findall(text):
+        if path not in known:
+            source = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
+            known[path] = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)}
+        if name not in known[path]:
+            yield f"{page.relative_to(ROOT)}: there is no {path}::{name}; name the test that checks this now"
+
+
+def file_errors(page: Path, text: str) -> Iterator[str]:
+    """Yield files and folders that the design page names and neither the package nor its broker has."""
+    if page.name != "design.md":
+        return
+    package = ROOT / "thinconsumer"
+    for name in dict.fromkeys(PACKAGE_FILE.findall(FENCE.sub("", text))):
+        if not any((folder / name).exists() for folder in (package, package / "broker", ROOT)):
+            yield f"{page.relative_to(ROOT)}: there is no file {name} in the package"
 
 
 def main() -> int:
@@ -68,7 +94,8 @@ def main() -> int:
     for page in pages():
         text = page.read_text(encoding="utf-8")
         errors += [*link_errors(page, text), *example_errors(page, text)]
-    print("\n".join(errors) or f"{len(pages())} pages, well")
+        errors += [*test_errors(page, text), *file_errors(page, text)]
+    print("\n".join(errors) or f"{len(pages())} pages, no errors")
     return 1 if errors else 0
 
 

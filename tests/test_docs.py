@@ -59,3 +59,22 @@ def test_links_between_pages_lead_somewhere(page):
         return
     for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
         assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_design_page_names_existing_tests_and_files():
+    """Each invariant names the test that holds it. Rename a test or file there, too."""
+    module, page = load("check"), ROOT / "docs" / "design.md"
+    text = page.read_text(encoding="utf-8")
+    assert len(module.TEST.findall(text)) > 80
+    assert [*module.test_errors(page, text), *module.file_errors(page, text)] == []
+
+
+def test_a_missing_test_or_file_is_an_error():
+    module, page = load("check"), ROOT / "docs" / "design.md"
+    text = "`tests/test_docs.py::test_nothing` `tests/no.py::test_a` `tests/test_docs.py::load` `fetch/no.py` `wire/`"
+    found = [*module.test_errors(page, text), *module.file_errors(page, text)]
+    assert [line.split(": ")[1].split(";")[0] for line in found] == [
+        "there is no tests/test_docs.py::test_nothing",
+        "there is no tests/no.py::test_a",
+        "there is no file fetch/no.py in the package",
+    ]

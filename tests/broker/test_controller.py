@@ -375,6 +375,18 @@ def test_new_isr_member_counts_before_the_leader_gets_the_delta(new_cluster, see
     assert [value for value in acked + more if value not in found] == []
 
 
+def test_isr_change_based_on_an_older_image_is_ignored(new_cluster):
+    cluster = new_cluster(3, {"t": 1})
+    leader = cluster.nodes[row(cluster).leader].partitions[TP]
+    current = leader.image
+    leader.image = current._replace(partition_epoch=current.partition_epoch - 1)
+    cluster.controller.alter_isr(leader, current.isr[:1])
+    assert row(cluster) == current
+    leader.image = current
+    cluster.controller.alter_isr(leader, current.isr[:1])
+    assert row(cluster).partition_epoch > current.partition_epoch
+
+
 def test_topic_deleted_during_fencing_stays_deleted(new_cluster):
     """A callback of the first topic's new leader deletes the second topic."""
     cluster = new_cluster(2, {"a": 1, "b": 1})

@@ -177,6 +177,18 @@ def test_deltas_are_applied_in_order_within_a_broker(new_cluster):
         assert node.partitions[TP].image == row(cluster)
 
 
+def test_leadership_is_checked_against_the_brokers_own_image(new_cluster):
+    """A new partition is unknown to each broker until it has got the delta."""
+    cluster = new_cluster(2, {"t": 1}, metadata_lag_s=1.0)
+    cluster.expand("t", 2)
+    new = TopicPartition("t", 1)
+    codes = [node.leader_replica(new)[1] for node in cluster.nodes.values()]
+    assert codes == [Code.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    cluster.advance(1.0)
+    codes = [node.leader_replica(new)[1] for node in cluster.nodes.values()]
+    assert sorted(codes) == [Code.NONE, Code.NOT_LEADER_OR_FOLLOWER]
+
+
 def test_topic_recreated_during_a_pause_starts_empty_on_the_paused_broker(new_cluster):
     cluster = new_cluster(3, {"t": 1})
     cluster.produce("t", [b"a"])

@@ -467,6 +467,19 @@ def test_who_pauses_a_partition_that_may_not_be_read_can_read_the_others(world, 
         consumer.poll(5000)
 
 
+def test_the_error_of_a_paused_partition_is_not_raised(world, offsets):
+    w = world(topics={"t": 2})
+    w.append(3, 1)
+    consumer = w.consumer(("t", 0), ("t", 1), auto_offset_reset="none")
+    consumer.seek(T1, 0)
+    consumer.pause(T0)
+    assert offsets(consumer.poll(1000)) == {1: [0, 1, 2]}
+    assert consumer.poll(1000) == {}
+    consumer.resume(T0)
+    with pytest.raises(NoOffsetForPartitionError):
+        consumer.poll(1000)
+
+
 @pytest.mark.parametrize("api", [MetadataRequest, FetchRequest, ListOffsetsRequest])
 def test_a_broker_without_a_version_we_speak_is_told_by_poll_not_by_silence(world, api):
     w = world()
