@@ -145,16 +145,13 @@ def test_a_refused_connection_is_answered_at_once_and_the_next_request_waits_for
 
 
 def test_wake_at_is_now_until_a_step_handles_a_refused_connection():
-    """An event loop steps the client only when wake_at() says so: otherwise the answer comes late."""
-    bench = ClientBench()
-    bench.know()
+    bench = ClientBench().connect()
     bench.network.kill("kafka1", 9092)
     bench.send(1)
-    while not (answers := bench.client.take_answers()):
+    while not bench.client.take_answers():
         bench.driver.step(bench.client, bench.client.wake_at())
-        if bench.client.wake_at() <= bench.now:
+        if bench.client.wake_at() <= bench.now:  # only then does an event loop step the client
             bench.client.step(bench.now)
-    assert "connection refused" in str(answers[0].error)
     assert bench.passed < 0.1
 
 

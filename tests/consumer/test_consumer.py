@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from itertools import pairwise
 
 import pytest
 
@@ -290,24 +289,6 @@ def test_pain_C6_authorization_error_is_raised_by_every_poll_until_it_is_cured(w
         assert caught.value.topics == ("t",)
     w.cluster.rules.remove(rule)
     assert offsets(consumer.poll(2000)) == {0: [0, 1]}
-
-
-def test_records_of_other_partitions_come_between_two_errors(world):
-    """Two topics are refused all the time; a third one is read on."""
-    w = world(topics={"a": 1, "b": 2, "t": 1})
-    w.append(10)
-    w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "a"}))
-    w.cluster.on("Fetch", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"partition_index": 1}))
-    consumer = w.consumer(("a", 0), ("b", 1), ("t", 0), max_poll_records=1)
-    seen = []
-    while seen.count("records") < 10:
-        try:
-            seen.append("records" if consumer.poll(2000) else "nothing")
-        except TopicAuthorizationFailedError as error:
-            seen.append(error.topics[0])
-    errors = [index for index, what in enumerate(seen) if what in ("a", "b")]
-    assert {seen[index] for index in errors} == {"a", "b"}
-    assert all("records" in seen[before:after] for before, after in pairwise(errors)), seen
 
 
 @pytest.mark.parametrize("where", ["metadata", "fetch", "both"])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from thinconsumer import Consumer, HealthState, TopicPartition
-from thinconsumer.broker import EntryError
 from thinconsumer.testing import Simulation
-from thinconsumer.wire.error_codes import Code
 
 TP = TopicPartition("t", 0)
 OPTIONS = {"session_timeout_ms": 10_000, "max_poll_interval_ms": 10_000, "heartbeat_interval_ms": 1000}
@@ -101,18 +99,3 @@ def test_what_no_waiting_cures_is_stuck_at_once(sim, consumer):
     health = first.health()
     assert health.state is HealthState.STUCK and health.last_error is not None
     assert health.group_state == "fatal"
-
-
-def test_a_partition_that_makes_no_progress_is_stuck_although_another_one_is_read(world):
-    w = world(topics={"t": 2})
-    w.cluster.on("Fetch", EntryError(Code.NOT_LEADER_OR_FOLLOWER, {"partition_index": 0}))
-    found = w.consumer(("t", 0), ("t", 1))
-    end = w.clock.now() + found.config.request_timeout_ms / 2000 + 5
-    read = 0
-    while w.clock.now() < end:
-        w.append(1, 1)
-        read += sum(map(len, found.poll(1000).values()))
-        w.clock.advance(0.5)
-    health = found.health()
-    assert health.state is HealthState.STUCK and read > 10, health
-    assert "t-0" in health.reason and "t-1" not in health.reason
