@@ -1,4 +1,4 @@
-"""A call is settled once, whatever comes later, and knows when nobody waits any more."""
+"""A call is settled once, and can be abandoned."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def test_a_new_call_is_open():
     assert call.what == "position of t-0"
 
 
-def test_a_result_can_be_none_and_still_be_one():
+def test_none_is_a_valid_result():
     call: Call[None] = Call("x")
     call.succeed(None)
     assert call.done and call.result() is None
 
 
-def test_an_error_is_raised_every_time_it_is_asked_for():
+def test_result_raises_the_error_every_time():
     call: Call[int] = Call("x")
     call.fail(KafkaError("no"))
     for _ in range(2):
@@ -30,8 +30,7 @@ def test_an_error_is_raised_every_time_it_is_asked_for():
 
 @pytest.mark.parametrize("first", ["succeed", "fail"])
 @pytest.mark.parametrize("second", ["succeed", "fail"])
-def test_the_first_settlement_stands(first, second):
-    """An answer that comes after the error must not turn it into a success, and the other way round."""
+def test_later_settlements_are_ignored(first, second):
     call: Call[int] = Call("x")
     moves = {"succeed": lambda n: call.succeed(n), "fail": lambda n: call.fail(KafkaError(str(n)))}
     moves[first](1)
@@ -43,7 +42,7 @@ def test_the_first_settlement_stands(first, second):
             call.result()
 
 
-def test_abandoning_ends_the_work_but_settles_nothing():
+def test_an_abandoned_call_is_over_but_not_done():
     call: Call[int] = Call("x")
     call.abandoned = True
     assert call.over and not call.done

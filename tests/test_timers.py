@@ -1,4 +1,4 @@
-"""Backoff grows, is capped and spreads; a Retry sends only when nothing is out and the wait is over."""
+"""Backoff, Retry and SharedJitter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thinconsumer.timers import NEVER, Backoff, Retry, SharedJitter
 
 
 class Fixed:
-    """Randomness that always says the same."""
+    """A source of randomness that returns one value."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -28,37 +28,37 @@ class Fixed:
 MIDDLE = Fixed(0.5)  # exactly between the two ends of the spread
 
 
-def test_each_failure_doubles_the_wait_up_to_the_maximum():
+def test_the_delay_doubles_up_to_the_maximum():
     backoff = Backoff(0.1, 1.0)
     waits = [backoff.delay(attempts, MIDDLE) for attempts in range(7)]
     assert waits == pytest.approx([0, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
 
 
-def test_jitter_spreads_by_a_fifth_both_ways_so_that_clients_do_not_come_back_together():
+def test_jitter_is_20_percent_both_ways():
     backoff = Backoff(0.1, 1.0)
     assert backoff.delay(1, Fixed(0.0)) == pytest.approx(0.08)
     assert backoff.delay(1, Fixed(1.0)) == pytest.approx(0.12)
 
 
-def test_the_maximum_is_a_maximum_also_with_jitter():
-    """KIP-580: min(maximum, grown * jitter), so that the option means what it says."""
+def test_the_maximum_includes_the_jitter():
+    """KIP-580: min(maximum, grown * jitter)."""
     assert Backoff(0.1, 1.0).delay(50, Fixed(0.999)) == 1.0
     assert Backoff(0.1, 1.0).delay(50, Fixed(0.0)) == pytest.approx(0.8)
 
 
-def test_a_first_wait_above_the_maximum_is_cut_to_it():
+def test_an_initial_delay_above_the_maximum_is_capped():
     assert Backoff(5.0, 1.0).delay(1, MIDDLE) == pytest.approx(1.0)
 
 
 @settings(deadline=None, max_examples=100)
 @given(attempts=st.integers(-5, 10**9), initial=st.floats(0, 10), maximum=st.floats(0, 100), seed=st.integers())
-def test_no_number_of_failures_overflows_or_waits_for_ever(attempts, initial, maximum, seed):
+def test_any_number_of_failures_gives_a_finite_delay(attempts, initial, maximum, seed):
     delay = Backoff(initial, maximum).delay(attempts, random.Random(seed))
     assert 0 <= delay <= maximum
     assert math.isfinite(delay)
 
 
-def test_the_same_seed_waits_exactly_as_long():
+def test_the_same_seed_gives_the_same_delays():
     waits = [[Backoff(0.1, 1.0).delay(n, rng) for n in range(9)] for rng in (random.Random(7), random.Random(7))]
     assert waits[0] == waits[1]
 
@@ -67,14 +67,14 @@ def test_a_new_retry_may_send_at_once():
     assert Retry(Backoff(0.1, 1.0), MIDDLE).may_send(-1e9)
 
 
-def test_nothing_is_sent_twice_while_an_answer_is_awaited():
+def test_a_retry_may_not_send_while_a_request_is_in_flight():
     retry = Retry(Backoff(0.1, 1.0), MIDDLE)
     retry.sent()
     assert not retry.may_send(1e9)
     assert retry.wake_at() == NEVER
 
 
-def test_failures_in_a_row_wait_longer_and_one_success_forgives_them():
+def test_the_backoff_grows_with_failures_and_a_success_resets_it():
     retry = Retry(Backoff(0.1, 1.0), MIDDLE)
     for expected in (0.1, 0.2, 0.4):
         retry.sent()
@@ -89,11 +89,11 @@ def test_failures_in_a_row_wait_longer_and_one_success_forgives_them():
     assert retry.wake_at() == pytest.approx(100.1)
 
 
-def test_a_lot_says_the_same_until_it_is_drawn_again():
-    lot = SharedJitter(random.Random(1))
+def test_shared_jitter_returns_one_value_until_it_is_drawn_again():
+    jitter = SharedJitter(random.Random(1))
     backoff = Backoff(0.1, 1.0)
-    before = backoff.delay(3, lot), lot.random(), lot.randrange(100)
-    assert (backoff.delay(3, lot), lot.random(), lot.randrange(100)) == before
+    before = backoff.delay(3, jitter), jitter.random(), jitter.randrange(100)
+    assert (backoff.delay(3, jitter), jitter.random(), jitter.randrange(100)) == before
     assert 0 <= before[2] < 100
-    lot.draw()
-    assert backoff.delay(3, lot) != before[0]
+    jitter.redraw()
+    assert backoff.delay(3, jitter) != before[0]

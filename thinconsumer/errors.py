@@ -1,34 +1,34 @@
-"""What can go wrong, as one tree; every error says what, where and what next, and survives pickling.
+"""The exceptions of this package. Every one can be pickled.
 
 ::
 
     KafkaError
-    ├── IllegalStateError                 you called this at the wrong time
+    ├── IllegalStateError                 the call is not allowed in the present state
     │   └── ConcurrentAccessError         ... from a second thread, or in a forked child
-    ├── IllegalArgumentError              you called this with the wrong thing
-    │   └── KafkaConfigurationError       ... when building a Consumer
+    ├── IllegalArgumentError              an argument is invalid
+    │   └── KafkaConfigurationError       ... an option of Consumer
     ├── WakeupError                       wakeup() ended the call
-    ├── KafkaTimeoutError                 the call's own timeout passed first; retriable
+    ├── KafkaTimeoutError                 the call's timeout passed; retriable
     ├── KafkaConnectionError              a connection failed or ended; retriable
     │   └── NoBrokersAvailable            no broker answers; names the cause for each
-    ├── KafkaProtocolError                the peer sent bytes we cannot believe, or is not Kafka
-    ├── InvalidAssignmentError            an assignor's plan cannot be carried out; has assignor
-    ├── CommitFailedError                 offsets were not written down; has reason and partitions
-    │   └── RebalanceInProgressError      ... since the group is rebalancing: poll(), then decide again
+    ├── KafkaProtocolError                the peer sent invalid bytes, or is not Kafka
+    ├── InvalidAssignmentError            an assignor returned an invalid assignment; has assignor
+    ├── CommitFailedError                 offsets were not committed; has reason and partitions
+    │   └── RebalanceInProgressError      ... because the group is rebalancing: poll(), then decide again
     ├── NoOffsetForPartitionError         no position, and auto_offset_reset="none"
-    ├── LogTruncationError                the log was truncated below the position, and policy "none"
-    ├── RecordError                       a record cannot be handed out; has partition and offset; see Consumer.skip()
-    │   ├── CorruptRecordError            the bytes are broken
+    ├── LogTruncationError                the log was truncated below the position, and auto_offset_reset="none"
+    ├── RecordError                       a record cannot be returned; has partition and offset; see Consumer.skip()
+    │   ├── CorruptRecordError            a checksum, length or count is wrong
     │   ├── UnsupportedCodecError         the codec's package is missing
     │   └── DeserializationError          your deserializer raised; has the raw bytes
     └── BrokerResponseError               a broker answered with an error code
-        ├── OffsetOutOfRangeError         position outside the log, and policy "none"
+        ├── OffsetOutOfRangeError         the position is outside the log, and auto_offset_reset="none"
         ├── UnknownTopicOrPartitionError
-        ├── UnsupportedVersionError       the broker is too old (or too new) for what was asked
-        ├── GroupError                    the coordinator refuses this member, whatever it does
-        │   ├── FencedInstanceIdError     another member has taken this group_instance_id
-        │   ├── InconsistentGroupProtocolError  no assignor that all members list, or another kind of group
-        │   ├── InvalidSessionTimeoutError      outside what the broker allows
+        ├── UnsupportedVersionError       the broker is too old (or too new) for the request
+        ├── GroupError                    the coordinator rejects this member for good
+        │   ├── FencedInstanceIdError     another member uses this group_instance_id
+        │   ├── InconsistentGroupProtocolError  no assignor common to all members, or another protocol type
+        │   ├── InvalidSessionTimeoutError      outside the broker's limits
         │   ├── InvalidGroupIdError
         │   └── GroupMaxSizeReachedError
         └── AuthorizationError
@@ -37,7 +37,7 @@
             ├── ClusterAuthorizationFailedError
             └── SaslAuthenticationFailedError
 
-Names are kafka-python's where it has the thing. Whether a broker's code is retriable is a column of
+Names are kafka-python's where it has the same error. Whether an error code is retriable is a column of
 :mod:`thinconsumer.wire.error_codes`, not a class.
 """
 
@@ -95,19 +95,19 @@ def _rebuild(cls: type[KafkaError], args: tuple[Any, ...], state: dict[str, Any]
 
 
 class KafkaError(Exception):
-    """Root of everything this package raises on purpose."""
+    """The base of this package's exceptions."""
 
-    #: Whether the same call can succeed later without anything being changed.
+    #: Whether the same call may succeed later.
     retriable: bool = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The default calls cls(*args), which fails for every constructor that takes more than the message. Errors
-        # cross process borders (multiprocessing, Spark), where that would hide the cause.
+        # By default unpickling calls cls(*args), which fails if the constructor takes more than the message. With
+        # multiprocessing or Spark, that TypeError would hide the cause.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
 class IllegalStateError(KafkaError):
-    """The call makes no sense in the consumer's present state."""
+    """The call is not allowed in the consumer's present state."""
 
 
 class ConcurrentAccessError(IllegalStateError):
@@ -123,17 +123,17 @@ class KafkaConfigurationError(IllegalArgumentError):
 
 
 class WakeupError(KafkaError):
-    """``wakeup()`` was called; the consumer is as it was and can be used on."""
+    """``wakeup()`` ended the call. The consumer is unchanged and can be used."""
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """The answer did not come within the call's ``timeout_ms``."""
+    """The call had no result within its ``timeout_ms``."""
 
     retriable = True
 
 
 class KafkaConnectionError(KafkaError, ConnectionError):
-    """A connection could not be made, failed, or was closed with requests under way."""
+    """A connection could not be established, failed, or was closed with requests in flight."""
 
     retriable = True
 
@@ -157,13 +157,13 @@ class NoBrokersAvailable(KafkaConnectionError):
 
 
 class KafkaProtocolError(KafkaError):
-    """The peer sent something that is not the Kafka protocol as we know it; its connection has been closed."""
+    """The peer sent bytes that violate the Kafka protocol; the connection has been closed."""
 
 
 class InvalidAssignmentError(KafkaError):
-    """The leader's assignor made a plan that cannot be carried out, so it was not sent; the group tries again.
+    """The group leader's assignor returned an invalid assignment, which was not sent; the group rebalances again.
 
-    ``assignor`` is the name of the one to mend.
+    ``assignor`` is the name of the assignor to fix.
     """
 
     def __init__(self, message: str, assignor: str) -> None:
@@ -172,12 +172,12 @@ class InvalidAssignmentError(KafkaError):
 
 
 class CommitFailedError(KafkaError):
-    """Offsets were not written down.
+    """Offsets were not committed.
 
     ``reason`` is one of ``"unknown_member"``, ``"illegal_generation"``, ``"rebalance_in_progress"``, ``"fenced"``,
     ``"coordinator"`` (not found, not reachable or not ready in time), ``"authorization"``, ``"metadata_too_large"``,
-    ``"timeout"`` and ``"refused"``. ``partitions`` were to be committed. ``seconds_since_poll`` is how long before the
-    attempt ``poll`` was last called (None if never), a fact and not a verdict; in a ``poll``, how long before that one.
+    ``"timeout"`` and ``"refused"``. ``partitions`` are those of the commit. ``seconds_since_poll`` is the time from the
+    last ``poll`` (in a ``poll``: from the one before) to the attempt, or None; it need not be the cause.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class CommitFailedError(KafkaError):
 
 
 class RebalanceInProgressError(CommitFailedError):
-    """The group is rebalancing, and it is not known yet what this member will own: ``poll()``, then decide again."""
+    """The group is rebalancing, and this member's assignment is not known yet: ``poll()``, then decide again."""
 
 
 class NoOffsetForPartitionError(KafkaError):
@@ -210,10 +210,10 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class LogTruncationError(KafkaError):
-    """The log no longer holds what was read: a new leader's log diverges below the position (KIP-320).
+    """The log was truncated: the new leader's log diverges below the position (KIP-320).
 
-    ``position`` is where the consumer was; ``divergent_offset`` is where the logs part, or None when the broker does
-    not know. ``seek`` to one of them.
+    ``divergent_offset`` is where the logs diverge, or None if the broker does not know. ``seek`` to it, or to the
+    ``position`` that the consumer had.
     """
 
     def __init__(self, partition: TopicPartition, position: int, divergent_offset: int | None) -> None:
@@ -223,14 +223,14 @@ class LogTruncationError(KafkaError):
         where = "at an unknown offset" if divergent_offset is None else f"at offset {divergent_offset}"
         super().__init__(
             f"log of {partition.topic}-{partition.partition} was truncated: position {position}, logs diverge {where}, "
-            "and auto_offset_reset='none': seek() to where you want to go on"
+            "and auto_offset_reset='none': seek() to the offset to continue from"
         )
 
 
 class RecordError(KafkaError):
-    """What stands at ``partition`` and ``offset`` cannot be handed out. ``seek`` past it, or ``Consumer.skip(error)``.
+    """The record at ``partition`` and ``offset`` cannot be returned. ``seek`` past it, or ``Consumer.skip(error)``.
 
-    ``next_offset`` is the first offset after what is affected: a whole batch, or the one record.
+    ``next_offset`` is the first offset after the affected batch or record.
     """
 
     def __init__(self, message: str, partition: TopicPartition, offset: int, next_offset: int) -> None:
@@ -256,7 +256,7 @@ class UnsupportedCodecError(RecordError):
 
 
 class DeserializationError(RecordError):
-    """A deserializer raised (its exception is the ``__cause__``). The raw bytes are here; nothing was lost."""
+    """A deserializer raised; its exception is the ``__cause__``. Has the record's raw bytes."""
 
     def __init__(
         self,
@@ -282,8 +282,8 @@ class DeserializationError(RecordError):
 class BrokerResponseError(KafkaError):
     """A broker answered with an error code.
 
-    ``code`` and ``name`` are Kafka's; ``retriable`` is Kafka's verdict for it; ``api`` and ``node_id`` say who was
-    asked for what; ``partition`` is set where the error concerns one.
+    ``code``, ``name`` and ``retriable`` are Kafka's; ``api`` and ``node_id`` are those of the request; ``partition`` is
+    set if the error concerns one.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class BrokerResponseError(KafkaError):
 class OffsetOutOfRangeError(BrokerResponseError):
     """The position is outside the log and ``auto_offset_reset`` is ``"none"``.
 
-    ``position`` is what was wanted; ``log_start`` and ``log_end`` are what there is (None where unknown).
+    ``log_start`` and ``log_end`` are the log's offsets, each None if unknown.
     """
 
     position: int | None = None
@@ -318,23 +318,23 @@ class OffsetOutOfRangeError(BrokerResponseError):
 
 
 class UnknownTopicOrPartitionError(BrokerResponseError):
-    """The topic or partition does not exist (or may not be seen)."""
+    """The topic or partition does not exist, or an ACL hides it."""
 
 
 class UnsupportedVersionError(BrokerResponseError):
-    """No version of the API is spoken by both sides."""
+    """Client and broker have no version of the API in common."""
 
 
 class GroupError(BrokerResponseError):
-    """The coordinator refuses this member, and trying again as it is will not help."""
+    """The coordinator rejects this member, and would again."""
 
 
 class FencedInstanceIdError(GroupError):
-    """Another member with the same ``group_instance_id`` has taken over (KIP-345). This one is out for good."""
+    """Another member with the same ``group_instance_id`` has taken over (KIP-345). This member cannot rejoin."""
 
 
 class InconsistentGroupProtocolError(GroupError):
-    """The group has another protocol type, or no assignor is listed by all of its members."""
+    """The group has another protocol type, or its members have no assignor in common."""
 
 
 class InvalidSessionTimeoutError(GroupError):
@@ -342,31 +342,31 @@ class InvalidSessionTimeoutError(GroupError):
 
 
 class InvalidGroupIdError(GroupError):
-    """The broker does not take this ``group_id``."""
+    """The broker rejects this ``group_id``."""
 
 
 class GroupMaxSizeReachedError(GroupError):
-    """The group is full: the broker's ``group.max.size``."""
+    """The group has ``group.max.size`` members already."""
 
 
 class AuthorizationError(BrokerResponseError):
-    """An ACL or a login stands in the way."""
+    """An ACL or the login denies the request."""
 
 
 class TopicAuthorizationFailedError(AuthorizationError):
-    """Not allowed to read or describe these topics."""
+    """An ACL denies reading, writing or describing these topics."""
 
     topics: tuple[str, ...] = ()
 
 
 class GroupAuthorizationFailedError(AuthorizationError):
-    """Not allowed to use this group."""
+    """An ACL denies access to this group."""
 
     group_id: str = ""
 
 
 class ClusterAuthorizationFailedError(AuthorizationError):
-    """Not allowed to do this to the cluster."""
+    """An ACL denies this operation on the cluster."""
 
 
 class SaslAuthenticationFailedError(AuthorizationError):

@@ -1,8 +1,7 @@
-"""Deadlines and backoff as plain values.
+"""Backoff and retries.
 
-Owns the arithmetic of waiting. It never reads a clock: ``now`` is an argument in float seconds of a monotonic clock,
-and what comes back is an absolute deadline in the same unit. Jitter comes from an object passed in, so that a test or
-a simulation with the same seed waits exactly as long.
+No function reads a clock: ``now`` is an argument, in float seconds of a monotonic clock, and deadlines are times of the
+same clock. Jitter comes from a :class:`Random` passed in, so that the same seed gives the same delays.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-#: A deadline that never comes.
+#: A deadline that never passes.
 NEVER = math.inf
 
 
 class Random(Protocol):
-    """What this package asks of a source of randomness; ``random.Random`` has it."""
+    """A source of randomness, such as ``random.Random``."""
 
     def random(self) -> float:
         """Return a float in [0, 1)."""
@@ -28,10 +27,10 @@ class Random(Protocol):
 
 
 class SharedJitter:
-    """A :class:`Random` that says the same until it is drawn again.
+    """A :class:`Random` that returns one value until :meth:`redraw`.
 
-    For what failed together, to be tried again together: thousands of partitions with a jitter each would each have a
-    moment, a look through all of them, and a request of its own.
+    Partitions that failed together share it, so that they are retried in one request. With a jitter each, thousands of
+    partitions would each be retried at a moment and in a request of their own.
     """
 
     __slots__ = ("_random", "_value")
@@ -40,16 +39,16 @@ class SharedJitter:
         self._random = random
         self._value = random.random()
 
-    def draw(self) -> None:
-        """Say something else from now on."""
+    def redraw(self) -> None:
+        """Draw a new value."""
         self._value = self._random.random()
 
     def random(self) -> float:
-        """Return what was drawn last."""
+        """Return the shared value, in [0, 1)."""
         return self._value
 
     def randrange(self, stop: int, /) -> int:
-        """Return the same as an int in [0, stop)."""
+        """Return the shared value as an int in [0, stop)."""
         return int(self._value * stop)
 
 
@@ -63,19 +62,19 @@ class Backoff:
     jitter: float = 0.2
 
     def delay(self, attempts: int, random: Random) -> float:
-        """Return how long to wait after ``attempts`` failures in a row; nothing before the first."""
+        """Return how long to wait after ``attempts`` consecutive failures; 0 before the first."""
         if attempts <= 0:
             return 0.0
-        # 2.0 ** 1100 overflows a float: past sixty doublings every sane maximum has been reached.
+        # 2.0 ** 1100 overflows a float; sixty doublings exceed any maximum.
         grown = self.initial * self.multiplier ** min(attempts - 1, 60)
         spread = 1.0 + self.jitter * (2.0 * random.random() - 1.0)
-        # The maximum is cut after the jitter (KIP-580), so that it is one.
+        # The maximum includes the jitter (KIP-580).
         return min(min(grown, self.maximum) * spread, self.maximum)
 
 
 @dataclass(slots=True)
 class Retry:
-    """Whether one thing may be asked again: in flight or not, failures so far, and not before when.
+    """Whether a request may be sent now: not while one is in flight, nor during the backoff after a failure.
 
     After Java's ``RequestState``. The owner calls :meth:`sent`, then :meth:`succeeded` or :meth:`failed`.
     """
@@ -84,25 +83,25 @@ class Retry:
     random: Random
     in_flight: bool = False
     attempts: int = 0
-    not_before: float = -math.inf
+    not_before: float = -NEVER
 
     def may_send(self, now: float) -> bool:
-        """Return whether nothing is in flight and the backoff has passed."""
+        """Return whether no request is in flight and the backoff is over."""
         return not self.in_flight and now >= self.not_before
 
     def wake_at(self) -> float:
-        """Return when :meth:`may_send` turns true by itself; never, while an answer is awaited."""
+        """Return when the backoff ends; ``NEVER`` while a request is in flight."""
         return NEVER if self.in_flight else self.not_before
 
     def sent(self) -> None:
-        """Note that the request is on its way."""
+        """Note that a request is in flight."""
         self.in_flight = True
 
     def succeeded(self) -> None:
-        """Note an answer: the next request may go at once."""
+        """Note a response: the next request may be sent at once."""
         self.in_flight = False
         self.attempts = 0
-        self.not_before = -math.inf
+        self.not_before = -NEVER
 
     def failed(self, now: float) -> None:
         """Note a failure: the next request waits for the backoff."""

@@ -31,11 +31,11 @@ class World:
         return list(self.cluster.controller.image.topics)
 
     def partition(self, topic, number=0):
-        """Return what the controller knows of a partition."""
+        """Return the controller's image of a partition."""
         return self.cluster.controller.image.partition(topic, number)
 
     def elect_controller(self, node_id):
-        """Let only this node (-1: none) take a controller's requests, and Metadata name it, as before KIP-590."""
+        """Make this node (-1: none) the only one that accepts controller requests, as before KIP-590."""
         for rule in self._controller_rules:
             self.cluster.rules.remove(rule)
 
@@ -49,7 +49,7 @@ class World:
         self._controller_rules.append(self.cluster.on("Metadata", Edit(name_controller)))
 
     def add_group(self, group, node=1, offsets=None):
-        """Create a group without members, coordinated by a node, with committed offsets by (topic, partition)."""
+        """Create a group without members on a coordinator, with committed offsets by (topic, partition)."""
         self.cluster.move_coordinator(group, node)
         topics = [
             OffsetCommitRequestTopic(

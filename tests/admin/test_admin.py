@@ -1,4 +1,4 @@
-"""The admin's calls on a cluster in memory: what each does, what its answer looks like, and how long it may take."""
+"""The admin's public calls on a cluster in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from thinconsumer.wire.list_groups import ListGroupsRequest
 from thinconsumer.wire.metadata import MetadataRequest
 
 
-def test_topics_are_created_each_with_its_own_answer(world):
+def test_create_topics_returns_a_result_for_each(world):
     w = world(topics={"old": 1})
     w.elect_controller(2)
     answers = w.admin.create_topics({"new": 3, "old": 1, "left": NewTopic()})
@@ -39,7 +39,7 @@ def test_topics_are_created_each_with_its_own_answer(world):
     assert [got.node_id for got in w.requests(CreateTopicsRequest)] == [2]
 
 
-def test_everything_about_a_new_topic_is_said(world):
+def test_create_topics_sends_assignments_configs_and_timeout(world):
     w = world()
     new = NewTopic(assignments={0: [1, 2], 1: [2, 3]}, configs={"retention.ms": "1", "x": None})
     w.admin.create_topics({"t": new}, timeout_ms=5000)
@@ -51,13 +51,13 @@ def test_everything_about_a_new_topic_is_said(world):
     assert 4000 < request.timeout_ms <= 5000
 
 
-def test_a_topic_can_be_tried_out(world):
+def test_validate_only_creates_nothing(world):
     w = world()
     assert w.admin.create_topics({"t": 2}, validate_only=True)["t"].partitions == 2
     assert w.topic_names() == []
 
 
-def test_topics_are_deleted(world):
+def test_delete_topics_returns_a_result_for_each(world):
     w = world(topics={"a": 1, "b": 1})
     answers = w.admin.delete_topics(["a", "nowhere"])
     assert answers["a"] is None
@@ -67,13 +67,13 @@ def test_topics_are_deleted(world):
 
 
 @pytest.mark.parametrize("version", [1, 3, 5, 6])
-def test_topics_are_deleted_by_brokers_old_and_new(world, version):
+def test_delete_topics_in_old_and_new_versions(world, version):
     w = world(topics={"a": 1})
     w.cluster.set_versions("DeleteTopics", (1, version))
     assert w.admin.delete_topics(["a"]) == {"a": None}
 
 
-def test_partitions_are_added(world):
+def test_create_partitions_returns_a_result_for_each(world):
     w = world(topics={"a": 1, "b": 2})
     answers = w.admin.create_partitions({"a": 4, "b": 1, "nowhere": 2})
     assert answers["a"] is None
@@ -81,7 +81,7 @@ def test_partitions_are_added(world):
     assert isinstance(answers["nowhere"], UnknownTopicOrPartitionError)
 
 
-def test_records_are_deleted_where_each_partition_is_led(world):
+def test_delete_records_goes_to_each_partitions_leader(world):
     w = world(topics={"t": 3})
     for number in range(3):
         for _ in range(4):
@@ -91,7 +91,7 @@ def test_records_are_deleted_where_each_partition_is_led(world):
     assert w.cluster.leader(TopicPartition("t", 0)).log.start_offset == 2
 
 
-def test_records_of_a_partition_that_does_not_exist_cannot_be_deleted(world):
+def test_delete_records_of_a_missing_partition_times_out(world):
     w = world(topics={"t": 1})
     tp, there = TopicPartition("t", 7), TopicPartition("t", 0)
     answers = w.admin.delete_records({tp: 0, there: 0}, timeout_ms=3000)
@@ -101,7 +101,7 @@ def test_records_of_a_partition_that_does_not_exist_cannot_be_deleted(world):
     assert len(w.requests(MetadataRequest)) < 12
 
 
-def test_topics_are_listed_and_described(world):
+def test_list_and_describe_topics(world):
     w = world(topics={"a": 2, "b": 1})
     w.cluster.remove_leader(("a", 1))
     listed = w.admin.list_topics()
@@ -115,13 +115,13 @@ def test_topics_are_listed_and_described(world):
     assert isinstance(described["nowhere"], UnknownTopicOrPartitionError)
 
 
-def test_asking_about_a_topic_does_not_create_it(world):
+def test_describe_topics_does_not_create_a_topic(world):
     w = world()
     w.admin.describe_topics(["t"])
     assert not any(got.message.allow_auto_topic_creation for got in w.requests(MetadataRequest))
 
 
-def test_groups_of_all_brokers_are_listed(world):
+def test_list_groups_asks_all_brokers(world):
     w = world()
     w.add_group("g1")
     w.add_group("g2", 2)
@@ -133,14 +133,14 @@ def test_groups_of_all_brokers_are_listed(world):
     assert found.errors == {}
 
 
-def test_groups_are_listed_by_state_and_type(world):
+def test_list_groups_sends_state_and_type_filters(world):
     w = world(nodes=1)
     w.admin.list_groups(states=["Empty"], types=["classic"])
     (request,) = [got.message for got in w.requests(ListGroupsRequest)]
     assert (request.states_filter, request.types_filter) == (["Empty"], ["classic"])
 
 
-def test_a_broker_too_old_for_a_filter_says_so_and_does_not_list_everything(world):
+def test_list_groups_returns_an_error_for_a_broker_without_filters(world):
     w = world(nodes=2)
     w.add_group("g1")
     w.add_group("g2", 2)
@@ -150,7 +150,7 @@ def test_a_broker_too_old_for_a_filter_says_so_and_does_not_list_everything(worl
     assert isinstance(found.errors[2], UnsupportedVersionError)
 
 
-def test_groups_of_the_brokers_that_answer_are_listed(world):
+def test_list_groups_returns_an_error_for_a_silent_broker(world):
     w = world()
     w.add_group("g1")
     w.add_group("g2", 2)
@@ -162,7 +162,7 @@ def test_groups_of_the_brokers_that_answer_are_listed(world):
     assert isinstance(found.errors[2], KafkaTimeoutError)
 
 
-def test_groups_are_described_by_their_coordinators(world):
+def test_describe_groups_asks_each_coordinator(world):
     w = world(topics={"t": 1})
     w.add_group("g1")
     w.add_group("g2", 2)
@@ -184,7 +184,7 @@ def test_groups_are_described_by_their_coordinators(world):
 
 
 @pytest.mark.parametrize(("find", "fetch"), [((0, 6), (1, 10)), ((0, 3), (1, 7)), ((0, 0), (1, 2)), ((4, 4), (8, 8))])
-def test_offsets_of_groups_are_listed_by_brokers_old_and_new(world, find, fetch):
+def test_list_group_offsets_in_old_and_new_versions(world, find, fetch):
     w = world()
     w.cluster.set_versions("FindCoordinator", find)
     w.cluster.set_versions("OffsetFetch", fetch)
@@ -204,7 +204,7 @@ def test_offsets_of_groups_are_listed_by_brokers_old_and_new(world, find, fetch)
     }
 
 
-def test_groups_are_deleted(world):
+def test_delete_groups_returns_a_result_for_each(world):
     w = world()
     w.add_group("g1")
     w.add_group("g2", 2)
@@ -214,19 +214,19 @@ def test_groups_are_deleted(world):
     assert list(w.admin.list_groups().groups) == ["g2"]
 
 
-def test_asking_about_nothing_asks_nobody(world):
+def test_calls_without_keys_send_no_request(world):
     w = world()
     assert w.admin.describe_groups([]) == {}
     assert w.admin.create_topics({}) == {}
     assert w.network.dials == []
 
 
-def test_one_name_where_several_are_wanted_is_not_taken_for_letters(world):
+def test_a_str_instead_of_a_list_of_names_raises(world):
     with pytest.raises(IllegalArgumentError, match="put it into a list"):
         world().admin.delete_topics("abc")
 
 
-def test_a_call_returns_in_time_with_what_it_has(world):
+def test_a_call_returns_partial_results_at_its_timeout(world):
     w = world()
     w.add_group("g1")
     w.add_group("g2", 2)
@@ -239,7 +239,7 @@ def test_a_call_returns_in_time_with_what_it_has(world):
     assert isinstance(answers["g2"], KafkaTimeoutError)
 
 
-def test_nobody_there_is_said_with_each_servers_cause(world):
+def test_a_timeout_names_why_each_server_is_unreachable(world):
     w = world(nodes=2)
     for name in ("kafka1", "kafka2"):
         w.network.kill(name, 9092)
@@ -251,7 +251,7 @@ def test_nobody_there_is_said_with_each_servers_cause(world):
     assert "no broker reachable" in str(answers["t"])
 
 
-def test_the_admin_goes_on_after_an_outage(world):
+def test_calls_succeed_after_an_outage(world):
     w = world(nodes=1)
     w.network.kill("kafka1", 9092)
     with pytest.raises(KafkaTimeoutError):
@@ -260,14 +260,14 @@ def test_the_admin_goes_on_after_an_outage(world):
     assert w.admin.list_topics() == {}
 
 
-def test_time_0_is_over_at_once(world):
+def test_timeout_0_returns_at_once(world):
     w = world()
     before = w.clock.now()
     assert isinstance(w.admin.delete_topics(["t"], timeout_ms=0)["t"], KafkaTimeoutError)
     assert w.clock.now() == before
 
 
-def test_an_event_loop_can_ask_without_waiting(world):
+def test_begin_and_poll_do_not_block(world):
     w = world(topics={"t": 2})
     call = w.admin.begin(DESCRIBE_TOPICS, {"t": None})
     polls = 0
@@ -281,7 +281,7 @@ def test_an_event_loop_can_ask_without_waiting(world):
     assert len(call.result()["t"].partitions) == 2
 
 
-def test_a_closed_admin_says_so(world):
+def test_calls_on_a_closed_admin_raise(world):
     w = world()
     with w.admin as admin:
         assert admin.list_topics() == {}
@@ -290,7 +290,7 @@ def test_a_closed_admin_says_so(world):
     w.admin.close()
 
 
-def test_an_effect_that_shows_as_the_next_attempts_error_says_so(world):
+def test_an_error_after_a_lost_response_mentions_the_earlier_attempt(world):
     w = world()
     w.cluster.on("CreateTopics", Disconnect(after=True, reset=True), times=1)
     (error,) = w.admin.create_topics({"t": 1}).values()
@@ -298,7 +298,7 @@ def test_an_effect_that_shows_as_the_next_attempts_error_says_so(world):
     assert "an earlier attempt, whose response was lost, may have been executed" in str(error)
 
 
-def test_a_silent_controller_is_asked_again_after_request_timeout_ms(world):
+def test_a_request_is_sent_again_after_request_timeout_ms(world):
     w = world(request_timeout_ms=2000)
     w.cluster.on("CreateTopics", Silence(), times=1)
     before = w.clock.now()

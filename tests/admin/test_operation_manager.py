@@ -1,4 +1,4 @@
-"""Whom the admin asks, when again, and what is final: every error code at every call, lost answers, moving targets."""
+"""Routing and retries of the admin's requests: error codes, lost responses, moving controllers and leaders."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from thinconsumer.wire.offset_fetch import OffsetFetchRequest
 
 T0 = TopicPartition("t", 0)
 
-#: Name: the API whose answer is spoilt, and the call.
+#: The API of each call, and the call.
 CALLS = {
     "create_topics": (CreateTopicsRequest, lambda a: a.create_topics({"new": NewTopic(1)})["new"]),
     "delete_topics": (DeleteTopicsRequest, lambda a: a.delete_topics(["t"])["t"]),
@@ -44,7 +44,7 @@ CALLS = {
     "find_coordinator": (FindCoordinatorRequest, lambda a: a.delete_groups(["g"])["g"]),
 }
 
-#: What is an answer to one call although another would ask again.
+#: Codes that are final for a call although they are retriable in general.
 FINAL = {
     "create_topics": {Code.REQUEST_TIMED_OUT},
     "delete_topics": {Code.REQUEST_TIMED_OUT, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID},
@@ -53,17 +53,17 @@ FINAL = {
 }
 
 
-#: Codes that pass although the general table calls them final.
-PASSING = {"find_coordinator": {Code.UNKNOWN_SERVER_ERROR, Code.REBOOTSTRAP_REQUIRED}}
+#: Codes that are retried although they are final in general.
+RETRIED = {"find_coordinator": {Code.UNKNOWN_SERVER_ERROR, Code.REBOOTSTRAP_REQUIRED}}
 
 
-def spoil(w, api, code, times=1):
-    """Let the brokers refuse the next ``times`` requests of an API with an error code."""
+def refuse(w, api, code, times=1):
+    """Answer the next ``times`` requests of an API with an error code."""
     about_topics = (lambda call: bool(call.request.topics)) if api is MetadataRequest else None
     w.cluster.on(api, Reply(code), times=times, where=about_topics)
 
 
-def known_world(world, **options):
+def world_with_group(world, **options):
     w = world(nodes=1, topics={"t": 1}, **options)
     w.add_group("g")
     return w
@@ -71,14 +71,14 @@ def known_world(world, **options):
 
 @pytest.mark.parametrize("code", [code for code in Code if code != Code.NONE], ids=lambda code: code.name)
 @pytest.mark.parametrize("name", CALLS)
-def test_every_error_code_at_every_call_is_waited_out_or_is_the_answer(world, name, code):
-    """Once spoilt and then good: a passing error is never seen, a final one is the value, and typed."""
+def test_every_error_code_is_retried_or_returned(world, name, code):
+    """One error and then success: a retriable error is not visible, a final one is the typed result."""
     api, call = CALLS[name]
-    w = known_world(world)
-    spoil(w, api, code)
+    w = world_with_group(world)
+    refuse(w, api, code)
     before = w.clock.now()
     found = call(w.admin)
-    final = code in FINAL.get(name, ()) or not (BY_CODE[code].retriable or code in PASSING.get(name, ()))
+    final = code in FINAL.get(name, ()) or not (BY_CODE[code].retriable or code in RETRIED.get(name, ()))
     if final:
         assert isinstance(found, BrokerResponseError)
         assert type(found) is BY_CODE[code].error
@@ -90,18 +90,18 @@ def test_every_error_code_at_every_call_is_waited_out_or_is_the_answer(world, na
 
 @pytest.mark.parametrize("reply", [Disconnect(), Disconnect(reset=True), Raw(b"\0\0\0\4bad!")], ids=repr)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_lost_answer_at_every_call_is_asked_for_again(world, name, reply):
+def test_a_request_without_a_response_is_sent_again(world, name, reply):
     api, call = CALLS[name]
-    w = known_world(world)
+    w = world_with_group(world)
     w.cluster.on(api, reply, times=1)
     found = call(w.admin)
     assert not isinstance(found, KafkaError)
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_silence_at_every_call_ends_in_time_with_a_typed_error(world, name):
+def test_every_call_times_out_if_the_broker_is_silent(world, name):
     api, call = CALLS[name]
-    w = known_world(world, default_api_timeout_ms=3000, request_timeout_ms=1000)
+    w = world_with_group(world, default_api_timeout_ms=3000, request_timeout_ms=1000)
     w.cluster.on(api, Silence())
     before = w.clock.now()
     assert isinstance(call(w.admin), KafkaTimeoutError)
@@ -109,12 +109,11 @@ def test_silence_at_every_call_ends_in_time_with_a_typed_error(world, name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_an_error_that_never_passes_is_asked_about_ever_more_slowly(world, name):
-    """And the timeout says which one it was."""
+def test_retries_back_off_and_the_timeout_names_the_error(world, name):
     api, call = CALLS[name]
     code = Code.THROTTLING_QUOTA_EXCEEDED
-    w = known_world(world, default_api_timeout_ms=20_000)
-    spoil(w, api, code, times=10_000)
+    w = world_with_group(world, default_api_timeout_ms=20_000)
+    refuse(w, api, code, times=10_000)
     found = call(w.admin)
     assert isinstance(found, KafkaTimeoutError)
     assert "THROTTLING_QUOTA_EXCEEDED" in str(found)
@@ -123,17 +122,17 @@ def test_an_error_that_never_passes_is_asked_about_ever_more_slowly(world, name)
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("backoff", [0, 100])
-def test_no_call_is_a_busy_loop_whatever_the_backoff(world, name, backoff):
-    """A broker that answers each question at once with a passing error must not set our pace."""
+def test_retries_are_bounded_even_without_a_backoff(world, name, backoff):
+    """A broker that answers at once with a retriable error would otherwise cause a busy loop."""
     api, call = CALLS[name]
-    w = known_world(world, default_api_timeout_ms=1000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
-    spoil(w, api, Code.THROTTLING_QUOTA_EXCEEDED, times=100_000)
+    w = world_with_group(world, default_api_timeout_ms=1000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
+    refuse(w, api, Code.THROTTLING_QUOTA_EXCEEDED, times=100_000)
     call(w.admin)
     assert len(w.requests(api)) <= 126
     assert len(w.requests(MetadataRequest)) <= 127
 
 
-def test_orders_follow_the_controller(world):
+def test_requests_follow_the_controller(world):
     w = world(topics={"t": 1})
     w.elect_controller(1)
     w.admin.create_topics({"a": 1})
@@ -142,7 +141,7 @@ def test_orders_follow_the_controller(world):
     assert [got.node_id for got in w.requests(CreateTopicsRequest)] == [1, 1, 3]
 
 
-def test_a_cluster_without_a_controller_is_waited_for_without_haste(world):
+def test_a_missing_controller_is_looked_up_with_a_backoff(world):
     w = world()
     w.elect_controller(-1)
     found = w.admin.create_topics({"a": 1}, timeout_ms=5000)["a"]
@@ -151,7 +150,7 @@ def test_a_cluster_without_a_controller_is_waited_for_without_haste(world):
     assert len(w.requests(MetadataRequest)) < 60
 
 
-def test_groups_follow_their_coordinator(world):
+def test_requests_follow_the_coordinator(world):
     w = world()
     w.add_group("g", 2)
     w.admin.describe_groups(["g"])
@@ -178,7 +177,7 @@ def test_a_coordinator_that_died_is_looked_up_again(world):
     assert w.admin.describe_groups(["g"])["g"].group_id == "g"
 
 
-def test_a_coordinator_that_metadata_does_not_name_yet_is_waited_for(world):
+def test_a_coordinator_missing_from_metadata_is_waited_for(world):
     w = world(nodes=2)
     w.add_group("g", 2)
 
@@ -191,7 +190,7 @@ def test_a_coordinator_that_metadata_does_not_name_yet_is_waited_for(world):
     assert len(w.requests(MetadataRequest)) < 20
 
 
-def test_records_follow_the_leader(world):
+def test_requests_follow_the_leader(world):
     w = world(topics={"t": 1})
     w.admin.delete_records({T0: 0})
     w.cluster.move_leader(T0, 2)
@@ -201,7 +200,7 @@ def test_records_follow_the_leader(world):
     assert len(asked) <= 4
 
 
-def test_a_partition_without_a_leader_gets_one(world):
+def test_a_leaderless_partition_is_waited_for(world):
     w = world(topics={"t": 1})
     w.cluster.remove_leader(T0)
     w.network.call_at(w.clock.now() + 2, lambda: w.cluster.move_leader(T0, 3))
@@ -209,7 +208,7 @@ def test_a_partition_without_a_leader_gets_one(world):
     assert len(w.requests(MetadataRequest)) < 20
 
 
-def test_a_topic_that_may_not_be_seen_is_an_answer(world):
+def test_a_topic_authorization_error_in_metadata_is_returned(world):
     w = world(topics={"t": 1, "u": 1})
     w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
     answers = w.admin.delete_records({T0: 0, TopicPartition("u", 0): 0})
@@ -218,19 +217,19 @@ def test_a_topic_that_may_not_be_seen_is_an_answer(world):
     assert answers[TopicPartition("u", 0)] == 0
 
 
-def test_errors_say_which_topic_and_which_group(world):
-    w = known_world(world)
+def test_authorization_errors_name_the_topic_or_group(world):
+    w = world_with_group(world)
     api, call = CALLS["delete_topics"]
-    spoil(w, api, Code.TOPIC_AUTHORIZATION_FAILED)
+    refuse(w, api, Code.TOPIC_AUTHORIZATION_FAILED)
     assert call(w.admin).topics == ("t",)
     api, call = CALLS["describe_groups"]
-    spoil(w, api, Code.GROUP_AUTHORIZATION_FAILED)
+    refuse(w, api, Code.GROUP_AUTHORIZATION_FAILED)
     found = call(w.admin)
     assert isinstance(found, GroupAuthorizationFailedError)
     assert found.group_id == "g"
 
 
-def test_a_broker_that_leaves_the_cluster_is_not_waited_for(world):
+def test_list_groups_does_not_wait_for_a_removed_broker(world):
     w = world()
     w.add_group("g1")
     w.admin.list_topics()
@@ -242,21 +241,21 @@ def test_a_broker_that_leaves_the_cluster_is_not_waited_for(world):
     assert w.clock.now() - before < 5
 
 
-def test_what_a_broker_leaves_out_is_asked_again(world):
+def test_a_key_missing_from_the_response_is_retried(world):
     w = world(nodes=1)
     w.cluster.on("CreateTopics", Reply(CreateTopicsResponse()), times=1)
     assert not isinstance(w.admin.create_topics({"a": 1})["a"], KafkaError)
     assert len(w.requests(CreateTopicsRequest)) == 2
 
 
-def test_an_answer_about_something_else_is_no_answer(world):
-    w = known_world(world)
+def test_a_response_about_another_key_is_ignored(world):
+    w = world_with_group(world)
     w.cluster.on("DeleteTopics", Edit(lambda call, response: setattr(response.responses[0], "name", "other")), times=1)
     found = w.admin.delete_topics(["t"])["t"]
     assert found.code == Code.UNKNOWN_TOPIC_OR_PARTITION  # the second attempt finds what the first has done
 
 
-def test_an_answer_that_comes_too_late_changes_nothing(world):
+def test_a_late_response_changes_nothing(world):
     w = world(nodes=1, topics={"t": 1})
     w.cluster.on("DeleteTopics", Delay(3), times=1)
     call = w.admin.begin(DELETE_TOPICS, {"t": None}, timeout_ms=1000)
@@ -266,7 +265,7 @@ def test_an_answer_that_comes_too_late_changes_nothing(world):
     assert isinstance(call.result()["t"], KafkaTimeoutError)
 
 
-def test_an_interrupted_call_is_forgotten_and_the_next_one_works(world):
+def test_a_call_after_an_interrupted_one_works(world):
     w = world(nodes=1, topics={"t": 1})
 
     def interrupt(call):
@@ -280,9 +279,9 @@ def test_an_interrupted_call_is_forgotten_and_the_next_one_works(world):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_whom_to_ask_is_found_out_without_waiting(world, name):
-    """Brokers, controller, leaders and coordinators are asked for one after the other, with no backoff in between."""
-    w = known_world(world)
+def test_routes_are_looked_up_without_a_backoff(world, name):
+    """Brokers, controller, leaders and coordinators are looked up one after the other at once."""
+    w = world_with_group(world)
     before = w.clock.now()
     assert not isinstance(CALLS[name][1](w.admin), KafkaError)
     assert w.clock.now() - before < 0.05

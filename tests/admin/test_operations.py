@@ -1,4 +1,4 @@
-"""Every question in every version: what is built can be written, and what a broker of that version says can be read."""
+"""Every operation builds a valid request and reads the response in every version."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ T0 = TopicPartition("t", 0)
 
 OPERATIONS = {
     "create topics": (operations.create_topics(validate_only=False), {"a": NewTopic(2, 1), "b": NewTopic(1, 1)}),
-    "try topics out": (operations.create_topics(validate_only=True), {"a": NewTopic(2, 1, configs={"x": "1"})}),
+    "validate topics": (operations.create_topics(validate_only=True), {"a": NewTopic(2, 1, configs={"x": "1"})}),
     "assign topics": (operations.create_topics(validate_only=False), {"a": NewTopic(assignments={0: [1]})}),
     "delete topics": (operations.DELETE_TOPICS, {"a": None, "b": None}),
     "create partitions": (operations.create_partitions(validate_only=False), {"a": 3}),
-    "try partitions out": (operations.create_partitions(validate_only=True), {"a": 3}),
+    "validate partitions": (operations.create_partitions(validate_only=True), {"a": 3}),
     "delete records": (operations.DELETE_RECORDS, {T0: 5, TopicPartition("t", 1): -1, TopicPartition("u", 0): 0}),
     "describe topics": (operations.DESCRIBE_TOPICS, {"a": None}),
     "list topics": (operations.LIST_TOPICS, {operations.ALL: None}),
@@ -40,7 +40,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("name", "version"), ROWS)
-def test_what_is_asked_can_be_written_in_every_version_and_says_the_same(name, version):
+def test_requests_survive_encoding_in_every_version(name, version):
     operation, items = OPERATIONS[name]
     message = operation.build(items, version, 1234)
     assert isinstance(message, operation.api)
@@ -48,25 +48,25 @@ def test_what_is_asked_can_be_written_in_every_version_and_says_the_same(name, v
 
 
 @pytest.mark.parametrize(("name", "version"), ROWS)
-def test_an_answer_that_says_nothing_says_nothing_about_any_key(name, version):
+def test_an_empty_response_has_no_key(name, version):
     operation, _ = OPERATIONS[name]
     found = list(operation.read(operation.api.RESPONSE(), version))
     assert all(isinstance(one, KeyResult) for one in found)
     assert {one.key for one in found} <= {None, operations.ALL}
 
 
-def test_numbers_left_to_the_broker_are_minus_one():
+def test_default_numbers_are_minus_one():
     message = operations.create_topics(validate_only=False).build({"a": NewTopic()}, 7, 1000)
     assert (message.topics[0].num_partitions, message.topics[0].replication_factor) == (-1, -1)
 
 
-def test_filters_need_a_broker_that_knows_them():
+def test_filters_raise_the_lowest_version():
     assert operations.list_groups((), ()).min_version == 0
     assert operations.list_groups(["Stable"], ()).min_version == 4
     assert operations.list_groups((), ["consumer"]).min_version == 5
 
 
-def test_deleting_a_topic_that_is_not_there_has_its_answer():
+def test_an_unknown_topic_is_final_for_delete_topics_only():
     for operation, is_retried in ((operations.DELETE_TOPICS, False), (operations.DELETE_RECORDS, True)):
         api, scope = operation.policy
         assert rule(api, Code.UNKNOWN_TOPIC_OR_PARTITION, scope).is_retried is is_retried

@@ -46,7 +46,7 @@ def test_rules_hold_and_those_about_reading_do_not_meddle():
     with pytest.raises(KafkaConfigurationError, match="connections_max_idle_ms"):
         ClientOptions.from_options(request_timeout_ms=5000, connections_max_idle_ms=4000)
     assert ClientOptions.from_options(retry_backoff_ms=5000).retry_backoff_max_ms == 5000
-    with pytest.raises(KafkaConfigurationError, match="it is what it grows to"):
+    with pytest.raises(KafkaConfigurationError, match="the first grows up to the second"):
         ClientOptions.from_options(retry_backoff_ms=10, retry_backoff_max_ms=5)
 
 

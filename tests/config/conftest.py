@@ -1,4 +1,4 @@
-"""What the tests of options share."""
+"""Fixtures of the tests of options."""
 
 from __future__ import annotations
 

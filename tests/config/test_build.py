@@ -1,4 +1,4 @@
-"""From what the user wrote to a config: names, suggestions, all problems at once, warnings at the user's line."""
+"""Building a config: names, suggestions, all problems in one error, and where warnings point to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_unknown_option_is_an_error_with_the_nearest_name():
     assert error_of(ConsumerConfig.from_options, xyzzy=1) == "unknown option 'xyzzy'"
 
 
-def test_the_other_spelling_is_an_error_that_tells_the_right_one():
+def test_the_spelling_of_the_other_constructor_raises_and_is_corrected():
     assert error_of(ConsumerConfig.from_options, **{"group.id": "g"}) == (
         "unknown option 'group.id'; did you mean 'group_id'? (dotted names go to from_config)"
     )
@@ -39,7 +39,7 @@ def test_the_other_spelling_is_an_error_that_tells_the_right_one():
     )
 
 
-def test_everything_wrong_is_said_at_once():
+def test_one_error_names_all_problems():
     message = error_of(
         ConsumerConfig.from_options,
         max_poll_records=True,
@@ -59,33 +59,33 @@ def test_everything_wrong_is_said_at_once():
     ]
 
 
-def test_rules_are_not_judged_while_values_are_unreadable():
-    """The default that stands in for the unreadable value would be blamed."""
+def test_rules_are_checked_only_if_all_values_are_valid():
+    """Otherwise the error would name the default of the invalid option."""
     message = error_of(ConsumerConfig.from_options, session_timeout_ms="60000", heartbeat_interval_ms=50000)
     assert message == "session_timeout_ms='60000': must be a whole number, not str"
 
 
-def test_text_is_for_dotted_names_only():
+def test_only_from_config_takes_text():
     assert ConsumerConfig.from_config({"max.poll.records": "7"}).max_poll_records == 7
     assert ConsumerConfig.from_config({"max.poll.records": 7}).max_poll_records == 7
     assert "must be a whole number" in error_of(ConsumerConfig.from_options, max_poll_records="7")
 
 
-def test_none_stands_only_for_options_whose_default_it_is():
+def test_none_is_valid_only_where_it_is_the_default():
     assert ConsumerConfig.from_options(group_id=None, value_deserializer=None) == ConsumerConfig()
     assert error_of(ConsumerConfig.from_options, client_id=None) == "client_id=None: must be a str, not NoneType"
 
 
 @pytest.mark.parametrize("given", [None, [("group.id", "g")], {1: 2}])
-def test_what_is_no_mapping_of_names_is_refused(given):
+def test_from_config_requires_a_mapping_of_names(given):
     assert "must be a mapping" in error_of(ConsumerConfig.from_config, given)
 
 
-def test_an_option_called_cls_or_self_is_unknown_and_not_a_type_error():
+def test_cls_is_an_unknown_option_and_no_type_error():
     assert "unknown option 'cls'" in error_of(ConsumerConfig.from_options, cls=1)
 
 
-def test_pain_E9_the_new_group_protocol_is_refused_with_a_clear_sentence():
+def test_the_consumer_group_protocol_is_refused():
     assert error_of(ConsumerConfig.from_options, group_id="g", group_protocol="consumer") == (
         "group_protocol='consumer': refused: the new group protocol (KIP-848) is not supported yet; "
         "leave it out or write 'classic'"
@@ -93,13 +93,13 @@ def test_pain_E9_the_new_group_protocol_is_refused_with_a_clear_sentence():
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "SASL_SSL", "ssl"])
-def test_a_security_protocol_we_lack_is_refused_and_never_ignored(protocol):
+def test_unsupported_security_protocols_raise(protocol):
     message = error_of(ConsumerConfig.from_options, security_protocol=protocol)
     assert message.startswith(f"security_protocol={protocol!r}: refused: ")
     assert "not supported yet" in message
 
 
-def test_pain_H2_a_wrong_server_is_named():
+def test_an_invalid_server_is_named():
     message = error_of(ConsumerConfig.from_options, bootstrap_servers=["good:9092", "bad:port"])
     assert "'bad:port': the port must be a number from 1 to 65535" in message
 
@@ -112,13 +112,13 @@ def test_warnings_point_to_the_line_that_built_the_config():
     assert [warning.filename for warning in caught] == [__file__, __file__]
 
 
-def test_nothing_is_warned_about_when_the_config_is_refused():
+def test_an_invalid_config_causes_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         error_of(ConsumerConfig.from_options, api_version=(2, 8), xyzzy=1)
 
 
-def test_the_config_survives_pickling_and_cannot_be_changed():
+def test_a_config_can_be_pickled_and_is_immutable():
     config = ConsumerConfig.from_options(bootstrap_servers="a,b:1", value_deserializer=len)
     assert pickle.loads(pickle.dumps(config)) == config
     assert config.bootstrap_servers == (HostPort("a", 9092), HostPort("b", 1))

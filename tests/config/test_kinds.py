@@ -1,4 +1,4 @@
-"""Each kind of value: what it takes, what it refuses, how text becomes it."""
+"""Each kind of option value: valid and invalid values, and parsing from text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ TAKES = [
 
 
 @pytest.mark.parametrize(("kind", "value", "result"), TAKES)
-def test_a_kind_takes(kind, value, result):
+def test_valid_values_are_parsed(kind, value, result):
     parsed = kind.parse(value)
     assert parsed == result
     assert type(parsed) is type(result)
@@ -118,19 +118,19 @@ REFUSES = [
 
 
 @pytest.mark.parametrize(("kind", "value", "says"), REFUSES)
-def test_a_kind_refuses(kind, value, says):
+def test_invalid_values_raise(kind, value, says):
     with pytest.raises(ValueError) as caught:
         kind.parse(value)
     assert says in str(caught.value)
 
 
-def test_kafka_pythons_own_assignors_become_ours_of_the_same_name(kafka_python):
+def test_kafka_pythons_assignors_become_built_in_names(kafka_python):
     """Programs that come from there name classes; ours have racks and Java's order besides."""
     for entry in (kafka_python.RangePartitionAssignor, kafka_python.RangePartitionAssignor()):
         assert kinds.Assignors().parse([entry]) == ("range",)
 
 
-def test_an_assignor_written_for_kafka_python_is_taken_as_it_is(kafka_python):
+def test_a_users_kafka_python_assignor_is_kept(kafka_python):
     class Mine(kafka_python.RangePartitionAssignor):
         name = "mine"
 
@@ -154,7 +154,7 @@ READS = [
 
 
 @pytest.mark.parametrize(("kind", "text", "result"), READS)
-def test_a_kind_reads_text(kind, text, result):
+def test_valid_text_is_parsed(kind, text, result):
     assert kind.parse(kind.from_text(text)) == result
 
 
@@ -170,7 +170,7 @@ CANNOT_READ = [
     (
         kinds.DeserializerKind(),
         "org.apache.kafka.common.serialization.StringDeserializer",
-        "class names mean nothing here: pass a callable",
+        "Java class names cannot be used: pass a callable",
     ),
     (
         kinds.DeserializerKind(),
@@ -183,20 +183,20 @@ CANNOT_READ = [
 
 
 @pytest.mark.parametrize(("kind", "text", "says"), CANNOT_READ)
-def test_text_that_a_kind_cannot_read_is_refused(kind, text, says):
+def test_invalid_text_raises(kind, text, says):
     with pytest.raises(ValueError) as caught:
         kind.from_text(text)
     assert says in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [True, None, 1.5, 7, "text", [1, "a"], (True, None), {"a": 1}])
-def test_plain_values_are_shown_as_they_are(value):
-    assert kinds.shown(value) == repr(value)
+def test_safe_repr_of_plain_values(value):
+    assert kinds.safe_repr(value) == repr(value)
 
 
-def test_shown_values_are_bounded_and_foreign_objects_are_not_asked_for_their_repr():
-    assert len(kinds.shown("x" * 10_000)) < 100
-    assert len(kinds.shown(["x" * 10_000] * 1000)) < 1000
-    assert kinds.shown(functools.partial(len, "c4nary")) == "<partial>"
-    assert kinds.shown([functools.partial(len, "c4nary")]) == "[<partial>]"
-    assert "c4nary" not in kinds.shown("socks5://user:c4nary@host")
+def test_safe_repr_is_bounded_and_calls_no_other_repr():
+    assert len(kinds.safe_repr("x" * 10_000)) < 100
+    assert len(kinds.safe_repr(["x" * 10_000] * 1000)) < 1000
+    assert kinds.safe_repr(functools.partial(len, "c4nary")) == "<partial>"
+    assert kinds.safe_repr([functools.partial(len, "c4nary")]) == "[<partial>]"
+    assert "c4nary" not in kinds.safe_repr("socks5://user:c4nary@host")

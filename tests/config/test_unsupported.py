@@ -1,4 +1,4 @@
-"""Options of other clients: every one is supported, accepted with one warning, or refused with a reason."""
+"""Options of other clients: supported, accepted with one warning, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import warnings
 import pytest
 
 from thinconsumer.config import OPTIONS, UNSUPPORTED, ConfigurationWarning, ConsumerConfig
-from thinconsumer.config.unsupported import CALLED_ELSEWHERE, find_unsupported
+from thinconsumer.config.unsupported import LIBRDKAFKA_NAMES, find_unsupported
 from thinconsumer.errors import KafkaConfigurationError
 
 TABLES = ("Other defaults", "Accepted with one warning", "Refused")
 
-#: A value of the right type that asks for something, for each option of kafka-python that we do not have.
+#: Values that are not harmless, for options that check the type.
 ASKS = {"metrics_enabled": False, "ssl_check_hostname": False, "api_version": (2, 8), "metrics_num_samples": 3}
 ASKS_ANYTHING = "c4nary"
 
@@ -26,7 +26,7 @@ def rows(docs, heading):
 
 
 def outcome(name, default):
-    """Return which of the tables the option belongs to, from what happens, or "same"."""
+    """Return the table that the option's effect belongs to, or "same"."""
     if name not in OPTIONS:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -40,7 +40,7 @@ def outcome(name, default):
         return "Accepted with one warning"
     try:
         with warnings.catch_warnings():
-            if name == "max_poll_interval_ms":  # Whoever sets it above the session is told so, whatever the value.
+            if name == "max_poll_interval_ms":  # above the session timeout it warns
                 warnings.simplefilter("ignore")
             config = ConsumerConfig.from_options(**{"group_id": "g", name: default})
     except KafkaConfigurationError:
@@ -48,8 +48,8 @@ def outcome(name, default):
     return "same" if getattr(config, name) == OPTIONS[name].default else "Other defaults"
 
 
-def test_every_option_of_kafka_python_is_the_same_or_listed_in_migrating(docs, kafka_python):
-    """Its default means here what it means there, or docs/migrating.md says what happens instead. No row is stale."""
+def test_every_option_of_kafka_python_has_the_same_default_or_is_listed_in_migrating(docs, kafka_python):
+    """The tables of docs/migrating.md list exactly the options with another effect."""
     happened = {table: [] for table in (*TABLES, "same")}
     for name, default in kafka_python.DEFAULT_CONFIG.items():
         happened[outcome(name, default)].append(name)
@@ -57,8 +57,8 @@ def test_every_option_of_kafka_python_is_the_same_or_listed_in_migrating(docs, k
         assert sorted(rows(docs, table)) == sorted(happened[table]), table
 
 
-def test_kafka_pythons_defaults_for_what_we_do_not_have_pass_in_silence(kafka_python):
-    """Programs that spell every default out go on working."""
+def test_kafka_pythons_defaults_of_unsupported_options_cause_no_warning(kafka_python):
+    """Programs that spell out every default keep working."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for name, default in kafka_python.DEFAULT_CONFIG.items():
@@ -81,20 +81,20 @@ socket.connection.setup.timeout.ms value.deserializer
 """
 
 
-def test_every_option_of_javas_consumer_is_known_and_no_other_claims_to_be():
+def test_every_option_of_javas_consumer_is_known():
     known = {name.replace("_", ".") for name in (*OPTIONS, *UNSUPPORTED)}
     assert [name for name in JAVA.split() if name not in known] == []
     assert {name.replace("_", ".") for name, option in OPTIONS.items() if option.origin == "Kafka"} <= set(JAVA.split())
 
 
 @pytest.mark.parametrize("name", ["ssl.truststore.password", "sasl.jaas.config", "sasl.oauthbearer.token.endpoint.url"])
-def test_javas_security_options_are_refused_and_never_ignored(name):
+def test_javas_security_options_raise(name):
     with pytest.raises(KafkaConfigurationError, match="is refused: .* not supported yet"):
         ConsumerConfig.from_config({name: "c4nary"})
 
 
 @pytest.mark.parametrize("name", sorted(UNSUPPORTED))
-def test_an_option_is_either_had_or_not_and_its_harmless_values_pass(name):
+def test_harmless_values_of_unsupported_options_are_accepted(name):
     assert name not in OPTIONS
     row = UNSUPPORTED[name]
     assert find_unsupported(name) is row
@@ -103,7 +103,7 @@ def test_an_option_is_either_had_or_not_and_its_harmless_values_pass(name):
     assert not row.is_harmless(object())
 
 
-def test_harmless_values_pass_as_text_too_but_the_word_none_is_not_nothing():
+def test_harmless_values_are_accepted_as_text_but_not_the_word_none():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ConsumerConfig.from_config({"enable.metrics.push": "False", "metrics.recording.level": "info"})
@@ -111,36 +111,26 @@ def test_harmless_values_pass_as_text_too_but_the_word_none_is_not_nothing():
         ConsumerConfig.from_config({"proxy.url": "none"})
 
 
-def test_one_is_not_taken_for_true():
+def test_1_is_not_harmless_where_true_is():
     with pytest.raises(KafkaConfigurationError, match="ssl_check_hostname is refused"):
         ConsumerConfig.from_options(ssl_check_hostname=1)
 
 
-@pytest.mark.parametrize(("theirs", "ours"), sorted(CALLED_ELSEWHERE.items()))
-def test_librdkafkas_names_are_pointed_to_ours(theirs, ours):
+@pytest.mark.parametrize(("theirs", "ours"), sorted(LIBRDKAFKA_NAMES.items()))
+def test_librdkafkas_names_are_corrected(theirs, ours):
     assert theirs not in OPTIONS
     with pytest.raises(KafkaConfigurationError, match=re.escape(f"did you mean {ours.replace('_', '.')!r}?")):
         ConsumerConfig.from_config({theirs.replace("_", "."): "1"})
 
 
 SECRETS = (
-    "sasl_plain_password",
-    "sasl_plain_username",
-    "sasl_plain_pasword",
-    "sasl_oauth_token_provider",
-    "sasl_jaas_config",
-    "ssl_password",
-    "ssl_key_password",
-    "ssl_keystore_pasword",
-    "proxy_url",
-    "socks5_proxy",
-    "pasword",
-    "api_version",
-)
+    "sasl_plain_password", "sasl_plain_username", "sasl_plain_pasword", "sasl_oauth_token_provider", "sasl_jaas_config",
+    "ssl_password", "ssl_key_password", "ssl_keystore_pasword", "proxy_url", "socks5_proxy", "pasword", "api_version",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_pain_I4_no_secret_shows_in_errors_or_warnings(name):
+def test_errors_and_warnings_show_no_secret(name):
     for build in (
         lambda: ConsumerConfig.from_options(**{name: "c4nary"}),
         lambda: ConsumerConfig.from_config({name.replace("_", "."): "c4nary"}),

@@ -1,4 +1,4 @@
-"""Producers on a cluster in memory, and faults to order."""
+"""Producers on a cluster in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thinconsumer.wire.produce import (
 
 
 class World:
-    """A cluster, and producers for it."""
+    """A cluster and its producers."""
 
     def __init__(self, nodes=1, topics=None, **about):
         self.cluster = MemoryCluster(nodes, {"t": 1} if topics is None else topics, **about)
@@ -33,7 +33,7 @@ class World:
         return producer
 
     def refuse_produce(self, *codes, times=1, **fields):
-        """Answer the next Produce requests with these error codes, one each; the broker appends nothing."""
+        """Answer the next Produce requests with these error codes, one each, without appending."""
 
         def refuse(request, code):
             answer = ProduceResponse()
@@ -77,15 +77,26 @@ class World:
         assert not self.cluster.invalid_requests
 
 
+class Worlds:
+    """Makes worlds, and closes their producers at the end of the test."""
+
+    def __init__(self):
+        self.made = []
+
+    def __call__(self, *args, **about):
+        self.made.append(World(*args, **about))
+        return self.made[-1]
+
+    def start(self, nodes=1, topics=None, seed=0, **options):
+        """Return a new world and a producer in it."""
+        w = self(nodes, topics)
+        return w, w.producer(seed, **options)
+
+
 @pytest.fixture
 def world():
-    """Return a function that makes worlds; producers are closed at the end."""
-    made = []
-
-    def make(*args, **about):
-        made.append(World(*args, **about))
-        return made[-1]
-
-    yield make
-    for one in made:
+    """Return the :class:`Worlds` of this test."""
+    worlds = Worlds()
+    yield worlds
+    for one in worlds.made:
         one.finish()

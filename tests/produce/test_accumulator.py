@@ -1,4 +1,4 @@
-"""What is under way: in order, within its bound, found again by topic and partition, and counted right."""
+"""The accumulator: batches and partitions of records, deadlines, and the count of bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def record(value=b"v", key=None):
     return NewRecord(value, key, (), 5)
 
 
-class Made:
+class AccumulatorFixture:
     """An accumulator and the metadata it follows."""
 
     def __init__(self, **options):
@@ -35,7 +35,7 @@ class Made:
         self.accumulator.update(self.metadata)
 
     def append(self, topic, partition, size, now=1.0):
-        """Append as the producer does, and let what waits find its place as the sender does."""
+        """Append as the producer does, and assign partitions as the sender does."""
         future = self.accumulator.append(topic, partition, record(), size, now)
         self.accumulator.update(self.metadata)
         return future
@@ -46,11 +46,11 @@ class Made:
 
 @pytest.fixture
 def made():
-    """Return a function that makes them."""
-    return Made
+    """Return the class to make them with."""
+    return AccumulatorFixture
 
 
-def test_records_of_a_partition_fill_a_batch_and_then_the_next(made):
+def test_records_of_a_partition_fill_one_batch_after_the_other(made):
     m = made(batch_size=100)
     m.append("t", 0, 40, 1.0)
     m.know()
@@ -62,7 +62,7 @@ def test_records_of_a_partition_fill_a_batch_and_then_the_next(made):
     assert not any(future.done for future in futures)
 
 
-def test_a_record_larger_than_a_batch_has_one_of_its_own(made):
+def test_a_record_larger_than_batch_size_gets_its_own_batch(made):
     m = made(batch_size=100)
     m.know()
     for size in (10, 500, 10):
@@ -79,7 +79,7 @@ def test_no_batch_is_larger_than_a_request(made):
     assert m.queues() == {TopicPartition("t", 0): [2, 2]}
 
 
-def test_records_of_an_unknown_topic_wait_and_find_their_place_in_order(made):
+def test_records_of_an_unknown_topic_are_assigned_in_order_once_it_is_known(made):
     m = made()
     futures = [m.accumulator.append("t", n % 2, record(b"%d" % n), 10, 1.0) for n in range(4)]
     assert m.queues() == {}
@@ -92,7 +92,7 @@ def test_records_of_an_unknown_topic_wait_and_find_their_place_in_order(made):
     assert m.accumulator.buffered_bytes == 40
 
 
-def test_a_batch_of_waiting_records_keeps_the_first_ones_deadline(made):
+def test_a_batch_of_unassigned_records_has_the_first_ones_deadline(made):
     m = made()
     m.append("t", 0, 10, 1.0)
     m.append("t", 0, 10, 50.0)
@@ -100,7 +100,7 @@ def test_a_batch_of_waiting_records_keeps_the_first_ones_deadline(made):
     assert [batch.deadline for queue in m.accumulator.active for batch in queue.batches] == [121.0]
 
 
-def test_what_waits_too_long_fails_alone(made):
+def test_only_expired_unassigned_records_fail(made):
     m = made()
     first = m.append("t", 0, 10, 1.0)
     second = m.append("t", 0, 10, 50.0)
@@ -116,7 +116,7 @@ def test_what_waits_too_long_fails_alone(made):
     assert m.accumulator.buffered_bytes == 0
 
 
-def test_records_without_a_key_go_where_there_is_a_leader(made):
+def test_records_without_a_key_go_to_partitions_with_a_leader(made):
     m = made(batch_size=1)
     m.know(leaders=(-1, 1, 7))
     for _ in range(20):
@@ -124,7 +124,7 @@ def test_records_without_a_key_go_where_there_is_a_leader(made):
     assert list(m.queues()) == [TopicPartition("t", 1)]
 
 
-def test_settled_batches_leave_and_give_their_room_back(made):
+def test_settled_batches_free_their_bytes(made):
     m = made(batch_size=20)
     m.know()
     for _ in range(4):
@@ -138,7 +138,7 @@ def test_settled_batches_leave_and_give_their_room_back(made):
     assert not m.accumulator
 
 
-def test_whose_turn_it_was_comes_last(made):
+def test_a_queue_moves_to_the_end_while_it_has_batches(made):
     m = made()
     m.know()
     m.append("t", 0, 10, 1.0)
@@ -152,7 +152,7 @@ def test_whose_turn_it_was_comes_last(made):
     assert list(m.accumulator.active) == [first]
 
 
-def test_topics_are_wanted_while_they_have_records_and_for_a_while_after(made):
+def test_topics_are_in_use_while_they_have_records_and_until_idle(made):
     m = made()
     m.append("waits", 0, 10, 1.0)
     m.know("idle")
@@ -165,14 +165,14 @@ def test_topics_are_wanted_while_they_have_records_and_for_a_while_after(made):
     assert m.accumulator.topics_in_use(302.1, 300.0) == {"waits"}
 
 
-def test_recounting_puts_right_what_an_interrupted_call_has_left(made):
+def test_repair_restores_counts_after_an_interrupted_call(made):
     m = made(batch_size=20)
     m.know()
     for _ in range(4):
         m.append("t", 0, 10, 1.0)
     m.append("waits", 0, 7, 1.0)
     (queue,) = m.accumulator.active
-    queue.batches[0].acknowledge(0, -1)  # settled, and not dropped
+    queue.batches[0].acknowledge(0, -1)  # settled, and not yet removed
     m.accumulator.active.clear()
     m.accumulator.buffered_bytes = 999
     m.accumulator.repair()

@@ -1,4 +1,4 @@
-"""Batches and futures: every (state, event) pair, settled once, and found after a split."""
+"""Batches and their futures: every (state, event) pair, settling once, and splits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thinconsumer.produce.batch import BATCH_TRANSITIONS, BatchEvent, BatchState
 from thinconsumer.records.builder import NewRecord
 
 TP = TopicPartition("t", 3)
-WAYS = {
+EVENTS_TO = {
     BatchState.OPEN: [],
     BatchState.SEALED: [BatchEvent.SEAL],
     BatchState.IN_FLIGHT: [BatchEvent.SEAL, BatchEvent.SENT],
@@ -22,7 +22,7 @@ WAYS = {
 def batch_of(count, state=BatchState.OPEN):
     batch = ProducerBatch(TP, 99.0)
     batch.records = [NewRecord(b"%d" % n, timestamp=n) for n in range(count)]
-    for event in WAYS[state]:
+    for event in EVENTS_TO[state]:
         batch.move(event)
     return batch
 
@@ -41,13 +41,13 @@ def test_every_pair_of_state_and_event(state, event):
         assert batch.state is after
 
 
-def test_every_state_can_be_reached_and_is_left_but_the_last():
+def test_every_state_is_reachable_and_only_done_is_final():
     reached = {after for events in BATCH_TRANSITIONS.values() for after in events.values()}
     assert reached | {BatchState.OPEN} == set(BatchState)
     assert [state for state, events in BATCH_TRANSITIONS.items() if not events] == [BatchState.DONE]
 
 
-def test_receipts_of_a_batch_are_settled_with_it():
+def test_futures_are_settled_with_their_batch():
     batch = batch_of(3)
     futures = [SendFuture(batch, n, 100 + n) for n in range(3)]
     assert not any(r.done for r in futures)
@@ -57,19 +57,19 @@ def test_receipts_of_a_batch_are_settled_with_it():
     assert "offset=50" in repr(futures[0])
 
 
-def test_the_brokers_time_replaces_the_records():
+def test_log_append_time_replaces_the_timestamp():
     batch = batch_of(2)
     batch.acknowledge(0, 777)
     assert SendFuture(batch, 1, 5).result().timestamp == 777
 
 
-def test_an_offset_that_nobody_knows_is_minus_one():
+def test_an_unknown_offset_is_minus_one():
     batch = batch_of(2)
     batch.acknowledge(-1, -1)
     assert SendFuture(batch, 1, 5).result().offset == -1
 
 
-def test_a_failed_batch_fails_its_receipts_each_with_its_own_error_if_there_is_one():
+def test_a_failed_batch_fails_each_future_with_its_record_error_if_any():
     batch = batch_of(2)
     whole, own = KafkaError("whole"), KafkaError("own")
     batch.fail(whole, {1: own})
@@ -81,7 +81,7 @@ def test_a_failed_batch_fails_its_receipts_each_with_its_own_error_if_there_is_o
 
 @pytest.mark.parametrize("first", ["acknowledge", "fail"])
 @pytest.mark.parametrize("second", ["acknowledge", "fail"])
-def test_nothing_is_settled_twice(first, second):
+def test_a_batch_is_settled_once(first, second):
     settle = {"acknowledge": lambda b: b.acknowledge(1, -1), "fail": lambda b: b.fail(KafkaError("x"))}
     batch = batch_of(1)
     settle[first](batch)
@@ -89,14 +89,14 @@ def test_nothing_is_settled_twice(first, second):
         settle[second](batch)
 
 
-def test_a_settled_batch_lets_go_of_its_bytes_and_knows_its_size():
+def test_a_settled_batch_frees_its_records_and_keeps_their_number():
     batch = batch_of(5)
     batch.encoded = b"x"
     batch.acknowledge(0, -1)
     assert (batch.records, batch.encoded, len(batch)) == ([], None, 5)
 
 
-def test_receipts_find_their_record_after_splits():
+def test_futures_find_their_record_after_splits():
     whole = batch_of(5)
     futures = [SendFuture(whole, n, n) for n in range(5)]
     second, third = batch_of(2), batch_of(1)
@@ -111,12 +111,12 @@ def test_receipts_find_their_record_after_splits():
     assert futures[4].result().offset == 70
 
 
-def test_a_record_that_never_got_into_a_batch_has_failed_too():
+def test_a_failed_batch_settles_the_future_of_an_unassigned_record():
     error = KafkaError("x")
     future = SendFuture(failed_batch(TP, error), 0, 5)
     assert future.done
     assert future.error is error
 
 
-def test_a_batch_says_what_it_is():
+def test_the_repr_of_a_batch():
     assert repr(batch_of(2)) == "<Batch t-3 open, 2 records>"

@@ -1,4 +1,4 @@
-"""What every answer does to a batch and to the numbers of its partition."""
+"""The effect of every Produce response on a batch and on its partition's sequence numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGAIN = {Action.RETRY, Action.REFRESH_METADATA, Action.NEW_SEQUENCE}
 
 
 def action_of(code):
-    """Return what the producer does about a code."""
+    """Return the producer's action for an error code."""
     return rule("Produce", code, Scope.PARTITION).action
 
 
@@ -30,10 +30,9 @@ CODES = pytest.mark.parametrize("code", [code for code in Code if code != Code.N
 
 
 @CODES
-def test_every_error_code_once_and_then_a_good_answer(world, code):
-    """What passes is never seen; what does not is the future's error, and the next record is written."""
-    w = world()
-    producer = w.producer()
+def test_one_response_with_each_error_code(world, code):
+    """A retriable error is retried; a final one becomes the future's error, and the next record is written."""
+    w, producer = world.start()
     before = producer.send("t", b"before")
     producer.flush()
     w.refuse_produce(code)
@@ -58,9 +57,8 @@ def test_every_error_code_once_and_then_a_good_answer(world, code):
 
 
 @CODES
-def test_every_error_code_for_ever_ends_in_time_and_is_no_busy_loop(world, code):
-    w = world()
-    producer = w.producer(delivery_timeout_ms=3000)
+def test_each_error_code_in_every_response_ends_by_the_deadline_without_a_busy_loop(world, code):
+    w, producer = world.start(delivery_timeout_ms=3000)
     w.refuse_produce(code, times=None)
     futures = [producer.send("t", b"v") for _ in range(3)]
     started = w.clock.now()
@@ -76,20 +74,17 @@ def test_every_error_code_for_ever_ends_in_time_and_is_no_busy_loop(world, code)
 
 
 @pytest.mark.parametrize("backoff", [0, 100])
-def test_a_broker_that_always_names_the_other_one_does_not_set_our_pace(world, backoff):
-    """Two brokers that each say with ever newer epochs that the other one leads (KIP-951)."""
-    w = world(nodes=2)
-    producer = w.producer(delivery_timeout_ms=2000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
-
+def test_brokers_that_name_each_other_as_leader_cause_no_busy_loop(world, backoff):
+    """Each of two brokers names the other one as leader, with increasing epochs (KIP-951)."""
+    w, producer = world.start(delivery_timeout_ms=2000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff, nodes=2)
     w.cluster.on("Produce", lambda call: w.cluster.move_leader(T0, 3 - call.node.node_id) and None)
     producer.send("t", b"v")
     producer.flush()
     assert len(w.requests()) < (260 if backoff == 0 else 40)
 
 
-def test_a_new_leader_is_gone_to_at_once_when_the_old_one_names_it(world):
-    w = world(nodes=2)
-    producer = w.producer(retry_backoff_ms=5000)
+def test_a_leader_hint_is_followed_without_backoff(world):
+    w, producer = world.start(retry_backoff_ms=5000, nodes=2)
     producer.send("t", b"v")
     producer.flush()
     w.cluster.move_leader(("t", 0), 2)
@@ -100,7 +95,7 @@ def test_a_new_leader_is_gone_to_at_once_when_the_old_one_names_it(world):
     assert w.clock.now() - started < 0.1
 
 
-def test_a_new_leader_that_metadata_has_not_named_yet_is_reached_where_the_old_one_says(world):
+def test_a_leader_hint_names_the_address_of_an_unknown_node(world):
     w = world(nodes=2)
 
     def hide(call, response):
@@ -118,10 +113,9 @@ def test_a_new_leader_that_metadata_has_not_named_yet_is_reached_where_the_old_o
     assert w.cluster.received(ProduceRequest, node=2)
 
 
-def test_a_broker_that_lost_what_was_before_gets_the_batch_under_the_next_epoch(world):
-    """An unclean election: the log and what it knew of producers end earlier; OUT_OF_ORDER_SEQUENCE_NUMBER is true."""
-    w = world()
-    producer = w.producer()
+def test_a_truncated_log_gets_the_batch_under_the_next_epoch(world):
+    """After an unclean election the broker lacks log and producer state: OUT_OF_ORDER_SEQUENCE_NUMBER."""
+    w, producer = world.start()
     for number in range(4):
         producer.send("t", b"%d" % number)
         producer.flush()
@@ -134,8 +128,7 @@ def test_a_broker_that_lost_what_was_before_gets_the_batch_under_the_next_epoch(
 
 
 def test_a_broker_that_forgot_the_producer_gets_the_batch_under_the_next_epoch(world):
-    w = world()
-    producer = w.producer()
+    w, producer = world.start()
     producer.send("t", b"v")
     producer.flush()
     w.cluster.leader(T0).log.expire_producers(w.cluster.schedule.wall_ms() + 1, 0)
@@ -146,9 +139,8 @@ def test_a_broker_that_forgot_the_producer_gets_the_batch_under_the_next_epoch(w
     assert w.stamps() == [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
 
 
-def test_other_partitions_go_on_counting(world):
-    w = world(topics={"t": 2})
-    producer = w.producer()
+def test_a_new_epoch_leaves_other_partitions_alone(world):
+    w, producer = world.start(topics={"t": 2})
     for number in (0, 1):
         producer.send("t", b"v", partition=number)
     producer.flush()
@@ -161,9 +153,8 @@ def test_other_partitions_go_on_counting(world):
     assert w.stamps()[-2:] == [(1, 0, 1), (0, 1, 1)]
 
 
-def test_after_the_last_epoch_comes_another_id(world):
-    w = world()
-    producer = w.producer()
+def test_the_last_epoch_is_followed_by_a_new_producer_id(world):
+    w, producer = world.start()
     producer.send("t", b"v")
     producer.flush()
     queue = producer._accumulator.topics["t"].queues[0]
@@ -182,9 +173,8 @@ def test_after_the_last_epoch_comes_another_id(world):
 @pytest.mark.parametrize(
     "code", [Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING], ids=lambda c: c.name
 )
-def test_an_id_that_someone_else_uses_is_replaced(world, code):
-    w = world()
-    producer = w.producer()
+def test_a_fenced_producer_id_is_replaced(world, code):
+    w, producer = world.start()
     w.refuse_produce(code)
     first = producer.send("t", b"v")
     producer.flush()
@@ -195,9 +185,8 @@ def test_an_id_that_someone_else_uses_is_replaced(world, code):
     assert len(w.requests(InitProducerIdRequest)) == 2
 
 
-def test_what_is_too_large_together_goes_in_halves(world):
-    w = world()
-    producer = w.producer()
+def test_a_batch_that_is_too_large_is_split(world):
+    w, producer = world.start()
 
     def is_large(call):
         return len(call.request.topic_data[0].partition_data[0].records) > 61 + 3 * 110
@@ -212,9 +201,8 @@ def test_what_is_too_large_together_goes_in_halves(world):
     assert {epoch for epoch, *_ in w.stamps()} == {0}
 
 
-def test_a_single_record_that_is_too_large_fails_alone(world):
-    w = world()
-    producer = w.producer()
+def test_a_record_that_is_too_large_fails_alone(world):
+    w, producer = world.start()
     w.refuse_produce(Code.MESSAGE_TOO_LARGE, Code.MESSAGE_TOO_LARGE)
     futures = [producer.send("t", b"%d" % n) for n in range(2)]
     producer.flush()
@@ -222,11 +210,10 @@ def test_a_single_record_that_is_too_large_fails_alone(world):
     assert w.values() == [b"1"]
 
 
-def test_a_batch_that_may_be_there_already_is_not_split(world):
-    """Its halves would have other numbers: the broker could not tell that it has them."""
+def test_a_batch_that_may_have_been_appended_is_not_split(world):
+    """The broker could not recognize its halves as duplicates, since their numbers differ."""
     for reply in (Disconnect(), Reply(Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)):
-        w = world()
-        producer = w.producer()
+        w, producer = world.start()
         w.cluster.on("Produce", reply, times=1)
         w.refuse_produce(Code.MESSAGE_TOO_LARGE)
         futures = [producer.send("t", b"%d" % n) for n in range(4)]
@@ -235,10 +222,9 @@ def test_a_batch_that_may_be_there_already_is_not_split(world):
         assert w.values() == []
 
 
-def test_records_that_the_broker_blames_are_told_so_and_the_others_what_happened(world):
+def test_record_errors_name_the_invalid_records_of_a_batch(world):
     """KIP-467."""
-    w = world()
-    producer = w.producer()
+    w, producer = world.start()
     blame = [BatchIndexAndErrorMessage(batch_index=1, batch_index_error_message="no key")]
     w.refuse_produce(Code.INVALID_RECORD, record_errors=blame, error_message="some are bad")
     futures = [producer.send("t", b"%d" % n) for n in range(3)]
@@ -249,9 +235,8 @@ def test_records_that_the_broker_blames_are_told_so_and_the_others_what_happened
         assert "another record of the same batch is invalid" in str(futures[other].error)
 
 
-def test_what_the_broker_says_is_in_the_error(world):
-    w = world()
-    producer = w.producer()
+def test_the_error_has_the_brokers_message_and_the_topic(world):
+    w, producer = world.start()
     w.refuse_produce(Code.TOPIC_AUTHORIZATION_FAILED, error_message="not you")
     future = producer.send("t", b"v")
     producer.flush()
@@ -260,10 +245,8 @@ def test_what_the_broker_says_is_in_the_error(world):
     assert "not you" in str(future.error)
 
 
-def test_the_brokers_time_is_the_records_where_it_stamps_them(world):
-    w = world()
-    producer = w.producer()
-
+def test_log_append_time_replaces_the_timestamp(world):
+    w, producer = world.start()
     w.cluster.create_topic("dated", configs={"message.timestamp.type": "LogAppendTime"})
     future = producer.send("dated", b"v", timestamp_ms=7)
     producer.flush()

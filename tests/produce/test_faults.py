@@ -1,6 +1,6 @@
-"""Faults of every kind against the producer's promise: what is acknowledged is there once, in order; the rest failed.
+"""Random faults: acknowledged records are in the log once and in order, and all others have an error.
 
-The brokers here may carry a Produce out late, when who asked for it has long given up, which is what makes order hard.
+These brokers may execute a Produce request long after the producer has given it up, which endangers the order.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 
 TOPICS = {"t": 3, "u": 1}
-#: Without those that say that the broker lost track of the producer: as lies they would be a broker's bug, and excuse
-#: duplicates. The true ones come from truncated logs, see test_completion.
+#: Without the codes of a broker that lost the producer's state: a false one would be the broker's bug and would cause
+#: duplicates. See test_completion for true ones, from truncated logs.
 REFUSALS = [
     Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_ENOUGH_REPLICAS, Code.KAFKA_STORAGE_ERROR,
     Code.REQUEST_TIMED_OUT, Code.CORRUPT_MESSAGE, Code.UNKNOWN_SERVER_ERROR, Code.INVALID_RECORD,
@@ -29,7 +29,7 @@ REFUSALS = [
 
 
 class Chaos:
-    """Brokers that do what is asked, late, halfway or not at all."""
+    """Makes brokers execute requests late, without responding, or not at all."""
 
     def __init__(self, world, dice, rate):
         self.world = world
@@ -59,7 +59,7 @@ class Chaos:
         return Reply(Code.COORDINATOR_LOAD_IN_PROGRESS) if api is InitProducerIdRequest else None
 
     def handle_late(self, call, seconds):
-        """Let the broker handle a request that it has read, although the client gives up on it meanwhile."""
+        """Let the broker execute a request later, when the client may have given it up."""
         late = ApiCall(call.node, call.request, call.version, lambda response: None)
         call.node.call_later(seconds, lambda: call.node.handle(late))
 
@@ -75,8 +75,8 @@ class Chaos:
             answer.responses.append(told)
         return answer
 
-    def move_something(self):
-        """Give a partition another leader, or start a broker that was killed, or kill one."""
+    def disturb_cluster(self):
+        """Move a leader; kill, start or pause a broker; or reset its connections."""
         w = self.world
         what = self.dice.choice(["elect", "elect", "kill", "start", "reset", "pause"])
         node = self.dice.choice(list(w.cluster.nodes.values()))
@@ -101,7 +101,7 @@ class Chaos:
 
 
 def drive(world, producer, chaos, dice, sends):
-    """Send records at random moments; return (partition given or not, future, value) of each."""
+    """Send records at random moments; return each one's value and future."""
     sent = []
     for number in range(sends):
         topic = dice.choice(list(TOPICS))
@@ -112,14 +112,14 @@ def drive(world, producer, chaos, dice, sends):
         if dice.random() < 0.3:
             producer.poll(dice.choice([0, 0, 1, 20, 300]))
         if dice.random() < 0.05:
-            chaos.move_something()
+            chaos.disturb_cluster()
         if dice.random() < 0.01:
-            world.clock.advance(dice.uniform(0, 12))  # the caller is away
+            world.clock.advance(dice.uniform(0, 12))  # the application does not poll
     return sent
 
 
 def check(world, sent):
-    """Hold the logs against the futures."""
+    """Compare the logs with the futures; return how many records failed."""
     logs = {}
     for topic, partitions in TOPICS.items():
         for number in range(partitions):
@@ -145,7 +145,7 @@ def check(world, sent):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_acknowledged_is_there_once_and_in_order_and_the_rest_has_an_error(world, seed):
+def test_acknowledged_records_are_in_the_log_once_and_in_order(world, seed):
     dice = random.Random(seed)
     w = world(nodes=3, topics=TOPICS, network=Network(latency=dice.choice([0.0005, 0.01, 0.1])))
     producer = w.producer(
@@ -166,8 +166,8 @@ def test_what_is_acknowledged_is_there_once_and_in_order_and_the_rest_has_an_err
     producer.flush()
     assert w.clock.now() - before <= producer.settings.delivery_timeout_ms / 1000 + 1.0
     check(w, sent)
-    producer.poll(10_000)  # until requests that were never answered are given up, and every backoff is over
-    # Leader unknown, no connection: what it takes to find out may on the slowest network be all the time a record has.
+    producer.poll(10_000)  # until requests without a response have timed out and every backoff is over
+    # On the slowest network finding the leader and connecting may take all of delivery_timeout_ms.
     producer.send("t", b"scout", partition=0)
     producer.flush()
     late = producer.send("t", b"late", partition=0)
@@ -175,13 +175,14 @@ def test_what_is_acknowledged_is_there_once_and_in_order_and_the_rest_has_an_err
     assert late.error is None
 
 
-def test_the_faults_above_really_happen(world):
-    """All kinds, and both outcomes: else the test above would promise more than it looks at."""
+def test_the_random_faults_cover_all_kinds(world):
+    """Every kind of fault occurs, and records both fail and succeed."""
     seen, failed, total = set(), 0, 0
     for seed in range(4):
         dice = random.Random(1000 + seed)
-        w = world(nodes=3, topics=TOPICS)
-        producer = w.producer(seed, request_timeout_ms=500, delivery_timeout_ms=1500, batch_size=200)
+        w, producer = world.start(
+            seed=seed, request_timeout_ms=500, delivery_timeout_ms=1500, batch_size=200, nodes=3, topics=TOPICS
+        )
         chaos = Chaos(w, dice, 0.5)
         sent = drive(w, producer, chaos, dice, 300)
         chaos.rate = 0.0
@@ -195,10 +196,9 @@ def test_the_faults_above_really_happen(world):
     assert 0 < failed < total
 
 
-def test_a_batch_that_expired_on_its_way_cannot_come_in_behind_the_next_one(world):
-    """The broker takes the first batch from its queue long after the producer gave it up, and has sent the next."""
-    w = world()
-    producer = w.producer(request_timeout_ms=1400, delivery_timeout_ms=1500, retry_backoff_ms=500)
+def test_an_expired_batch_that_arrives_late_is_fenced(world):
+    """The broker executes the first request after the producer has given it up and sent the next batch."""
+    w, producer = world.start(request_timeout_ms=1400, delivery_timeout_ms=1500, retry_backoff_ms=500)
     held = []
     w.cluster.on("Produce", lambda call: held.append(call) or Silence(), times=1)
     first = producer.send("t", b"first")

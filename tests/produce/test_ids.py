@@ -1,4 +1,4 @@
-"""The producer id: asked for once, when it is needed, again after what passes, and given up on with a typed error."""
+"""The producer id: requested when it is needed, retried, and failed with a typed error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from thinconsumer.wire.init_producer_id import InitProducerIdRequest, InitProduc
 
 @pytest.fixture
 def ids():
-    """Return ids that are wanted."""
+    """Return a manager that wants an id."""
     made = ProducerIds(ProducerSettings.from_options(), random.Random(1))
     made.wanted = True
     return made
@@ -34,7 +34,7 @@ def failed(ids, error, now=10.0):
     ids.handle(Answer(request, 1, error=error), now)
 
 
-def test_it_is_asked_for_when_it_is_wanted_and_of_any_broker():
+def test_the_id_is_requested_from_any_broker_once_it_is_wanted():
     ids = ProducerIds(ProducerSettings.from_options(), random.Random(1))
     assert ids.step(10.0) == []
     assert ids.wake_at(10.0) == NEVER
@@ -49,13 +49,13 @@ def test_it_is_asked_for_when_it_is_wanted_and_of_any_broker():
     assert ids.wake_at(10.0) == NEVER
 
 
-def test_it_is_kept(ids):
+def test_the_id_is_kept(ids):
     answered(ids, producer_id=5, producer_epoch=2)
     assert (ids.producer_id, ids.epoch, ids.final_error) == (5, 2, None)
     assert ids.step(99.0) == []
 
 
-def test_a_used_up_id_is_replaced_once(ids):
+def test_only_the_current_id_is_replaced(ids):
     answered(ids, producer_id=5, producer_epoch=0)
     ids.replace(4)
     assert ids.producer_id == 5
@@ -67,7 +67,7 @@ def test_a_used_up_id_is_replaced_once(ids):
 
 
 @pytest.mark.parametrize("code", [code for code in Code if code != Code.NONE], ids=lambda code: code.name)
-def test_every_error_is_waited_out_or_final(ids, code):
+def test_every_error_code_is_retried_or_final(ids, code):
     answered(ids, error_code=int(code), producer_id=-1)
     assert ids.producer_id == NO_ID
     assert ids.last_error.code == code
@@ -79,7 +79,7 @@ def test_every_error_is_waited_out_or_final(ids, code):
     assert (ids.producer_id, ids.last_error) == (7, None)
 
 
-def test_lost_connections_are_waited_out_ever_more_slowly(ids):
+def test_lost_connections_are_retried_with_a_growing_backoff(ids):
     now, waits = 10.0, []
     for _ in range(6):
         failed(ids, KafkaConnectionError("lost"), now)
@@ -90,20 +90,20 @@ def test_lost_connections_are_waited_out_ever_more_slowly(ids):
     assert waits[-1] > 0.7
 
 
-def test_a_broker_too_old_for_ids_is_final(ids):
+def test_an_unsupported_version_is_final(ids):
     failed(ids, to_error(Code.UNSUPPORTED_VERSION, api="InitProducerId"))
     assert isinstance(ids.final_error, UnsupportedVersionError)
     assert isinstance(ids.final_error, BrokerResponseError)
 
 
 @pytest.mark.parametrize("fields", [{"producer_id": -1, "producer_epoch": 0}, {"producer_id": 5, "producer_epoch": -1}])
-def test_an_id_that_is_none_is_not_believed(ids, fields):
+def test_a_negative_id_or_epoch_is_rejected(ids, fields):
     answered(ids, **fields)
     assert ids.producer_id == NO_ID
     assert "negative" in str(ids.last_error)
 
 
-def test_starting_over_asks_again(ids):
+def test_restart_sends_the_request_again(ids):
     assert len(ids.step(10.0)) == 1
     ids.restart(11.0)
     assert len(ids.step(11.0)) == 1

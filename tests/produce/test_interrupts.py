@@ -1,7 +1,7 @@
-"""Ctrl-C anywhere inside the producer: what was taken is still written once and in order, and every future is settled.
+"""Ctrl-C anywhere inside the producer: records are still written once and in order, and every future is settled.
 
-The interpreter looks for signals when a function begins and after a call; a profile function is told of both, counts
-them in our code, and raises KeyboardInterrupt at one.
+Python handles signals when a function begins and after a call. A profile function counts both in this package's code
+and raises KeyboardInterrupt at one of them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from thinconsumer.broker import Disconnect
 from thinconsumer.wire.error_codes import Code
 
 PACKAGE = os.path.dirname(thinconsumer.__file__)
-OURS = tuple(os.path.join(PACKAGE, room) + os.sep for room in ("produce", "client"))
-#: Of all places, one in so many; 1 tries each.
+SOURCES = tuple(os.path.join(PACKAGE, room) + os.sep for room in ("produce", "client"))
+#: Interrupt at every n-th place; 1 tries each.
 STRIDE = int(os.environ.get("THINCONSUMER_TEST_INTERRUPT_STRIDE", "211"))
 
 
@@ -36,7 +36,7 @@ class Interrupter:
         sys.setprofile(None)
 
     def _look(self, frame, event, arg):
-        if event in ("call", "c_return", "return") and frame.f_code.co_filename.startswith(OURS):
+        if event in ("call", "c_return", "return") and frame.f_code.co_filename.startswith(SOURCES):
             self.passed += 1
             if self.passed == self.place:
                 sys.setprofile(None)
@@ -48,8 +48,7 @@ def story(world, place):
 
     Return the world, the producer, values and futures, whether it was interrupted, and how many places there were.
     """
-    w = world(nodes=2, topics={"t": 2})
-    producer = w.producer(batch_size=300, buffer_memory=2000)
+    w, producer = world.start(batch_size=300, buffer_memory=2000, nodes=2, topics={"t": 2})
     w.refuse_produce(Code.MESSAGE_TOO_LARGE)
     lose = Disconnect(after=True, reset=True)
     w.cluster.on("Produce", lose, times=1, where=lambda call: len(w.requests()) >= 3)
@@ -77,7 +76,7 @@ def story(world, place):
 
 
 def check(w, producer, sent):
-    """Hold the logs against the futures, and see that the producer goes on."""
+    """Compare the logs with the futures, and check that the producer still works."""
     for partition in range(2):
         tp = ("t", partition)
         values = w.values(*tp)
@@ -86,7 +85,7 @@ def check(w, producer, sent):
         wanted = [value for value, found in good if found.partition == partition]
         assert [value for value in values if value in wanted] == wanted
     assert all(future.done for _, future in sent)
-    # What is in doubt is not split: its first half might be there already.
+    # A batch that may have been appended is not split.
     assert {getattr(future.error, "code", 0) for _, future in sent} <= {0, Code.MESSAGE_TOO_LARGE}
     assert producer.idle
     assert producer._accumulator.buffered_bytes == 0
@@ -95,7 +94,7 @@ def check(w, producer, sent):
     assert late.result().offset == len(w.values()) - 1
 
 
-def test_ctrl_c_anywhere_loses_nothing_and_repeats_nothing(world):
+def test_ctrl_c_anywhere_loses_and_duplicates_no_record(world):
     w, producer, sent, interrupted, places = story(world, place=0)
     assert not interrupted
     assert len(sent) == 40
@@ -114,10 +113,9 @@ def test_ctrl_c_anywhere_loses_nothing_and_repeats_nothing(world):
 
 
 @pytest.mark.parametrize("place", [50, 400, 900])
-def test_ctrl_c_and_then_close(world, place):
-    """Nothing more is sent after close, whatever state the call before has left."""
-    w = world(topics={"t": 1})
-    producer = w.producer()
+def test_close_after_ctrl_c_settles_every_future(world, place):
+    """Also if the interrupted call has left the producer inconsistent."""
+    w, producer = world.start(topics={"t": 1})
     futures = []
     with Interrupter(place):
         try:

@@ -1,4 +1,4 @@
-"""Keys go where Java puts them; records without one stick for a while and spread evenly."""
+"""Keys are partitioned as by Java; records without a key stick to a partition and spread evenly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import DefaultPartitioner
-from kafka.partitioner.default import murmur2 as judge
+from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from thinconsumer.produce.partitioner import StickyPartitioner, murmur2, partition_for_key
 
@@ -25,7 +25,7 @@ JAVA = {
 
 
 class Cluster:
-    """What the other client's partitioner asks."""
+    """The cluster metadata that kafka-python's partitioner reads."""
 
     def __init__(self, partitions):
         self._partitions = partitions
@@ -40,23 +40,23 @@ class Cluster:
 
 
 @pytest.mark.parametrize(("key", "signed"), JAVA.items())
-def test_the_hash_is_javas(key, signed):
+def test_murmur2_equals_javas(key, signed):
     assert murmur2(key) == signed & 0xFFFFFFFF
 
 
 @given(st.binary(max_size=70))
-def test_the_hash_is_another_clients(key):
-    assert murmur2(key) == judge(key) & 0xFFFFFFFF
+def test_murmur2_equals_kafka_pythons(key):
+    assert murmur2(key) == kafka_python_murmur2(key) & 0xFFFFFFFF
 
 
 @given(st.binary(max_size=20), st.integers(1, 1000))
-def test_the_partition_is_another_clients(key, partitions):
+def test_partitions_of_keys_equal_kafka_pythons(key, partitions):
     assert partition_for_key(key, partitions) == DefaultPartitioner().partition(
         "t", key, key, b"", b"", Cluster(partitions)
     )
 
 
-def test_it_sticks_until_enough_went_there():
+def test_a_partition_is_kept_for_stick_bytes():
     sticky = StickyPartitioner(1000, random.Random(1))
     chosen = [sticky.choose(100, 50, range(50)) for _ in range(100)]
     runs = [chosen[start : start + 10] for start in range(0, 100, 10)]
@@ -64,19 +64,19 @@ def test_it_sticks_until_enough_went_there():
     assert len(set(chosen)) > 5
 
 
-def test_shares_are_equal_in_the_long_run():
+def test_partitions_get_equal_shares():
     sticky = StickyPartitioner(1000, random.Random(1))
     counts = Counter(sticky.choose(500, 4, [0, 1, 2, 3]) for _ in range(8000))
     assert all(1700 < count < 2300 for count in counts.values())
 
 
-def test_partitions_without_a_leader_are_left_out_while_there_are_others():
+def test_partitions_with_a_leader_are_preferred():
     sticky = StickyPartitioner(1, random.Random(1))
     assert {sticky.choose(1, 5, [1, 3]) for _ in range(50)} == {1, 3}
     assert {sticky.choose(1, 3, []) for _ in range(100)} == {0, 1, 2}
 
 
-def test_it_leaves_a_partition_that_lost_its_leader():
+def test_a_partition_that_lost_its_leader_is_left():
     sticky = StickyPartitioner(10**6, random.Random(1))
     first = sticky.choose(1, 2, [0, 1])
     sticky.keep_to([0, 1])

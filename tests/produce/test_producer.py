@@ -1,4 +1,4 @@
-"""The producer's calls on a cluster in memory: what each promises, and how long it may take."""
+"""The producer's public calls on a cluster in memory."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from thinconsumer.produce.partitioner import partition_for_key
 from thinconsumer.testing.clock import SOME_DAY
 
 
-def test_a_record_is_written_and_its_receipt_says_where(world):
-    w = world()
-    producer = w.producer()
+def test_a_record_is_written_and_its_future_has_the_position(world):
+    w, producer = world.start()
     future = producer.send("t", b"v", key=b"k", headers=[("h", b"1"), ("n", None)], timestamp_ms=1234)
     assert not future.done
     assert future.error is None
@@ -32,8 +31,7 @@ def test_a_record_is_written_and_its_receipt_says_where(world):
 
 
 def test_send_does_no_io_and_poll_0_is_one_step(world):
-    w = world()
-    producer = w.producer()
+    w, producer = world.start()
     producer.send("t", b"v")
     assert w.network.dials == []
     before = w.clock.now()
@@ -47,8 +45,7 @@ def test_send_does_no_io_and_poll_0_is_one_step(world):
 
 
 def test_records_keep_their_order_and_offsets(world):
-    w = world(topics={"t": 3})
-    producer = w.producer()
+    w, producer = world.start(topics={"t": 3})
     futures = [producer.send("t", b"%d" % n, partition=n % 3) for n in range(300)]
     producer.flush()
     for number in range(3):
@@ -57,26 +54,23 @@ def test_records_keep_their_order_and_offsets(world):
     assert [r.result().partition for r in futures] == [n % 3 for n in range(300)]
 
 
-def test_what_is_there_goes_in_one_batch_and_one_request(world):
-    w = world()
-    producer = w.producer()
+def test_buffered_records_are_sent_in_one_batch(world):
+    w, producer = world.start()
     for n in range(100):
         producer.send("t", b"%d" % n)
     producer.flush()
     assert w.stamps() == [(0, 0, 100)]
 
 
-def test_timestamps_are_the_calendars_by_default(world):
-    w = world()
-    producer = w.producer()
+def test_timestamps_are_wall_clock_time_by_default(world):
+    _, producer = world.start()
     future = producer.send("t", b"v")
     producer.flush()
     assert future.result().timestamp == int(SOME_DAY * 1000)
 
 
-def test_keys_go_where_java_puts_them_and_a_topic_not_known_yet_makes_no_difference(world):
-    w = world(topics={"t": 7})
-    producer = w.producer()
+def test_keys_choose_partitions_before_and_after_the_topic_is_known(world):
+    _, producer = world.start(topics={"t": 7})
     keys = [b"key-%d" % n for n in range(50)]
     early = [producer.send("t", b"v", key=key) for key in keys]
     producer.flush()
@@ -87,9 +81,8 @@ def test_keys_go_where_java_puts_them_and_a_topic_not_known_yet_makes_no_differe
     assert [r.result().partition for r in late] == wanted
 
 
-def test_records_with_a_partition_do_not_overtake_those_that_wait_for_the_topic(world):
-    w = world()
-    producer = w.producer()
+def test_records_with_a_partition_do_not_overtake_those_without_metadata(world):
+    w, producer = world.start()
     producer.send("t", b"first")
     producer.send("t", b"second", partition=0)
     producer.send("t", b"third", key=b"k")
@@ -97,9 +90,8 @@ def test_records_with_a_partition_do_not_overtake_those_that_wait_for_the_topic(
     assert w.values() == [b"first", b"second", b"third"]
 
 
-def test_tombstones_empty_values_and_buffers(world):
-    w = world()
-    producer = w.producer()
+def test_values_may_be_none_empty_or_any_bytes_like_object(world):
+    w, producer = world.start()
     buffer = bytearray(b"abc")
     producer.send("t", buffer)
     buffer[:] = b"xyz"
@@ -113,35 +105,23 @@ def test_tombstones_empty_values_and_buffers(world):
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"value": "text"},
-        {"value": 1},
-        {"key": "text"},
-        {"partition": -1},
-        {"partition": True},
-        {"partition": 1.0},
-        {"timestamp_ms": -1},
-        {"timestamp_ms": 2**63},
-        {"timestamp_ms": 0.5},
-        {"headers": [("h", "text")]},
-        {"headers": [("h",)]},
-        {"headers": [(b"h", b"1")]},
+        {"value": "text"}, {"value": 1}, {"value": bytes(2**20)}, {"key": "text"}, {"topic": ""}, {"topic": b"t"},
+        {"partition": -1}, {"partition": True}, {"partition": 1.0},
+        {"timestamp_ms": -1}, {"timestamp_ms": 2**63}, {"timestamp_ms": 0.5},
+        {"headers": [("h", "text")]}, {"headers": [("h",)]}, {"headers": [(b"h", b"1")]},
         {"headers": [("\udc80", b"1")]},
-        {"topic": ""},
-        {"topic": b"t"},
-        {"value": bytes(2**20)},
     ],
-)
-def test_what_cannot_be_written_is_refused_at_once_and_nothing_is_taken(world, arguments):
-    producer = world().producer()
+)  # fmt: skip
+def test_invalid_arguments_raise_and_no_record_is_taken(world, arguments):
+    _, producer = world.start()
     with pytest.raises(IllegalArgumentError):
         producer.send(**{"topic": "t", "value": b"v", **arguments})
     assert producer.idle
     assert producer._accumulator.buffered_bytes == 0
 
 
-def test_a_full_buffer_raises_at_once_when_send_may_not_wait(world):
-    w = world()
-    producer = w.producer(buffer_memory=1000, max_block_ms=0)
+def test_a_full_buffer_raises_at_once_if_max_block_ms_is_0(world):
+    w, producer = world.start(buffer_memory=1000, max_block_ms=0)
     futures = [producer.send("t", bytes(100)) for _ in range(8)]
     with pytest.raises(BufferFullError, match="buffer_memory=1000"):
         producer.send("t", bytes(100))
@@ -152,8 +132,7 @@ def test_a_full_buffer_raises_at_once_when_send_may_not_wait(world):
 
 
 def test_a_full_buffer_makes_send_wait_for_room(world):
-    w = world()
-    producer = w.producer(buffer_memory=1000)
+    _, producer = world.start(buffer_memory=1000)
     futures = [producer.send("t", bytes(100)) for _ in range(100)]
     assert producer._accumulator.buffered_bytes <= 1000
     producer.flush()
@@ -161,8 +140,7 @@ def test_a_full_buffer_makes_send_wait_for_room(world):
 
 
 def test_send_waits_no_longer_than_max_block_ms(world):
-    w = world()
-    producer = w.producer(buffer_memory=1000, max_block_ms=300)
+    w, producer = world.start(buffer_memory=1000, max_block_ms=300)
     w.cluster.on("Produce", Silence())
     for _ in range(8):
         producer.send("t", bytes(100))
@@ -172,9 +150,8 @@ def test_send_waits_no_longer_than_max_block_ms(world):
     assert w.clock.now() - before == pytest.approx(0.3, abs=0.01)
 
 
-def test_flush_gives_up_in_time_and_leaves_records_under_way(world):
-    w = world()
-    producer = w.producer()
+def test_flush_times_out_and_leaves_records_under_way(world):
+    w, producer = world.start()
     w.cluster.on("Produce", Silence())
     future = producer.send("t", b"v")
     before = w.clock.now()
@@ -186,15 +163,14 @@ def test_flush_gives_up_in_time_and_leaves_records_under_way(world):
         future.result()
 
 
-def test_flush_does_not_raise_what_a_receipt_says(world):
-    w = world()
-    producer = w.producer(delivery_timeout_ms=1000)
+def test_flush_does_not_raise_errors_of_records(world):
+    _, producer = world.start(delivery_timeout_ms=1000)
     future = producer.send("nowhere", b"v")
     producer.flush()
     assert isinstance(future.error, KafkaTimeoutError)
 
 
-def test_close_sends_what_is_left(world):
+def test_close_sends_buffered_records(world):
     w = world()
     with w.producer() as producer:
         future = producer.send("t", b"v")
@@ -206,9 +182,8 @@ def test_close_sends_what_is_left(world):
     producer.close()
 
 
-def test_close_fails_what_it_cannot_send_in_time(world):
-    w = world()
-    producer = w.producer()
+def test_close_fails_records_after_its_timeout(world):
+    w, producer = world.start()
     w.cluster.on("Produce", Silence())
     futures = [producer.send("t", b"v"), producer.send("nowhere", b"v")]
     before = w.clock.now()
@@ -221,8 +196,7 @@ def test_close_fails_what_it_cannot_send_in_time(world):
 
 
 def test_close_0_does_not_wait(world):
-    w = world()
-    producer = w.producer()
+    w, producer = world.start()
     future = producer.send("t", b"v")
     before = w.clock.now()
     producer.close(timeout_ms=0)
@@ -230,9 +204,8 @@ def test_close_0_does_not_wait(world):
     assert future.error is not None
 
 
-def test_poll_returns_when_something_is_settled_or_time_is_over(world):
-    w = world()
-    producer = w.producer()
+def test_poll_returns_once_records_are_settled_or_at_its_timeout(world):
+    w, producer = world.start()
     for _ in range(5):
         producer.send("t", b"v")
     assert producer.poll(60_000) == 5
@@ -242,10 +215,9 @@ def test_poll_returns_when_something_is_settled_or_time_is_over(world):
     assert w.clock.now() - before == pytest.approx(0.7)
 
 
-def test_an_event_loop_needs_wake_at_only(world):
-    """Called when it asked to be, and when something came, it gets everything done; it never asks for a busy loop."""
-    w = world(nodes=2, topics={"t": 4})
-    producer = w.producer()
+def test_polling_at_wake_at_is_enough(world):
+    """Polled at wake_at() and when bytes arrive, the producer delivers everything without a busy loop."""
+    w, producer = world.start(nodes=2, topics={"t": 4})
     futures = [producer.send("t", b"%d" % n, partition=n % 4) for n in range(100)]
     polls = 0
     while not producer.idle:
@@ -259,20 +231,20 @@ def test_an_event_loop_needs_wake_at_only(world):
     assert producer.wake_at() > w.clock.now() + 100
 
 
-def test_memory_has_no_descriptor(world):
+def test_the_memory_driver_has_no_descriptor(world):
     with pytest.raises(io.UnsupportedOperation):
         world().producer().fileno()
 
 
-def test_wrong_timeouts_are_refused(world):
-    producer = world().producer()
+def test_negative_timeouts_raise(world):
+    _, producer = world.start()
     for call in (producer.poll, producer.flush, producer.close):
         with pytest.raises(IllegalArgumentError):
             call(-1)
 
 
-def test_the_context_manager_closes_after_an_exception_too(world):
-    producer = world().producer()
+def test_the_context_manager_closes_after_an_exception(world):
+    _, producer = world.start()
     with pytest.raises(ZeroDivisionError), producer:
         raise ZeroDivisionError
     with pytest.raises(IllegalStateError):

@@ -1,4 +1,4 @@
-"""When batches are sent, to whom, in which version, and when their time is over."""
+"""When batches are sent, to which broker and in which version, and when their delivery times out."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ def batches(received):
     return sum(len(topic.partition_data) for topic in received.message.topic_data)
 
 
-def test_one_request_per_broker_is_under_way_and_takes_all_its_partitions(world):
-    w = world(nodes=2, topics={"t": 6})
-    producer = w.producer()
+def test_one_request_per_broker_is_in_flight_and_carries_all_its_partitions(world):
+    w, producer = world.start(nodes=2, topics={"t": 6})
     w.cluster.on("Produce", Delay(1.0))
     for number in range(6):
         producer.send("t", b"v", partition=number)
@@ -44,9 +43,8 @@ def test_one_request_per_broker_is_under_way_and_takes_all_its_partitions(world)
     assert [batches(got) for got in w.requests()] == [3, 3, 3, 3]
 
 
-def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next(world):
-    w = world()
-    producer = w.producer()
+def test_records_sent_while_a_request_is_in_flight_form_one_batch(world):
+    w, producer = world.start()
     w.cluster.on("Produce", Delay(1.0))
     producer.send("t", b"v")
     producer.poll(100)
@@ -57,9 +55,8 @@ def test_what_comes_while_a_request_is_under_way_goes_together_in_the_next(world
     assert w.stamps() == [(0, 0, 1), (0, 1, 50)]
 
 
-def test_no_second_batch_of_a_partition_is_sent_before_the_first_is_settled_not_even_to_a_new_leader(world):
-    w = world(nodes=2, topics={"t": 1, "u": 1})
-    producer = w.producer()
+def test_a_second_batch_of_a_partition_waits_for_the_first_even_if_the_leader_moves(world):
+    w, producer = world.start(nodes=2, topics={"t": 1, "u": 1})
     w.cluster.on("Produce", Silence(), node=1)
     producer.send("t", b"first")
     producer.poll(100)
@@ -78,9 +75,8 @@ def test_no_second_batch_of_a_partition_is_sent_before_the_first_is_settled_not_
     assert w.values() == [b"first", b"second"]
 
 
-def test_a_request_carries_no_more_than_it_may_and_nobody_is_left_behind(world):
-    w = world(topics={"t": 8})
-    producer = w.producer(max_request_size=1024)
+def test_full_requests_alternate_between_the_partitions(world):
+    w, producer = world.start(max_request_size=1024, topics={"t": 8})
     for turn in range(5):
         for number in range(8):
             producer.send("t", b"%d" % turn + bytes(380), partition=number)
@@ -91,10 +87,9 @@ def test_a_request_carries_no_more_than_it_may_and_nobody_is_left_behind(world):
         assert sorted(written[start : start + 8]) == sorted(set(written[start : start + 8]))
 
 
-def test_produce_has_a_connection_of_its_own(world):
-    """Metadata must not wait behind a batch that waits for replicas."""
-    w = world()
-    producer = w.producer()
+def test_produce_requests_have_a_connection_of_their_own(world):
+    """A metadata request does not wait behind a Produce request that waits for replicas."""
+    w, producer = world.start()
     w.cluster.on("Produce", Silence())
     producer.send("t", b"v")
     producer.poll(100)
@@ -107,7 +102,7 @@ def test_produce_has_a_connection_of_its_own(world):
 @pytest.mark.parametrize(
     ("highest", "codec", "sent"), [(13, "none", 13), (12, "none", 12), (9, "gzip", 9), (3, "none", 3), (7, "zstd", 7)]
 )
-def test_the_newest_version_that_the_broker_speaks_is_used(world, highest, codec, sent):
+def test_produce_uses_the_newest_version_that_the_broker_supports(world, highest, codec, sent):
     w = world()
     w.cluster.set_versions("Produce", (0, highest))
     producer = w.producer(compression_type=codec)
@@ -118,7 +113,7 @@ def test_the_newest_version_that_the_broker_speaks_is_used(world, highest, codec
 
 
 @pytest.mark.parametrize(("highest", "codec"), [(2, "none"), (6, "zstd")])
-def test_a_broker_too_old_for_our_batches_is_an_error_at_once(world, highest, codec):
+def test_records_fail_at_once_on_a_broker_too_old_for_the_batch_format(world, highest, codec):
     w = world()
     w.cluster.set_versions("Produce", (0, highest))
     producer = w.producer(compression_type=codec)
@@ -129,8 +124,8 @@ def test_a_broker_too_old_for_our_batches_is_an_error_at_once(world, highest, co
     assert all(isinstance(r.error, UnsupportedVersionError) for r in futures)
 
 
-def test_topics_are_named_while_an_id_is_unknown(world):
-    """Metadata before version 10 tells no ids, and Produce from 13 on takes no names."""
+def test_produce_names_topics_while_a_topic_id_is_unknown(world):
+    """Metadata before version 10 has no topic ids, and Produce from 13 on no topic names."""
     w = world()
     w.cluster.set_versions("Metadata", (0, 9))
     producer = w.producer()
@@ -140,9 +135,8 @@ def test_topics_are_named_while_an_id_is_unknown(world):
     assert w.values() == [b"v"]
 
 
-def test_a_topic_that_was_deleted_and_created_again_is_written_to_under_its_new_id(world):
-    w = world()
-    producer = w.producer()
+def test_a_recreated_topic_is_written_to_under_its_new_id(world):
+    w, producer = world.start()
     producer.send("t", b"old")
     producer.flush()
     w.cluster.delete_topic("t")
@@ -161,10 +155,9 @@ def test_a_topic_that_was_deleted_and_created_again_is_written_to_under_its_new_
         Reply(ProduceResponse()), Edit(lambda call, response: ProduceResponse()),
     ],
 )  # fmt: skip
-def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(world, action):
-    """Whether the batch was appended or not, the log has it once."""
-    w = world()
-    producer = w.producer()
+def test_a_request_without_a_response_is_sent_again_with_the_same_bytes(world, action):
+    """The log has the batch once, whether or not the first request appended it."""
+    w, producer = world.start()
     w.cluster.on("Produce", action, times=1)
     future = producer.send("t", b"v")
     before = w.clock.now()
@@ -178,9 +171,8 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_bytes(world, action):
 
 @pytest.mark.parametrize("api", [InitProducerIdRequest, MetadataRequest, ProduceRequest])
 @pytest.mark.parametrize("reply", [Disconnect(), Disconnect(reset=True), Silence(), Raw(b"\0\0\0\4bad!")], ids=repr)
-def test_a_connection_that_breaks_at_any_step_costs_only_time(world, api, reply):
-    w = world(nodes=2)
-    producer = w.producer(request_timeout_ms=2000)
+def test_records_survive_lost_connections_and_silence_at_every_api(world, api, reply):
+    w, producer = world.start(request_timeout_ms=2000, nodes=2)
     w.cluster.on(api, reply, times=2)
     futures = [producer.send("t", b"%d" % n) for n in range(5)]
     before = w.clock.now()
@@ -189,7 +181,7 @@ def test_a_connection_that_breaks_at_any_step_costs_only_time(world, api, reply)
     assert [r.result().offset for r in futures] == list(range(5))
 
 
-def test_a_broker_that_is_down_is_waited_for(world):
+def test_records_are_sent_once_a_broker_is_up(world):
     w = world()
     w.network.refuse("kafka1", 9092)
     w.network.call_at(w.clock.now() + 20, lambda: w.cluster.listen(1))
@@ -201,9 +193,8 @@ def test_a_broker_that_is_down_is_waited_for(world):
     assert len(w.network.dials) < 60
 
 
-def test_a_dead_leader_is_left_as_soon_as_there_is_another(world):
-    w = world(nodes=3, topics={"t": 3})
-    producer = w.producer()
+def test_records_go_to_the_new_leader_once_one_is_elected(world):
+    w, producer = world.start(nodes=3, topics={"t": 3})
     for number in range(3):
         producer.send("t", b"v", partition=number)
     producer.flush()
@@ -215,9 +206,8 @@ def test_a_dead_leader_is_left_as_soon_as_there_is_another(world):
     assert [r.result().offset for r in futures] == [1, 1, 1]
 
 
-def test_time_is_over_with_the_last_cause_and_how_often_it_was_tried(world):
-    w = world()
-    producer = w.producer(delivery_timeout_ms=5000)
+def test_the_timeout_names_the_last_error_and_the_number_of_attempts(world):
+    w, producer = world.start(delivery_timeout_ms=5000)
     w.refuse_produce(Code.NOT_ENOUGH_REPLICAS, times=None)
     future = producer.send("t", b"v")
     before = w.clock.now()
@@ -230,7 +220,7 @@ def test_time_is_over_with_the_last_cause_and_how_often_it_was_tried(world):
 
 
 @pytest.mark.parametrize(
-    ("break_it", "topic", "words"),
+    ("obstruct", "topic", "words"),
     [
         (lambda w: w.network.refuse("kafka1", 9092), "t", "no broker reachable: kafka1:9092"),
         (lambda w: None, "nowhere", "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -243,9 +233,9 @@ def test_time_is_over_with_the_last_cause_and_how_often_it_was_tried(world):
         (lambda w: w.cluster.on("Produce", Silence()), "t", "sent 1 times; last: no answer yet"),
     ],
 )
-def test_whatever_stands_in_the_way_is_named_when_time_is_over(world, break_it, topic, words):
+def test_the_timeout_names_the_obstacle(world, obstruct, topic, words):
     w = world()
-    break_it(w)
+    obstruct(w)
     producer = w.producer(delivery_timeout_ms=3000)
     future = producer.send(topic, b"v")
     before = w.clock.now()
@@ -255,10 +245,9 @@ def test_whatever_stands_in_the_way_is_named_when_time_is_over(world, break_it, 
     assert words in str(future.error)
 
 
-def test_a_partition_that_does_not_exist_fails_its_records_only_and_is_no_busy_loop(world):
+def test_records_of_a_missing_partition_time_out_without_a_busy_loop(world):
     for backoff in (0, 100):
-        w = world()
-        producer = w.producer(delivery_timeout_ms=3000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
+        w, producer = world.start(delivery_timeout_ms=3000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff)
         lost, good = producer.send("t", b"v", partition=5), producer.send("t", b"v", partition=0)
         producer.flush()
         assert "no leader known; the topic has 1 partitions" in str(lost.error)
@@ -266,9 +255,8 @@ def test_a_partition_that_does_not_exist_fails_its_records_only_and_is_no_busy_l
         assert len(w.requests(MetadataRequest)) <= 400
 
 
-def test_a_partition_that_comes_later_gets_its_records(world):
-    w = world()
-    producer = w.producer()
+def test_records_wait_for_a_partition_that_is_added_later(world):
+    w, producer = world.start()
     future = producer.send("t", b"v", partition=1)
     producer.poll(2000)
     w.cluster.expand("t", 2)
@@ -277,9 +265,8 @@ def test_a_partition_that_comes_later_gets_its_records(world):
     assert w.clock.now() < 1005
 
 
-def test_a_topic_that_comes_later_gets_its_records(world):
-    w = world()
-    producer = w.producer()
+def test_records_wait_for_a_topic_that_is_created_later(world):
+    w, producer = world.start()
     future = producer.send("new", b"v", key=b"k")
     producer.poll(5000)
     w.cluster.create_topic("new", 3)
@@ -288,7 +275,7 @@ def test_a_topic_that_comes_later_gets_its_records(world):
     assert w.clock.now() < 1007
 
 
-def test_a_topic_that_nobody_may_write_to_fails_at_once(world):
+def test_a_topic_authorization_error_fails_records_at_once(world):
     w = world(topics={"t": 1, "u": 1})
     w.cluster.on("Metadata", EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "t"}))
     producer = w.producer()
@@ -302,7 +289,7 @@ def test_a_topic_that_nobody_may_write_to_fails_at_once(world):
     assert isinstance(again.error, TopicAuthorizationFailedError)
 
 
-def test_without_a_producer_id_everything_fails_with_the_reason_and_a_later_record_gets_another_chance(world):
+def test_a_final_init_producer_id_error_fails_records_and_the_next_record_retries_it(world):
     w = world()
     w.cluster.on("InitProducerId", Reply(Code.CLUSTER_AUTHORIZATION_FAILED), times=1)
     producer = w.producer()
@@ -315,10 +302,9 @@ def test_without_a_producer_id_everything_fails_with_the_reason_and_a_later_reco
     assert later.error is None
 
 
-def test_a_caller_who_was_away_finds_the_answer_and_not_its_absence(world):
-    """A minute away, and the acknowledgement has been waiting all the time."""
-    w = world()
-    producer = w.producer(delivery_timeout_ms=10_000)
+def test_a_late_poll_finds_the_response_and_no_timeout(world):
+    """The acknowledgement arrives while the application does not poll for a minute."""
+    w, producer = world.start(delivery_timeout_ms=10_000)
     future = producer.send("t", b"v")
     while not w.requests():
         producer.poll(1)
@@ -327,9 +313,8 @@ def test_a_caller_who_was_away_finds_the_answer_and_not_its_absence(world):
     assert future.result().offset == 0
 
 
-def test_records_sent_before_a_long_pause_still_get_a_second(world):
-    w = world()
-    producer = w.producer(delivery_timeout_ms=10_000)
+def test_a_late_poll_extends_the_deadline_by_a_second(world):
+    w, producer = world.start(delivery_timeout_ms=10_000)
     future = producer.send("t", b"v")
     w.clock.advance(60)
     before = w.clock.now()
@@ -338,8 +323,8 @@ def test_records_sent_before_a_long_pause_still_get_a_second(world):
     assert w.clock.now() - before < 1
 
 
-def test_the_second_is_given_once(world):
-    """Or a caller who looks in every ten seconds would never learn that it failed."""
+def test_a_deadline_is_extended_once(world):
+    """An application that polls every ten seconds would otherwise never see the timeout."""
     w = world()
     w.cluster.on("Produce", Silence())
     producer = w.producer(delivery_timeout_ms=10_000)
@@ -350,7 +335,7 @@ def test_the_second_is_given_once(world):
     assert isinstance(future.error, KafkaTimeoutError)
 
 
-def test_waiting_for_an_answer_is_not_being_away(world):
+def test_waiting_inside_poll_does_not_extend_the_deadline(world):
     w = world()
     w.cluster.on("Produce", Silence())
     producer = w.producer(delivery_timeout_ms=10_000)
@@ -361,9 +346,8 @@ def test_waiting_for_an_answer_is_not_being_away(world):
     assert w.clock.now() - before == pytest.approx(10.0, abs=0.01)
 
 
-def test_an_answer_that_comes_after_the_time_changes_nothing(world):
-    w = world()
-    producer = w.producer(delivery_timeout_ms=1000)
+def test_a_response_after_the_timeout_changes_nothing(world):
+    w, producer = world.start(delivery_timeout_ms=1000)
     w.cluster.on("Produce", Delay(3.0))
     future = producer.send("t", b"v")
     producer.poll(2000)
@@ -373,11 +357,9 @@ def test_an_answer_that_comes_after_the_time_changes_nothing(world):
     assert producer.idle
 
 
-def test_throttling_is_obeyed(world):
-    """KIP-219: a broker that asks for quiet gets it, on this connection."""
-    w = world()
-    producer = w.producer()
-
+def test_throttling_delays_the_next_request(world):
+    """KIP-219: the client stops sending on this connection."""
+    w, producer = world.start()
     w.cluster.on("Produce", Edit(lambda call, response: setattr(response, "throttle_time_ms", 2000)))
     for _ in range(3):
         producer.send("t", b"v")
@@ -386,9 +368,8 @@ def test_throttling_is_obeyed(world):
     assert [later - earlier >= 2.0 for earlier, later in pairwise(times)] == [True, True]
 
 
-def test_answers_about_other_topics_and_partitions_are_ignored(world):
-    w = world(topics={"t": 1, "u": 2})
-    producer = w.producer()
+def test_response_entries_of_other_partitions_are_ignored(world):
+    w, producer = world.start(topics={"t": 1, "u": 2})
 
     def other(call, answer):
         answer.responses[0].topic_id = bytes(15) + b"\x77"
@@ -401,9 +382,8 @@ def test_answers_about_other_topics_and_partitions_are_ignored(world):
     assert w.values() == [b"v"]
 
 
-def test_idle_topics_are_asked_about_no_more(world):
-    w = world()
-    producer = w.producer(metadata_max_age_ms=10_000)
+def test_metadata_of_idle_topics_is_not_refreshed(world):
+    w, producer = world.start(metadata_max_age_ms=10_000)
     producer.send("t", b"v")
     producer.flush()
     producer.poll(400_000)
@@ -416,7 +396,7 @@ def test_idle_topics_are_asked_about_no_more(world):
     assert future.result().offset == 1
 
 
-def test_errors_are_typed(world):
+def test_an_error_names_code_api_partition_and_node(world):
     w = world()
     w.refuse_produce(Code.INVALID_RECORD)
     producer = w.producer()
@@ -427,10 +407,9 @@ def test_errors_are_typed(world):
     assert (error.code, error.api, error.partition, error.node_id) == (Code.INVALID_RECORD, "Produce", T0, 1)
 
 
-def test_a_record_for_a_new_topic_wants_a_call_at_once(world):
-    """After any time of idleness: nobody else would have its metadata asked for."""
-    w = world(topics={"t": 1, "u": 1})
-    producer = w.producer()
+def test_a_record_of_a_new_topic_makes_wake_at_now(world):
+    """Otherwise its metadata would not be requested until the next refresh."""
+    w, producer = world.start(topics={"t": 1, "u": 1})
     producer.send("t", b"v")
     producer.flush()
     producer.poll(1_000_000)
@@ -440,23 +419,21 @@ def test_a_record_for_a_new_topic_wants_a_call_at_once(world):
     producer.flush()
 
 
-def test_news_of_a_leader_end_the_wait_for_one(world):
-    w = world(topics={"t": 1, "u": 1})
-    producer = w.producer(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
+def test_metadata_with_a_leader_ends_the_backoff(world):
+    w, producer = world.start(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000, topics={"t": 1, "u": 1})
     w.cluster.remove_leader(T0)
     future = producer.send("t", b"v")
     producer.poll(1000)
     w.cluster.move_leader(T0, 1)
-    producer.send("u", b"v")  # a topic not known yet: metadata is asked for at once, and tells of both
+    producer.send("u", b"v")  # a new topic: metadata is requested at once, with both topics
     before = w.clock.now()
     producer.flush()
     assert future.result().offset == 0
     assert w.clock.now() - before < 0.1
 
 
-def test_a_success_ends_the_growth_of_the_backoff(world):
-    w = world()
-    producer = w.producer()
+def test_a_success_resets_the_backoff(world):
+    w, producer = world.start()
     w.refuse_produce(*[Code.NOT_ENOUGH_REPLICAS] * 4)
     producer.send("t", b"v")
     producer.flush()

@@ -1,4 +1,4 @@
-"""The numbers of one partition: counted, kept when sent again, started over, used up."""
+"""Sequence numbers and epochs of one partition."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ def batch_of(count):
     return batch
 
 
-def begun(epoch=0):
+def adopted(epoch=0):
     sequences = Sequences()
     sequences.adopt(7, epoch)
     return sequences
 
 
-def test_each_batch_counts_on():
-    sequences = begun()
+def test_batches_are_numbered_consecutively():
+    sequences = adopted()
     first, second = batch_of(3), batch_of(2)
     sequences.number(first)
     sequences.number(second)
     assert (first.base_sequence, second.base_sequence, sequences.next) == (0, 3, 5)
 
 
-def test_sent_again_a_batch_keeps_its_number():
-    sequences = begun()
+def test_a_retry_keeps_its_number():
+    sequences = adopted()
     batch = batch_of(3)
     sequences.number(batch)
     sequences.number(batch)
     assert (batch.base_sequence, sequences.next) == (0, 3)
 
 
-def test_numbers_begin_again_after_the_last_one():
+def test_numbers_wrap_to_0():
     """As in DefaultRecordBatch.incrementSequence: 2**31 - 1 is used, then comes 0."""
-    sequences = begun()
+    sequences = adopted()
     sequences.next = 2**31 - 2
     batch = batch_of(3)
     sequences.number(batch)
     assert (batch.base_sequence, sequences.next) == (2**31 - 2, 1)
 
 
-def test_starting_over_is_the_next_epoch_from_0_on():
-    sequences = begun(5)
+def test_a_new_epoch_begins_at_sequence_0():
+    sequences = adopted(5)
     sequences.number(batch_of(3))
     sequences.start_new_epoch()
     assert (sequences.producer_id, sequences.epoch, sequences.next) == (7, 6, 0)
 
 
-def test_after_the_last_epoch_the_id_is_used_up():
-    sequences = begun(EPOCH_MAX - 1)
+def test_the_last_epoch_is_followed_by_a_new_producer_id():
+    sequences = adopted(EPOCH_MAX - 1)
     sequences.start_new_epoch()
     assert (sequences.producer_id, sequences.epoch) == (7, EPOCH_MAX)
     sequences.start_new_epoch()
@@ -62,8 +62,8 @@ def test_after_the_last_epoch_the_id_is_used_up():
     assert (sequences.producer_id, sequences.epoch, sequences.next) == (8, 0, 0)
 
 
-def test_a_dropped_id_is_used_no_more():
-    sequences = begun()
+def test_drop_clears_the_producer_id():
+    sequences = adopted()
     sequences.number(batch_of(3))
     sequences.drop()
     assert (sequences.producer_id, sequences.next) == (NO_ID, 0)

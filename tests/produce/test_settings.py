@@ -1,4 +1,4 @@
-"""The producer's options: Kafka's names, checked at once, with the rules of every client."""
+"""The producer's options and their checks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from thinconsumer.records.compression import Codec
 SNAPPY = importlib.util.find_spec("cramjam") is not None
 
 
-def test_every_option_of_a_client_is_one_of_a_producer():
+def test_the_producer_has_every_option_of_a_client():
     assert set(ClientOptions.options()) < set(ProducerSettings.options())
 
 
-def test_defaults_pass_their_own_checks():
+def test_defaults_are_valid():
     settings = ProducerSettings.from_options()
     for name, option in ProducerSettings.options().items():
         assert getattr(settings, name) == option.default
@@ -28,7 +28,7 @@ def test_defaults_pass_their_own_checks():
 
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if SNAPPY or codec is not Codec.SNAPPY])
-def test_compression_has_kafkas_words(codec):
+def test_compression_type_takes_kafkas_names(codec):
     settings = ProducerSettings.from_options(compression_type=codec.name.title())
     assert settings.codec is codec
 
@@ -48,17 +48,17 @@ def test_compression_has_kafkas_words(codec):
         ("security_protocol", "SSL", "TLS is not supported"),
     ],
 )
-def test_what_is_wrong_is_said_with_what_may_have_been_meant(option, value, words):
+def test_errors_name_the_problem_and_suggest_a_correction(option, value, words):
     with pytest.raises(KafkaConfigurationError, match=words):
         ProducerSettings.from_options(**{option: value})
 
 
-def test_dotted_names_and_text():
+def test_from_config_takes_dotted_names_and_text():
     settings = ProducerSettings.from_config({"compression.type": "lz4", "batch.size": "1000", "client.id": "me"})
     assert (settings.codec, settings.batch_size, settings.client_id) == (Codec.LZ4, 1000, "me")
 
 
 @pytest.mark.skipif(SNAPPY, reason="the package for snappy is installed")
-def test_a_codec_whose_package_is_missing_is_refused_before_anything_is_sent():
+def test_a_codec_without_its_package_raises_at_construction():
     with pytest.raises(KafkaConfigurationError, match=r"snappy.*pip install"):
         ProducerSettings.from_options(compression_type="snappy")

@@ -7,7 +7,7 @@ driver's, which is passed in. Security other than PLAINTEXT is refused, not igno
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,15 +29,6 @@ def shared(name: str) -> Any:
     """Declare a field as the consumer's option of this name."""
     declared = OPTIONS[name]
     return dataclasses.field(default=declared.default, metadata={"option": declared})
-
-
-def section(title: str) -> Callable[..., Any]:
-    """Return a function that declares an option of one client: ``option(kind, default, doc)``."""
-
-    def option(kind: Any, default: Any, doc: str) -> Any:
-        return dataclasses.field(default=default, metadata={"option": Option(kind, default, doc, title)})
-
-    return option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

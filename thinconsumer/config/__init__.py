@@ -1,7 +1,6 @@
-"""A consumer's options: declared once, checked once, frozen, and handed to every room whole.
+"""The options: each declared once with its type, bounds and default, checked together, and kept in frozen objects.
 
-:class:`ConsumerConfig` is what rooms take. Owns names, types, bounds, defaults, and what options demand of each other.
-Knows nothing of what they are used for, and does no I/O: a host name is not looked up here.
+:class:`ConsumerConfig` holds those of one consumer. This package does no I/O, such as looking a host name up.
 """
 
 from .build import ConfigurationWarning, dotted

@@ -1,7 +1,4 @@
-"""From what the user wrote to checked values: names, types, bounds, rules; every problem said at once.
-
-Knows the steps, and no option by name.
-"""
+"""Checks the given options and returns every option's value; one error names all problems."""
 
 from __future__ import annotations
 
@@ -12,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import KafkaConfigurationError
 from . import rules
-from .kinds import did_you_mean, shown
-from .unsupported import CALLED_ELSEWHERE, find_unsupported
+from .kinds import did_you_mean, safe_repr
+from .unsupported import LIBRDKAFKA_NAMES, find_unsupported
 
 if TYPE_CHECKING:
     from .options import Option
@@ -22,55 +19,55 @@ Options = Mapping[str, "Option"]
 
 
 class ConfigurationWarning(UserWarning):
-    """An option was accepted and will not do what it seems to."""
+    """An option was accepted and has no effect, or another one than its name suggests."""
 
 
 def dotted(name: str) -> str:
-    """Return an option's name as Kafka's documentation spells it."""
+    """Return an option's name as in Kafka's documentation."""
     return name.replace("_", ".")
 
 
 def from_options(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every option's checked value, from Python names and typed values."""
-    return _build(options, given, {name: name for name in given}, _python_name, text_allowed=False)
+    """Return every option's checked value; ``given`` has Python names and typed values."""
+    return _build(options, given, {name: name for name in given}, str, text_allowed=False)
 
 
 def from_dotted_names(options: Options, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return every option's checked value, from dotted names and values that may be text."""
+    """Return every option's checked value; ``given`` has dotted names and values that may be text."""
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise KafkaConfigurationError("the configuration must be a mapping from names such as 'bootstrap.servers'")
     by_name = {name: name.replace(".", "_") for name in given}
     return _build(options, given, by_name, dotted, text_allowed=True)
 
 
-def _python_name(name: str) -> str:
-    return name
-
-
 def _build(
-    options: Options, given: Mapping[str, Any], names: Mapping[str, str], say: Callable[[str], str], text_allowed: bool
+    options: Options,
+    given: Mapping[str, Any],
+    names: Mapping[str, str],
+    spell: Callable[[str], str],
+    text_allowed: bool,
 ) -> dict[str, Any]:
-    """``names`` maps each name as the user spelt it to the option's; ``say`` does the reverse for any option."""
+    """``names`` maps each given name to the option's Python name; ``spell`` maps any option's name back."""
     problems: list[str] = []
     notes: list[str] = []
     values = {name: option.default for name, option in options.items()}
     parsed: list[str] = []
     for spelt, value in given.items():
         name = names[spelt]
-        if name not in options or spelt != say(name):
-            _not_an_option(spelt, name, value, options, say, problems, notes)
+        if name not in options or spelt != spell(name):
+            _not_an_option(spelt, name, value, options, spell, problems, notes)
             continue
         try:
             values[name] = _parse(options[name], value, text_allowed)
             parsed.append(name)
         except ValueError as error:
-            problems.append(f"{spelt}={shown(value)}: {error}")
+            problems.append(f"{spelt}={safe_repr(value)}: {error}")
     if not problems:
-        # Only now: a rule would compare what was given with defaults that stand in for what could not be read.
-        values = rules.settle(values, parsed)
-        problems = rules.broken_rules(values, parsed, say)
+        # Not after a problem: a rule would compare the given values with the default of an invalid one.
+        values = rules.derive_defaults(values, parsed)
+        problems = rules.broken_rules(values, parsed, spell)
         needs_group = [name for name, option in options.items() if option.needs_group]
-        notes += rules.warnings_for(values, parsed, needs_group, say)
+        notes += rules.warnings_for(values, parsed, needs_group, spell)
     if problems:
         raise KafkaConfigurationError(_sentence(problems))
     for note in notes:
@@ -91,11 +88,11 @@ def _not_an_option(
     name: str,
     value: object,
     options: Options,
-    say: Callable[[str], str],
+    spell: Callable[[str], str],
     problems: list[str],
     notes: list[str],
 ) -> None:
-    """Note a name that we do not have. Its value is not shown: it may be a secret, also under a misspelt name."""
+    """Add a problem or note for a name that is no option. Its value is not safe_repr: it may be a secret."""
     plain = name.replace(".", "_")
     row = find_unsupported(plain)
     if row is not None:
@@ -104,12 +101,12 @@ def _not_an_option(
                 f"{spelt} {'is refused' if row.refused else 'has no effect'}: {row.reason}"
             )
         return
-    hint = did_you_mean(spelt, map(say, options))
-    if plain in CALLED_ELSEWHERE or plain in options:
-        hint = f"; did you mean {say(CALLED_ELSEWHERE.get(plain, plain))!r}?"
-    elif "." in spelt and say is _python_name:
+    hint = did_you_mean(spelt, map(spell, options))
+    if plain in LIBRDKAFKA_NAMES or plain in options:
+        hint = f"; did you mean {spell(LIBRDKAFKA_NAMES.get(plain, plain))!r}?"
+    elif "." in spelt and spell is str:
         hint = did_you_mean(plain, options)
-    if "." in spelt and say is _python_name:
+    if "." in spelt and spell is str:
         hint += " (dotted names go to from_config)"
     problems.append(f"unknown option {spelt!r}{hint}")
 
@@ -121,9 +118,9 @@ def _sentence(problems: list[str]) -> str:
 
 
 def _levels_to_the_caller() -> int:
-    """Return the stack level, as seen from who asks, of the first frame outside this package.
+    """Return the stack level of the first frame outside this package, as seen from the caller.
 
-    A fixed number would show the warning at a line of ours, and then once per process rather than once per caller.
+    With a fixed level, Python would attribute the warning to this package, and show it once per process.
     """
     package = __name__.split(".")[0]
     level = 1

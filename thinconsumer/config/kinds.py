@@ -1,8 +1,7 @@
-"""The kinds of value an option can have: how each is checked, read from text, and described in the docs.
+"""The kinds of option values: how each is checked, parsed from text, and described in the docs.
 
-Owns types and bounds. Knows no option by name and no rule between options. ``parse`` takes what a program passes and is
-strict about types (``True`` is not 1, ``"500"`` is not 500); ``from_text`` takes what a properties file holds.
-Both raise ValueError saying what is wrong; the option and its value are named by who calls.
+``parse`` takes the value that a program passes and is strict about types (``True`` is not 1, ``"500"`` is not 500);
+``from_text`` takes the text of a properties file. Both raise ValueError; the caller adds the option's name and value.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ import difflib
 import math
 import re
 import reprlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from ..assignors.kafka_python import built_in_name
 from ..assignors.registry import name_of
 from .values import (
-    ASYNC,
+    ASYNC_DEF,
     INT32_MAX,
     INT64_MAX,
     Deserializer,
@@ -33,28 +33,30 @@ from .values import (
 STRING_BYTES_MAX = 2**15 - 1
 
 
-class Kind(Protocol):
-    """What an option's value may be."""
+class Kind(ABC):
+    """A kind of option value."""
 
+    __slots__ = ()
+
+    @abstractmethod
     def parse(self, value: object) -> Any:
-        """Return the value as the config holds it, or raise ValueError."""
-        ...
+        """Return the checked value, or raise ValueError."""
 
     def from_text(self, text: str) -> object:
-        """Return what :meth:`parse` takes for this text, or raise ValueError."""
-        ...
+        """Return the argument of :meth:`parse` for this text, or raise ValueError."""
+        return text.strip()
 
+    @abstractmethod
     def describe(self) -> str:
         """Return the type and bounds in a few words, for the docs."""
-        ...
 
 
 def _type_error(expected: str, value: object) -> ValueError:
     return ValueError(f"must be {expected}, not {type(value).__name__}")
 
 
-class _Shown(reprlib.Repr):
-    """A repr of bounded length that asks no foreign object for its own: a partial shows its arguments, some a key."""
+class _SafeRepr(reprlib.Repr):
+    """A repr of bounded length that calls no other object's ``__repr__``, which might show a secret."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +70,7 @@ class _Shown(reprlib.Repr):
 
 
 #: Returns an option's value as errors and reprs may show it.
-shown = _Shown().repr
+safe_repr = _SafeRepr().repr
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -78,8 +80,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Boolean:
-    """True or False, and nothing that merely behaves like them."""
+class Boolean(Kind):
+    """True or False."""
 
     def parse(self, value: object) -> bool:
         if not isinstance(value, bool):
@@ -97,8 +99,8 @@ class Boolean:
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
-    """A whole number within bounds. With ``system_default``, -1 stands for None as in Kafka's own options."""
+class Integer(Kind):
+    """A whole number within bounds. With ``system_default``, -1 means None, as in Kafka."""
 
     at_least: int = 0
     at_most: int = INT32_MAX
@@ -132,8 +134,8 @@ def _integer_text(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class MillisecondsOrNever:
-    """A duration in milliseconds that may also be infinite; -1 is Kafka's own way to write that."""
+class MillisecondsOrNever(Kind):
+    """A duration in milliseconds, or infinity, which Kafka writes as -1."""
 
     at_least: int = 0
 
@@ -142,7 +144,7 @@ class MillisecondsOrNever:
             raise _type_error("a number of milliseconds", value)
         if value in (-1, math.inf):
             return math.inf
-        if not self.at_least <= value <= INT64_MAX:  # Also false for NaN, which would make every deadline false.
+        if not self.at_least <= value <= INT64_MAX:  # false for NaN, too
             raise ValueError(f"must be at least {self.at_least}, or float('inf') or -1 for no limit")
         return value
 
@@ -154,8 +156,8 @@ class MillisecondsOrNever:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A string that fits Kafka's STRING; ``pattern`` restricts it, and ``pattern_says`` tells how in words."""
+class Text(Kind):
+    """A string that fits Kafka's STRING and matches ``pattern``, which ``pattern_says`` describes."""
 
     may_be_empty: bool = True
     pattern: str = ""
@@ -186,8 +188,8 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One of a few words, in any case. ``refused`` are words Kafka knows and we do not, each with the reason."""
+class Choice(Kind):
+    """One of a few words, in any case. ``refused`` maps Kafka's other words to the reason for refusing each."""
 
     words: tuple[str, ...]
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -203,9 +205,6 @@ class Choice:
                 raise ValueError(f"refused: {reason}")
         raise ValueError(f"must be one of {self._words()}{did_you_mean(value, [*self.words, *self.refused])}")
 
-    def from_text(self, text: str) -> object:
-        return text.strip()
-
     def describe(self) -> str:
         return " or ".join(f"`{word!r}`" for word in self.words)
 
@@ -214,8 +213,8 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Servers:
-    """``host:port`` with commas between, or a list of them; becomes a tuple of :class:`HostPort`, each once."""
+class Servers(Kind):
+    """``host:port``, separated by commas or in a list; becomes a tuple of distinct :class:`HostPort`."""
 
     def parse(self, value: object) -> tuple[HostPort, ...]:
         entries = value.split(",") if isinstance(value, str) else value
@@ -223,21 +222,18 @@ class Servers:
             raise ValueError("must be a str or a list of str, each 'host:port'")
         joined = next((entry for entry in entries if "," in entry), None)
         if joined is not None:
-            raise ValueError(f"{shown(joined)} is more than one server: write each as an entry of its own")
+            raise ValueError(f"{safe_repr(joined)} is more than one server: write each as an entry of its own")
         entries = [entry for entry in entries if entry.strip()]
         if not entries:
             raise ValueError("names no server")
         return tuple(dict.fromkeys(map(parse_server, entries)))
-
-    def from_text(self, text: str) -> object:
-        return text
 
     def describe(self) -> str:
         return "str with commas, or list of str: `host`, `host:port`, `[ipv6]:port`"
 
 
 @dataclass(frozen=True, slots=True)
-class OffsetReset:
+class OffsetReset(Kind):
     """An offset reset policy; becomes an :class:`OffsetResetPolicy`."""
 
     words: tuple[str, ...] = ("earliest", "latest", "none", "by_duration")
@@ -256,17 +252,14 @@ class OffsetReset:
             raise ValueError(f"must be one of {', '.join(map(repr, self.words))}")
         return policy
 
-    def from_text(self, text: str) -> object:
-        return text.strip()
-
     def describe(self) -> str:
-        shown = [f"`{word!r}`" for word in self.words if word != "by_duration"]
-        return " or ".join([*shown, "`'by_duration:<ISO-8601 duration>'`"])
+        words = [f"`{word!r}`" for word in self.words if word != "by_duration"]
+        return " or ".join([*words, "`'by_duration:<ISO-8601 duration>'`"])
 
 
 @dataclass(frozen=True, slots=True)
-class DeserializerKind:
-    """Anything :meth:`Deserializer.adapt` takes."""
+class DeserializerKind(Kind):
+    """An argument of :meth:`Deserializer.adapt`."""
 
     def parse(self, value: object) -> Deserializer:
         if isinstance(value, str):
@@ -277,7 +270,7 @@ class DeserializerKind:
         hint = (
             "leave it out for raw bytes" if "ByteArray" in text else "pass a callable, such as one that decodes bytes"
         )
-        raise ValueError(f"class names mean nothing here: {hint}")
+        raise ValueError(f"Java class names cannot be used: {hint}")
 
     def describe(self) -> str:
         return (
@@ -287,8 +280,8 @@ class DeserializerKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """A callable that is called as ``signature`` says."""
+class Function(Kind):
+    """A callable with the parameters that ``signature`` describes."""
 
     signature: str
 
@@ -296,7 +289,7 @@ class Function:
         if not callable(value):
             raise _type_error(f"a callable {self.signature}", value)
         if is_async(value):
-            raise ValueError(f"is {ASYNC}")
+            raise ValueError(f"is {ASYNC_DEF}")
         return value
 
     def from_text(self, text: str) -> object:
@@ -316,10 +309,10 @@ BUILT_IN_ASSIGNORS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Assignors:
-    """Names of built-in assignors, or assignors of the user's own: a PartitionAssignor or one for kafka-python.
+class Assignors(Kind):
+    """Names of built-in assignors, or the user's assignors: PartitionAssignor or kafka-python's, as instance or class.
 
-    Instances or classes. kafka-python's own classes become the names of the built-in ones.
+    kafka-python's own classes become the names of the built-in ones.
     """
 
     def parse(self, value: object) -> tuple[Any, ...]:
@@ -346,7 +339,7 @@ class Assignors:
         try:
             return name_of(entry)
         except ValueError as error:
-            raise ValueError(f"holds {shown(entry)}, {error}") from None
+            raise ValueError(f"holds {safe_repr(entry)}, {error}") from None
 
     def _built_in(self, name: str) -> str:
         if name in BUILT_IN_ASSIGNORS:
@@ -355,12 +348,12 @@ class Assignors:
             if name.rpartition(".")[2] in class_names:
                 raise ValueError(f"holds the class {name!r}: write {known!r}")
         if "." in name:
-            raise ValueError(f"holds the class name {name!r}, which means nothing here: pass an assignor object")
-        raise ValueError(f"holds {name!r}, which is no built-in assignor{did_you_mean(name, BUILT_IN_ASSIGNORS)}")
+            raise ValueError(f"holds the class name {name!r}, which is unknown: pass an assignor object")
+        raise ValueError(f"holds {name!r}, which is not a built-in assignor{did_you_mean(name, BUILT_IN_ASSIGNORS)}")
 
 
 @dataclass(frozen=True, slots=True)
-class SocketOptions:
+class SocketOptions(Kind):
     """Arguments for ``socket.setsockopt``; becomes a tuple of tuples."""
 
     def parse(self, value: object) -> tuple[tuple[int, int, int | bytes], ...]:
@@ -374,7 +367,7 @@ class SocketOptions:
                 or not isinstance(entry[2], (int, bytes))
             ):
                 raise ValueError(
-                    f"holds {shown(entry)}, which is not (level, option, value) of int, int, and int or bytes"
+                    f"holds {safe_repr(entry)}, which is not (level, option, value) of int, int, and int or bytes"
                 )
         return tuple(tuple(entry) for entry in value)
 

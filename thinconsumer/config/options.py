@@ -1,9 +1,8 @@
-"""Every option, each declared once: name, type, bounds, default, meaning, and whose name it is.
+"""The consumer's options, each declared once: name, type, bounds, default, meaning and origin of its name.
 
-From these declarations come parsing, checking, the dotted names and ``docs/options.md``. How options constrain each
-other is in :mod:`.rules`, what Kafka's other clients have and we do not in :mod:`.unsupported`. Names and defaults are
-kafka-python's, except for those that ``docs/migrating.md`` lists; meanings follow Kafka's ``ConsumerConfig``. Durations
-are milliseconds here, and nowhere behind this room: who uses one converts it.
+Parsing, checks, dotted names and ``docs/options.md`` are derived from these declarations; :mod:`.rules` has the rules
+between options. Names and defaults are kafka-python's, except for those that ``docs/migrating.md`` lists; meanings
+follow Kafka's ``ConsumerConfig``. Durations are in milliseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from .kinds import (
     Servers,
     SocketOptions,
     Text,
-    shown,
+    safe_repr,
 )
 from .values import EARLIEST, INT64_MAX, LATEST, Deserializer, HostPort, OffsetResetPolicy
 
@@ -42,10 +41,12 @@ class Option:
     doc: str
     section: str
     origin: str = "Kafka"
-    needs_group: bool = False  #: Has no effect without ``group_id``.
+    needs_group: bool = False  #: The option has no effect without ``group_id``.
 
 
-def _section(title: str) -> Callable[..., Any]:
+def section(title: str) -> Callable[..., Any]:
+    """Return a function that declares an option as a dataclass field: ``option(kind, default, doc)``."""
+
     def option(kind: Kind, default: Any, doc: str, **about: Any) -> Any:
         declared = Option(kind, default, doc, title, **about)
         return dataclasses.field(default=default, metadata={"option": declared})
@@ -53,12 +54,12 @@ def _section(title: str) -> Callable[..., Any]:
     return option
 
 
-_cluster = _section("Reaching the cluster")
-_link = _section("Connections")
-_read = _section("Reading")
-_position = _section("Where to start")
-_group = _section("Groups")
-_security = _section("Security")
+_cluster = section("Reaching the cluster")
+_link = section("Connections")
+_read = section("Reading")
+_position = section("Where to start")
+_group = section("Groups")
+_security = section("Security")
 
 _TLS = "TLS is not supported yet, and connecting without it would send your data in the clear"
 _SASL = "SASL logins are not supported yet, and connecting without one would be another user"
@@ -69,16 +70,13 @@ _TOPIC_LIKE = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 _KAFKA_PYTHON = "kafka-python"
 _OURS = "thinconsumer"
 
-#: (host, port) -> addresses to try, each a ``thinconsumer.driver.Address``, which is outside this room.
+#: (host, port) -> addresses to try, each a ``thinconsumer.driver.Address``.
 Resolver = Callable[[str, int], Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class ConsumerConfig:
-    """The options of one consumer, checked; built once by :meth:`from_options` and handed to every room whole.
-
-    The constructor itself checks nothing: it takes values that are already of the types declared here.
-    """
+    """The options of one consumer. Build it with :meth:`from_options`: the constructor checks nothing."""
 
     bootstrap_servers: tuple[HostPort, ...] = _cluster(
         Servers(),
@@ -112,8 +110,8 @@ class ConsumerConfig:
     resolver: Resolver | None = _cluster(
         Function("(host, port)"),
         None,
-        "Looks names up; may block. Returns the addresses to try in order, each a `thinconsumer.driver.Address`, or "
-        "raises. None: with the extra `resolver`, c-ares, which does not block, reads the hosts file and asks the name "
+        "Looks host names up; may block. Returns the addresses to try in order, each a `thinconsumer.driver.Address`, "
+        "or raises. None: with extra `resolver`, c-ares, which does not block, reads the hosts file and asks the name "
         "servers (pycares frees its channels on a daemon thread); without it the system's resolver, which blocks: "
         "`thinconsumer.net.system_resolver`.",
         origin=_OURS,
@@ -206,13 +204,13 @@ class ConsumerConfig:
     key_deserializer: Deserializer | None = _read(
         DeserializerKind(),
         None,
-        "Turns a record's key into what you want to see; a missing key stays None. None: raw bytes.",
+        "Converts a record's key from bytes; a missing key stays None. None: raw bytes.",
     )
     value_deserializer: Deserializer | None = _read(
         DeserializerKind(),
         None,
-        "Turns a record's value into what you want to see; a tombstone's stays None. None: raw bytes. "
-        "It runs in the middle of a poll and may not call the consumer.",
+        "Converts a record's value from bytes; a tombstone's stays None. None: raw bytes. It runs inside `poll` and "
+        "may not call the consumer.",
     )
     max_poll_records: int = _read(Integer(at_least=1), 500, "How many records one `poll` returns at most.")
     consumer_timeout_ms: float = _read(
@@ -229,13 +227,15 @@ class ConsumerConfig:
         _MS_POSITIVE, 52428800, "How much one response may carry. A batch larger than this is still delivered."
     )
     max_partition_fetch_bytes: int = _read(
-        _MS_POSITIVE, 1048576, "How much of it may be of one partition. A batch larger than this is still delivered."
+        _MS_POSITIVE,
+        1048576,
+        "How much of one response may be of one partition. A batch larger than this is still delivered.",
     )
     batches_fetch_bytes: int = _read(
         _MS_POSITIVE,
         4_000_000,
         "What `poll_batches` asks for instead, divided by the number of assigned partitions, where that is more than "
-        "`max_partition_fetch_bytes`. When that was given and this was not, it counts alone.",
+        "`max_partition_fetch_bytes`. If only `max_partition_fetch_bytes` is set, it is used instead.",
         origin=_OURS,
     )
     max_buffered_bytes: int = _read(
@@ -309,8 +309,8 @@ class ConsumerConfig:
     session_timeout_ms: int = _group(
         _MS_POSITIVE,
         45000,
-        "The coordinator takes a member for dead after this long without a heartbeat. No thread heartbeats behind "
-        "your back: this is also how long you may stay away from `poll` and `drive`.",
+        "The coordinator removes a member after this long without a heartbeat. Heartbeats are sent only inside calls, "
+        "so this also limits the time between calls of `poll` and `drive`.",
         needs_group=True,
     )
     heartbeat_interval_ms: int = _group(
@@ -323,13 +323,16 @@ class ConsumerConfig:
         needs_group=True,
     )
     enable_auto_commit: bool = _group(
-        Boolean(), True, "Whether `poll` commits now and then what earlier polls returned.", needs_group=True
+        Boolean(),
+        True,
+        "Whether `poll` commits the offsets of records that earlier polls returned, every `auto_commit_interval_ms`.",
+        needs_group=True,
     )
-    auto_commit_interval_ms: int = _group(_MS_INT32, 5000, "How often it does, at most.", needs_group=True)
+    auto_commit_interval_ms: int = _group(_MS_INT32, 5000, "Shortest time between such commits.", needs_group=True)
     default_offset_commit_callback: Callable[..., Any] | None = _group(
         Function("(offsets, response_or_error)"),
         None,
-        "Called after a commit that was given no callback of its own. None: nothing is.",
+        "Called after a commit without a callback of its own. None: no call.",
         origin=_KAFKA_PYTHON,
         needs_group=True,
     )
@@ -337,7 +340,7 @@ class ConsumerConfig:
     security_protocol: str = _security(
         Choice(("PLAINTEXT",), {"SSL": _TLS, "SASL_PLAINTEXT": _SASL, "SASL_SSL": _TLS}),
         "PLAINTEXT",
-        "How to talk to brokers. TLS and SASL are refused until they are supported; they are never ignored.",
+        "How to connect to brokers. TLS and SASL are not supported yet: they raise, and are never ignored.",
     )
 
     @classmethod
@@ -347,7 +350,7 @@ class ConsumerConfig:
         Warns, with :class:`ConfigurationWarning`, once for each thing that is accepted but has no effect.
 
         Raises:
-            KafkaConfigurationError: with everything that is wrong, at once.
+            KafkaConfigurationError: names all problems.
         """
         return cls(**from_options(OPTIONS, options))
 
@@ -361,12 +364,12 @@ class ConsumerConfig:
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name), option.default) for name, option in OPTIONS.items())
-        changed = (f"{name}={shown(_as_passed(value))}" for name, value, default in values if value != default)
+        changed = (f"{name}={safe_repr(_as_passed(value))}" for name, value, default in values if value != default)
         return f"ConsumerConfig({', '.join(changed)})"
 
 
 def _as_passed(value: object) -> object:
-    """Return ``value`` as it is passed to ``from_options``."""
+    """Return ``value`` as passed to ``from_options``."""
     if isinstance(value, OffsetResetPolicy):
         return str(value)
     if isinstance(value, tuple) and value and isinstance(value[0], HostPort):

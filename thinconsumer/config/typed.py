@@ -105,8 +105,8 @@ CONSUMER_HELP = """\
             it is given no timeout of its own.
         client_dns_lookup (`'use_all_dns_ips'`; default 'use_all_dns_ips'): Every address of a name is tried before the
             name counts as unreachable.
-        resolver (callable `(host, port)`; default None): Looks names up; may block. Returns the addresses to try in
-            order, each a `thinconsumer.driver.Address`, or raises. None: with the extra `resolver`, c-ares, which does
+        resolver (callable `(host, port)`; default None): Looks host names up; may block. Returns the addresses to try
+            in order, each a `thinconsumer.driver.Address`, or raises. None: with extra `resolver`, c-ares, which does
             not block, reads the hosts file and asks the name servers (pycares frees its channels on a daemon thread);
             without it the system's resolver, which blocks: `thinconsumer.net.system_resolver`.
         metadata_max_age_ms (int, at least 0; default 300000): Metadata older than this is asked for again, so that new
@@ -151,12 +151,11 @@ CONSUMER_HELP = """\
         selector (callable `()`; default None): Makes the selector to wait with, as a class from `selectors` does. None:
             `selectors.DefaultSelector`.
         key_deserializer (callable `f(data)`, or object with `deserialize(topic, headers, data)` or `deserialize(topic,
-            data)`; `data` is bytes; default None): Turns a record's key into what you want to see; a missing key stays
-            None. None: raw bytes.
+            data)`; `data` is bytes; default None): Converts a record's key from bytes; a missing key stays None. None:
+            raw bytes.
         value_deserializer (callable `f(data)`, or object with `deserialize(topic, headers, data)` or
-            `deserialize(topic, data)`; `data` is bytes; default None): Turns a record's value into what you want to
-            see; a tombstone's stays None. None: raw bytes. It runs in the middle of a poll and may not call the
-            consumer.
+            `deserialize(topic, data)`; `data` is bytes; default None): Converts a record's value from bytes; a
+            tombstone's stays None. None: raw bytes. It runs inside `poll` and may not call the consumer.
         max_poll_records (int, at least 1; default 500): How many records one `poll` returns at most.
         consumer_timeout_ms (number, at least 0, or `float('inf')` or -1 for no limit; default float('inf')): Iteration
             ends when no record came for this long, counted from the first completed fetch.
@@ -165,11 +164,11 @@ CONSUMER_HELP = """\
         fetch_max_wait_ms (int, at least 0; default 500): How long the broker may hold a fetch back while it has less.
         fetch_max_bytes (int, at least 1; default 52428800): How much one response may carry. A batch larger than this
             is still delivered.
-        max_partition_fetch_bytes (int, at least 1; default 1048576): How much of it may be of one partition. A batch
-            larger than this is still delivered.
+        max_partition_fetch_bytes (int, at least 1; default 1048576): How much of one response may be of one partition.
+            A batch larger than this is still delivered.
         batches_fetch_bytes (int, at least 1; default 4000000): What `poll_batches` asks for instead, divided by the
-            number of assigned partitions, where that is more than `max_partition_fetch_bytes`. When that was given and
-            this was not, it counts alone.
+            number of assigned partitions, where that is more than `max_partition_fetch_bytes`. If only
+            `max_partition_fetch_bytes` is set, it is used instead.
         max_buffered_bytes (int, at least 65536; default 67108864): How much fetched and not yet delivered data to hold,
             over all partitions. Each broker may overshoot it by one batch, since it sends at least one whatever the
             limits. Each connection keeps up to two buffers of 4 MB, as large as its last answers were, to receive the
@@ -196,18 +195,18 @@ CONSUMER_HELP = """\
             `PartitionAssignor` (kafka-python's `AbstractPartitionAssignor` too); default ('range',
             'cooperative-sticky')): Assignors that this member supports, the preferred one first. The list runs
             cooperatively only when all of it does. Needs `group_id`.
-        session_timeout_ms (int, at least 1; default 45000): The coordinator takes a member for dead after this long
-            without a heartbeat. No thread heartbeats behind your back: this is also how long you may stay away from
-            `poll` and `drive`. Needs `group_id`.
+        session_timeout_ms (int, at least 1; default 45000): The coordinator removes a member after this long without a
+            heartbeat. Heartbeats are sent only inside calls, so this also limits the time between calls of `poll` and
+            `drive`. Needs `group_id`.
         heartbeat_interval_ms (int, at least 1; default 3000): How often to heartbeat; at most a third of
             `session_timeout_ms` is wise. Needs `group_id`.
         max_poll_interval_ms (int, at least 1; default 300000): How long the group waits for this member to rejoin in a
             rebalance. It does not prolong `session_timeout_ms`. Needs `group_id`.
-        enable_auto_commit (bool; default True): Whether `poll` commits now and then what earlier polls returned. Needs
-            `group_id`.
-        auto_commit_interval_ms (int, at least 0; default 5000): How often it does, at most. Needs `group_id`.
+        enable_auto_commit (bool; default True): Whether `poll` commits the offsets of records that earlier polls
+            returned, every `auto_commit_interval_ms`. Needs `group_id`.
+        auto_commit_interval_ms (int, at least 0; default 5000): Shortest time between such commits. Needs `group_id`.
         default_offset_commit_callback (callable `(offsets, response_or_error)`; default None): Called after a commit
-            that was given no callback of its own. None: nothing is. Needs `group_id`.
-        security_protocol (`'PLAINTEXT'`; default 'PLAINTEXT'): How to talk to brokers. TLS and SASL are refused until
-            they are supported; they are never ignored.
+            without a callback of its own. None: no call. Needs `group_id`.
+        security_protocol (`'PLAINTEXT'`; default 'PLAINTEXT'): How to connect to brokers. TLS and SASL are not
+            supported yet: they raise, and are never ignored.
 """

@@ -1,8 +1,8 @@
-"""Options of Kafka's own consumer, kafka-python and librdkafka that we know and do not have: warned about, or refused.
+"""Options of Java's consumer, kafka-python and librdkafka that thinconsumer lacks: each causes a warning or an error.
 
-An option is *refused* when going on without it would change what is read, how safely, or whether the user's own code
-runs; it is *accepted with a warning* when nothing but tuning or bookkeeping is lost. A value that asks for what happens
-anyway passes in silence. Values of these options are never shown and never kept: many of them are secrets.
+An option is *refused* if its absence would change which records are read, security, or whether the user's code runs. It
+is *accepted with a warning* if only tuning or metrics are affected, and silently if the value asks for what happens
+anyway. Values of these options are neither shown nor kept: many of them are secrets.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _PROXY = "proxies are not supported"
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """What becomes of an option we do not have. ``harmless`` are values that ask for nothing."""
+    """An unsupported option. ``harmless`` are values that ask for what happens anyway."""
 
     refused: bool
     reason: str
     harmless: tuple[object, ...] = (None,)
 
     def is_harmless(self, value: object) -> bool:
-        """Return whether the value, typed or as text, asks for nothing that would be missed."""
+        """Return whether the value, typed or as text, is harmless."""
         for harmless in self.harmless:
-            # Not a plain ==: it may be the user's, and 1 == True.
+            # The type is compared too: 1 == True, and a user's class may define ==.
             if type(value) is type(harmless) and value == harmless:
                 return True
             if harmless is not None and isinstance(value, str) and value.strip().lower() == str(harmless).lower():
@@ -56,16 +56,15 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "sasl_kerberos_service_name": Unsupported(True, _SASL, ("kafka", None)),
 }
 
-#: For every other name that begins so, also a misspelt one: a misspelt password must not be taken for a typo in a
-#: harmless option.
+#: For every other name with this prefix, misspelt ones included: a misspelt password option must be refused, too.
 UNSUPPORTED_PREFIXES: dict[str, Unsupported] = {
     "ssl_": Unsupported(True, _TLS),
     "sasl_": Unsupported(True, _SASL),
     "share_": Unsupported(True, "share groups (KIP-932) are not supported"),
 }
 
-#: What librdkafka (confluent-kafka) calls differently, and would be hard to guess.
-CALLED_ELSEWHERE = {
+#: librdkafka's (confluent-kafka's) names of options that have another name here.
+LIBRDKAFKA_NAMES = {
     "metadata_broker_list": "bootstrap_servers",
     "fetch_wait_max_ms": "fetch_max_wait_ms",
     "fetch_message_max_bytes": "max_partition_fetch_bytes",
@@ -77,7 +76,7 @@ CALLED_ELSEWHERE = {
 
 
 def find_unsupported(name: str) -> Unsupported | None:
-    """Return what becomes of the option with this Python name, or None when nobody has it."""
+    """Return the row for this Python name, or None if no client has such an option."""
     for prefix, row in UNSUPPORTED_PREFIXES.items():
         if name.startswith(prefix):
             return UNSUPPORTED.get(name, row)

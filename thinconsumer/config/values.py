@@ -1,7 +1,6 @@
-"""The small typed values that options are parsed into: server addresses, the offset reset policy, deserializers.
+"""Parsed option values: server addresses, the offset reset policy, deserializers.
 
-Pure data and parsing. Knows no option by name. The durations of ``by_duration`` follow KIP-1106, which takes them from
-``java.time.Duration.parse``.
+Durations of ``by_duration`` are those of ``java.time.Duration.parse`` (KIP-1106).
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ INT64_MAX = 2**63 - 1
 
 DEFAULT_PORT = 9092
 
-#: A record's headers as they are handed to a deserializer.
+#: A record's headers as passed to a deserializer.
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-#: What errors say of a coroutine function.
-ASYNC = (
+#: Describes a coroutine function in errors.
+ASYNC_DEF = (
     "an async def, which would never be awaited: write a plain def (it may start a task with "
     "asyncio.get_running_loop().create_task())"
 )
@@ -34,12 +33,12 @@ ASYNC = (
 
 def is_async(function: object) -> bool:
     """Return whether calling it returns a coroutine, which no part of this package awaits."""
-    called = None if inspect.isclass(function) else getattr(function, "__call__", None)  # noqa: B004 - its own method
+    called = None if inspect.isclass(function) else getattr(function, "__call__", None)  # noqa: B004 - the object's own method
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
 class HostPort(NamedTuple):
-    """One server to bootstrap from. An IPv6 address is kept without its brackets."""
+    """A bootstrap server. An IPv6 address is stored without brackets."""
 
     host: str
     port: int
@@ -53,7 +52,7 @@ _NO_HOST = re.compile(r"[\s/\\?#@\[\]:,\"'<>]")
 
 
 def mask_user_info(text: str) -> str:
-    """Return ``text`` with whatever stands before an ``@`` hidden: it may be a password, and errors get logged."""
+    """Return ``text`` with the part before ``@`` hidden: it may be a password, and errors are logged."""
     scheme = _SCHEME.match(text)
     start = scheme.end() if scheme else 0
     return f"{text[:start]}***{text[text.rindex('@') :]}" if "@" in text else text
@@ -77,7 +76,7 @@ def parse_server(entry: str, allowed_schemes: Iterable[str] = ("PLAINTEXT",)) ->
             raise ValueError(f"{shown} is not [ipv6] or [ipv6]:port")
         return HostPort(_ipv6(host, shown), _port(rest[1:] if rest else None, shown))
     if text.count(":") > 1:
-        # "::1:9092" is itself an IPv6 address: guessing where the port starts would dial somewhere else.
+        # "::1:9092" is itself an IPv6 address: a guessed port would connect to another host.
         raise ValueError(f"{shown} has more than one colon: write an IPv6 address in brackets, as in [::1]:9092")
     host, colon, port = text.partition(":")
     if not host or len(host) > 255 or _NO_HOST.search(host):
@@ -97,7 +96,7 @@ def _ipv6(host: str, shown: str) -> str:
     try:
         ipaddress.IPv6Address(host)
     except ValueError:
-        raise ValueError(f"{shown}: what stands in the brackets is not an IPv6 address") from None
+        raise ValueError(f"{shown}: the text in brackets is not an IPv6 address") from None
     return host
 
 
@@ -110,12 +109,12 @@ def _port(text: str | None, shown: str) -> int:
 
 
 class OffsetResetStrategy(enum.Enum):
-    """Where to start without a position, in Kafka's own words."""
+    """Where to start without a committed offset, under Kafka's names."""
 
     EARLIEST = "earliest"  #: At the log's start.
     LATEST = "latest"  #: At the log's end.
-    NONE = "none"  #: Nowhere: raise, so that the application decides.
-    BY_DURATION = "by_duration"  #: At the first record that is not older than a duration (KIP-1106).
+    NONE = "none"  #: Raise NoOffsetForPartitionError.
+    BY_DURATION = "by_duration"  #: At the first record no older than a duration (KIP-1106).
 
 
 _DURATION = re.compile(
@@ -131,7 +130,7 @@ def parse_duration_ms(text: str) -> int:
     Fractions of a millisecond are cut off, as in Java.
 
     Raises:
-        ValueError: it is no such duration, or longer than a signed 64-bit number of milliseconds.
+        ValueError: it is no such duration, or exceeds 2**63 - 1 milliseconds.
     """
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
@@ -142,16 +141,16 @@ def parse_duration_ms(text: str) -> int:
     milliseconds = int((match.group(5) or "").ljust(3, "0")[:3])
     total = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds
     if total > INT64_MAX:
-        raise ValueError(f"{text!r} is longer than a signed 64-bit number of milliseconds can say")
+        raise ValueError(f"{text!r} is longer than 2**63 - 1 milliseconds")
     return total
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetResetPolicy:
-    """``auto_offset_reset``, parsed. ``str()`` gives back a text that parses to the same policy.
+    """``auto_offset_reset``, parsed. ``str()`` returns a text that parses to the same policy.
 
-    ``duration_ms`` says how far before now to start, and is 0 unless the strategy is ``BY_DURATION``. It may reach
-    before 1970: clamp ``now - duration_ms`` at 0, since negative timestamps mean other things to ListOffsets.
+    ``duration_ms`` is how long before now to start, for ``BY_DURATION``. It may exceed the time since 1970: clamp
+    ``now - duration_ms`` at 0, since ListOffsets gives negative timestamps other meanings.
     """
 
     strategy: OffsetResetStrategy
@@ -189,26 +188,26 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class TopicDeserializer(Protocol[T_co]):
-    """A user's deserializer as confluent-kafka's and older kafka-python's are."""
+    """A user's deserializer in the shape of confluent-kafka and older kafka-python."""
 
     def deserialize(self, topic: str, data: bytes, /) -> T_co: ...
 
 
 class HeadersDeserializer(Protocol[T_co]):
-    """A user's deserializer as Java's and kafka-python's are."""
+    """A user's deserializer in the shape of Java's client and kafka-python."""
 
     def deserialize(self, topic: str, headers: Headers, data: bytes, /) -> T_co: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Deserializer:
-    """A key or value deserializer in the one shape that the fetch path calls, whatever the user passed.
+    """A key or value deserializer in the shape that the fetch path calls.
 
-    ``call(topic, headers, data)`` returns the value. As in Java it is not called for what is null (a tombstone's value,
-    a missing key), which stays None. ``close()`` is the user's own, or does nothing.
+    ``call(topic, headers, data)`` returns the value. As in Java it is not called for a null (a tombstone's value, a
+    missing key), which stays None. ``close()`` is the user's method, or does nothing.
     """
 
-    source: object  #: What the user passed.
+    source: object  #: The user's object.
     call: Callable[[str, Headers, bytes], Any] = field(compare=False)
     close: Callable[[], object] = field(compare=False)
 
@@ -216,8 +215,8 @@ class Deserializer:
     def adapt(cls, user: object) -> Deserializer:
         """Wrap ``f(data)``, ``.deserialize(topic, data)`` or ``.deserialize(topic, headers, data)``.
 
-        Which of the two methods it is, its signature tells: finding out by calling it and catching TypeError would
-        mistake an error inside the deserializer for the wrong shape, and call it twice.
+        The signature tells the two methods apart. Calling with three arguments and catching TypeError would mistake a
+        TypeError inside the deserializer for the wrong shape, and call it twice.
 
         Raises:
             ValueError: it is none of these.
@@ -229,14 +228,14 @@ class Deserializer:
             if not callable(user):
                 raise ValueError(f"must be a callable, or have a deserialize method, not {type(user).__name__}")
             if is_async(user):
-                raise ValueError(f"is {ASYNC}")
+                raise ValueError(f"is {ASYNC_DEF}")
             return cls(user, functools.partial(_call_with_data, user), _do_nothing)
         if inspect.isclass(user):
-            raise ValueError(f"the class {user.__name__} is not an object of it: pass an instance of it")
+            raise ValueError(f"the class {user.__name__} must be instantiated: pass an instance")
         if not callable(method):
             raise ValueError("its deserialize attribute cannot be called")
         if is_async(method):
-            raise ValueError(f"its deserialize method is {ASYNC}")
+            raise ValueError(f"its deserialize method is {ASYNC_DEF}")
         if not _takes(method, 3):
             if not _takes(method, 2):
                 raise ValueError("its deserialize method takes neither (topic, headers, data) nor (topic, data)")
@@ -254,7 +253,7 @@ def _call_with_topic(method: Callable[[str, bytes], Any], topic: str, _headers: 
 
 
 def _do_nothing() -> None:
-    """Close a deserializer that has nothing to close."""
+    """Do nothing: the ``close`` of a deserializer without one."""
 
 
 def _takes(function: Callable[..., Any], count: int) -> bool:
@@ -262,6 +261,6 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
         inspect.signature(function).bind(*[None] * count)
     except TypeError:
         return False
-    except ValueError:  # Written in C without a signature: take kafka-python's documented shape for granted.
+    except ValueError:  # in C and without a signature: assume kafka-python's documented shape
         return count == 3
     return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
-from ..config.values import ASYNC, INT32_MAX, INT64_MAX, is_async
+from ..config.values import ASYNC_DEF, INT32_MAX, INT64_MAX, is_async
 from ..errors import IllegalArgumentError
 from ..types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from ..wire.primitives import STRING_MAX
@@ -86,7 +86,7 @@ def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
 def refuse_async(function: object, what: str) -> None:
     """Raise IllegalArgumentError if calling it returns a coroutine."""
     if is_async(function):
-        raise IllegalArgumentError(f"{what} is {ASYNC}")
+        raise IllegalArgumentError(f"{what} is {ASYNC_DEF}")
 
 
 def is_whole(value: object, least: int) -> bool:

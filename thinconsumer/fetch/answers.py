@@ -60,7 +60,7 @@ class Answers:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take one answer. Its effect on the session always applies; its records only where they are still wanted."""
-        self._shared_jitter.draw()
+        self._shared_jitter.redraw()
         asked: Asked = answer.request.context
         self._planner.returned(asked)
         if self._generation != self._partitions.generation:

@@ -121,7 +121,7 @@ class OffsetLookups:
         if len(self._lookups) != before:
             self.version += 1
             self._outages.keep({lookup.tp for lookup in self._lookups})
-        self._shared_jitter.draw()
+        self._shared_jitter.redraw()
         groups: dict[int, list[dict[TopicPartition, OffsetLookup]]] = {}
         for lookup in self._lookups:
             if not lookup.may_ask(now, self._metadata.version):
@@ -140,7 +140,7 @@ class OffsetLookups:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the answer of a request made by :meth:`step`."""
-        self._shared_jitter.draw()
+        self._shared_jitter.redraw()
         group: dict[TopicPartition, OffsetLookup] = answer.request.context
         for lookup in group.values():
             lookup.in_flight = False

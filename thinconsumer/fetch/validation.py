@@ -123,7 +123,7 @@ class Validation:
 
     def handle(self, answer: Answer, now: float) -> None:
         """Take the answer of a request made by :meth:`step`."""
-        self._shared_jitter.draw()
+        self._shared_jitter.redraw()
         group: Group = answer.request.context
         for asked in group.values():
             if self._asked.get(asked.partition) is asked:

@@ -188,7 +188,7 @@ class Committed:
             log.debug("group %s: an answer about committed offsets, asked elsewhere since", self._group_id)
             return
         self._flight = None
-        self._shared_jitter.draw()
+        self._shared_jitter.redraw()
         self._coordinator.waiting(None, now, self.asker)
         if answer.error is not None:
             final = isinstance(answer.error, BrokerResponseError) and not answer.error.retriable

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..client.options import ClientOptions, section
+from ..client.options import ClientOptions
 from ..config.build import from_options
 from ..config.kinds import Choice, Integer
+from ..config.options import section
 from ..config.typed import ProducerKeywords
 from ..config.values import INT32_MAX, INT64_MAX
 from ..errors import KafkaConfigurationError
