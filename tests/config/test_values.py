@@ -64,10 +64,6 @@ def test_an_invalid_address_is_named_in_the_error(text, says):
     assert repr(text) in str(caught.value)
 
 
-def test_allowed_schemes_are_accepted():
-    assert parse_server("SSL://host:1", ("SSL",)) == HostPort("host", 1)
-
-
 @pytest.mark.parametrize("text", ["user:c4nary@host:9092", "PLAINTEXT://user:c4nary@host", "c4nary@"])
 def test_errors_hide_user_info_of_addresses(text):
     with pytest.raises(ValueError) as caught:

@@ -32,6 +32,12 @@ class World:
         self.producers.append(producer)
         return producer
 
+    def deliver(self, *args, **about):
+        """Send a record with the latest producer and flush; return the future."""
+        future = self.producers[-1].send(*args, **about)
+        self.producers[-1].flush()
+        return future
+
     def refuse_produce(self, *codes, times=1, **fields):
         """Answer the next Produce requests with these error codes, one each, without appending."""
 

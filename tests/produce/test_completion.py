@@ -33,15 +33,13 @@ CODES = pytest.mark.parametrize("code", [code for code in Code if code != Code.N
 def test_one_response_with_each_error_code(world, code):
     """A retriable error is retried; a final one becomes the future's error, and the next record is written."""
     w, producer = world.start()
-    before = producer.send("t", b"before")
-    producer.flush()
+    before = w.deliver("t", b"before")
     w.refuse_produce(code)
     future = producer.send("t", b"v")
     started = w.clock.now()
     producer.flush()
     assert w.clock.now() - started < 1
-    after = producer.send("t", b"after")
-    producer.flush()
+    after = w.deliver("t", b"after")
     assert before.error is None
     assert after.error is None
     action = action_of(code)
@@ -76,21 +74,18 @@ def test_each_error_code_in_every_response_ends_by_the_deadline_without_a_busy_l
 @pytest.mark.parametrize("backoff", [0, 100])
 def test_brokers_that_name_each_other_as_leader_cause_no_busy_loop(world, backoff):
     """Each of two brokers names the other one as leader, with increasing epochs (KIP-951)."""
-    w, producer = world.start(delivery_timeout_ms=2000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff, nodes=2)
+    w, _ = world.start(delivery_timeout_ms=2000, retry_backoff_ms=backoff, retry_backoff_max_ms=backoff, nodes=2)
     w.cluster.on("Produce", lambda call: w.cluster.move_leader(T0, 3 - call.node.node_id) and None)
-    producer.send("t", b"v")
-    producer.flush()
+    w.deliver("t", b"v")
     assert len(w.requests()) < (260 if backoff == 0 else 40)
 
 
 def test_a_leader_hint_is_followed_without_backoff(world):
-    w, producer = world.start(retry_backoff_ms=5000, nodes=2)
-    producer.send("t", b"v")
-    producer.flush()
+    w, _ = world.start(retry_backoff_ms=5000, nodes=2)
+    w.deliver("t", b"v")
     w.cluster.move_leader(("t", 0), 2)
     started = w.clock.now()
-    future = producer.send("t", b"w")
-    producer.flush()
+    future = w.deliver("t", b"w")
     assert future.result().offset == 1
     assert w.clock.now() - started < 0.1
 
@@ -115,26 +110,22 @@ def test_a_leader_hint_names_the_address_of_an_unknown_node(world):
 
 def test_a_truncated_log_gets_the_batch_under_the_next_epoch(world):
     """After an unclean election the broker lacks log and producer state: OUT_OF_ORDER_SEQUENCE_NUMBER."""
-    w, producer = world.start()
+    w, _ = world.start()
     for number in range(4):
-        producer.send("t", b"%d" % number)
-        producer.flush()
+        w.deliver("t", b"%d" % number)
     w.cluster.leader(T0).truncate_to(2)
-    future = producer.send("t", b"next")
-    producer.flush()
+    future = w.deliver("t", b"next")
     assert future.result().offset == 2
     assert w.values() == [b"0", b"1", b"next"]
     assert w.stamps()[-2:] == [(0, 4, 1), (1, 0, 1)]
 
 
 def test_a_broker_that_forgot_the_producer_gets_the_batch_under_the_next_epoch(world):
-    w, producer = world.start()
-    producer.send("t", b"v")
-    producer.flush()
+    w, _ = world.start()
+    w.deliver("t", b"v")
     w.cluster.leader(T0).log.expire_producers(w.cluster.schedule.wall_ms() + 1, 0)
     w.refuse_produce(Code.UNKNOWN_PRODUCER_ID)
-    future = producer.send("t", b"w")
-    producer.flush()
+    future = w.deliver("t", b"w")
     assert future.result().offset == 1
     assert w.stamps() == [(0, 0, 1), (0, 1, 1), (1, 0, 1)]
 
@@ -145,26 +136,21 @@ def test_a_new_epoch_leaves_other_partitions_alone(world):
         producer.send("t", b"v", partition=number)
     producer.flush()
     w.refuse_produce(Code.INVALID_RECORD)
-    producer.send("t", b"bad", partition=0)
-    producer.flush()
+    w.deliver("t", b"bad", partition=0)
     for number in (0, 1):
-        producer.send("t", b"w", partition=number)
-        producer.flush()
+        w.deliver("t", b"w", partition=number)
     assert w.stamps()[-2:] == [(1, 0, 1), (0, 1, 1)]
 
 
 def test_the_last_epoch_is_followed_by_a_new_producer_id(world):
     w, producer = world.start()
-    producer.send("t", b"v")
-    producer.flush()
+    w.deliver("t", b"v")
     queue = producer._accumulator.topics["t"].queues[0]
     queue.sequences.epoch = EPOCH_MAX
     w.refuse_produce(Code.INVALID_RECORD)
     producer.send("t", b"bad")
-    future = producer.send("t", b"w")
-    producer.flush()
-    future = producer.send("t", b"x")
-    producer.flush()
+    future = w.deliver("t", b"w")
+    future = w.deliver("t", b"x")
     assert future.error is None
     assert len(w.requests(InitProducerIdRequest)) == 2
     assert w.stamps()[-1] == (0, 0, 1)
@@ -174,12 +160,10 @@ def test_the_last_epoch_is_followed_by_a_new_producer_id(world):
     "code", [Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED, Code.INVALID_PRODUCER_ID_MAPPING], ids=lambda c: c.name
 )
 def test_a_fenced_producer_id_is_replaced(world, code):
-    w, producer = world.start()
+    w, _ = world.start()
     w.refuse_produce(code)
-    first = producer.send("t", b"v")
-    producer.flush()
-    second = producer.send("t", b"w")
-    producer.flush()
+    first = w.deliver("t", b"v")
+    second = w.deliver("t", b"w")
     assert first.error.code == code
     assert second.error is None
     assert len(w.requests(InitProducerIdRequest)) == 2
@@ -193,8 +177,7 @@ def test_a_batch_that_is_too_large_is_split(world):
 
     w.cluster.on("Produce", Reply(Code.MESSAGE_TOO_LARGE), where=is_large)
     futures = [producer.send("t", b"%03d" % n + bytes(97)) for n in range(23)]
-    late = producer.send("t", b"late")
-    producer.flush()
+    late = w.deliver("t", b"late")
     assert [value[:3] for value in w.values()][:23] == [b"%03d" % n for n in range(23)]
     assert [r.result().offset for r in futures] == list(range(23))
     assert late.result().offset == 23
@@ -236,18 +219,16 @@ def test_record_errors_name_the_invalid_records_of_a_batch(world):
 
 
 def test_the_error_has_the_brokers_message_and_the_topic(world):
-    w, producer = world.start()
+    w, _ = world.start()
     w.refuse_produce(Code.TOPIC_AUTHORIZATION_FAILED, error_message="not you")
-    future = producer.send("t", b"v")
-    producer.flush()
+    future = w.deliver("t", b"v")
     assert isinstance(future.error, TopicAuthorizationFailedError)
     assert future.error.topics == ("t",)
     assert "not you" in str(future.error)
 
 
 def test_log_append_time_replaces_the_timestamp(world):
-    w, producer = world.start()
+    w, _ = world.start()
     w.cluster.create_topic("dated", configs={"message.timestamp.type": "LogAppendTime"})
-    future = producer.send("dated", b"v", timestamp_ms=7)
-    producer.flush()
+    future = w.deliver("dated", b"v", timestamp_ms=7)
     assert future.result().timestamp >= SOME_DAY * 1000

@@ -85,8 +85,7 @@ def test_records_with_a_partition_do_not_overtake_those_without_metadata(world):
     w, producer = world.start()
     producer.send("t", b"first")
     producer.send("t", b"second", partition=0)
-    producer.send("t", b"third", key=b"k")
-    producer.flush()
+    w.deliver("t", b"third", key=b"k")
     assert w.values() == [b"first", b"second", b"third"]
 
 
@@ -97,8 +96,7 @@ def test_values_may_be_none_empty_or_any_bytes_like_object(world):
     buffer[:] = b"xyz"
     producer.send("t", None, key=b"k")
     producer.send("t", b"")
-    producer.send("t", memoryview(b"view"))
-    producer.flush()
+    w.deliver("t", memoryview(b"view"))
     assert w.values() == [b"abc", None, b"", b"view"]
 
 

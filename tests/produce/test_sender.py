@@ -136,13 +136,11 @@ def test_produce_names_topics_while_a_topic_id_is_unknown(world):
 
 
 def test_a_recreated_topic_is_written_to_under_its_new_id(world):
-    w, producer = world.start()
-    producer.send("t", b"old")
-    producer.flush()
+    w, _ = world.start()
+    w.deliver("t", b"old")
     w.cluster.delete_topic("t")
     w.cluster.create_topic("t", 1)
-    future = producer.send("t", b"new")
-    producer.flush()
+    future = w.deliver("t", b"new")
     assert future.result().offset == 0
     assert w.values() == [b"new"]
 
@@ -359,40 +357,36 @@ def test_a_response_after_the_timeout_changes_nothing(world):
 
 def test_throttling_delays_the_next_request(world):
     """KIP-219: the client stops sending on this connection."""
-    w, producer = world.start()
+    w, _ = world.start()
     w.cluster.on("Produce", Edit(lambda call, response: setattr(response, "throttle_time_ms", 2000)))
     for _ in range(3):
-        producer.send("t", b"v")
-        producer.flush()
+        w.deliver("t", b"v")
     times = [got.at for got in w.requests()]
     assert [later - earlier >= 2.0 for earlier, later in pairwise(times)] == [True, True]
 
 
 def test_response_entries_of_other_partitions_are_ignored(world):
-    w, producer = world.start(topics={"t": 1, "u": 2})
+    w, _ = world.start(topics={"t": 1, "u": 2})
 
     def other(call, answer):
         answer.responses[0].topic_id = bytes(15) + b"\x77"
         answer.responses[0].partition_responses[0].error_code = int(Code.INVALID_RECORD)
 
     w.cluster.on("Produce", Edit(other), times=1)
-    future = producer.send("t", b"v")
-    producer.flush()
+    future = w.deliver("t", b"v")
     assert future.result().offset == 0
     assert w.values() == [b"v"]
 
 
 def test_metadata_of_idle_topics_is_not_refreshed(world):
     w, producer = world.start(metadata_max_age_ms=10_000)
-    producer.send("t", b"v")
-    producer.flush()
+    w.deliver("t", b"v")
     producer.poll(400_000)
     asked = len(w.requests(MetadataRequest))
     assert 25 < asked < 40
     producer.poll(400_000)
     assert len(w.requests(MetadataRequest)) == asked
-    future = producer.send("t", b"v")
-    producer.flush()
+    future = w.deliver("t", b"v")
     assert future.result().offset == 1
 
 
@@ -410,8 +404,7 @@ def test_an_error_names_code_api_partition_and_node(world):
 def test_a_record_of_a_new_topic_makes_wake_at_now(world):
     """Otherwise its metadata would not be requested until the next refresh."""
     w, producer = world.start(topics={"t": 1, "u": 1})
-    producer.send("t", b"v")
-    producer.flush()
+    w.deliver("t", b"v")
     producer.poll(1_000_000)
     assert producer.wake_at() > w.clock.now() + 100
     producer.send("u", b"v")
@@ -435,8 +428,7 @@ def test_metadata_with_a_leader_ends_the_backoff(world):
 def test_a_success_resets_the_backoff(world):
     w, producer = world.start()
     w.refuse_produce(*[Code.NOT_ENOUGH_REPLICAS] * 4)
-    producer.send("t", b"v")
-    producer.flush()
+    w.deliver("t", b"v")
     w.refuse_produce(Code.NOT_ENOUGH_REPLICAS)
     producer.send("t", b"w")
     before = w.clock.now()

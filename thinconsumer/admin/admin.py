@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from types import TracebackType
 from typing import Any, TypeVar
 
 from ..calls import Call
-from ..client import ClientOptions, Engine, Shell, to_seconds
+from ..client import ClientOptions, Engine, InternalClient, Shell, to_seconds
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaError
 from ..metadata import Metadata
@@ -18,14 +17,13 @@ from .operation_manager import OperationManager
 from .operations import Operation
 from .results import CreatedTopic, GroupDescription, GroupListing, GroupListings, NewTopic, TopicDescription
 
-A = TypeVar("A", bound="Admin")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 Offsets = dict[TopicPartition, OffsetAndMetadata | KafkaError]
 
 
-class Admin:
+class Admin(InternalClient):
     """Creates, deletes and describes topics, records and groups. Closing it closes the driver.
 
     Each method returns within ``timeout_ms``, by default ``default_api_timeout_ms``; the package describes the results.
@@ -37,14 +35,6 @@ class Admin:
         self._manager = OperationManager(settings, metadata, driver.random)
         self._shell = Shell("admin", Engine(settings, driver.random, metadata, (self._manager,)), driver)
         self._manager.obstacle = self._shell.engine.obstacle
-
-    def __enter__(self: A) -> A:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections. A second call does nothing."""
@@ -144,14 +134,6 @@ class Admin:
         """Work on the calls of :meth:`begin` for ``timeout_ms``; 0 is one non-blocking step."""
         with self._shell.enter():
             self._shell.wait_until(lambda: False, to_seconds(timeout_ms))
-
-    def wake_at(self) -> float:
-        """Return when to poll next at the latest, in the driver's monotonic seconds."""
-        return self._shell.wake_at()
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
-        return self._shell.driver.fileno()
 
     # -- inside
 

@@ -54,7 +54,7 @@ class PendingOperation(Generic[K, V]):
     last_errors: dict[K, KafkaError] = field(default_factory=dict)
     #: The metadata version in which some key had no route; a newer version ends the backoff. -1 if all had one.
     unrouted_in: int = -1
-    maybe_executed: set[K] = field(default_factory=set)  #: Keys of requests whose response was lost.
+    maybe_executed: set[K] = field(default_factory=set)  #: Keys of requests without a response.
 
     def settle(self, key: K, result: V | KafkaError) -> None:
         """Store a key's result; a later result of the same key is dropped."""
@@ -116,7 +116,7 @@ class OperationManager:
     # -- the manager
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now; fail the keys whose deadline has passed."""
+        """Return the requests due now; fail the expired keys."""
         self._now = now
         requests: list[Request] = []
         for group, lookup in list(self._lookups.items()):

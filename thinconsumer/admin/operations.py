@@ -77,7 +77,7 @@ class Operation(Generic[K, V]):
 
 
 def _errors_reader(entries: str, key: str = "name") -> Callable[[Any, int], Iterator[KeyResult]]:
-    """Return a reader of responses whose ``entries`` hold a key, an error code and a message each."""
+    """Return a reader of responses with a key, an error code and a message in each of their ``entries``."""
 
     def read(response: Any, version: int) -> Iterator[KeyResult]:
         for one in getattr(response, entries):

@@ -7,12 +7,13 @@ knows nothing of records, positions, topics to create or groups.
 from .engine import Engine, Manager, ManagerParts
 from .guard import Guard
 from .options import ClientOptions, shared
-from .shell import Shell, UserCallback, to_seconds
+from .shell import InternalClient, Shell, UserCallback, to_seconds
 
 __all__ = [
     "ClientOptions",
     "Engine",
     "Guard",
+    "InternalClient",
     "Manager",
     "ManagerParts",
     "Shell",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ..driver import Driver
 from ..errors import IllegalArgumentError, IllegalStateError, WakeupError
@@ -19,6 +20,8 @@ from .engine import Engine
 from .guard import Guard
 
 log = logging.getLogger(__name__)
+
+C = TypeVar("C", bound="InternalClient")
 
 
 def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
@@ -242,3 +245,29 @@ class Shell:
         """Hang up everywhere."""
         self.closed = True
         self.driver.close()
+
+
+class InternalClient(ABC):
+    """The calls that the internal producer and the internal admin share. A subclass sets the shell."""
+
+    _shell: Shell
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connections. A second call does nothing."""
+
+    def __enter__(self: C) -> C:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def wake_at(self) -> float:
+        """Return when to poll next at the latest, in the driver's monotonic seconds."""
+        return self._shell.wake_at()
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
+        return self._shell.driver.fileno()

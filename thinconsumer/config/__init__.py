@@ -5,13 +5,12 @@
 
 from .build import ConfigurationWarning, dotted
 from .options import OPTIONS, ConsumerConfig, Option, Resolver
-from .unsupported import UNSUPPORTED, UNSUPPORTED_PREFIXES
+from .unsupported import UNSUPPORTED
 from .values import Deserializer, Headers, HostPort, OffsetResetPolicy, OffsetResetStrategy
 
 __all__ = [
     "OPTIONS",
     "UNSUPPORTED",
-    "UNSUPPORTED_PREFIXES",
     "ConfigurationWarning",
     "ConsumerConfig",
     "Deserializer",

@@ -10,7 +10,7 @@ import functools
 import inspect
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -58,7 +58,7 @@ def mask_user_info(text: str) -> str:
     return f"{text[:start]}***{text[text.rindex('@') :]}" if "@" in text else text
 
 
-def parse_server(entry: str, allowed_schemes: Iterable[str] = ("PLAINTEXT",)) -> HostPort:
+def parse_server(entry: str) -> HostPort:
     """Return the address in ``host``, ``host:port``, ``[ipv6]``, ``[ipv6]:port`` or any of them after a scheme.
 
     Raises:
@@ -68,7 +68,11 @@ def parse_server(entry: str, allowed_schemes: Iterable[str] = ("PLAINTEXT",)) ->
     shown = repr(mask_user_info(text))
     scheme = _SCHEME.match(text)
     if scheme:
-        _check_scheme(scheme.group(1), shown, tuple(allowed_schemes))
+        if scheme.group(1).upper() != "PLAINTEXT":
+            raise ValueError(
+                f"{shown} begins with {scheme.group(1)}://, but security_protocol can only be PLAINTEXT here: "
+                "write host:port of a listener of that kind"
+            )
         text = text[scheme.end() :]
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
@@ -82,14 +86,6 @@ def parse_server(entry: str, allowed_schemes: Iterable[str] = ("PLAINTEXT",)) ->
     if not host or len(host) > 255 or _NO_HOST.search(host):
         raise ValueError(f"{shown} does not begin with a host name (expected host or host:port)")
     return HostPort(host, _port(port if colon else None, shown))
-
-
-def _check_scheme(scheme: str, shown: str, allowed: tuple[str, ...]) -> None:
-    if scheme.upper() not in allowed:
-        raise ValueError(
-            f"{shown} begins with {scheme}://, but security_protocol can only be {' or '.join(allowed)} here: "
-            "write host:port of a listener of that kind"
-        )
 
 
 def _ipv6(host: str, shown: str) -> str:

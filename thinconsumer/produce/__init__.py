@@ -16,17 +16,17 @@ Guarantees:
 
 * **Settled once.** Each future is settled exactly once, with an offset or a typed error: at most
   ``delivery_timeout_ms`` after its batch was created if the application polls at ``wake_at()`` (one second more if it
-  polls late), and by ``close`` at the latest. After a timeout, a lost connection or ``close`` a record whose future has
-  an error may have been written nevertheless.
+  polls late), and by ``close`` at the latest. After a timeout, a lost connection or ``close`` a record may have been
+  written although its future has an error.
 * **In order.** A partition's log has the records in the order of ``send``, also those sent before the topic's metadata
   was known. A batch is sent once the one before it is settled. After a failed batch a new epoch begins, so that the
   broker rejects requests of the old epoch that arrive late. Records that failed may be missing; none change places.
 * **Once.** An acknowledged record is in the log once, however often it was sent: it keeps its sequence number, and the
   broker accepts each number once (KIP-98). Records are sent with ``acks=all`` and are lost only in an unclean leader
   election. After OUT_OF_ORDER_SEQUENCE_NUMBER or UNKNOWN_PRODUCER_ID the broker has lost the batches before this one
-  and does not have this one, which is sent again under the next epoch. The guarantee does not cover a batch whose
-  broker forgets the producer (``producer.id.expiration.ms``, a day) while the batch awaits its response, nor the batch
-  in flight when a partition's 32,768th epoch is followed by a new producer id.
+  and does not have this one, which is sent again under the next epoch. The guarantee ends if the broker forgets the
+  producer (``producer.id.expiration.ms``, a day) while a batch awaits its response, and for the batch in flight when a
+  new producer id follows a partition's 32,768th epoch.
 * **Bounded.** At most ``buffer_memory`` bytes of records are held, plus one encoded batch per partition; every call
   returns within its timeout.
 * **Interruptible.** Ctrl-C inside a call loses no record that ``send`` has taken: the next call reconnects and sends

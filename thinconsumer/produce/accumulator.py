@@ -165,7 +165,7 @@ class Accumulator:
         return busy | {name for name, buffer in self.topics.items() if buffer.used_at + idle > now}
 
     def without_metadata(self) -> Iterator[tuple[TopicBuffer, float]]:
-        """Yield each topic whose records wait for metadata, with the deadline of its first record."""
+        """Yield each topic with unassigned records, and the deadline of the first one."""
         for buffer in list(self._without_metadata.values()):
             if buffer.unassigned:
                 yield buffer, buffer.unassigned[0].deadline
@@ -178,7 +178,7 @@ class Accumulator:
                 one.deadline = deadline
 
     def fail_unassigned(self, buffer: TopicBuffer, error: KafkaError, until: float = NEVER) -> None:
-        """Fail the unassigned records whose deadline is at or before ``until``."""
+        """Fail the unassigned records with a deadline up to ``until``."""
         while buffer.unassigned and buffer.unassigned[0].deadline <= until:
             one = buffer.unassigned[0]
             one.future.batch = failed_batch(buffer.placeholder.tp, error)

@@ -30,7 +30,7 @@ class BatchState(enum.Enum):
 
 
 class BatchEvent(enum.Enum):
-    """What can happen to a batch."""
+    """An event in the life of a batch."""
 
     SEAL = "seal"
     SENT = "sent"

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import TypeVar
 
-from ..client import Engine, Shell, to_seconds
+from ..client import Engine, InternalClient, Shell, to_seconds
 from ..config.values import INT64_MAX
 from ..driver import Driver
 from ..errors import IllegalArgumentError, KafkaError, KafkaTimeoutError
@@ -22,8 +20,6 @@ from .ids import ProducerIds
 from .sender import Sender
 from .settings import ProducerSettings
 
-P = TypeVar("P", bound="Producer")
-
 #: Upper bound of a record's bytes besides key, value and headers: Java's MAX_RECORD_OVERHEAD.
 RECORD_OVERHEAD = 21
 #: Upper bound of a header's bytes besides name and value: two lengths.
@@ -32,7 +28,7 @@ HEADER_OVERHEAD = 10
 _new_record = NewRecord._make
 
 
-class Producer:
+class Producer(InternalClient):
     """Sends records, with the guarantees that the package describes. Closing it closes the driver."""
 
     def __init__(self, settings: ProducerSettings, *, driver: Driver) -> None:
@@ -48,14 +44,6 @@ class Producer:
             "producer", engine, driver, attend=lambda now: self._sender.note_call(now, engine.wake_at())
         )
         self._record_max = min(settings.max_request_size, settings.buffer_memory)
-
-    def __enter__(self: P) -> P:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def idle(self) -> bool:
@@ -149,14 +137,6 @@ class Producer:
                 KafkaError(f"the producer was closed before the record was acknowledged{self._obstacle()}")
             )
             self._shell.close()
-
-    def wake_at(self) -> float:
-        """Return when to poll next at the latest, in the driver's monotonic seconds."""
-        return self._shell.wake_at()
-
-    def fileno(self) -> int:
-        """Return a descriptor that is readable when there is I/O to do; ``io.UnsupportedOperation`` if none."""
-        return self._shell.driver.fileno()
 
     # -- inside
 

@@ -96,7 +96,7 @@ class Sender:
         self._called_late = self._called_late or now > max(self._stepped_at, due) + LATE_CALL
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now; fail the batches whose deadline has passed."""
+        """Return the requests due now; fail the expired batches."""
         self._follow_metadata(now)
         error, self._ids.final_error = self._ids.final_error, None
         if error is not None:

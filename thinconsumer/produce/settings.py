@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..client.options import ClientOptions
 from ..config.build import from_options
@@ -62,22 +62,16 @@ class ProducerSettings(ClientOptions):
     @classmethod
     def from_options(cls: type[S], /, **options: Unpack[ProducerKeywords]) -> S:
         """Build from options by their Python names; raise ``KafkaConfigurationError`` with all problems."""
-        return cls(**from_options(cls.options(), options))._checked()
-
-    @classmethod
-    def from_config(cls: type[S], config: Any, /) -> S:
-        """Build from the dotted names of Kafka's documentation; values are typed, or text as in a properties file."""
-        return super(ProducerSettings, cls).from_config(config)._checked()
+        return cls(**from_options(cls.options(), options))
 
     @property
     def codec(self) -> Codec:
         """The codec that ``compression_type`` names."""
         return _CODECS[self.compression_type]
 
-    def _checked(self: S) -> S:
+    def __post_init__(self) -> None:
         try:
             if self.codec:
                 compression.compress(self.codec, b"")  # a missing package would otherwise fail inside a step
         except CodecError as error:
             raise KafkaConfigurationError(f"compression_type={self.compression_type!r}: {error}") from error
-        return self
