@@ -1,44 +1,7 @@
-"""The exceptions of this package. Every one can be pickled.
-
-::
-
-    KafkaError
-    ├── IllegalStateError                 the call is not allowed in the present state
-    │   └── ConcurrentAccessError         ... from a second thread, or in a forked child
-    ├── IllegalArgumentError              an argument is invalid
-    │   └── KafkaConfigurationError       ... an option of Consumer
-    ├── WakeupError                       wakeup() ended the call
-    ├── KafkaTimeoutError                 the call's timeout passed; retriable
-    ├── KafkaConnectionError              a connection failed or ended; retriable
-    │   └── NoBrokersAvailable            no broker answers; names the cause for each
-    ├── KafkaProtocolError                the peer sent invalid bytes, or is not Kafka
-    ├── InvalidAssignmentError            an assignor returned an invalid assignment; has assignor
-    ├── CommitFailedError                 offsets were not committed; has reason and partitions
-    │   └── RebalanceInProgressError      ... because the group is rebalancing: poll(), then decide again
-    ├── NoOffsetForPartitionError         no position, and auto_offset_reset="none"
-    ├── LogTruncationError                the log was truncated below the position, and auto_offset_reset="none"
-    ├── RecordError                       a record cannot be returned; has partition and offset; see Consumer.skip()
-    │   ├── CorruptRecordError            a checksum, length or count is wrong
-    │   ├── UnsupportedCodecError         the codec's package is missing
-    │   └── DeserializationError          your deserializer raised; has the raw bytes
-    └── BrokerResponseError               a broker answered with an error code
-        ├── OffsetOutOfRangeError         the position is outside the log, and auto_offset_reset="none"
-        ├── UnknownTopicOrPartitionError
-        ├── UnsupportedVersionError       the broker is too old (or too new) for the request
-        ├── GroupError                    the coordinator rejects this member for good
-        │   ├── FencedInstanceIdError     another member uses this group_instance_id
-        │   ├── InconsistentGroupProtocolError  no assignor common to all members, or another protocol type
-        │   ├── InvalidSessionTimeoutError      outside the broker's limits
-        │   ├── InvalidGroupIdError
-        │   └── GroupMaxSizeReachedError
-        └── AuthorizationError
-            ├── TopicAuthorizationFailedError
-            ├── GroupAuthorizationFailedError
-            ├── ClusterAuthorizationFailedError
-            └── SaslAuthenticationFailedError
+"""The exceptions of this package, all derived from :class:`KafkaError`. Every one can be pickled.
 
 Names are kafka-python's where it has the same error. Whether an error code is retriable is a column of
-:mod:`thinconsumer.wire.error_codes`, not a class.
+:mod:`thinconsumer.wire.error_codes`, not a class. ``help(thinconsumer.errors)`` shows the class tree.
 """
 
 from __future__ import annotations

@@ -61,11 +61,11 @@ _position = section("Where to start")
 _group = section("Groups")
 _security = section("Security")
 
-_TLS = "TLS is not supported yet, and connecting without it would send your data in the clear"
+_TLS = "TLS is not supported yet, and connecting without it would send data in the clear"
 _SASL = "SASL logins are not supported yet, and connecting without one would be another user"
-_MS = Integer(at_least=0, at_most=INT64_MAX)
-_MS_INT32 = Integer(at_least=0)
-_MS_POSITIVE = Integer(at_least=1)
+_INT64 = Integer(at_least=0, at_most=INT64_MAX)
+_INT32 = Integer(at_least=0)
+_POSITIVE_INT32 = Integer(at_least=1)
 _TOPIC_LIKE = r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}"
 _KAFKA_PYTHON = "kafka-python"
 _OURS = "thinconsumer"
@@ -81,20 +81,22 @@ class ConsumerConfig:
     bootstrap_servers: tuple[HostPort, ...] = _cluster(
         Servers(),
         (HostPort("localhost", 9092),),
-        "Servers to learn the cluster from; any one that answers is enough. Port 9092 where none is given.",
+        "Servers to request the cluster's metadata from; one that answers is enough. The default port is 9092.",
     )
     client_id: str = _cluster(
-        Text(), f"thinconsumer-{__version__}", "Name that brokers log, meter and apply quotas by."
+        Text(),
+        f"thinconsumer-{__version__}",
+        "The client id in every request, for the broker's logs, metrics and quotas.",
     )
     bootstrap_timeout_ms: int = _cluster(
-        _MS_INT32,
+        _INT32,
         30000,
         "While no broker answers, or only bootstrap servers do, `poll` returns nothing for this long and then raises "
         "`NoBrokersAvailable` with the cause for each address.",
         origin=_KAFKA_PYTHON,
     )
     default_api_timeout_ms: int = _cluster(
-        _MS_INT32, 60000, "How long a call that needs an answer waits for it when it is given no timeout of its own."
+        _INT32, 60000, "The timeout of calls that wait for a broker, unless they are given their own."
     )
     client_dns_lookup: str = _cluster(
         Choice(
@@ -105,7 +107,7 @@ class ConsumerConfig:
             },
         ),
         "use_all_dns_ips",
-        "Every address of a name is tried before the name counts as unreachable.",
+        "All addresses of a host are tried before it counts as unreachable.",
     )
     resolver: Resolver | None = _cluster(
         Function("(host, port)"),
@@ -117,7 +119,7 @@ class ConsumerConfig:
         origin=_OURS,
     )
     metadata_max_age_ms: int = _cluster(
-        _MS, 300000, "Metadata older than this is asked for again, so that new partitions and brokers are seen."
+        _INT64, 300000, "Metadata is refreshed after this time, so that new partitions and brokers are noticed."
     )
     metadata_recovery_strategy: str = _cluster(
         Choice(("rebootstrap", "none")),
@@ -125,40 +127,42 @@ class ConsumerConfig:
         "What to do when no known broker answers: go back to `bootstrap_servers`, or keep trying (KIP-899).",
     )
     metadata_recovery_rebootstrap_trigger_ms: int = _cluster(
-        _MS, 300000, "Go back to `bootstrap_servers` when metadata could not be refreshed for this long (KIP-1102)."
+        _INT64, 300000, "Go back to `bootstrap_servers` when metadata could not be refreshed for this long (KIP-1102)."
     )
     allow_auto_create_topics: bool = _cluster(
-        Boolean(), False, "Whether asking for a topic that does not exist may create it, if the broker allows that too."
+        Boolean(), False, "Whether a metadata request may create a missing topic, if the broker allows it."
     )
     exclude_internal_topics: bool = _cluster(
         Boolean(), True, "Whether a subscription by pattern leaves out internal topics such as `__consumer_offsets`."
     )
 
     request_timeout_ms: int = _link(
-        _MS_POSITIVE,
+        _POSITIVE_INT32,
         30000,
-        "How long a request may take, waiting for its connection included, before it counts as lost.",
+        "How long a request may take, including the wait for its connection, before it fails.",
     )
     retry_backoff_ms: int = _link(
-        _MS,
+        _INT64,
         100,
-        "First wait before a failed request is tried again; doubles with each failure in a row. When not given, at "
-        "most `retry_backoff_max_ms`.",
+        "Backoff after the first failure of a request; doubles with each consecutive failure. When not given, at most "
+        "`retry_backoff_max_ms`.",
     )
-    retry_backoff_max_ms: int = _link(_MS, 1000, "Longest such wait. When not given, at least `retry_backoff_ms`.")
+    retry_backoff_max_ms: int = _link(
+        _INT64, 1000, "Longest backoff of requests. When not given, at least `retry_backoff_ms`."
+    )
     reconnect_backoff_ms: int = _link(
-        _MS,
+        _INT64,
         50,
-        "First wait before a broker is dialled again; doubles with each failure in a row. When not given, at most "
-        "`reconnect_backoff_max_ms`.",
+        "Backoff after the first failure to connect to a broker; doubles with each consecutive failure. When not "
+        "given, at most `reconnect_backoff_max_ms`.",
     )
     reconnect_backoff_max_ms: int = _link(
-        _MS, 1000, "Longest such wait. When not given, at least `reconnect_backoff_ms`."
+        _INT64, 1000, "Longest backoff of connections. When not given, at least `reconnect_backoff_ms`."
     )
     socket_connection_setup_timeout_ms: int = _link(
         Integer(at_least=1, at_most=INT64_MAX),
         10000,
-        "How long connecting to one address may take at first; doubles with each failure in a row (KIP-601). When "
+        "How long connecting to one address may take at first; doubles with each consecutive failure (KIP-601). When "
         "not given, at most `socket_connection_setup_timeout_max_ms`.",
     )
     socket_connection_setup_timeout_max_ms: int = _link(
@@ -173,12 +177,12 @@ class ConsumerConfig:
         "it is not closed under a request.",
     )
     max_in_flight_requests_per_connection: int = _link(
-        Integer(at_least=1), 5, "How many requests may be under way on one connection.", origin=_KAFKA_PYTHON
+        Integer(at_least=1), 5, "How many requests may be in flight on one connection.", origin=_KAFKA_PYTHON
     )
     receive_message_max_bytes: int = _link(
         Integer(at_least=1024),
         100_000_000,
-        "Longest response to accept: a broken or foreign peer cannot make us allocate more. When not given, at least "
+        "Largest response to accept; a peer that announces more is disconnected. When not given, at least "
         "`fetch_max_bytes` + `max_partition_fetch_bytes`.",
         origin=_KAFKA_PYTHON,
     )
@@ -197,7 +201,7 @@ class ConsumerConfig:
     selector: Callable[[], Any] | None = _link(
         Function("()"),
         None,
-        "Makes the selector to wait with, as a class from `selectors` does. None: `selectors.DefaultSelector`.",
+        "Returns the selector to wait for I/O with, as a class of `selectors` does. None: `selectors.DefaultSelector`.",
         origin=_KAFKA_PYTHON,
     )
 
@@ -220,36 +224,37 @@ class ConsumerConfig:
         origin=_KAFKA_PYTHON,
     )
     fetch_min_bytes: int = _read(
-        _MS_INT32, 1, "The broker answers a fetch once it has this much, or after `fetch_max_wait_ms`."
+        _INT32, 1, "The broker answers a Fetch once it has this many bytes, or after `fetch_max_wait_ms`."
     )
-    fetch_max_wait_ms: int = _read(_MS_INT32, 500, "How long the broker may hold a fetch back while it has less.")
+    fetch_max_wait_ms: int = _read(
+        _INT32, 500, "How long the broker may delay a Fetch response while it has fewer than `fetch_min_bytes`."
+    )
     fetch_max_bytes: int = _read(
-        _MS_POSITIVE, 52428800, "How much one response may carry. A batch larger than this is still delivered."
+        _POSITIVE_INT32, 52428800, "Limit of a Fetch response in bytes. A larger batch is still delivered."
     )
     max_partition_fetch_bytes: int = _read(
-        _MS_POSITIVE,
+        _POSITIVE_INT32,
         1048576,
-        "How much of one response may be of one partition. A batch larger than this is still delivered.",
+        "Limit of one partition's part of a Fetch response, in bytes. A larger batch is still delivered.",
     )
     batches_fetch_bytes: int = _read(
-        _MS_POSITIVE,
+        _POSITIVE_INT32,
         4_000_000,
-        "What `poll_batches` asks for instead, divided by the number of assigned partitions, where that is more than "
-        "`max_partition_fetch_bytes`. If only `max_partition_fetch_bytes` is set, it is used instead.",
+        "The bytes that `poll_batches` requests, divided among the assigned partitions, unless that is less than "
+        "`max_partition_fetch_bytes` for each. If only `max_partition_fetch_bytes` is set, it is used instead.",
         origin=_OURS,
     )
     max_buffered_bytes: int = _read(
         Integer(at_least=65536, at_most=INT64_MAX),
         67108864,
-        "How much fetched and not yet delivered data to hold, over all partitions. Each broker may overshoot it by "
-        "one batch, since it sends at least one whatever the limits. Each connection keeps up to two buffers of 4 MB, "
-        "as large as its last answers were, to receive the next ones.",
+        "Limit of fetched and undelivered bytes, over all partitions. Each broker may exceed it by one batch, since a "
+        "response has at least one. Besides, each connection keeps up to two receive buffers of at most 4 MB.",
         origin=_OURS,
     )
     enable_incremental_fetch_sessions: bool = _read(
         Boolean(),
         True,
-        "Whether to tell a broker only what changed since the last fetch (KIP-227).",
+        "Whether Fetch requests name only what changed since the last one (KIP-227).",
         origin=_KAFKA_PYTHON,
     )
     check_crcs: bool = _read(Boolean(), True, "Whether to verify each batch's checksum.")
@@ -261,7 +266,7 @@ class ConsumerConfig:
     client_rack: str = _read(
         Text(),
         "",
-        "Where this client runs, so that a replica in the same rack may be read (KIP-392). Empty: the leader.",
+        "The client's rack, to fetch from a replica in the same rack (KIP-392). Empty: from the leader.",
     )
 
     auto_offset_reset: OffsetResetPolicy = _position(
@@ -297,27 +302,30 @@ class ConsumerConfig:
             {"consumer": "the new group protocol (KIP-848) is not supported yet; leave it out or write 'classic'"},
         ),
         "classic",
-        "Which group protocol to speak.",
+        "The group protocol.",
     )
     partition_assignment_strategy: tuple[Any, ...] = _group(
         Assignors(),
         ("range", "cooperative-sticky"),
-        "Assignors that this member supports, the preferred one first. The list runs cooperatively only when all of "
-        "it does.",
+        "Assignors that this member supports, the preferred one first. Rebalances are cooperative "
+        "only if all of them are.",
         needs_group=True,
     )
     session_timeout_ms: int = _group(
-        _MS_POSITIVE,
+        _POSITIVE_INT32,
         45000,
         "The coordinator removes a member after this long without a heartbeat. Heartbeats are sent only inside calls, "
         "so this also limits the time between calls of `poll` and `drive`.",
         needs_group=True,
     )
     heartbeat_interval_ms: int = _group(
-        _MS_POSITIVE, 3000, "How often to heartbeat; at most a third of `session_timeout_ms` is wise.", needs_group=True
+        _POSITIVE_INT32,
+        3000,
+        "Interval of heartbeats; at most a third of `session_timeout_ms` is advisable.",
+        needs_group=True,
     )
     max_poll_interval_ms: int = _group(
-        _MS_POSITIVE,
+        _POSITIVE_INT32,
         300000,
         "How long the group waits for this member to rejoin in a rebalance. It does not prolong `session_timeout_ms`.",
         needs_group=True,
@@ -328,7 +336,7 @@ class ConsumerConfig:
         "Whether `poll` commits the offsets of records that earlier polls returned, every `auto_commit_interval_ms`.",
         needs_group=True,
     )
-    auto_commit_interval_ms: int = _group(_MS_INT32, 5000, "Shortest time between such commits.", needs_group=True)
+    auto_commit_interval_ms: int = _group(_INT32, 5000, "Shortest time between automatic commits.", needs_group=True)
     default_offset_commit_callback: Callable[..., Any] | None = _group(
         Function("(offsets, response_or_error)"),
         None,
