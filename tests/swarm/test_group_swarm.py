@@ -1,7 +1,7 @@
 """60 worlds of groups drawn from 60 seeds: nothing wrong happens in any, and none of them is empty.
 
 Each has a virtual minute of faults, then peace, then a change in good order, then quiet; see
-``thinconsumer.testing.simulation.groups.swarm``. Seeds run in blocks, so that one that fails is named at once; the sums
+``thinconsumer.testing.simulation.group_swarm``. Seeds run in blocks, so that one that fails is named at once; the sums
 are checked at the end. A failing seed prints its knobs, its trace's end, and the command that repeats it.
 """
 
@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from thinconsumer.testing.simulation.groups import GroupSwarm
-from thinconsumer.testing.simulation.groups import swarm as swarm_module
+from thinconsumer.testing.simulation import GroupSwarm
+from thinconsumer.testing.simulation import swarm as swarm_module
 
 SEEDS = 60
 BLOCK = 3
@@ -57,7 +57,7 @@ MINIMUMS = {
 }
 #: The same seed in another process, with other hashes.
 CHILD = """
-from thinconsumer.testing.simulation.groups import GroupSwarm
+from thinconsumer.testing.simulation import GroupSwarm
 swarm = GroupSwarm(7, traced=True)
 swarm.run()
 print(swarm.sim.trace.digest())
@@ -77,7 +77,7 @@ def test_the_same_seed_is_the_same_run_in_every_process() -> None:
     """Traces are equal line by line, whatever ``hash()`` does: otherwise no failure could be repeated."""
     digests = set()
     for hashes in ("0", "4711"):
-        path = str(Path(swarm_module.__file__).parents[4])
+        path = str(Path(swarm_module.__file__).parents[3])
         environment = {**os.environ, "PYTHONHASHSEED": hashes, "PYTHONPATH": path}
         child = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, env=environment)
         assert child.returncode == 0, child.stderr

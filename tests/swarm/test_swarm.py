@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from thinconsumer.testing.simulation import Swarm, Violation
+from thinconsumer.testing.simulation import ReaderSwarm, Violation
 from thinconsumer.testing.simulation import swarm as swarm_module
 from thinconsumer.testing.simulation.knobs import Knobs
 
@@ -53,8 +53,8 @@ MINIMUMS = {
 }
 #: The same seed in another process, with other hashes.
 CHILD = """
-from thinconsumer.testing.simulation import Swarm
-swarm = Swarm(7, traced=True)
+from thinconsumer.testing.simulation import ReaderSwarm
+swarm = ReaderSwarm(7, traced=True)
 swarm.run()
 print(swarm.sim.trace.digest())
 """
@@ -65,7 +65,7 @@ def test_nothing_goes_wrong_and_everybody_gets_to_the_end(first: int, summed: Ca
     """Safety and liveness, with every checker on."""
     counts: Counter[str] = Counter()
     for seed in range(first, first + BLOCK):
-        counts.update(Swarm(seed).run())
+        counts.update(ReaderSwarm(seed).run())
     summed("worlds", first, SEEDS // BLOCK, counts, MINIMUMS)
 
 
@@ -79,14 +79,14 @@ def test_the_same_seed_is_the_same_run_in_every_process() -> None:
         assert child.returncode == 0, child.stderr
         digests.add(child.stdout)
     assert len(digests) == 1
-    other = Swarm(8, traced=True)
+    other = ReaderSwarm(8, traced=True)
     other.run()
     assert other.sim.trace.digest() + "\n" not in digests
 
 
 def test_a_failure_says_how_to_repeat_it() -> None:
     """Seed, knobs, trace and the command are all there."""
-    swarm = Swarm(3, traced=True)
+    swarm = ReaderSwarm(3, traced=True)
     swarm.sim.world.call_later(20, lambda: swarm.sim.world.accuse("nothing is really wrong"))
     with pytest.raises(Violation) as caught:
         swarm.run()
@@ -105,5 +105,5 @@ def test_a_world_costs_less_than_half_a_second() -> None:
     """150 of them are to take less than a minute on one core."""
     began = time.process_time()
     for seed in range(1, 11):
-        Swarm(seed).run()
+        ReaderSwarm(seed).run()
     assert time.process_time() - began < 6.0

@@ -49,7 +49,7 @@ from .network import Network
 from .peer import Conversation, Peer, PeerConnection, ScriptedPeer
 
 if TYPE_CHECKING:
-    from .simulation import Simulation, Swarm, Violation
+    from .simulation import ReaderSwarm, Simulation, Violation
 
 __all__ = [
     "BrokerProcess",
@@ -61,15 +61,15 @@ __all__ = [
     "Network",
     "Peer",
     "PeerConnection",
+    "ReaderSwarm",
     "ScriptedPeer",
     "Simulation",
-    "Swarm",
     "Violation",
     "VirtualClock",
 ]
 
 #: Imported at first use: importing the simulation takes longer than all the rest.
-_LAZY = frozenset(("Simulation", "Swarm", "Violation"))
+_LAZY = frozenset(("ReaderSwarm", "Simulation", "Violation"))
 
 
 def __getattr__(name: str) -> Any:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from thinconsumer.testing.simulation import NetworkFaults, World
+from thinconsumer.broker.config import BrokerConfig
+from thinconsumer.testing.simulation import NetworkFaults, Simulation, World
+from thinconsumer.testing.simulation.chaos import Chaos
 from thinconsumer.testing.simulation.driver import SimDriver
+from thinconsumer.testing.simulation.faults import FAULTS
+from thinconsumer.testing.simulation.knobs import Knobs
 from thinconsumer.testing.simulation.network import SimNetwork
+from thinconsumer.types import TopicPartition
 
 PORT = 9092
 
@@ -81,7 +88,7 @@ class Town:
 
 @pytest.fixture
 def make_town(make_stage):
-    """Return a function that makes a town with given network faults."""
+    """Return what makes a town with given network faults."""
     return lambda seed=1, **faults: Town(make_stage, seed, **faults)
 
 
@@ -89,3 +96,51 @@ def make_town(make_stage):
 def town(make_town):
     """A town where nothing goes wrong by itself."""
     return make_town()
+
+
+# -- faults
+
+REQUEST_RATES = ("error_rate", "delay_rate", "silence_rate", "disconnect_rate")
+
+
+@pytest.fixture
+def make_chaos():
+    """Return what makes chaos in a small world with these knobs and no other faults."""
+
+    def make(readers=2, seed=1, **rates):
+        config = BrokerConfig(
+            default_replication_factor=3, unclean_leader_election_enable=True, replica_lag_time_max_ms=500
+        )
+        sim = Simulation(seed, 3, {"a": 2}, config=config)
+        knobs = Knobs.draw(1)
+        tps = TopicPartition("a", 0), TopicPartition("a", 1)
+        for name in (*FAULTS, *REQUEST_RATES, "corruptions"):
+            setattr(knobs, name, 0.0)
+        knobs.silent_share = knobs.one_way_share = 0.0
+        knobs.unclean, knobs.min_insync_replicas = True, 1
+        for name, rate in rates.items():
+            assert hasattr(knobs, name)
+            setattr(knobs, name, rate)
+        consumers = [sim.consumer(tps, auto_offset_reset="earliest") for _ in range(readers)]
+        for tp in tps:
+            sim.produce(*tp, [b"x"] * 20)
+        sim.run_for(1.0)
+        log_writer = SimpleNamespace(write=lambda tp, node, count: None)
+        swarm = SimpleNamespace(sim=sim, knobs=knobs, actors=consumers, tps=list(tps), groups=(), log_writer=log_writer)
+        return Chaos(swarm)
+
+    return make
+
+
+@pytest.fixture
+def calm_knobs():
+    """The knobs of a small world without faults."""
+    knobs = Knobs.draw(1)
+    rates = ("split_rate", "reset_rate", "refuse_rate", "swallow_rate", "dns_failure_rate")
+    for name in (*FAULTS, *rates, *REQUEST_RATES):
+        setattr(knobs, name, 0.0)
+    knobs.brokers = knobs.consumers = knobs.topics = knobs.partitions = knobs.replication = 1
+    knobs.min_insync_replicas, knobs.producers, knobs.racks, knobs.writes = 1, 0, 1, 12
+    knobs.clients = knobs.clients[:1] or Knobs.draw(2).clients[:1]
+    knobs.clients[0].auto_offset_reset, knobs.clients[0].odd_rate = "earliest", 0.0
+    return knobs

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, fields
 
 import pytest
 
+from thinconsumer.config import ConsumerConfig
 from thinconsumer.testing.simulation import Simulation
+from thinconsumer.testing.simulation.group_faults import GROUP_FAULTS
 from thinconsumer.testing.simulation.knobs import (
+    STYLES,
     ClientKnobs,
     Knobs,
     _drawn,
@@ -27,6 +31,12 @@ SEEDS = range(150)
 def drawn():
     """Many draws."""
     return [Knobs.draw(seed) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def group_worlds():
+    """Many draws for groups."""
+    return [Knobs.draw(seed, groups=True) for seed in range(1, 121)]
 
 
 @dataclass
@@ -90,7 +100,8 @@ def test_every_client_is_drawn_for_itself(drawn):
 
 def test_every_fault_is_left_out_of_some_runs_and_part_of_others(drawn):
     rates = [f.name for f in fields(Knobs) if all(isinstance(getattr(knobs, f.name), float) for knobs in drawn)]
-    rates = [name for name in rates if name not in ("silent_share", "one_way_share", "latency_max_s")]
+    others = ("silent_share", "one_way_share", "latency_max_s", "coordinator_load_s", "group_error_rate", *GROUP_FAULTS)
+    rates = [name for name in rates if name not in others]
     assert len(rates) > 20
     for name in rates:
         zeros = Counter(getattr(knobs, name) == 0.0 for knobs in drawn)
@@ -158,6 +169,43 @@ def test_all_knobs_are_shown_with_their_values():
     knobs = Knobs.draw(3)
     words = str(knobs)
     for f in fields(Knobs):
-        assert f.name == "clients" or f" {f.name}={getattr(knobs, f.name)!r}" in f" {words}"
+        assert f.name in ("clients", "group_knobs") or f" {f.name}={getattr(knobs, f.name)!r}" in f" {words}"
     for number, client in enumerate(knobs.clients, start=1):
         assert f"consumer {number}: isolation_level={client.isolation_level!r}" in words
+
+
+# -- worlds of groups
+
+
+def test_every_kind_of_group_is_drawn(group_worlds):
+    groups = [group for world in group_worlds for group in world.group_knobs]
+    assert {group.style for group in groups} == set(STYLES)
+    assert {len(world.group_knobs) for world in group_worlds} == {1, 2}
+    assert {world.consumers for world in group_worlds} >= {2, 3, 4, 5, 6}
+    assert {world.brokers for world in group_worlds} == {2, 3, 4, 5}
+    assert any(group.pattern for group in groups) and any(group.static_share for group in groups)
+    assert {client.commits for group in groups for client in group.clients} == {"auto", "sync", "async", "offsets"}
+
+
+def test_worlds_of_groups_lose_no_committed_records(group_worlds):
+    for world in group_worlds:
+        lossy = world.unclean, world.compacted, world.deletions, world.compactions, world.corruptions, world.expansions
+        assert not any(lossy)
+        assert not (world.vanishings and world.transactional)
+
+
+def test_options_of_members_are_valid(recwarn, group_worlds):
+    """Poll intervals above the session are meant; everything else that is wrong with options would be an error."""
+    for world in group_worlds:
+        for group in world.group_knobs:
+            assert group.heartbeat_interval_ms * 3 <= group.session_timeout_ms
+            assert group.patience_s * 1000 > group.session_timeout_ms + max(m.request_timeout_ms for m in group.clients)
+            for client in group.clients:
+                ConsumerConfig.from_options(
+                    group_id="g", bootstrap_servers="x:1", fetch_max_wait_ms=world.fetch_max_wait_ms, **client.options()
+                )
+
+
+def test_neighbouring_steps_of_a_rolling_bounce_have_an_assignor_in_common():
+    for steps in STYLES.values():
+        assert all(set(one) & set(other) for one, other in itertools.pairwise(steps))

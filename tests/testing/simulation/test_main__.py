@@ -44,7 +44,7 @@ def go_round_in_circles():
 @pytest.fixture
 def run(monkeypatch, capsys):
     """Return what calls the command with swarms that take no time: exit code and lines."""
-    monkeypatch.setattr(command, "Swarm", FakeSwarm)
+    monkeypatch.setattr(command, "ReaderSwarm", FakeSwarm)
     monkeypatch.setattr(command, "limit", lambda seconds: None)
 
     def run(*arguments):
@@ -100,7 +100,7 @@ def test_seed_zero_is_a_seed(run):
 def test_the_limit_of_one_run_ends_with_it(monkeypatch, seed):
     """Or whoever called it would be hit by it later."""
     limits = []
-    monkeypatch.setattr(command, "Swarm", FakeSwarm)
+    monkeypatch.setattr(command, "ReaderSwarm", FakeSwarm)
     monkeypatch.setattr(command, "limit", limits.append)
     assert command.run_one(seed)[0] == seed
     assert limits == [command.CPU_S, 0.0]

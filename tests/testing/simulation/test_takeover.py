@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 
 from thinconsumer.broker.config import BrokerConfig
 from thinconsumer.broker.controller import CONTROLLER
@@ -40,7 +41,8 @@ class Stage:
         }
         self.readers = [sim.consumer([TP], **options) for _ in range(readers)]
         self.written = []
-        self.chaos = Chaos(sim, knobs, self.readers, [TP], self.write)
+        swarm = SimpleNamespace(sim=sim, knobs=knobs, actors=self.readers, tps=[TP], groups=(), log_writer=self)
+        self.chaos = Chaos(swarm)
         sim.produce(*TP, [b"1", b"2"])
         sim.run_for(1.0)
         self.old = sim.cluster.leader(TP).node.node_id

@@ -1,26 +1,30 @@
 """Whole worlds in memory, drawn from a seed: the real Consumer and the real broker's code on a network that fails.
 
-:class:`Simulation` is for scenarios by name, :class:`Swarm` draws everything, faults included, and demands first that
-nothing wrong happens (safety) and then, with all faults over, that everything gets where it should (liveness).
+:class:`Simulation` is for scenarios that a test writes down. :class:`ReaderSwarm` and :class:`GroupSwarm` draw
+everything, faults included, and check first that no promise is broken (safety) and then, after all faults, that every
+client catches up (liveness).
 """
 
-from .actors import Behaviour, ConsumerActor, ProducerActor, UserActor
+from .actors import Behaviour, ConsumerActor, MemberActor, ProducerActor, UserActor
 from .checkers import Checker
 from .driver import SimDriver
+from .group_swarm import GroupSwarm
 from .network import NetworkFaults
+from .reader_swarm import ReaderSwarm
 from .simulation import Simulation
-from .swarm import Swarm
 from .world import Violation, World
 
 __all__ = [
     "Behaviour",
     "Checker",
     "ConsumerActor",
+    "GroupSwarm",
+    "MemberActor",
     "NetworkFaults",
     "ProducerActor",
+    "ReaderSwarm",
     "SimDriver",
     "Simulation",
-    "Swarm",
     "UserActor",
     "Violation",
     "World",

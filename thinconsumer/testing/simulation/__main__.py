@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from .groups import GroupSwarm, GroupWorldKnobs
+from .group_swarm import GroupSwarm
 from .knobs import Knobs
+from .reader_swarm import ReaderSwarm
 from .swarm import Swarm
 from .world import Violation
 
@@ -32,11 +33,16 @@ def say(*words: object) -> None:
     print(*words, flush=True)  # noqa: T201 - this is a command
 
 
+def swarm_of(groups: bool) -> type[Swarm]:
+    """Return the kind of swarm."""
+    return GroupSwarm if groups else ReaderSwarm
+
+
 def run_one(seed: int, *, groups: bool = False) -> tuple[int, Counter[str], str]:
     """Return the seed, what happened, and what was wrong."""
     limit(CPU_S)
     try:
-        return seed, (GroupSwarm if groups else Swarm)(seed).run(), ""
+        return seed, swarm_of(groups)(seed).run(), ""
     except Exception as error:  # noqa: BLE001 - a run that breaks in any way is one that failed
         first = str(error).split("\n\n", 2)
         words = first[1].splitlines()[0] if isinstance(error, Violation) and len(first) > 1 else repr(error)
@@ -61,7 +67,7 @@ def limit(seconds: float) -> None:
 
 def repeat(seed: int, show_trace: bool, *, groups: bool = False) -> int:
     """Run one seed with its trace."""
-    swarm = (GroupSwarm if groups else Swarm)(seed, traced=True)
+    swarm = swarm_of(groups)(seed, traced=True)
     say(f"seed {seed}\n{swarm.knobs}\n")
     try:
         counts = swarm.run()
@@ -126,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         first, _, last = options.seeds.partition(":")
         return run_many(range(int(first), int(last or first) + 1), options.jobs, groups=options.groups)
     if options.knobs:
-        say((GroupWorldKnobs if options.groups else Knobs).draw(options.seed))
+        say(Knobs.draw(options.seed, groups=options.groups))
         return 0
     return repeat(options.seed, options.trace, groups=options.groups)
 

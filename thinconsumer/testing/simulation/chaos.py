@@ -1,72 +1,68 @@
-"""What goes wrong in a swarm run: each kind of fault at its own rate, from its own stream, and undone after a while.
+"""The schedule of faults in a swarm run: each kind comes at its own rate, from its own stream, and ends after a while.
 
-Owns the table of faults. Each comes at random moments (a Poisson process); what has to end, ends by itself, and
-:meth:`Chaos.over` ends everything at once. Adding a kind of fault does not change when the others come.
+Faults come at random moments (a Poisson process). Each one ends by itself, and :meth:`Chaos.over` ends all at once.
+Adding a kind of fault does not change when the others come. The kinds are in :mod:`.faults` and :mod:`.group_faults`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 from typing import TYPE_CHECKING
 
-from ...broker.controller import CONTROLLER, ControllerError
-from ...types import TopicPartition
+from ...broker.controller import ControllerError
 from .actors import ConsumerActor
 from .corruption import Corruption
-from .knobs import Knobs
-from .mishandling import Mishandling
+from .faults import FAULTS, UNCLEAN, Fault
+from .group_faults import GROUP_FAULTS, bounce_rolling
 from .network import Who
-from .takeover import Takeover, Witness
+from .request_faults import GroupErrors, RequestFaults
+from .takeover import Witness
 
 if TYPE_CHECKING:
-    from .simulation import Simulation
+    from .swarm import Swarm
 
-#: Lets one fault happen; returns whether it could.
-Fault = Callable[["Chaos", Random], bool]
-#: Writes a batch of so many records to a partition's leader, or to the node named, which may have led it.
-Write = Callable[[TopicPartition, int | None, int], object]
-#: From whom nothing gets to whom.
+#: The sources and targets between which nothing passes.
 Cut = tuple[list[Who], list[Who]]
-#: Faults that lose what was committed.
-UNCLEAN = ("unclean_elections", "takeovers")
 
 
 class Chaos:
-    """See the module."""
+    """See the module. ``counts`` has how often each kind of fault came."""
 
-    def __init__(
-        self,
-        sim: Simulation,
-        knobs: Knobs,
-        consumers: list[ConsumerActor],
-        tps: list[TopicPartition],
-        write: Write = lambda tp, node, count: None,
-    ) -> None:
+    def __init__(self, swarm: Swarm) -> None:
+        sim, knobs = swarm.sim, swarm.knobs
+        self.swarm = swarm
         self.sim = sim
         self.knobs = knobs
-        self.consumers = consumers
-        self.tps = tps
-        self.write = write
+        self.tps = swarm.tps
+        self.actors = swarm.actors
         self.counts: dict[str, int] = {}
         self.is_over = False
         self.witness = Witness(sim.world.accuse, sim.brokers.truth)
         sim.jury.add(self.witness)
         self._cuts: list[Cut] = []
-        self._slowed: dict[int, list[float]] = {}  #: What each broker is slowed by; faults of a kind overlap.
-        self.mishandling = Mishandling(sim.world, knobs)
-        if self.mishandling.is_needed:
-            sim.cluster.on(None, self.mishandling)
-        careful = {consumer.name for consumer in consumers if consumer.options.get("check_crcs", True)}
+        self._slowed: dict[int, list[float]] = {}  #: The seconds by which each broker is slowed; faults overlap.
+        self.request_faults = RequestFaults(sim.world, knobs)
+        self.group_errors = GroupErrors(sim.world, knobs.group_error_rate)
+        for rule in (self.request_faults, self.group_errors):
+            if rule.is_needed:
+                sim.cluster.on(None, rule)
+        careful = {actor.name for actor in self.actors if actor.options.get("check_crcs", True)}
         self.corruption = Corruption(sim.world.streams("chaos/corruptions"), knobs.corruptions, careful)
         sim.brokers.spoil = self.corruption
-        for name, fault in FAULTS.items():
+        for name, fault in {**FAULTS, **GROUP_FAULTS}.items():
             rate = getattr(knobs, name)
             if rate and (name not in UNCLEAN or knobs.unclean):
                 self._arm(name, fault, rate / 60.0)
+        for group in swarm.groups:
+            bounce_rolling(self, group)
+
+    @property
+    def readers(self) -> list[ConsumerActor]:
+        """The actors with assigned partitions."""
+        return [actor for actor in self.actors if isinstance(actor, ConsumerActor)]
 
     def over(self) -> None:
-        """End everything that is wrong, and let nothing go wrong any more."""
+        """End every fault, and let none come any more."""
         self.is_over = True
         sim = self.sim
         sim.network.faults.calm()
@@ -81,11 +77,12 @@ class Chaos:
                 sim.start(node_id)
             elif node.is_paused:
                 sim.resume(node_id)
-        for consumer in self.consumers:
-            consumer.stalled_until = 0.0
-            if not consumer.is_running:
-                consumer.start()
-            consumer.wake()
+        for actor in self.actors:
+            actor.recover()
+
+    def count(self, name: str) -> None:
+        """Count a fault that came."""
+        self.counts[name] = self.counts.get(name, 0) + 1
 
     # -- inside
 
@@ -97,7 +94,7 @@ class Chaos:
                 return
             try:
                 if fault(self, random):
-                    self.counts[name] = self.counts.get(name, 0) + 1
+                    self.count(name)
             except (ControllerError, LookupError) as error:
                 self.sim.trace.add("chaos", "", name, "not possible: %s", str(error))
             self.sim.touched()
@@ -106,7 +103,7 @@ class Chaos:
         self.sim.world.call_later(random.expovariate(rate), strike)
 
     def later(self, seconds: float, callback: Callable[[], object]) -> None:
-        """Call back after a while, unless all is over by then."""
+        """Call back after a while, unless all faults were ended by then."""
 
         def call() -> None:
             if not self.is_over:
@@ -115,13 +112,13 @@ class Chaos:
         self.sim.world.call_later(seconds, call)
 
     def heal_one(self, cut: Cut) -> None:
-        """End one cut; the others stay."""
+        """End one cut, and no other."""
         if any(other is cut for other in self._cuts):
             self._cuts = [other for other in self._cuts if other is not cut]
             self.sim.heal(self._cuts)
 
     def cut(self, ones: list[Who], others: list[Who], seconds: float) -> Cut:
-        """Cut from ones to others for a while, or until :meth:`heal_one` of what is returned."""
+        """Cut the network from ones to others for a while, or until :meth:`heal_one` of the result."""
         cut = ones, others
         self._cuts.append(cut)
         self.sim.partition(ones, others, one_way=True)
@@ -129,7 +126,7 @@ class Chaos:
         return cut
 
     def slow(self, node: int, by_s: float, seconds: float) -> None:
-        """Slow a broker down for a while; of several at a time the slowest counts."""
+        """Delay everything to and from a broker for a while; of overlapping delays the longest counts."""
         slowed = self._slowed.setdefault(node, [])
         slowed.append(by_s)
         self.sim.network.slow[node] = max(slowed)
@@ -142,193 +139,3 @@ class Chaos:
             self.sim.network.slow[node] = max(slowed)
         else:
             self.sim.network.slow.pop(node, None)
-
-
-def kill(chaos: Chaos, random: Random) -> bool:
-    """A broker dies, and comes back."""
-    sim = chaos.sim
-    node = random.choice([*sim.cluster.nodes.values()])
-    seconds, silently = random.uniform(0.2, 12), random.random() < chaos.knobs.silent_share
-    if not node.is_alive:
-        return False
-    sim.kill(node.node_id, silently=silently)
-    chaos.later(seconds, lambda: sim.start(node.node_id))
-    return True
-
-
-def pause(chaos: Chaos, random: Random) -> bool:
-    """A broker is stopped for a while."""
-    sim = chaos.sim
-    node = random.choice([*sim.cluster.nodes.values()])
-    seconds = random.uniform(0.1, 8)
-    if not node.is_running:
-        return False
-    sim.pause(node.node_id)
-    chaos.later(seconds, lambda: sim.resume(node.node_id) if node.is_paused else None)
-    return True
-
-
-def cut(chaos: Chaos, random: Random) -> bool:
-    """The network parts some from others, one way or both."""
-    everybody: list[Who] = [*chaos.sim.cluster.nodes, *(c.name for c in chaos.consumers), CONTROLLER]
-    seconds = random.uniform(0.2, 10)
-    count = 1 + random.randrange(len(everybody) - 1)
-    ones = random.sample(everybody, min(count, 3))
-    others = [who for who in everybody if who not in ones]
-    chaos.cut(ones, others, seconds)
-    if random.random() >= chaos.knobs.one_way_share:
-        chaos.cut(others, ones, seconds)
-    return True
-
-
-def reset(chaos: Chaos, random: Random) -> bool:
-    """Some connections break; of some only one side learns it, of some nobody."""
-    connections = chaos.sim.network.connections
-    share = random.random()
-    for connection in [c for c in connections if random.random() < share]:
-        told = random.choice(("both", "client", "server", "nobody"))
-        chaos.sim.network.break_off(connection, told=told)  # type: ignore[arg-type]
-    return True
-
-
-def slow(chaos: Chaos, random: Random) -> bool:
-    """Everything to and from a broker takes longer."""
-    node = random.choice([*chaos.sim.cluster.nodes])
-    chaos.slow(node, random.uniform(0.05, 1.5), random.uniform(0.5, 10))
-    return True
-
-
-def move_leader(chaos: Chaos, random: Random) -> bool:
-    """Another replica leads."""
-    tp = random.choice(chaos.tps)
-    row = chaos.sim.cluster.controller.image.partition(*tp)
-    others = [n for n in row.isr if n != row.leader] if row is not None else []
-    if not others:
-        return False
-    chaos.sim.move_leader(tp, random.choice(others))
-    return True
-
-
-def elect_unclean(chaos: Chaos, random: Random) -> bool:
-    """A follower is cut off until it is out of sync and lacks something, and then elected: what it lacks is lost."""
-    tp = random.choice(chaos.tps)
-    row = chaos.sim.cluster.controller.image.partition(*tp)
-    seconds = chaos.knobs.replica_lag_time_max_ms / 1000 * 1.5 + random.uniform(0.5, 5)
-    others = [n for n in row.replicas if n != row.leader] if row is not None else []
-    if row is None or row.leader < 0 or not others:
-        return False
-    victim = random.choice(others)
-    chaos.cut([row.leader], [victim], seconds + 0.1)
-    chaos.later(seconds, lambda: _elect(chaos, tp, victim))
-    return True
-
-
-def _elect(chaos: Chaos, tp: TopicPartition, node_id: int) -> None:
-    controller = chaos.sim.cluster.controller
-    if node_id in controller.image.brokers and _is_behind(chaos, tp, node_id):
-        chaos.sim.trace.add("controller", "", "unclean", "%s-%d: node %d leads", *tp, node_id)
-        controller.elect_unclean(tp, node_id)
-        chaos.sim.touched()
-
-
-def _is_behind(chaos: Chaos, tp: TopicPartition, node_id: int) -> bool:
-    """Return whether a replica lacks something that is committed."""
-    truth = chaos.sim.brokers.truth(tp)
-    partition = chaos.sim.cluster.nodes[node_id].partitions.get(tp)
-    return truth is not None and partition is not None and partition.log.end_offset < truth.end
-
-
-def take_over(chaos: Chaos, random: Random) -> bool:
-    """A follower that was cut off leads, after readers have read what it never got: see :mod:`.takeover`."""
-    tp = random.choice(chaos.tps)
-    row = chaos.sim.cluster.controller.image.partition(*tp)
-    alive = chaos.sim.cluster.controller.image.brokers
-    others = [n for n in row.replicas if n != row.leader and n in alive] if row is not None else []
-    if row is None or row.leader < 0 or len(others) < max(1, chaos.knobs.min_insync_replicas):
-        return False  # nothing is committed without the one that is to fall behind
-    return Takeover(chaos, random, tp, row.leader, random.choice(others)).begin()
-
-
-def delete_records(chaos: Chaos, random: Random) -> bool:
-    """The beginning of a log is deleted, now and then all of it."""
-    tp = random.choice(chaos.tps)
-    log = chaos.sim.cluster.leader(tp).log
-    if log.end_offset <= log.start_offset:
-        return False
-    share = 1.0 if random.random() < 0.2 else random.random()
-    before = log.start_offset + round(share * (log.end_offset - log.start_offset))
-    chaos.sim.trace.add("admin", "", "delete records", "%s-%d before %d", *tp, before)
-    chaos.sim.delete_records(tp, before)
-    return True
-
-
-def compact(chaos: Chaos, random: Random) -> bool:
-    """The log cleaner passes by."""
-    tp = random.choice(chaos.tps)
-    chaos.sim.cluster.compact(tp)
-    chaos.sim.trace.add("admin", "", "compact", "%s-%d", *tp)
-    return True
-
-
-def expand(chaos: Chaos, random: Random) -> bool:
-    """A topic grows, and everybody reads the new partition as well."""
-    topic = random.choice(sorted({tp.topic for tp in chaos.tps}))
-    count = sum(tp.topic == topic for tp in chaos.tps)
-    if count >= 6:
-        return False
-    chaos.sim.expand(topic, count + 1)
-    tp = TopicPartition(topic, count)
-    chaos.tps.append(tp)
-    for consumer in chaos.consumers:
-        if consumer.is_running and random.random() < 0.7:
-            consumer.soon(lambda consumer=consumer: consumer.assign([*consumer.assigned, tp]))  # type: ignore[misc]
-    return True
-
-
-def jump_clock(chaos: Chaos, random: Random) -> bool:
-    """The calendar jumps: of everybody, or of one client's host."""
-    jump = random.uniform(-3600, 3600)
-    if random.random() < 0.5:
-        clock = chaos.sim.world.clock
-        clock.set_wall_time(clock.wall_time() + jump)
-        chaos.sim.brokers.cluster.advance(clock.now(), clock.wall_time())
-    else:
-        random.choice(chaos.consumers).driver.wall_skew += jump
-    chaos.sim.trace.add("clock", "", "jumps", "by %.1f s", jump)
-    return True
-
-
-def stall(chaos: Chaos, random: Random) -> bool:
-    """An application does nothing for a while."""
-    random.choice(chaos.consumers).stall(random.uniform(0.5, 12))
-    return True
-
-
-def crash(chaos: Chaos, random: Random) -> bool:
-    """An application dies, and starts again from its checkpoint."""
-    consumer = random.choice(chaos.consumers)
-    seconds, silently = random.uniform(0.05, 5), random.random() < chaos.knobs.silent_share
-    if not consumer.is_running:
-        return False
-    consumer.crash(silently=silently)
-    chaos.later(seconds, lambda: None if consumer.is_running else consumer.start())
-    return True
-
-
-#: By the knob that says how often a minute.
-FAULTS: dict[str, Fault] = {
-    "kills": kill,
-    "pauses": pause,
-    "cuts": cut,
-    "resets": reset,
-    "slow": slow,
-    "leader_moves": move_leader,
-    "unclean_elections": elect_unclean,
-    "takeovers": take_over,
-    "deletions": delete_records,
-    "compactions": compact,
-    "expansions": expand,
-    "clock_jumps": jump_clock,
-    "stalls": stall,
-    "crashes": crash,
-}

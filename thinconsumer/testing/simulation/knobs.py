@@ -1,8 +1,8 @@
-"""Every knob of a swarm run, drawn from the seed, each from a stream of its own.
+"""The knobs of a run: every number that describes its world, each drawn from the seed in a stream of its own.
 
-Owns what may be drawn, and what a run may cost: worlds in which many clients fetch often from many brokers would take
-seconds each, so the pace of fetching and writing follows from the number of those who do it. A knob says its range
-where it is declared; ``str(knobs)`` prints all of them.
+A knob declares the range from which it is drawn: for worlds of readers and, if it differs, for worlds of groups. The
+stream's name is the knob's, so a new knob changes no other. Worlds in which many clients fetch often from many brokers
+would take seconds each: :meth:`Knobs.draw` lets such worlds fetch and write less often. ``str(knobs)`` prints all.
 """
 
 from __future__ import annotations
@@ -12,166 +12,272 @@ from dataclasses import dataclass, field, fields
 from random import Random
 from typing import Any, TypeVar
 
+from .actors.application import Behaviour
 from .streams import Streams
 
 T = TypeVar("T")
 
-#: Fetches and deliveries that a run may bring about, weighed by the number of brokers: a quarter of a second.
+#: Fetches and deliveries of a run, weighed by the number of brokers: they take a quarter of a second.
 BUDGET = 700.0
 
+RANGE, ROBIN, STICKY, COOPERATIVE = "range", "roundrobin", "sticky", "cooperative-sticky"
+#: ``partition_assignment_strategy`` of a group's members by step: a rolling bounce takes the group from one step to the
+#: next. Neighbouring steps have an assignor in common.
+STYLES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "range": ((RANGE,),),
+    "roundrobin": ((ROBIN,),),
+    "sticky": ((STICKY,),),
+    "cooperative": ((COOPERATIVE,),),
+    "java's default": ((RANGE, COOPERATIVE),),
+    "many": ((STICKY, ROBIN, RANGE),),
+    "up": ((RANGE,), (COOPERATIVE, RANGE), (COOPERATIVE,)),
+    "down": ((COOPERATIVE,), (COOPERATIVE, STICKY), (STICKY,)),
+}
 
-def knob(draw: Callable[[Random], Any]) -> Any:
-    """Declare a knob by how it is drawn."""
-    return field(metadata={"draw": draw})
+
+def knob(draw: Callable[[Random], Any], groups: Any = None) -> Any:
+    """Declare a knob by how it is drawn; ``groups`` is the knob that replaces it in worlds of groups."""
+    return field(metadata={"readers": draw, "groups": draw if groups is None else groups.metadata["readers"]})
 
 
-def one_of(*values: Any) -> Any:
-    """One of these, each as likely."""
-    return knob(lambda random: random.choice(values))
+def always(value: Any, groups: Any = None) -> Any:
+    """This value. ``None`` leaves an option at the Consumer's default."""
+    return knob(lambda random: value, groups)
 
 
-def whole(low: int, high: int) -> Any:
+def one_of(*values: Any, groups: Any = None) -> Any:
+    """One of these values, each as likely."""
+    return knob(lambda random: random.choice(values), groups)
+
+
+def whole(low: int, high: int, groups: Any = None) -> Any:
     """A whole number between two."""
-    return knob(lambda random: random.randint(low, high))
+    return knob(lambda random: random.randint(low, high), groups)
 
 
-def between(low: float, high: float) -> Any:
+def between(low: float, high: float, groups: Any = None) -> Any:
     """A number between two."""
-    return knob(lambda random: round(random.uniform(low, high), 4))
+    return knob(lambda random: round(random.uniform(low, high), 4), groups)
 
 
-def sometimes(share: float, low: float, high: float) -> Any:
-    """Zero, but in a share of all runs a number between two: swarms find more when things are left out, too."""
-    return knob(lambda random: round(random.uniform(low, high), 5) if random.random() < share else 0.0)
+def sometimes(share: float, low: float, high: float, groups: Any = None) -> Any:
+    """A number between two in a share of all runs, else 0: swarms find more if runs leave kinds of faults out."""
+    return knob(lambda random: round(random.uniform(low, high), 5) if random.random() < share else 0.0, groups)
 
 
-def yes(share: float) -> Any:
+def yes(share: float, groups: Any = None) -> Any:
     """True in a share of all runs."""
-    return knob(lambda random: random.random() < share)
+    return knob(lambda random: random.random() < share, groups)
+
+
+#: For worlds of groups: leave the option at its default, or the fault out.
+DEFAULT, ABSENT = always(None), always(0.0)
 
 
 @dataclass
 class ClientKnobs:
-    """One consumer's."""
+    """The knobs of one consumer: a reader, or a member of a group."""
 
-    isolation_level: str = one_of("read_uncommitted", "read_committed")
-    auto_offset_reset: str = one_of("earliest", "earliest", "earliest", "latest", "none")
-    check_crcs: bool = yes(0.5)
-    enable_incremental_fetch_sessions: bool = yes(0.85)
-    max_poll_records: int = one_of(1, 3, 10, 50, 500, 500)
-    fetch_min_bytes: int = one_of(1, 1, 1, 300, 5000)
-    max_partition_fetch_bytes: int = one_of(100, 1000, 10_000, 1_048_576, 1_048_576)
-    fetch_max_bytes: int = one_of(500, 5000, 52_428_800, 52_428_800)
-    max_buffered_bytes: int = one_of(65_536, 1_000_000, 67_108_864)
-    request_timeout_ms: int = one_of(600, 2000, 5000, 30_000)
-    default_api_timeout_ms: int = one_of(500, 5000, 60_000)
-    metadata_max_age_ms: int = one_of(700, 5000, 60_000, 300_000)
-    retry_backoff_ms: int = one_of(20, 100, 100, 500)
-    retry_backoff_max_ms: int = one_of(500, 1000, 3000)
-    reconnect_backoff_ms: int = one_of(20, 50, 500)
-    reconnect_backoff_max_ms: int = one_of(500, 1000, 5000)
-    socket_connection_setup_timeout_ms: int = one_of(300, 1500, 10_000)
-    connections_max_idle_ms: int = one_of(3000, 540_000, 540_000)
-    max_in_flight_requests_per_connection: int = one_of(1, 5)
-    bootstrap_timeout_ms: int = one_of(2000, 30_000)
-    follows_racks: bool = yes(0.4)
-    metadata_recovery_rebootstrap_trigger_ms: int = one_of(3000, 300_000)
-    # what the application does
+    isolation_level: str = one_of("read_uncommitted", "read_committed", groups=DEFAULT)
+    auto_offset_reset: str = one_of("earliest", "earliest", "earliest", "latest", "none", groups=DEFAULT)
+    check_crcs: bool = yes(0.5, groups=yes(0.3))
+    enable_incremental_fetch_sessions: bool = yes(0.85, groups=DEFAULT)
+    max_poll_records: int = one_of(1, 3, 10, 50, 500, 500, groups=one_of(3, 20, 500))
+    fetch_min_bytes: int = one_of(1, 1, 1, 300, 5000, groups=DEFAULT)
+    max_partition_fetch_bytes: int = one_of(100, 1000, 10_000, 1_048_576, 1_048_576, groups=DEFAULT)
+    fetch_max_bytes: int = one_of(500, 5000, 52_428_800, 52_428_800, groups=DEFAULT)
+    max_buffered_bytes: int = one_of(65_536, 1_000_000, 67_108_864, groups=DEFAULT)
+    request_timeout_ms: int = one_of(600, 2000, 5000, 30_000, groups=one_of(1500, 3000, 4000))
+    default_api_timeout_ms: int = one_of(500, 5000, 60_000, groups=always(5000))
+    metadata_max_age_ms: int = one_of(700, 5000, 60_000, 300_000, groups=one_of(1500, 4000))
+    retry_backoff_ms: int = one_of(20, 100, 100, 500, groups=one_of(20, 100, 100))
+    retry_backoff_max_ms: int = one_of(500, 1000, 3000, groups=one_of(500, 1000))
+    reconnect_backoff_ms: int = one_of(20, 50, 500, groups=one_of(20, 50))
+    reconnect_backoff_max_ms: int = one_of(500, 1000, 5000, groups=one_of(500, 1000))
+    socket_connection_setup_timeout_ms: int = one_of(300, 1500, 10_000, groups=one_of(500, 2000))
+    connections_max_idle_ms: int = one_of(3000, 540_000, 540_000, groups=DEFAULT)
+    max_in_flight_requests_per_connection: int = one_of(1, 5, groups=DEFAULT)
+    bootstrap_timeout_ms: int = one_of(2000, 30_000, groups=DEFAULT)
+    metadata_recovery_rebootstrap_trigger_ms: int = one_of(3000, 300_000, groups=DEFAULT)
+    auto_commit_interval_ms: int = always(None, groups=one_of(50, 1000, 3000))
+    # of the application
+    follows_racks: bool = yes(0.4, groups=always(False))
     blocks: bool = yes(0.5)
-    poll_timeout_ms: int = one_of(0, 10, 200, 1000, 3000)
-    think_s: float = sometimes(0.5, 0.001, 0.5)
-    odd_rate: float = sometimes(0.6, 0.01, 0.15)
-    jumps_far: bool = yes(0.3)
-    wall_skew_s: float = sometimes(0.2, -1000, 1000)
-    share: float = between(0.3, 1.2)  #: Of the partitions that it reads.
+    poll_timeout_ms: int = one_of(0, 10, 200, 1000, 3000, groups=one_of(100, 500, 2000))
+    think_s: float = sometimes(0.5, 0.001, 0.5, groups=sometimes(0.6, 0.01, 3.0))
+    think_rate: float = always(0.3, groups=always(1.0))
+    odd_rate: float = sometimes(0.6, 0.01, 0.15, groups=sometimes(0.5, 0.01, 0.1))
+    jumps_far: bool = yes(0.3, groups=always(False))
+    wall_skew_s: float = sometimes(0.2, -1000, 1000, groups=ABSENT)
+    share: float = between(0.3, 1.2)  #: Of the partitions that a reader reads.
+    commits: str = always("auto", groups=one_of("auto", "auto", "auto", "sync", "async", "offsets"))
+    drives: bool = always(False, groups=yes(0.5))
+    raise_rate: float = always(0.0, groups=sometimes(0.3, 0.05, 0.4))
+    asks: bool = always(False, groups=yes(0.3))
+    rewinds: bool = always(False, groups=yes(0.2))
 
-    #: Those that are no options of the Consumer.
-    OWN = ("blocks", "poll_timeout_ms", "think_s", "odd_rate", "jumps_far", "follows_racks", "wall_skew_s", "share")
+    #: Fields that are no options of the Consumer.
+    OWN = ("follows_racks", "blocks", "poll_timeout_ms", "think_s", "think_rate", "odd_rate", "jumps_far",
+           "wall_skew_s", "share", "commits", "drives", "raise_rate", "asks", "rewinds")  # fmt: skip
 
     def fit(self, fetch_max_wait_ms: int) -> None:
-        """Contradict neither each other nor how long brokers may wait."""
+        """Keep a reader's options consistent with each other and with how long brokers may wait."""
         self.request_timeout_ms = max(self.request_timeout_ms, 2 * fetch_max_wait_ms)
         self.connections_max_idle_ms = max(self.connections_max_idle_ms, self.request_timeout_ms + 500)
-        # With less of one partition than brokers wait for, each batch takes the whole fetch_max_wait_ms, as on Kafka.
+        # A partition's limit below fetch_min_bytes would make every Fetch wait for fetch_max_wait_ms, as on Kafka.
         self.fetch_min_bytes = min(self.fetch_min_bytes, self.fetch_max_bytes, self.max_partition_fetch_bytes)
         if self.blocks:
-            # A loop of polls of 10 ms is thousands of steps in which nothing happens.
+            # Polls of 10 ms would be thousands of steps in which nothing happens.
             self.poll_timeout_ms = max(self.poll_timeout_ms, 100)
 
-    def options(self, rack: str) -> dict[str, Any]:
-        """Return the Consumer's options."""
+    def options(self, rack: str = "") -> dict[str, Any]:
+        """Return the Consumer's options, without those left at their defaults."""
         options = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self.OWN}
         options["retry_backoff_max_ms"] = max(self.retry_backoff_max_ms, self.retry_backoff_ms)
         options["reconnect_backoff_max_ms"] = max(self.reconnect_backoff_max_ms, self.reconnect_backoff_ms)
-        return {**options, "client_rack": rack if self.follows_racks else ""}
+        options["client_rack"] = rack if self.follows_racks else ""
+        return {name: value for name, value in options.items() if value is not None}
+
+    def behaviour(self) -> Behaviour:
+        """Return how the application uses its consumer."""
+        return Behaviour(
+            poll_timeout_ms=(self.poll_timeout_ms // 2, self.poll_timeout_ms),
+            think_s=(0.0, self.think_s),
+            think_rate=self.think_rate,
+            odd_rate=self.odd_rate,
+            blocks=self.blocks,
+            jumps_far=self.jumps_far,
+            commits=self.commits,
+            drives=self.drives,
+            raise_rate=self.raise_rate,
+            asks=self.asks,
+            rewinds=self.rewinds,
+        )
+
+
+@dataclass
+class GroupKnobs:
+    """The knobs of one group."""
+
+    members: int = one_of(2, 3, 3, 4)
+    style: str = one_of(*STYLES, "cooperative", "up")
+    static_share: float = sometimes(0.35, 0.3, 1.0)
+    pattern: bool = yes(0.3)
+    mixed_topics: bool = yes(0.25)  #: Members subscribe to different topics.
+    isolation_level: str = one_of("read_uncommitted", "read_uncommitted", "read_committed")
+    session_timeout_ms: int = whole(3000, 9000)
+    beats_per_session: int = one_of(3, 3, 5)
+    max_poll_interval_ms: int = whole(4000, 14_000)
+
+    clients: list[ClientKnobs] = field(default_factory=list)
+
+    @property
+    def heartbeat_interval_ms(self) -> int:
+        """A share of the session timeout."""
+        return self.session_timeout_ms // self.beats_per_session
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds without faults after which the members and the coordinator have noticed every lost connection."""
+        slowest = max(client.request_timeout_ms for client in self.clients)
+        return (self.heartbeat_interval_ms + slowest + self.session_timeout_ms) / 1000
+
+    def options(self) -> dict[str, Any]:
+        """Return the Consumer's options that all members share at first."""
+        return {
+            "session_timeout_ms": self.session_timeout_ms,
+            "heartbeat_interval_ms": self.heartbeat_interval_ms,
+            "max_poll_interval_ms": self.max_poll_interval_ms,
+            "partition_assignment_strategy": list(STYLES[self.style][0]),
+            "isolation_level": self.isolation_level,
+            "auto_offset_reset": "earliest",
+        }
 
 
 @dataclass
 class Knobs:
-    """One run's. Rates of faults are events per virtual minute, unless they are probabilities of each message."""
+    """The knobs of one run. Rates of faults are events per virtual minute, unless they are probabilities.
+
+    Worlds of groups lose no committed records and no committed offsets: there every record must be processed.
+    """
 
     # the cluster
-    brokers: int = whole(2, 5)
+    groups: int = always(0, groups=one_of(1, 1, 1, 2))
+    brokers: int = whole(2, 5, groups=one_of(2, 3, 3, 4, 5))
     consumers: int = whole(1, 6)
     topics: int = whole(1, 3)
-    partitions: int = whole(1, 4)  #: At most; of each topic.
+    partitions: int = whole(1, 4, groups=whole(1, 5))  #: The most that a topic has.
     replication: int = whole(1, 3)
-    min_insync_replicas: int = whole(1, 2)
+    min_insync_replicas: int = whole(1, 2, groups=always(1))
     racks: int = whole(1, 3)
-    unclean: bool = yes(0.5)
-    metadata_lag_s: float = sometimes(0.6, 0.01, 3.0)
+    unclean: bool = yes(0.5, groups=always(False))
+    metadata_lag_s: float = sometimes(0.6, 0.01, 3.0, groups=sometimes(0.5, 0.01, 1.5))
     replication_s: float = sometimes(0.6, 0.001, 0.5)
     broker_session_timeout_ms: int = whole(200, 4000)
     replica_lag_time_max_ms: int = whole(500, 8000)
-    session_slots: int = one_of(0, 2, 1000, 1000, 1000)
-    compacted: bool = yes(0.3)
-    # what is written
-    writes: int = whole(15, 80)  #: Batches.
-    records_max: int = one_of(1, 5, 40, 200)  #: In one batch.
-    record_size_max: int = one_of(10, 100, 2000)
+    session_slots: int = one_of(0, 2, 1000, 1000, 1000, groups=one_of(2, 1000, 1000))
+    compacted: bool = yes(0.3, groups=always(False))
+    coordinator_load_s: float = always(0.0, groups=sometimes(0.5, 0.05, 2.0))
+    initial_delay_ms: int = always(0, groups=one_of(0, 0, 300, 1500))
+    # records
+    writes: int = whole(15, 80, groups=whole(20, 50))  #: Batches.
+    records_max: int = one_of(1, 5, 40, 200, groups=one_of(1, 5, 20))  #: In one batch.
+    record_size_max: int = one_of(10, 100, 2000, groups=one_of(10, 100))
     compression: bool = yes(0.4)
-    transactional: float = sometimes(0.6, 0.1, 0.9)  #: Share of batches.
-    producers: int = one_of(0, 0, 1)
-    # reading
-    fetch_max_wait_ms: int = one_of(50, 500, 500, 2000, 5000)
+    transactional: float = sometimes(0.6, 0.1, 0.9, groups=sometimes(0.3, 0.1, 0.6))  #: Share of batches.
+    producers: int = one_of(0, 0, 1, groups=always(0))
+    fetch_max_wait_ms: int = one_of(50, 500, 500, 2000, 5000, groups=one_of(100, 500, 500, 1500))
     # the network
-    latency_max_s: float = one_of(0.001, 0.01, 0.05, 0.2)
+    latency_max_s: float = one_of(0.001, 0.01, 0.05, 0.2, groups=one_of(0.001, 0.01, 0.05))
     jitter_s: float = sometimes(0.7, 0.001, 0.1)
     split_rate: float = sometimes(0.3, 0.01, 0.3)
     reset_rate: float = sometimes(0.4, 0.0005, 0.01)
     refuse_rate: float = sometimes(0.3, 0.01, 0.3)
     swallow_rate: float = sometimes(0.3, 0.005, 0.05)
     dns_failure_rate: float = sometimes(0.2, 0.01, 0.3)
-    chunk: int | None = one_of(None, None, None, 4096, 100)
+    chunk: int | None = one_of(None, None, None, 4096, 100, groups=one_of(None, None, None, 100))
     # faults per minute
-    kills: float = sometimes(0.6, 0.5, 5)
+    kills: float = sometimes(0.6, 0.5, 5, groups=sometimes(0.4, 0.5, 2))
     silent_share: float = between(0, 0.6)  #: Of kills and crashes.
-    pauses: float = sometimes(0.5, 0.5, 4)
-    cuts: float = sometimes(0.6, 0.5, 5)
+    pauses: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.4, 0.5, 2))
+    cuts: float = sometimes(0.6, 0.5, 5, groups=sometimes(0.5, 0.5, 4))
     one_way_share: float = between(0, 0.7)
-    resets: float = sometimes(0.5, 0.5, 8)
-    slow: float = sometimes(0.4, 0.5, 3)
-    leader_moves: float = sometimes(0.7, 1, 12)
-    unclean_elections: float = sometimes(0.8, 1, 8)  #: Only where they are allowed.
-    takeovers: float = sometimes(0.8, 2, 8)  #: These, too.
-    deletions: float = sometimes(0.5, 0.5, 6)
-    compactions: float = sometimes(0.7, 1, 6)
-    expansions: float = sometimes(0.3, 0.5, 2)
+    resets: float = sometimes(0.5, 0.5, 8, groups=sometimes(0.5, 0.5, 6))
+    slow: float = sometimes(0.4, 0.5, 3, groups=sometimes(0.3, 0.5, 2))
+    leader_moves: float = sometimes(0.7, 1, 12, groups=sometimes(0.5, 1, 6))
+    unclean_elections: float = sometimes(0.8, 1, 8)  #: Only if ``unclean``.
+    takeovers: float = sometimes(0.8, 2, 8)  #: Only if ``unclean``.
+    deletions: float = sometimes(0.5, 0.5, 6, groups=ABSENT)
+    compactions: float = sometimes(0.7, 1, 6, groups=ABSENT)
+    expansions: float = sometimes(0.3, 0.5, 2, groups=ABSENT)  #: Of topics of readers.
     clock_jumps: float = sometimes(0.3, 0.5, 4)
-    stalls: float = sometimes(0.5, 0.5, 4)
-    crashes: float = sometimes(0.5, 0.5, 4)
+    stalls: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.6, 0.5, 4))
+    crashes: float = sometimes(0.5, 0.5, 4, groups=sometimes(0.6, 0.5, 4))
+    coordinator_kills: float = always(0.0, groups=sometimes(0.5, 0.5, 3))
+    coordinator_pauses: float = always(0.0, groups=sometimes(0.4, 0.5, 3))
+    coordinator_moves: float = always(0.0, groups=sometimes(0.5, 0.5, 5))
+    absences: float = always(0.0, groups=sometimes(0.5, 0.5, 4))  #: Stalls around the session timeout or poll interval.
+    departures: float = always(0.0, groups=sometimes(0.6, 0.5, 4))  #: A member closes, and starts again.
+    growths: float = always(0.0, groups=sometimes(0.4, 0.5, 3))
+    appearances: float = always(0.0, groups=sometimes(0.4, 0.5, 2))
+    vanishings: float = always(0.0, groups=sometimes(0.3, 0.5, 1.5))
+    changes_of_mind: float = always(0.0, groups=sometimes(0.3, 0.5, 3))  #: A member changes its subscription.
     # faults per request
     error_rate: float = sometimes(0.4, 0.002, 0.05)
     delay_rate: float = sometimes(0.3, 0.002, 0.05)
     silence_rate: float = sometimes(0.3, 0.001, 0.01)
     disconnect_rate: float = sometimes(0.3, 0.001, 0.02)
-    corruptions: float = sometimes(0.3, 0.005, 0.1)  #: Per answer with records.
+    corruptions: float = sometimes(0.3, 0.005, 0.1, groups=ABSENT)  #: Per Fetch response with records.
+    group_error_rate: float = always(0.0, groups=sometimes(0.4, 0.005, 0.08))  #: Per group request.
 
-    clients: list[ClientKnobs] = field(default_factory=list)
+    clients: list[ClientKnobs] = field(default_factory=list)  #: Of readers.
+    group_knobs: list[GroupKnobs] = field(default_factory=list)
 
     @classmethod
-    def draw(cls, seed: int | str) -> Knobs:
-        """Draw all of them."""
+    def draw(cls, seed: int | str, *, groups: bool = False) -> Knobs:
+        """Draw the knobs of a world of readers, or of groups."""
+        if groups:
+            return cls._draw_groups(seed)
         knobs: Knobs = _drawn(cls, Streams(f"{seed}/knobs"))
         knobs.clients = [_drawn(ClientKnobs, Streams(f"{seed}/knobs/{n}")) for n in range(knobs.consumers)]
         knobs.replication = min(knobs.replication, knobs.brokers)
@@ -179,11 +285,35 @@ class Knobs:
         knobs._stay_within(BUDGET)
         return knobs
 
-    def _stay_within(self, budget: float) -> None:
-        """Fetch and write no more often than the machine can take."""
+    @classmethod
+    def _draw_groups(cls, seed: int | str) -> Knobs:
+        knobs: Knobs = _drawn(cls, Streams(f"{seed}/groups"), "groups")
+        knobs.group_knobs = [_drawn(GroupKnobs, Streams(f"{seed}/groups/{n}")) for n in range(knobs.groups)]
+        for number, group in enumerate(knobs.group_knobs):
+            if knobs.groups > 1:
+                group.members = min(group.members, 3)
+            streams = (Streams(f"{seed}/groups/{number}/{n}") for n in range(group.members))
+            group.clients = [_drawn(ClientKnobs, mine, "groups") for mine in streams]
+        knobs.consumers = sum(group.members for group in knobs.group_knobs)
+        knobs.replication = min(knobs.replication, knobs.brokers)
+        if knobs.vanishings:
+            knobs.transactional = 0.0  # a transaction in a deleted topic would never end
+        knobs._wait_within(BUDGET * 0.3)
+        for client in (client for group in knobs.group_knobs for client in group.clients):
+            client.request_timeout_ms = max(client.request_timeout_ms, knobs.fetch_max_wait_ms + 500)
+            client.max_poll_records = max(client.max_poll_records, knobs.records_max)
+        return knobs
+
+    def _wait_within(self, budget: float) -> float:
+        """Let idle Fetches wait long enough to stay within a budget; return the weight of one request."""
         weight = 0.4 + 0.2 * self.brokers
         idle = self.consumers * self.brokers * 60_000 * weight
-        self.fetch_max_wait_ms = max(self.fetch_max_wait_ms, round(idle / (budget * 0.5)))
+        self.fetch_max_wait_ms = max(self.fetch_max_wait_ms, round(idle / budget))
+        return weight
+
+    def _stay_within(self, budget: float) -> None:
+        """Let readers fetch and the log writer write no more often than a budget allows."""
+        weight = self._wait_within(budget * 0.5)
         self.writes = max(12, min(self.writes, round(budget * 0.5 / weight / self.consumers * 1.5)))
         for client in self.clients:
             client.fit(self.fetch_max_wait_ms)
@@ -191,20 +321,24 @@ class Knobs:
             records = self.writes * self.records_max / 2
             client.max_poll_records = max(client.max_poll_records, round(records * self.consumers / 600))
         if self.chunk is not None:
-            # A large answer in small pieces is a step for each of them.
+            # Each piece of a large response is a step.
             self.records_max = min(self.records_max, 40)
             self.record_size_max = min(self.record_size_max, 100)
 
     def __str__(self) -> str:
-        lines = [_words(self, "clients")]
+        lines = [_words(self, "clients", "group_knobs")]
         lines += [f"consumer {n}: {_words(client)}" for n, client in enumerate(self.clients, start=1)]
+        for number, group in enumerate(self.group_knobs, start=1):
+            lines.append(f"group {number}: {_words(group, 'clients')}")
+            lines += [f"  member {n}: {_words(client)}" for n, client in enumerate(group.clients, start=1)]
         return "\n".join(lines)
 
 
-def _drawn(cls: type[T], streams: Streams) -> T:
-    drawn = {f.name: f.metadata["draw"](streams(f.name)) for f in fields(cls) if "draw" in f.metadata}  # type: ignore[arg-type]
+def _drawn(cls: type[T], streams: Streams, kind: str = "readers") -> T:
+    drawn = {f.name: f.metadata[kind](streams(f.name)) for f in fields(cls) if kind in f.metadata}  # type: ignore[arg-type]
     return cls(**drawn)
 
 
 def _words(knobs: Any, *but: str) -> str:
-    return " ".join(f"{f.name}={getattr(knobs, f.name)!r}" for f in fields(knobs) if f.name not in but)
+    shown = {f.name: getattr(knobs, f.name) for f in fields(knobs) if f.name not in but}
+    return " ".join(f"{name}={value!r}" for name, value in shown.items())

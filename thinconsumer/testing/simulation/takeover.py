@@ -59,7 +59,7 @@ class Takeover:
         self._tp = tp
         self._old, self._new = old, new
         self._batches = random.randint(1, 2)
-        readers = [actor for actor in chaos.consumers if tp in actor.assigned]
+        readers = [actor for actor in chaos.readers if tp in actor.assigned]
         self._reader = random.choice(readers) if readers else None
         limit = self._reader.consumer.reader.max_poll_records if self._reader is not None else 1
         self._records = min(1 + 2 * limit, RECORDS_MAX)
@@ -103,13 +103,13 @@ class Takeover:
     def _write(self) -> None:
         if not self._is_on and not self._chaos.is_over:
             for _ in range(self._batches):
-                self._chaos.write(self._tp, None, self._records)
+                self._chaos.swarm.log_writer.write(self._tp, None, self._records)
             if self._holds_all:
                 self._chaos.later(COMES_S, self._take_over)
 
     def _was_read(self, name: str) -> None:
         """Somebody is in the middle of it; who was told is in a call."""
-        reader = next((consumer for consumer in self._chaos.consumers if consumer.name == name), None)
+        reader = next((consumer for consumer in self._chaos.readers if consumer.name == name), None)
         if reader is not None and self._holds_rest:
             reader.soon(lambda: self._hold(reader))
         self._chaos.later(0.0, self._take_over)
@@ -130,7 +130,7 @@ class Takeover:
         if self._is_on:
             return
         self._is_on = True
-        chaos, cluster = self._chaos, self._sim.cluster
+        chaos, cluster, write = self._chaos, self._sim.cluster, self._chaos.swarm.log_writer.write
         if self._blind_s:
             others = [node for node in cluster.nodes if node != self._old]
             chaos.cut([self._old], [CONTROLLER, *others], self._blind_s)
@@ -139,9 +139,9 @@ class Takeover:
         if not is_elected:
             return
         if self._writes_at_old:
-            chaos.write(self._tp, self._old, 1)
+            write(self._tp, self._old, 1)
         for number in range(3):
-            chaos.later(0.1 + 0.4 * number, lambda: chaos.write(self._tp, None, 1 + self._records // 3))
+            chaos.later(0.1 + 0.4 * number, lambda: write(self._tp, None, 1 + self._records // 3))
         if self._back_after_s:
             chaos.later(self._back_after_s, lambda: self._elect(self._old))
         chaos.later(self._back_after_s + 0.5, self._seek)
@@ -170,7 +170,7 @@ class Takeover:
 
     def _seek(self) -> None:
         """Let a reader go back a little, by number."""
-        consumers = self._chaos.consumers
+        consumers = self._chaos.readers
         if self._seeker < len(consumers):
             reader = consumers[self._seeker]
             reader.soon(lambda: self._seek_back(reader))

@@ -13,7 +13,7 @@ from thinconsumer.errors import (
     OffsetOutOfRangeError,
 )
 from thinconsumer.testing.simulation import Behaviour, Simulation, Violation
-from thinconsumer.testing.simulation.actors.consumer import ODD, SPINS_MAX
+from thinconsumer.testing.simulation.actors.consumer import ODD
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.fetch import FetchResponse
 
@@ -61,78 +61,11 @@ def test_after_a_crash_it_goes_on_from_its_checkpoint_with_another_life(sim):
     sim.check()
 
 
-def test_who_crashed_or_closed_cannot_do_so_again(sim):
-    ann = reader(sim)
-    ann.crash()
-    ann.crash()
-    assert ann.crashes == 1
-    ann.start()
-    sim.run_for(1)
-    ann.close()
-    ann.close()
-    ann.crash()
-    assert ann.crashes == 1 and not ann.is_running
-
-
-def test_a_crash_in_the_middle_of_a_call_ends_it(sim):
-    ann = reader(sim, A1)
-    sim.world.call_later(0.5, ann.crash)
-    sim.run_for(3)
-    assert not ann.is_running and sim.world.depth == 0
-
-
-def test_who_stalls_does_nothing_and_then_goes_on(sim):
-    ann = reader(sim, behaviour=Behaviour(blocks=False))
-    ann.stall(7)
-    began = sim.now()
-    sim.run_for(6.9)
-    assert ann.records == []
-    sim.run_until(lambda: ann.records)
-    assert 7 <= sim.now() - began < 8
-
-
 def test_thinking_takes_time_after_records(sim):
     ann = reader(sim, max_poll_records=1, behaviour=Behaviour(think_s=(1.0, 1.0)))
     began = sim.now()
     sim.run_until(lambda: len(ann.records) == 5)
     assert 4.0 <= sim.now() - began < 4.5
-
-
-def test_applications_on_an_event_loop_never_wait_in_a_call(sim):
-    ann, depths = reader(sim, behaviour=Behaviour(blocks=False)), set()
-    sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
-    sim.run_for(3)
-    assert depths == {0} and len(ann.records) == 10
-
-
-def test_only_one_waits_in_a_call_and_those_above_it_poll_as_event_loops_do(sim):
-    depths = set()
-    readers = [sim.consumer([A0], auto_offset_reset="earliest") for _ in range(3)]
-    sim.actor(lambda: depths.add(sim.world.depth) or 0.01)
-    sim.run_until(lambda: all(len(actor.records) == 10 for actor in readers))
-    sim.run_for(3)
-    assert depths <= {0, 1} and 1 in depths
-
-
-def test_what_is_to_be_done_soon_is_done_in_the_next_turn_once(sim):
-    ann, done = reader(sim), []
-    sim.run_for(0.3)
-    ann.soon(lambda: done.append(sim.now()))
-    assert done == []
-    sim.run_for(5)
-    assert len(done) == 1
-
-
-def test_what_is_to_be_done_soon_dies_with_the_process(sim):
-    ann = reader(sim)
-    sim.run_for(1)
-    done = []
-    ann.stall(5)
-    ann.soon(lambda: done.append("by whom?"))
-    ann.crash()
-    ann.start()
-    sim.run_for(10)
-    assert done == []
 
 
 def test_corrupt_records_are_asked_for_again_from_what_was_processed(sim):
@@ -225,17 +158,6 @@ def test_errors_that_no_application_should_see_are_accused_and_timeouts_are_not(
     ann._cope_with(KafkaError("odd"))
     with pytest.raises(Violation, match="ann: an unexpected error"):
         sim.check()
-
-
-def test_polls_that_bring_nothing_and_want_to_be_called_at_once_are_a_spin(sim):
-    ann = reader(sim, A1, behaviour=Behaviour(blocks=False))
-    sim.run_for(1)
-    ann.consumer.raw.wake_at = sim.now
-    for _ in range(SPINS_MAX):
-        ann.turn()
-    assert sim.world.violations == []
-    ann.turn()
-    assert "ann spins" in str(sim.world.violations[0])
 
 
 # -- odd things

@@ -7,6 +7,8 @@ import inspect
 import pytest
 
 from thinconsumer.testing.simulation.checkers import ALL, EVENTS, Checker, Jury, Reader
+from thinconsumer.testing.simulation.checkers.base import names
+from thinconsumer.types import TopicPartition
 
 
 class Hears(Checker):
@@ -76,3 +78,8 @@ def test_a_reader_is_named_by_its_life_and_equal_to_itself_only():
     assert str(Reader("ann", 2)) == "ann/2"
     assert Reader("ann") != Reader("ann")
     assert len({Reader("ann"), Reader("ann")}) == 2
+
+
+def test_partitions_are_named_in_their_order():
+    assert names({TopicPartition("t", 1), TopicPartition("a", 2)}) == "a-2 t-1"
+    assert names([]) == "nothing"

@@ -1,7 +1,18 @@
-"""Those who live in a world and have turns: consumers, producers, and whatever a test brings along."""
+"""The actors of a world: consumers, members of groups, producers, the log writer, and tests' own code."""
 
-from .consumer import Behaviour, ConsumerActor
+from .application import Application, Behaviour
+from .consumer import ConsumerActor
+from .log_writer import LogWriter
+from .member import MemberActor
 from .producer import ProducerActor
 from .user import UserActor
 
-__all__ = ["Behaviour", "ConsumerActor", "ProducerActor", "UserActor"]
+__all__ = [
+    "Application",
+    "Behaviour",
+    "ConsumerActor",
+    "LogWriter",
+    "MemberActor",
+    "ProducerActor",
+    "UserActor",
+]

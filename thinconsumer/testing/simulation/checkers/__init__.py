@@ -1,26 +1,45 @@
-"""Promises, each held by a checker that knows neither side: only what readers got, what was on the wire, and the logs.
+"""Promises of the consumer, each held by a checker that sees no internals of clients or brokers.
 
 ==================  ================================================================================================
+of every reader
+------------------  ------------------------------------------------------------------------------------------------
 ContentChecker      a record that differs from the log's, was never committed, or whose transaction was not
 OrderChecker        a record that comes twice or too late; a position that goes back
 CoverageChecker     a record that is skipped
 OwnershipChecker    a record of a partition that is not assigned, or paused
 BoundsChecker       more in flight, in memory or in one poll than allowed
 PaceChecker         requests and records again and again, without progress
+------------------  ------------------------------------------------------------------------------------------------
+of groups
+------------------  ------------------------------------------------------------------------------------------------
+Views               (accuses nothing) what each member's coordinator has answered: identity, generation, assignment
+IdentityChecker     a request with a wrong member id or generation; a request behind a parked JoinGroup or SyncGroup
+DeliveryChecker     records of a partition that the last assignment does not have, or before its callback
+CallbackChecker     callbacks that contradict each other, the assignment, or the order of the protocol
+Plans               a leader's assignment that gives a partition to two members
+CommitChecker       a commit beyond what is processed, or of another member's partition; a needless second processing
+SingleOwnerChecker  a partition with two owners in one generation
+RebalanceChecker    JoinGroups and heartbeats without backoff; rebalances without an end or without a reason
+LogVolumeChecker    too many log lines
 ==================  ================================================================================================
-
-Checkers of groups (two owners, callbacks that do not alternate, stale commits, committed beyond delivered) belong here
-too; they need members, and come with them.
 """
 
-from .base import EVENTS, Checker, Jury, Reader
+from .base import ASSIGNED, EVENTS, LOST, REVOKED, Checker, Jury, Member, Reader
 from .bounds import BoundsChecker
+from .callbacks import CallbackChecker
+from .commits import CommitChecker, Plans
 from .content import ContentChecker
 from .coverage import CoverageChecker
+from .delivery import DeliveryChecker
+from .identity import IdentityChecker
 from .order import OrderChecker
 from .ownership import OwnershipChecker
 from .pace import PaceChecker
+from .rebalances import LogVolumeChecker, RebalanceChecker
+from .single_owner import SingleOwnerChecker
+from .views import View, Views
 
+#: The checkers of every reader, with a group or without.
 ALL: tuple[type[Checker], ...] = (
     ContentChecker,
     OrderChecker,
@@ -32,14 +51,28 @@ ALL: tuple[type[Checker], ...] = (
 
 __all__ = [
     "ALL",
+    "ASSIGNED",
     "EVENTS",
+    "LOST",
+    "REVOKED",
     "BoundsChecker",
+    "CallbackChecker",
     "Checker",
+    "CommitChecker",
     "ContentChecker",
     "CoverageChecker",
+    "DeliveryChecker",
+    "IdentityChecker",
     "Jury",
+    "LogVolumeChecker",
+    "Member",
     "OrderChecker",
     "OwnershipChecker",
     "PaceChecker",
+    "Plans",
     "Reader",
+    "RebalanceChecker",
+    "SingleOwnerChecker",
+    "View",
+    "Views",
 ]

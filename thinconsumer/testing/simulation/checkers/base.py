@@ -1,12 +1,13 @@
-"""What checkers are told, and by whom.
+"""The events of a simulated run that checkers see, and the classes that pass them on.
 
-A :class:`Checker` knows what readers asked for and got at their public interface, what brokers saw on the wire, and
-what is true of the logs. It never looks into a client or a broker. The :class:`Jury` tells each what it wants to hear.
+A :class:`Checker` sees what applications ask of their consumer and get from it, the requests and responses on the wire,
+and the committed contents of the logs. It never looks into a client or a broker. The :class:`Jury` passes each event to
+the checkers that override its method.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,18 @@ from ....types import ConsumerRecord, TopicPartition
 from ....wire import Message
 
 if TYPE_CHECKING:
+    from ..client_tap import SentRequest
     from ..truth import Truth
 
 Records = Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]
 
+#: The three callbacks of a rebalance listener.
+ASSIGNED, REVOKED, LOST = "assigned", "revoked", "lost"
+
 
 @dataclass(eq=False, slots=True)
 class Reader:
-    """One life of one consumer, by what it was built with. A crash ends it; who comes after it is another."""
+    """One consumer from its construction to its close or crash, with the settings it was built with."""
 
     name: str
     life: int = 0
@@ -35,14 +40,25 @@ class Reader:
         return f"{self.name}/{self.life}" if self.life else self.name
 
 
+@dataclass(eq=False, slots=True)
+class Member(Reader):
+    """A reader that is a member of a group."""
+
+    group: str = ""
+    instance_id: str | None = None
+    cooperative: bool = False  #: Whether its only assignor is cooperative-sticky.
+    session_timeout_s: float = 0.0
+    max_poll_interval_s: float = 0.0
+
+
 class Checker:
-    """Told of everything; a subclass overrides what it is interested in, and accuses."""
+    """Receives the events whose methods it overrides; calls ``accuse`` when a promise is broken."""
 
     def __init__(self, accuse: Callable[[str], None], truth: Callable[[TopicPartition], Truth | None]) -> None:
         self.accuse = accuse
-        self.truth = truth  #: The partition's truth, None while there is no such partition.
+        self.truth = truth  #: Returns a partition's committed contents, None if there is no such partition.
 
-    # -- at the reader's interface
+    # -- calls of an application
 
     def started(self, reader: Reader) -> None:
         """A consumer was built."""
@@ -54,7 +70,7 @@ class Checker:
         """``assign()`` returned."""
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """``seek()`` returned; ``epoch`` is that of the record before, if it was given."""
+        """``seek()`` returned; ``epoch`` is the leader epoch of the record before, -1 if it was not given."""
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
         """``seek_to_beginning()`` or ``seek_to_end()`` returned."""
@@ -63,7 +79,7 @@ class Checker:
         """``pause()`` or ``resume()`` returned."""
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """``poll()`` returned records, of at most ``limit`` that were allowed."""
+        """``poll()`` returned records; ``limit`` is the number it was allowed."""
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
         """``position()`` returned."""
@@ -72,29 +88,71 @@ class Checker:
         """A call raised."""
 
     def buffered(self, reader: Reader, size: int) -> None:
-        """So many bytes of answers are kept by the consumer."""
+        """The consumer keeps this many bytes of Fetch responses."""
 
-    # -- on the wire
+    # -- calls and callbacks of a group's member
+
+    def call_began(self, member: Member, polls: bool) -> None:
+        """The application calls ``poll`` (``polls``), or another method that keeps the membership alive."""
+
+    def call_ended(self, member: Member) -> None:
+        """That call returned or raised."""
+
+    def subscribed(self, member: Member, topics: Collection[str] | None) -> None:
+        """``subscribe()`` returned, with these topics, or a pattern (None)."""
+
+    def closing(self, member: Member) -> None:
+        """The application is about to call ``close`` or ``unsubscribe``."""
+
+    def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
+        """A rebalance callback was called: ``what`` is ASSIGNED, REVOKED or LOST."""
+
+    def callback_finished(
+        self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
+    ) -> None:
+        """A rebalance callback has returned, or raised ``error``."""
+
+    def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
+        """The application has processed these records."""
+
+    # -- on the wire, at the member's sockets
+
+    def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
+        """The client connects to an address; ``line`` is the connection's number."""
+
+    def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        """The client wrote a request to a connection on which the requests ``before`` are unanswered."""
+
+    def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+        """The client read the response to a group request."""
+
+    def connection_closed(self, member: Member, line: int) -> None:
+        """The client closed a connection, or noticed that it was lost."""
+
+    # -- on the wire, at the brokers
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
-        """A node begins to work on a request."""
+        """A broker begins to handle a request."""
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """A node has answered."""
+        """A broker has answered a request."""
 
     def in_flight(self, client: str, label: str, api_key: int, count: int) -> None:
-        """So many requests of an API are unanswered on one connection."""
+        """``count`` requests of one API are unanswered on one connection."""
 
     # -- in the logs
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """What was committed from an offset on is being lost, by an unclean election that begins this epoch.
+        """Committed records from ``offset`` on are being lost, by an unclean election that begins ``epoch``.
 
-        The truth still has it. Where whoever began the epoch had been deposed before, it will keep it; but that leader
-        tells its readers the same.
+        ``truth`` still has them. If the leader of that epoch was deposed before it began, ``truth`` keeps them; that
+        leader answers its readers as if they were lost all the same.
         """
 
-    # -- the end
+    # -- of the run
+
+    def faults_ended(self) -> None:
+        """No fault is active from now on."""
 
     def finish(self) -> None:
         """The run is over."""
@@ -104,7 +162,7 @@ EVENTS = tuple(name for name, found in vars(Checker).items() if callable(found) 
 
 
 class Jury:
-    """Tells every checker what it wants to hear."""
+    """Passes each event to the checkers that override its method, in the order in which they were added."""
 
     def __init__(self, checkers: Iterable[Checker] = ()) -> None:
         self.checkers: list[Checker] = []
@@ -113,13 +171,18 @@ class Jury:
             self.add(checker)
 
     def add(self, checker: Checker) -> None:
-        """Let one more listen."""
+        """Add a checker."""
         self.checkers.append(checker)
         for event, listeners in self._listeners.items():
             if getattr(type(checker), event) is not getattr(Checker, event):
                 listeners.append(getattr(checker, event))
 
     def tell(self, event: str, *what: Any) -> None:
-        """Tell all of an event, one of :class:`Checker`'s methods, with its arguments."""
+        """Pass an event, one of :class:`Checker`'s methods, with its arguments."""
         for listener in self._listeners[event]:
             listener(*what)
+
+
+def names(tps: Collection[TopicPartition]) -> str:
+    """Return the sorted names of partitions for a message."""
+    return " ".join(f"{tp.topic}-{tp.partition}" for tp in sorted(tps)) or "nothing"

@@ -1,0 +1,187 @@
+"""The log writer's records are in the logs, the same for the same seed, and in the end no transaction is open."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from thinconsumer.testing.simulation import Simulation
+from thinconsumer.testing.simulation.actors.log_writer import OPEN_MAX, LogWriter
+from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer.types import TopicPartition
+
+TPS = [TopicPartition("t", 0), TopicPartition("t", 1)]
+SECONDS = 5.0
+PLAIN = {"writes": 20, "records_max": 5, "record_size_max": 10, "transactional": 0.0, "compression": False}
+
+
+def test_a_batch_can_be_written_to_who_led_before():
+    """As a producer does that has not heard of another leader."""
+    desk = Desk(brokers=2)
+    sim, tp = desk.sim, TPS[0]
+    old = sim.cluster.leader(tp).node.node_id
+    sim.partition([old], [-1, 3 - old])
+    sim.cluster.controller.elect_unclean(tp, 3 - old)
+    assert desk.log_writer.write(tp, count=2) and desk.log_writer.write(tp, node=old, count=3)
+    ends = {n: sim.cluster.leader(tp, n).log.end_offset for n in (old, 3 - old)}
+    assert ends == {old: 3, 3 - old: 2}
+    sim.heal()
+    assert not desk.log_writer.write(tp, node=old, count=3)
+
+
+class Desk:
+    """A small cluster, and a log writer."""
+
+    def __init__(self, seed=1, brokers=1, **knobs):
+        self.sim = Simulation(seed, brokers=brokers, topics={"t": 2}, checkers=[])
+        self.touched = 0
+        knobs = replace(Knobs.draw(1), **PLAIN | knobs)
+        self.log_writer = LogWriter(self.sim.world, lambda: self.sim.cluster, self.touch, lambda: TPS, knobs, SECONDS)
+
+    def touch(self):
+        self.touched += 1
+        self.sim.touched()
+
+    def logs(self):
+        return [self.sim.cluster.leader(tp).log for tp in TPS]
+
+    def batches(self):
+        return [batch for log in self.logs() for batch in log.read_batches(0, log.end_offset)]
+
+    def rows(self):
+        return [row for tp in TPS for row in self.sim.brokers.truth(tp).rows.values()]
+
+    def events(self):
+        return [line.event for line in self.sim.trace if line.actor == "log writer"]
+
+    def run(self, seconds=SECONDS + 1):
+        self.sim.run_for(seconds)
+        return self
+
+    def finish(self):
+        """Let it end everything; return after how many attempts that was so."""
+        for attempt in range(1, 10):
+            if self.log_writer.finish():
+                return attempt
+            self.sim.run_for(0.5)
+        raise AssertionError("some transaction never ends")
+
+
+def test_it_counts_what_it_has_written_and_stops_in_time():
+    desk = Desk().run()
+    rows = desk.rows()
+    assert desk.log_writer.written == len(rows) > 20
+    assert desk.log_writer.batches == len(desk.batches()) == desk.events().count("wrote")
+    assert 10 < desk.log_writer.batches < 40  # about as many as the knob says
+    assert desk.touched >= desk.log_writer.batches
+    before = desk.log_writer.written
+    assert desk.run(10).log_writer.written == before
+    assert {row.partition for row in rows} == {0, 1}
+
+
+def test_records_are_numbered_keys_repeat_and_sizes_stay_small():
+    rows = Desk(records_max=40).run().rows()
+    values = [row.value for row in rows if row.value is not None]
+    numbers = [int(value.split(b":")[1].rstrip(b".")) for value in values]
+    assert len(set(numbers)) == len(numbers)
+    assert 0 < len(rows) - len(values) < len(rows) / 10  # some tombstones
+    assert len({row.key for row in rows}) == 8
+    assert any(row.headers for row in rows)
+    assert {value.count(b".") for value in values} <= set(range(10))
+
+
+@pytest.mark.parametrize("compression", [True, False])
+def test_batches_are_compressed_in_several_ways_if_they_may_be(compression):
+    codecs = {batch.codec for batch in Desk(compression=compression, writes=60).run().batches()}
+    assert len(codecs) >= 3 if compression else codecs == {0}
+
+
+def test_the_same_seed_writes_the_same_and_another_does_not():
+    one, same, other = (Desk(seed, transactional=0.5, compression=True).run() for seed in (1, 1, 2))
+    assert one.rows() == same.rows()
+    assert one.sim.trace.digest() == same.sim.trace.digest()
+    assert [row.value for row in one.rows()] != [row.value for row in other.rows()]
+
+
+def test_transactions_commit_and_abort_and_in_the_end_none_is_open():
+    desk = Desk(transactional=0.9, writes=80)
+    most = 0
+    while desk.sim.now() < desk.log_writer._until:
+        desk.run(0.1)
+        producers = {producer for log in desk.logs() for producer in log.open_transactions()}
+        most = max(most, len(producers))
+    assert 1 < most <= OPEN_MAX
+    desk.finish()
+    assert not any(log.open_transactions() for log in desk.logs())
+    log_writer = desk.log_writer
+    assert log_writer.committed > 0
+    assert log_writer.aborted > 0
+    hidden = {row.offset for row in desk.rows() if desk.sim.brokers.truth(TPS[row.partition]).is_hidden(row.offset, 0)}
+    assert hidden  # what was aborted
+    assert desk.finish() == 1
+
+
+def test_a_single_record_can_be_written_to_a_partition():
+    desk = Desk().run()
+    ends = [log.end_offset for log in desk.logs()]
+    assert desk.log_writer.write(TPS[1], count=1)
+    assert [log.end_offset for log in desk.logs()] == [ends[0], ends[1] + 1]
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_without_a_leader_that_runs_nothing_is_written_and_it_goes_on_later(how):
+    desk = Desk(transactional=0.5)
+    desk.run(1)
+    ends = [log.end_offset for log in desk.logs()]
+    getattr(desk.sim, how)(1)
+    before = desk.log_writer.written
+    assert not desk.log_writer.write(TPS[0], count=1)
+    desk.run(1.5)
+    assert desk.log_writer.written == before
+    assert "not written" in desk.events()
+    getattr(desk.sim, "start" if how == "kill" else "resume")(1)
+    desk.run()
+    assert desk.log_writer.write(TPS[0], count=1)
+    assert desk.logs()[0].end_offset > ends[0]
+    desk.finish()
+    assert not any(log.open_transactions() for log in desk.logs())
+
+
+def test_it_is_not_over_while_a_leader_is_missing():
+    desk = Desk(transactional=0.9)
+    desk.run(SECONDS / 2)
+    desk.sim.kill(1)
+    assert not desk.log_writer.finish()
+    desk.sim.start(1)
+    desk.run(1)
+    assert desk.finish() >= 1
+
+
+def test_what_hangs_without_its_coordinator_is_aborted_in_the_end():
+    """As after an unclean election that has lost a marker: nobody else knows of that transaction any more."""
+    desk = Desk().run()
+    producer = desk.sim.cluster.new_producer_id()
+    sent = {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    at = desk.sim.produce("t", 0, [b"hanging"], **sent)
+    assert dict(desk.logs()[0].open_transactions()) == {producer: at}
+    assert not desk.log_writer.finish()
+    assert desk.finish() == 1
+    assert not desk.logs()[0].open_transactions()
+    assert desk.sim.brokers.truth(TPS[0]).is_hidden(at, desk.logs()[0].latest_epoch)
+    assert desk.events()[-1] == "aborted"
+
+
+def test_what_hangs_on_a_follower_only_is_aborted_as_well():
+    """Its records were deleted before who leads now copied anything; who reads from the follower would wait."""
+    desk = Desk(brokers=2, seed=3)
+    sim, tp = desk.sim, TPS[0]
+    row = sim.cluster.controller.image.partition(*tp)
+    assert set(row.replicas) == {1, 2}
+    follower = sim.cluster.nodes[3 - row.leader].partitions[tp]
+    desk.run()
+    desk.finish()
+    follower.log._producers.transactions.begin(77, 0)
+    assert not desk.log_writer.finish()
+    assert desk.finish() == 1
+    assert not follower.log.open_transactions()

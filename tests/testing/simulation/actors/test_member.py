@@ -1,0 +1,227 @@
+"""An application in a group: what it processes and commits, what it does when things go wrong, and how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.errors import IllegalStateError
+from thinconsumer.testing.simulation import Behaviour, Checker, MemberActor, Simulation, Violation
+from thinconsumer.testing.simulation.checkers import LogVolumeChecker
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code, to_error
+
+TP = TopicPartition("t", 0)
+
+
+class Notes(Checker):
+    """Notes what a member does."""
+
+    def __init__(self):
+        super().__init__(lambda words: None, lambda tp: None)
+        self.processed_offsets = []
+        self.heard_of = []
+        self.said_names = []
+        self.calls = []
+
+    def processed(self, member, records):
+        self.processed_offsets += [record.offset for record in records]
+
+    def callback_finished(self, member, what, tps, error):
+        self.heard_of.append((what, len(tps), error is not None))
+
+    def request_written(self, member, line, sent, before):
+        if sent.message is not None:
+            self.said_names.append(type(sent.message).__name__.removesuffix("Request"))
+
+    def call_began(self, member, polls):
+        self.calls.append("poll" if polls else "other")
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+@pytest.fixture
+def sim():
+    return Simulation(seed=1, topics={"t": 2}, checkers=())
+
+
+@pytest.fixture
+def start(sim, notes):
+    sim.jury.add(notes)
+
+    def start(name="ann", *, pattern=None, options=None, **behaviour):
+        actor = MemberActor(
+            sim.world,
+            sim.network,
+            name,
+            sim.jury,
+            LogVolumeChecker(sim.world.accuse, lambda tp: None),
+            group="g",
+            topics=["t"],
+            pattern=pattern,
+            options={
+                "bootstrap_servers": sim.bootstrap_servers,
+                "partition_assignment_strategy": ["range"],
+                "auto_offset_reset": "earliest",
+                "session_timeout_ms": 6000,
+                "heartbeat_interval_ms": 2000,
+                "enable_auto_commit": behaviour.get("commits", "auto") == "auto",
+                "auto_commit_interval_ms": 100,
+                **(options or {}),
+            },
+            behaviour=Behaviour(**behaviour),
+        )
+        actor.start()
+        return actor
+
+    return start
+
+
+def committed(sim, tp=TP):
+    """Return what the group has committed, as another application would ask."""
+    from thinconsumer import Consumer
+
+    with Consumer(driver=sim.driver(), bootstrap_servers=sim.bootstrap_servers, group_id="g") as consumer:
+        return consumer.committed(tp)
+
+
+@pytest.mark.parametrize("commits", ["auto", "sync", "async", "offsets"])
+@pytest.mark.parametrize("blocks", [True, False])
+def test_it_reads_processes_and_commits(sim, start, notes, commits, blocks):
+    ann = start(commits=commits, blocks=blocks)
+    for n in range(5):
+        sim.produce("t", 0, [b"%d" % n])
+        sim.run_for(1.0)
+    sim.run_until(lambda: notes.processed_offsets == [0, 1, 2, 3, 4])
+    with ann.busy():
+        ann.close()
+    assert committed(sim) == 5
+    assert notes.heard_of == [("assigned", 2, False), ("revoked", 2, False)]
+    assert notes.said_names[-1] == "LeaveGroup" and not ann.is_running and ann.assignment() == set()
+
+
+def test_what_it_thinks_about_when_it_dies_is_not_processed(sim, start, notes):
+    ann = start(think_s=(0.0, 5.0))
+    sim.produce("t", 0, [b"a"])
+    sim.run_until(lambda: ann._unprocessed)
+    ann.crash()
+    ann.crash()
+    assert ann.crashes == 1
+    sim.run_for(10)
+    assert notes.processed_offsets == []
+    ann.start()
+    sim.run_until(lambda: notes.processed_offsets == [0])
+    assert ann.lives == 2 and ann.member.life == 1
+
+
+def test_while_it_thinks_it_drives_or_does_not(sim, start, notes):
+    ann = start(think_s=(0.0, 8.0), drives=True)
+    sim.produce("t", 0, [b"a"])
+    sim.run_until(lambda: ann._unprocessed)
+    notes.calls.clear()
+    sim.run_until(lambda: notes.processed_offsets, 20)
+    assert notes.calls.count("other") > 2 and ann.consumer.raw.group_metadata().generation_id == 1
+
+
+def test_a_stalled_one_does_nothing_and_a_calm_one_goes_on(sim, start, notes):
+    ann = start()
+    sim.run_until(ann.assignment)
+    ann.stall(100)
+    notes.calls.clear()
+    sim.run_for(50)
+    assert len(notes.calls) <= 1
+    ann.calm()
+    sim.run_for(5)
+    assert len(notes.calls) > 2
+
+
+def test_callbacks_raise_and_polling_goes_on(sim, start, notes):
+    ann = start(raise_rate=0.7, asks=True, rewinds=True)
+    sim.produce("t", 0, [b"a"] * 5)
+    sim.run_until(lambda: 4 in notes.processed_offsets)
+    raised = [what for what, _, failed in notes.heard_of if failed]
+    assert raised and set(raised) == {"assigned"}
+    ann.calm()
+    ann.soon(lambda: ann.subscribe(["t"]))
+    sim.run_for(5)
+
+
+def test_odd_things_happen(sim, start, notes):
+    ann = start(odd_rate=0.6, rewinds=True, asks=True, blocks=False)
+    for n in range(40):
+        sim.produce("t", n % 2, [b"%d" % n])
+        sim.run_for(0.5)
+    assert notes.said_names.count("JoinGroup") > 3, "rebalances were enforced"
+    ann.calm()
+    sim.run_until(lambda: set(notes.processed_offsets) >= set(range(20)))
+    assert ann._paused == set()
+
+
+def test_a_pattern_is_subscribed_to(sim, start):
+    ann = start(pattern="t|u")
+    sim.run_until(lambda: len(ann.assignment()) == 2)
+    sim.create_topic("u", 1)
+    ann.soon(lambda: ann.consumer.raw.enforce_rebalance())
+    sim.run_until(lambda: len(ann.assignment()) == 3, 400)
+
+
+def test_who_is_fenced_is_restarted(sim, start):
+    ann = start()
+    sim.run_until(ann.assignment)
+    ann._cope_with(to_error(Code.FENCED_INSTANCE_ID))
+    assert not ann.is_running
+    sim.run_until(lambda: ann.is_running and ann.assignment())
+
+
+def test_an_error_that_nobody_expects_is_accused(sim, start):
+    ann = start()
+    ann._cope_with(IllegalStateError("surprise"))
+    with pytest.raises(Violation, match="unexpected error: IllegalStateError"):
+        sim.run_for(1)
+
+
+def test_a_commit_callback_that_never_comes_is_accused(sim, start):
+    ann = start(commits="async")
+    sim.run_until(ann.assignment)
+    ann.pending_callbacks = 1
+    with ann.busy():
+        ann.close()
+    with pytest.raises(Violation, match="before 1 commit callbacks were called"):
+        sim.check()
+
+
+def test_closing_what_is_closed_does_nothing(sim, start):
+    ann = start()
+    with ann.busy():
+        ann.close()
+        ann.close()
+    sim.check()
+
+
+def test_what_it_was_to_do_behind_closing_is_not_done(sim, start):
+    ann = start()
+    sim.run_until(ann.assignment)
+    ann.soon(ann.close)
+    ann.soon(lambda: ann.subscribe(["u"]))
+    sim.run_until(lambda: not ann.is_running)
+    assert ann.topics == ["t"]
+
+
+def test_a_calm_one_does_not_close_though_it_was_to(sim, start):
+    ann = start()
+    sim.run_until(ann.assignment)
+    ann.stall(100)
+    ann.soon(ann.close)
+    ann.calm()
+    sim.run_for(5)
+    assert ann.is_running
+
+
+def test_the_trace_says_what_it_says_and_learns(sim, start):
+    ann = start()
+    sim.run_until(ann.assignment)
+    text = sim.trace.text()
+    assert "JoinGroupRequest on 2: reason='the consumer subscribed'" in text
+    assert "SyncGroupResponse on 2: error_code=0" in text and "assigned         t-0 t-1" in text

@@ -1,0 +1,129 @@
+"""What is committed is processed, and the committer's own; plans have no overlaps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import CommitChecker, Plans
+from thinconsumer.testing.simulation.checkers.commits import PLANS_MAX
+from thinconsumer.testing.simulation.ledger import Ledger
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.error_codes import Code
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class FakeTruth:
+    """Ten records."""
+
+    end = 10
+
+    def first_from(self, low, high, *, committed, but):
+        return next((offset for offset in range(low, min(high, self.end)) if but.get(offset) != 0), None)
+
+
+@pytest.fixture
+def ledger():
+    return Ledger(lambda tp: FakeTruth(), read_committed=False)
+
+
+@pytest.fixture
+def plans(room, ledger):
+    plans = room.add(Plans)
+    room.add(CommitChecker, plans=plans, ledgers={"g": ledger}, name_of=lambda topic_id: "t")
+    return plans
+
+
+@pytest.fixture
+def ann(room, plans):
+    ann = room.member()
+    room.join(ann)
+    room.sync(ann, A, plan={"ann-id": [A], "bob-id": [B]})
+    return ann
+
+
+def process(room, member, tp, *offsets):
+    records = [SimpleNamespace(topic="t", partition=tp.partition, offset=o, leader_epoch=0) for o in offsets]
+    room.tell("processed", member, records)
+
+
+def test_what_is_processed_may_be_committed(room, ann):
+    process(room, ann, A, 0, 1, 2)
+    room.commit(ann, {A: 3})
+    assert room.verdict() == ""
+
+
+def test_pain_D2_what_is_not_processed_may_not(room, ann):
+    process(room, ann, A, 0, 2)
+    room.commit(ann, {A: 3})
+    assert room.verdict() == "ann has committed offset 3 of t-0, and offset 1 was never processed"
+
+
+def test_topics_may_be_named_by_id_on_either_side(room, ann):
+    for side in ("request", "response"):
+        request, response = room.commit_messages(ann, {A: 3})
+        for topic in (request if side == "request" else response).topics:
+            topic.name, topic.topic_id = "", b"\x07" * 16
+        room.tell("answered", "ann", 1, request, response, room.now)
+        assert "offset 0 was never processed" in room.verdict()
+
+
+def test_a_commit_that_is_refused_does_no_harm(room, ann):
+    room.commit(ann, {A: 3}, Code.REBALANCE_IN_PROGRESS)
+    assert room.verdict() == ""
+
+
+def test_what_is_somebody_elses_may_not_be_committed(room, ann):
+    process(room, ann, B, 0)
+    room.commit(ann, {B: 1})
+    assert room.verdict() == "ann has committed t-1 in generation 1, in which it is bob-id's"
+
+
+def test_a_static_member_that_came_back_has_what_it_had(room, plans):
+    before, after = (f"ann-{letter * 8}-0000-0000-0000-{letter * 12}" for letter in "ab")
+    ann = room.member()
+    room.join(ann, gets=before)
+    room.sync(ann, A, plan={before: [A]})
+    for instance_id, words in (("ann", ""), (None, f"in which it is {before}'s")):
+        request, response = room.commit_messages(ann, {A: 0}, stamp=(after, 1))
+        request.group_instance_id = instance_id
+        room.tell("answered", "ann", 1, request, response, room.now)
+        assert words in room.verdict()
+
+
+def test_a_coordinator_must_not_take_commits_of_old_generations(room, ann):
+    room.commit(ann, {A: 0}, stamp=("ann-id", 0))
+    assert room.verdict() == "node 1 took a commit of generation 0 when 1 was the newest"
+
+
+def test_groups_that_nobody_keeps_a_ledger_of_may_commit_as_they_like(room, plans):
+    bob = room.member("bob", group="other")
+    room.join(bob)
+    room.commit(bob, {A: 9})
+    assert room.verdict() == ""
+
+
+def test_twice_is_fine_until_nothing_may_be_lost(room, ann, ledger):
+    process(room, ann, A, 0, 0)
+    assert (room.verdict(), ledger.doubles, ledger.count) == ("", 1, 2)
+    ledger.strict_since = 1.0
+    process(room, ann, A, 0)
+    assert "has processed t-0 offset 0 again" in room.verdict()
+
+
+def test_a_plan_that_gives_something_to_two_is_found(room, plans):
+    ann = room.member()
+    room.join(ann)
+    room.sync(ann, A, plan={"ann-id": [A], "bob-id": [A, B]})
+    assert room.verdict() == "the plan of ann gives t-0 to ann-id and bob-id"
+
+
+def test_plans_are_counted_and_the_old_ones_forgotten(room, ann, plans):
+    for generation in range(2, 2 + 2 * PLANS_MAX):
+        room.join(ann, generation)
+        room.sync(ann, A, plan={"ann-id": [A]})
+    room.sync(ann, A, code=Code.REBALANCE_IN_PROGRESS, plan={"ann-id": [B]})
+    assert (len(plans.of["g"]), plans.counts["g"], plans.newest("g")) == (PLANS_MAX, 1 + 2 * PLANS_MAX, 17)
+    assert plans.newest("h") == -1

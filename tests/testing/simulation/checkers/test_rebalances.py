@@ -1,0 +1,99 @@
+"""Groups come to rest, joins and heartbeats have a pace, and logs stay readable."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import LogVolumeChecker, Plans, RebalanceChecker
+from thinconsumer.testing.simulation.checkers.rebalances import (
+    BEATS_MAX,
+    JOINS_MAX,
+    LINES_BESIDES,
+    LINES_PER_INCIDENT,
+    REBALANCES_MAX,
+    REBALANCES_PER_MEMBER,
+)
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.heartbeat import HeartbeatRequest
+
+A = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def rounds(room):
+    return room.add(RebalanceChecker, plans=room.add(Plans))
+
+
+@pytest.fixture
+def ann(room, rounds):
+    return room.member()
+
+
+def test_joining_has_a_pace(room, ann):
+    for _ in range(JOINS_MAX):
+        room.join(ann, code=None)
+    assert room.verdict() == ""
+    room.join(ann, code=None)
+    assert room.verdict().startswith(f"ann has sent {JOINS_MAX + 1} JoinGroups within")
+
+
+def test_a_new_while_is_a_new_count(room, rounds, ann):
+    for n in range(3 * JOINS_MAX):
+        rounds.requested("ann", 1, None, n * 0.2)
+        room.join(ann, code=None)
+    assert room.verdict() == ""
+
+
+def test_heartbeats_have_one_too(room, ann):
+    for _ in range(BEATS_MAX + 1):
+        room.says(ann, HeartbeatRequest(group_id="g", generation_id=1, member_id="ann-id"))
+    assert "Heartbeats" in room.verdict()
+
+
+def test_pain_E5_in_peace_there_are_few_rebalances(room, rounds, ann):
+    limit = REBALANCES_MAX + REBALANCES_PER_MEMBER
+    for generation in range(1, 3 * limit):
+        if generation == limit:
+            room.tell("faults_ended")
+            rounds.expect("g", 1)
+        rounds.requested("ann", 1, None, generation * 10.0)
+        room.join(ann, generation)
+        room.sync(ann, A, plan={"ann-id": [A]})
+        assert (room.verdict() == "") == (generation < 2 * limit)
+
+
+def test_when_nothing_happens_nobody_joins(room, rounds, ann):
+    room.join(ann, code=None)
+    assert room.verdict() == ""
+    rounds.is_quiet = True
+    room.join(ann, code=None)
+    assert "joins again, and nothing has happened" in room.verdict()
+
+
+def log(lines, count):
+    for n in range(count):
+        lines.emit(logging.LogRecord("thinconsumer.group", logging.INFO, "", 0, "line %d", (n,), None))
+
+
+def test_lines_per_incident(room):
+    lines = room.add(LogVolumeChecker)
+    ann = room.member()
+    lines.calling.append(ann)
+    log(lines, LINES_BESIDES + LINES_PER_INCIDENT)
+    assert room.verdict() == ""
+    log(lines, 1)
+    assert "lines about 1 incidents, the last: line 0" in room.verdict()
+    room.join(ann)
+    room.sync(ann, A)
+    room.tell("connection_closed", ann, 1)
+    room.callback_started(ann, "assigned", A)
+    log(lines, 3 * LINES_PER_INCIDENT - 1)
+    assert room.verdict() == "" and len(lines.lines[ann]) == LINES_BESIDES + 4 * LINES_PER_INCIDENT
+
+
+def test_what_nobody_is_known_to_have_written_is_nobodys(room):
+    lines = room.add(LogVolumeChecker)
+    log(lines, 1000)
+    assert room.verdict() == ""

@@ -1,0 +1,175 @@
+"""What is heard at a client's own sockets, whatever pieces it comes in, and when the client knows of it."""
+
+from __future__ import annotations
+
+import struct
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.driver import Address, Dial, Hangup
+from thinconsumer.testing.simulation import Simulation
+from thinconsumer.testing.simulation.client_tap import ClientTap, TappedDriver
+from thinconsumer.wire.header import encode_request, encode_response
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.metadata import MetadataRequest
+
+BEAT = HeartbeatRequest(group_id="g", generation_id=3, member_id="m")
+
+
+def framed(data):
+    return struct.pack(">i", len(data)) + data
+
+
+class FakeStream:
+    """Has things to say, and a buffer."""
+
+    def __init__(self):
+        self.out = []
+        self.got = b""
+        self.ended = []
+        self.made = 0
+        self._room = bytearray(64)
+
+    def connection_made(self, now):
+        self.made += 1
+
+    def get_buffer(self):
+        return memoryview(self._room)
+
+    def buffer_updated(self, size, now):
+        self.got += bytes(self._room[:size])
+
+    def connection_lost(self, error, now):
+        self.ended.append(error)
+
+    def data_to_send(self):
+        return self.out
+
+    def data_sent(self, size, now):
+        self.out = [b"".join(self.out)[size:]]
+
+
+@pytest.fixture
+def heard():
+    return []
+
+
+@pytest.fixture
+def tap(heard):
+    stream = FakeStream()
+    return ClientTap(
+        stream,
+        lambda sent, before: heard.append(("written", sent.message, [other.api_key for other in before])),
+        lambda sent, response: heard.append(("read", sent.message, response)),
+        lambda: heard.append("closed"),
+    )
+
+
+def say(tap, *messages, size=10_000):
+    data = b"".join(framed(encode_request(message, 4, n, "me")) for n, message in enumerate(messages))
+    tap.inner.out = [data[:7], data[7:]]
+    while tap.data_to_send():
+        tap.data_sent(min(size, len(tap.data_to_send()[0])), 0.0)
+        tap.inner.out = [piece for piece in tap.inner.out if piece]
+
+
+def hear(tap, data, size=64):
+    for at in range(0, len(data), size):
+        piece = data[at : at + size]
+        tap.get_buffer()[: len(piece)] = piece
+        tap.buffer_updated(len(piece), 0.0)
+
+
+@pytest.mark.parametrize("size", [1, 3, 10_000])
+def test_requests_about_groups_are_read_others_only_noted(tap, heard, size):
+    say(tap, MetadataRequest(topics=[]), BEAT, size=size)
+    assert heard == [("written", None, []), ("written", BEAT, [3])]
+
+
+@pytest.mark.parametrize("size", [1, 5, 64])
+def test_answers_come_in_the_order_of_the_requests(tap, heard, size):
+    say(tap, MetadataRequest(topics=[]), BEAT)
+    heard.clear()
+    answer = HeartbeatResponse(error_code=27)
+    data = framed(b"whatever that is") + framed(encode_response(answer, 4, 1)) + framed(b"nobody asked for this")
+    hear(tap, data, size)
+    assert heard == [("read", BEAT, answer)] and tap.inner.got == data
+
+
+def test_the_rest_is_passed_on(tap, heard):
+    tap.connection_made(1.0)
+    tap.connection_lost(None, 2.0)
+    assert tap.inner.made == 1 and tap.inner.ended == [None] and heard == ["closed"]
+
+
+class FakeEndpoint:
+    """Gives orders."""
+
+    def __init__(self, *orders):
+        self.orders = list(orders)
+
+    def take_commands(self):
+        orders, self.orders = self.orders, []
+        return orders
+
+    def resolved(self, host, port, addresses, error, now):
+        raise AssertionError
+
+    def wake_at(self):
+        return float("inf")
+
+
+@pytest.fixture
+def sim():
+    return Simulation(seed=1, topics={"t": 1})
+
+
+@pytest.fixture
+def opened():
+    return []
+
+
+@pytest.fixture
+def driver(sim, heard, opened):
+    events = SimpleNamespace(
+        request_written=lambda line, sent, before: heard.append(("written", line)),
+        response_read=lambda line, sent, response: heard.append(("read", line, response.error_code)),
+        connection_closed=lambda line: heard.append(("closed", line)),
+        connection_opened=lambda line, host, port: opened.append((line, host, port)),
+    )
+    return TappedDriver(sim.world, sim.network, "ann", events)
+
+
+def step(driver, sim, endpoint, seconds=0.1):
+    driver.step(endpoint, sim.now() + seconds)
+
+
+def test_a_driver_listens_in_and_tells_after_the_step(sim, driver, heard):
+    sim.run_for(1)
+    stream = FakeStream()
+    address = Address(2, ("10.0.0.1", 9092))
+    step(driver, sim, FakeEndpoint(Dial(stream, "kafka1", address)))
+    assert stream.made == 1
+    stream.out = [framed(encode_request(BEAT, 4, 1, "ann"))]
+    taken = []
+    stream.buffer_updated = lambda size, now: taken.append(list(heard))
+    step(driver, sim, FakeEndpoint())
+    assert taken == [[("written", 1)]], "the client comes first"
+    assert heard[0] == ("written", 1) and heard[1][:2] == ("read", 1)
+    step(driver, sim, FakeEndpoint(Hangup(stream)))
+    assert heard[2:] == [("closed", 1)] and driver.streams == []
+    step(driver, sim, FakeEndpoint(Hangup(FakeStream())))
+    assert len(heard) == 3
+
+
+def test_each_connection_has_a_number_and_tells_of_its_end(sim, driver, heard, opened):
+    sim.run_for(1)
+    streams = [FakeStream(), FakeStream()]
+    address = Address(2, ("10.0.0.1", 9092))
+    step(driver, sim, FakeEndpoint(*(Dial(stream, "kafka1", address) for stream in streams)))
+    sim.kill(1)
+    for _ in range(4):
+        step(driver, sim, FakeEndpoint())
+    assert heard == [("closed", 1), ("closed", 2)] and driver.streams == []
+    assert opened == [(1, "kafka1", 9092), (2, "kafka1", 9092)]

@@ -1,0 +1,147 @@
+"""Each kind of fault does what it says, and ends by itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from random import Random
+
+from thinconsumer.testing.simulation import faults
+from thinconsumer.testing.simulation.faults import FAULTS
+from thinconsumer.testing.simulation.knobs import Knobs
+from thinconsumer.types import TopicPartition
+
+
+def nodes(made):
+    return made.sim.brokers.cluster.nodes.values()
+
+
+def leaders(made):
+    return [made.sim.cluster.controller.image.partition(*tp).leader for tp in made.tps]
+
+
+def test_every_fault_has_a_knob_that_says_how_often():
+    assert set(FAULTS) <= {f.name for f in fields(Knobs)}
+
+
+def test_killed_brokers_come_back(make_chaos):
+    made = make_chaos()
+    assert faults.kill(made, Random(1))
+    assert sum(not node.is_alive for node in nodes(made)) == 1
+    made.sim.run_for(13)
+    assert all(node.is_alive for node in nodes(made))
+
+
+def test_paused_brokers_go_on_and_are_not_paused_twice(make_chaos):
+    made = make_chaos()
+    assert faults.pause(made, Random(1))
+    (paused,) = [node for node in nodes(made) if node.is_paused]
+    assert not all(faults.pause(made, Random(1)) for _ in range(1))  # the same one is drawn, and it does not run
+    made.sim.run_for(9)
+    assert not paused.is_paused
+
+
+def test_cuts_part_some_from_others_and_heal(make_chaos):
+    made = make_chaos()
+    assert faults.cut(made, Random(1))
+    cuts = set(made.sim.network.cuts)
+    assert cuts and cuts == {(b, a) for a, b in cuts}  # both ways, as one_way_share is 0
+    made.sim.run_for(11)
+    assert not made.sim.network.cuts
+
+
+def test_cuts_may_be_one_way(make_chaos):
+    made = make_chaos(one_way_share=1.0)
+    assert faults.cut(made, Random(1))
+    cuts = made.sim.network.cuts
+    assert cuts and not any((b, a) in cuts for a, b in cuts)
+
+
+def test_resets_break_some_connections(make_chaos):
+    made = make_chaos()
+    before = list(made.sim.network.connections)
+    for number in range(5):
+        assert faults.reset(made, Random(number))
+    made.sim.run_for(0.1)
+    assert made.sim.network.mishaps.resets > 0 and any(not connection.is_open for connection in before)
+
+
+def test_slow_brokers_become_fast_again(make_chaos):
+    made = make_chaos()
+    assert faults.slow(made, Random(1))
+    ((node, seconds),) = made.sim.network.slow.items()
+    assert node in (1, 2, 3) and 0.05 <= seconds <= 1.5
+    made.sim.run_for(11)
+    assert not made.sim.network.slow
+
+
+def test_a_takeover_needs_another_replica_in_sync(make_chaos):
+    made = make_chaos(min_insync_replicas=3)
+    assert not faults.take_over(made, Random(1))
+    made.knobs.min_insync_replicas = 1
+    assert faults.take_over(made, Random(1))
+
+
+def test_another_replica_leads(make_chaos):
+    made = make_chaos()
+    before = leaders(made)
+    assert faults.move_leader(made, Random(1))
+    assert sum(old != new for old, new in zip(before, leaders(made))) == 1
+
+
+def write_all_the_time(made):
+    """Have both partitions grow, acknowledged by whoever is in sync."""
+
+    def write():
+        for tp in made.tps:
+            made.sim.produce(*tp, [b"x"])
+        return 0.1
+
+    made.sim.actor(write)
+
+
+def test_a_replica_that_lacks_something_leads_and_what_it_lacks_is_lost(make_chaos):
+    made = make_chaos(readers=1, replica_lag_time_max_ms=500)
+    write_all_the_time(made)
+    before = leaders(made)
+    assert faults.elect_unclean(made, Random(1))
+    made.sim.run_for(15)
+    assert sum(old != new for old, new in zip(before, leaders(made))) == 1
+    assert any(line.event == "lost" for line in made.sim.trace)
+    assert not made.sim.network.cuts
+
+
+def test_records_are_deleted_from_the_beginning_while_there_are_any(make_chaos):
+    made = make_chaos()
+    for _ in range(60):
+        faults.delete_records(made, made.sim.world.streams("test"))
+    logs = [made.sim.cluster.leader(tp).log for tp in made.tps]
+    assert all(log.start_offset == log.end_offset == 20 for log in logs)
+    assert not faults.delete_records(made, Random(1))
+
+
+def test_growing_topics_stop_at_six_and_some_read_the_new_partition(make_chaos):
+    made = make_chaos(readers=3)
+    grown = [faults.expand(made, Random(1)) for _ in range(6)]
+    assert grown == [True] * 4 + [False] * 2
+    assert made.tps == [TopicPartition("a", number) for number in range(6)]
+    made.sim.run_for(3)
+    assert any(len(consumer.assigned) > 2 for consumer in made.actors)
+
+
+def test_calendars_jump_for_all_or_for_one_host(make_chaos):
+    made = make_chaos()
+    began = made.sim.world.clock.wall_time()
+    for number in range(20):
+        assert faults.jump_clock(made, Random(number))
+    assert made.sim.world.clock.wall_time() != began
+    assert any(consumer.driver.wall_skew for consumer in made.actors)
+
+
+def test_applications_stall_and_crash_and_start_again(make_chaos):
+    made = make_chaos(readers=1)
+    (ann,) = made.actors
+    assert faults.stall(made, Random(1)) and ann.stalled_until > made.sim.now()
+    assert faults.crash(made, Random(1)) and not ann.is_running
+    assert not faults.crash(made, Random(1))
+    made.sim.run_for(6)
+    assert ann.is_running and ann.lives == 2 and ann.crashes == 1

@@ -1,0 +1,149 @@
+"""What a member's reading means to the checkers of readers."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation.checkers import Checker, Jury, Member
+from thinconsumer.testing.simulation.client_tap import SentRequest
+from thinconsumer.testing.simulation.group_event_adapter import GroupEventAdapter
+from thinconsumer.types import TopicPartition
+from thinconsumer.wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from thinconsumer.wire.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+ID = b"\x07" * 16
+
+
+class Notes(Checker):
+    """Notes what it is told."""
+
+    def __init__(self):
+        super().__init__(lambda words: None, lambda tp: None)
+        self.told = []
+
+    def assigned(self, reader, tps):
+        self.told.append(("assigned", list(tps)))
+
+    def sought(self, reader, tp, offset, epoch=-1):
+        self.told.append(("sought", tp, offset, epoch))
+
+    def take(self):
+        told, self.told = self.told, []
+        return told
+
+
+@pytest.fixture
+def notes():
+    return Notes()
+
+
+@pytest.fixture
+def group_event_adapter(notes):
+    jury = Jury([notes])
+    group_event_adapter = GroupEventAdapter(lambda words: None, lambda tp: None, jury=jury, name_of={ID: "t"}.get)
+    jury.add(group_event_adapter)
+    return group_event_adapter
+
+
+@pytest.fixture
+def ann(group_event_adapter):
+    ann = Member("ann")
+    group_event_adapter.started(ann)
+    return ann
+
+
+def learn(group_event_adapter, member, offsets, code=0, **more):
+    rows = [OffsetFetchResponsePartition(partition_index=tp.partition, committed_offset=at, committed_leader_epoch=3,
+                                          metadata="", error_code=code) for tp, at in offsets.items()]  # fmt: skip
+    group = OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(topic_id=ID, partitions=rows)])
+    group.error_code = more.get("group_code", 0)
+    request = OffsetFetchRequest(topics=None, groups=[])
+    group_event_adapter.response_read(member, 1, SentRequest(9, 10, request), OffsetFetchResponse(groups=[group]))
+
+
+def test_partitions_come_before_their_callback_and_go_after_it(group_event_adapter, notes, ann):
+    group_event_adapter.callback_started(ann, "assigned", {B, A})
+    assert notes.take() == [("assigned", [A, B])]
+    group_event_adapter.callback_finished(ann, "assigned", {B, A}, None)
+    group_event_adapter.callback_started(ann, "revoked", {A})
+    assert notes.take() == []
+    group_event_adapter.callback_finished(ann, "revoked", {A}, ValueError())
+    group_event_adapter.callback_finished(ann, "lost", {B}, None)
+    assert notes.take() == [("assigned", [B]), ("assigned", [])]
+
+
+def test_reading_begins_at_what_is_committed_or_at_the_beginning(group_event_adapter, notes, ann):
+    group_event_adapter.callback_started(ann, "assigned", {A, B})
+    notes.take()
+    learn(group_event_adapter, ann, {A: 7, B: -1})
+    assert notes.take() == [("sought", A, 7, 3), ("sought", B, 0, 3)]
+    learn(group_event_adapter, ann, {A: 8})
+    assert notes.take() == [("sought", A, 8, 3)], "asked again before anything was read"
+
+
+def test_names_from_before_topics_had_ids(group_event_adapter, notes, ann):
+    group_event_adapter.callback_started(ann, "assigned", {A})
+    notes.take()
+    row = OffsetFetchResponsePartition(partition_index=0, committed_offset=4, metadata="", error_code=0)
+    response = OffsetFetchResponse(topics=[OffsetFetchResponseTopic(name="t", partitions=[row])])
+    group_event_adapter.response_read(ann, 1, SentRequest(9, 5, OffsetFetchRequest(topics=[], groups=[])), response)
+    assert notes.take() == [("sought", A, 4, -1)]
+
+
+def test_errors_and_other_answers_tell_nothing(group_event_adapter, notes, ann):
+    group_event_adapter.callback_started(ann, "assigned", {A})
+    notes.take()
+    learn(group_event_adapter, ann, {A: 7}, code=88)
+    learn(group_event_adapter, ann, {A: 7}, group_code=15)
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    group_event_adapter.response_read(ann, 1, SentRequest(12, 0, beat), HeartbeatResponse())
+    assert notes.take() == []
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        lambda t, m: t.delivered(m, {A: ()}, 1),
+        lambda t, m: t.positioned(m, A, 3),
+        lambda t, m: t.sought(m, A, 3),
+        lambda t, m: t.reset(m, A, True),
+    ],
+)
+def test_once_reading_has_begun_what_is_committed_does_not_matter(group_event_adapter, notes, ann, begins):
+    group_event_adapter.callback_started(ann, "assigned", {A})
+    notes.take()
+    begins(group_event_adapter, ann)
+    learn(group_event_adapter, ann, {A: 7})
+    assert notes.take() == []
+
+
+def test_a_callback_that_is_called_again_takes_nothing_back_of_what_it_has_sought(group_event_adapter, notes, ann):
+    group_event_adapter.callback_started(ann, "assigned", {A, B})
+    group_event_adapter.sought(ann, A, 3)
+    group_event_adapter.callback_finished(ann, "assigned", {A, B}, ValueError())
+    group_event_adapter.callback_started(ann, "assigned", {A, B})
+    notes.take()
+    learn(group_event_adapter, ann, {A: 7, B: 8})
+    assert notes.take() == [("sought", B, 8, 3)]
+    group_event_adapter.callback_finished(ann, "assigned", {A, B}, None)
+    group_event_adapter.callback_finished(ann, "revoked", {A}, None)
+    group_event_adapter.callback_started(ann, "assigned", {A})
+    notes.take()
+    learn(group_event_adapter, ann, {A: 9})
+    assert notes.take() == [("sought", A, 9, 3)], "what was given up in between begins anew"
+
+
+def test_who_is_gone_begins_nothing(group_event_adapter, notes, ann):
+    group_event_adapter.callback_started(ann, "assigned", {A})
+    group_event_adapter.ended(ann)
+    notes.take()
+    learn(group_event_adapter, ann, {A: 7})
+    assert notes.take() == []

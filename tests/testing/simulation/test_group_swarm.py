@@ -1,0 +1,149 @@
+"""Runs with groups: they count what has happened, find what is wrong, and leave loggers as they were."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from thinconsumer.broker.group import rebalance
+from thinconsumer.testing.simulation import GroupSwarm, Violation
+from thinconsumer.testing.simulation.group_swarm import LOGGER
+
+
+@pytest.fixture
+def logger():
+    logger = logging.getLogger(LOGGER)
+    before = logger.level, logger.propagate, list(logger.handlers), logging.root.manager.disable
+    yield logger
+    assert (logger.level, logger.propagate, list(logger.handlers), logging.root.manager.disable) == before
+
+
+def test_a_run_counts_what_has_happened(logger):
+    counts = GroupSwarm(2).run()
+    assert counts["processed"] >= 50 and counts["rebalances"] >= 3 and counts["assigned"] > counts["lost"]
+    assert counts["lines"] > 3
+
+
+def test_the_same_seed_is_the_same_run():
+    digests = []
+    for _ in range(2):
+        swarm = GroupSwarm(2, traced=True)
+        swarm.run()
+        digests.append(swarm.sim.trace.digest())
+    assert digests[0] == digests[1]
+
+
+def test_a_failure_says_how_to_repeat_it(logger):
+    swarm = GroupSwarm(2)
+    swarm.sim.world.call_later(20, lambda: swarm.sim.world.accuse("nothing is really wrong"))
+    with pytest.raises(Violation) as caught:
+        swarm.run()
+    words = str(caught.value)
+    assert "nothing is really wrong" in words and "--groups --seed 2" in words and "member 1: " in words
+
+
+def test_a_failure_while_a_member_closes_comes_with_its_trace():
+    swarm, _ = in_order(traced=True)
+
+    def close():
+        raise Violation("nothing is really wrong")
+
+    for member in swarm.actors:
+        member.close = close
+    with pytest.raises(Violation, match="(?s)nothing is really wrong.*repeat it with: .*group1-member1"):
+        swarm.order()
+
+
+def test_what_nobody_owns_is_found(monkeypatch):
+    monkeypatch.setattr(GroupSwarm, "PEACE_S", 10.0)
+    swarm = GroupSwarm(2)
+    swarm.safety()
+    swarm.end_faults()
+    swarm.settle("soon")
+    for member in swarm.actors:
+        member.crash()
+        member.start()
+    for node in swarm.sim.cluster.nodes:
+        swarm.sim.kill(node)
+    with pytest.raises(Violation, match="10 virtual seconds after the end: group1-member1 is not in generation"):
+        swarm.settle("after the end")
+
+
+def test_what_nobody_processes_is_found(monkeypatch):
+    monkeypatch.setattr(GroupSwarm, "PEACE_S", 10.0)
+    swarm = GroupSwarm(2)
+    swarm.safety()
+    swarm.end_faults()
+    swarm.settle("soon")
+    for group in swarm.groups:
+        group.ledger.first_missing = lambda tp: 7
+    with pytest.raises(Violation, match="offset 7 was not processed by group1"):
+        swarm.settle("later")
+
+
+def in_order(seed=2, **options):
+    """Return a run in which everybody has what is theirs, and one of its groups, as its coordinator has it."""
+    swarm = GroupSwarm(seed, **options)
+    swarm.safety()
+    swarm.liveness()
+    return swarm, next(group for group in swarm.coordinated() if group.group_id == "group1")
+
+
+def test_a_sync_that_a_coordinator_still_waits_for_ends_before_the_quiet():
+    """As of a static member that was told a wrong thing and came back under another id instead of sending it."""
+    swarm, group = in_order()
+    before = group.generation
+    group.pending_syncs.add("gone-id")
+    group.schedule(rebalance.SYNC, 4000, lambda: rebalance._expire_syncs(group))
+    swarm.quiet()
+    assert group.generation > before and not swarm.rebalances.is_quiet
+    swarm.sim.check()
+
+
+def test_who_joins_in_the_quiet_for_no_reason_is_found():
+    swarm, _ = in_order()
+    member = swarm.actors[0]
+    swarm.sim.world.call_later(2.0, lambda: member.soon(member.consumer.raw.enforce_rebalance))
+    with pytest.raises(Violation, match="joins again, and nothing has happened"):
+        swarm.quiet()
+
+
+def going_back(swarm):
+    """Have a member go back to the start of what it has, and read on when everybody should have noticed everything."""
+    seconds = swarm.groups[0].knobs.patience_s + 4.0
+    member = next(member for member in swarm.actors if member.assignment())
+    (tp, *_) = sorted(member.assignment())
+
+    def back():
+        member.consumer.seek(tp, 0)
+        member.consumer.pause(tp)
+        swarm.sim.world.call_later(seconds, lambda: member.soon(lambda: member.consumer.resume(tp)))
+
+    member.soon(back)
+    swarm.sim.run_for(2.0)
+
+
+def test_who_went_back_in_time_and_was_held_up_may_read_it_again():
+    swarm, _ = in_order()
+    going_back(swarm)
+    swarm.order()
+    assert swarm.groups[0].ledger.doubles
+
+
+def test_who_goes_back_when_nobody_was_lost_any_more_is_found(monkeypatch):
+    monkeypatch.setattr(GroupSwarm, "is_at_end", staticmethod(lambda group: True))
+    swarm, _ = in_order()
+    going_back(swarm)
+    with pytest.raises(Violation, match="again, although nobody was lost and everybody commits"):
+        swarm.order()
+
+
+def test_topics_have_names_even_when_they_are_gone():
+    swarm = GroupSwarm(2)
+    tp = swarm.tps[0]
+    topic_id = swarm.sim.cluster.controller.image.topics[tp.topic].topic_id
+    assert swarm.name_of(topic_id) == tp.topic and swarm.name_of(b"\0" * 16) == ""
+    truth = swarm.truth(tp)
+    swarm.sim.cluster.delete_topic(tp.topic)
+    assert swarm.truth(tp) is truth is not None and swarm.sim.brokers.truth(tp) is None

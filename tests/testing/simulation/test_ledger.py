@@ -1,0 +1,87 @@
+"""What a group has processed, all members together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from thinconsumer.testing.simulation.ledger import Ledger
+from thinconsumer.types import TopicPartition
+
+A = TopicPartition("t", 0)
+
+
+class FakeTruth:
+    """Records at even offsets; counts from where it was asked."""
+
+    def __init__(self):
+        self.end = 10
+        self.asked_from = []
+
+    def first_from(self, low, high, *, committed, but={}):  # noqa: B006 - never changed
+        self.asked_from.append(low)
+        return next((o for o in range(low, min(high, self.end)) if o % 2 == 0 and but.get(o) != 1), None)
+
+
+@pytest.fixture
+def truth():
+    return FakeTruth()
+
+
+def make(truth, read_committed=False):
+    return Ledger({A: truth}.get, read_committed)
+
+
+def record(offset, epoch=1):
+    return SimpleNamespace(topic="t", partition=0, offset=offset, leader_epoch=epoch)
+
+
+def test_what_is_missing_is_the_first_of_all(truth):
+    ledger = make(truth)
+    assert ledger.first_missing(A) == 0
+    ledger.process([record(0), record(2), record(6)])
+    assert (ledger.first_missing(A), ledger.first_missing(A, before=4)) == (4, None)
+    ledger.process([record(4), record(8)])
+    assert ledger.first_missing(A) is None
+
+
+def test_a_record_of_another_epoch_is_another_one(truth):
+    ledger = make(truth)
+    ledger.process([record(0, epoch=0)])
+    assert ledger.first_missing(A) == 0
+
+
+def test_what_is_left_to_read_from_somewhere_on_may_have_been_processed_before(truth):
+    ledger = make(truth)
+    ledger.process([record(offset) for offset in range(0, 10, 2)])
+    assert ledger.first_missing(A) is None
+    assert (ledger.next_from(A, 3), ledger.next_from(A, 8), ledger.next_from(A, 9)) == (4, 8, None)
+
+
+def test_what_is_known_to_be_there_is_not_looked_at_again(truth):
+    ledger = make(truth)
+    ledger.process([record(0), record(2)])
+    ledger.first_missing(A)
+    ledger.first_missing(A)
+    assert truth.asked_from == [0, 4]
+
+
+def test_under_read_committed_what_was_hidden_may_come_to_light(truth):
+    ledger = make(truth, True)
+    ledger.process([record(0), record(2)])
+    ledger.first_missing(A)
+    ledger.first_missing(A)
+    assert truth.asked_from == [0, 0]
+
+
+def test_of_what_never_was_nothing_is_missing(truth):
+    assert make(truth).first_missing(TopicPartition("t", 9)) is None
+
+
+def test_doubles_are_counted_and_named_while_they_are_forbidden(truth):
+    ledger = make(truth)
+    assert ledger.process([record(0), record(0)]) == []
+    ledger.strict_since = 5.0
+    assert ledger.process([record(2), record(0)]) == [record(0)]
+    assert (ledger.count, ledger.doubles) == (4, 2)

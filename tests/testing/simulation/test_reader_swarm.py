@@ -1,0 +1,48 @@
+"""The swarm of readers: its world is the one that the knobs describe, and every reader has to get to the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from thinconsumer.testing.simulation import ReaderSwarm, Violation, reader_swarm, swarm
+from thinconsumer.testing.simulation.faults import FAULTS
+from thinconsumer.testing.simulation.knobs import Knobs
+
+
+def test_a_run_without_faults_reads_what_is_written_and_ends_well(calm_knobs):
+    run = ReaderSwarm(1, knobs=calm_knobs)
+    counts = run.run()
+    assert counts["written"] > 0 and counts["records"] > 0 and counts["events"] > 100
+    faults = (*FAULTS, "drops", "half_open", "refused", "held", "mishandled")
+    assert {name: counts[name] for name in faults if counts[name]} == {}
+    assert run.sim.now() >= 1000 + swarm.FAULTS_S
+    assert run.actors[0].position(run.tps[0], 0) == run.sim.cluster.leader(run.tps[0]).log.end_offset
+
+
+def test_the_world_is_the_one_that_the_knobs_describe():
+    drawn = Knobs.draw(11)
+    run = ReaderSwarm(11)
+    assert str(run.knobs) == str(drawn)
+    assert len(run.sim.cluster.nodes) == drawn.brokers and len(run.producers) == drawn.producers
+    assert [actor.name for actor in run.actors] == [f"consumer-{n + 1}" for n in range(drawn.consumers)]
+    assert len({tp.topic for tp in run.tps}) == drawn.topics
+    assert all(actor.assigned and set(actor.assigned) <= set(run.tps) for actor in run.actors)
+    faults = run.sim.network.faults
+    assert (faults.latency_max_s, faults.jitter_s, faults.reset_rate, run.sim.network.chunk) == (
+        drawn.latency_max_s, drawn.jitter_s, drawn.reset_rate, drawn.chunk,
+    )  # fmt: skip
+    for actor, client in zip(run.actors, drawn.clients):
+        assert actor.consumer.raw.config.isolation_level == client.isolation_level
+        assert actor.driver.wall_skew == client.wall_skew_s and actor.behaviour.odd_rate == client.odd_rate
+
+
+def test_a_reader_that_does_not_arrive_in_peace_fails_the_run_by_name(calm_knobs, monkeypatch):
+    monkeypatch.setattr(swarm, "FAULTS_S", 1.0)
+    monkeypatch.setattr(ReaderSwarm, "PEACE_S", 5.0)
+    monkeypatch.setattr(reader_swarm, "A_RECORD_S", 0.0)
+    run = ReaderSwarm(1, knobs=calm_knobs)
+    monkeypatch.setattr(run, "is_at_end", lambda consumer, tp: False)
+    run.safety()
+    run.sim.run_until(run.log_writer.finish, 100)
+    with pytest.raises(Violation, match=r"5 virtual seconds after the faults: not at the end: \{'consumer-1'"):
+        run.liveness()

@@ -1,0 +1,240 @@
+"""The base of simulated applications: a loop of polls around one consumer at a time.
+
+Owns the consumer's life (:meth:`Application.start`, :meth:`~Application.crash`, :meth:`~Application.stall`) and the
+turn: process what the last poll returned, run queued calls, now and then something odd, poll. The consumer is the real
+one, unchanged, on a :class:`~..driver.SimDriver`. Subclasses say how it subscribes and what processing does.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from ....config import ConsumerConfig
+from ....config.build import ConfigurationWarning
+from ....errors import KafkaError
+from ....timers import NEVER
+from ....types import ConsumerRecord
+from ..checkers import Jury, Reader
+from ..driver import Crashed, SimDriver
+from ..observed import ObservedConsumer, SimConsumer
+from ..world import Actor, World
+
+#: Consecutive ``poll(0)`` calls without records after which ``wake_at()`` must not ask for another one at once.
+SPINS_MAX = 100
+#: Seconds that an application waits after an error: one that polls again at once would spin by its own fault.
+PAUSE_AFTER_ERROR = 0.1
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """How an application uses its consumer. The default is a plain loop: ``poll(1000)`` again and again."""
+
+    poll_timeout_ms: tuple[int, int] = (1000, 1000)
+    think_s: tuple[float, float] = (0.0, 0.0)  #: Processing time of a poll's records.
+    think_rate: float = 1.0  #: Share of polls with records that take processing time.
+    odd_rate: float = 0.0  #: Share of turns with something besides polling: a seek, a pause, a question, ...
+    blocks: bool = True  #: Whether it waits in ``poll(timeout)``; else it polls with 0 as an event loop does.
+    jumps_far: bool = False  #: Whether a reader's seeks may skip or repeat much.
+    # of members only
+    commits: str = "auto"  #: Or "sync", "async", "offsets".
+    drives: bool = False  #: Whether it calls ``drive()`` while it processes.
+    raise_rate: float = 0.0  #: Share of rebalance callbacks that raise.
+    asks: bool = False  #: Whether callbacks ask for positions and committed offsets.
+    rewinds: bool = False  #: Whether it seeks back now and then, in callbacks too.
+    leaves: bool | None = None  #: ``leave_group`` of ``close``.
+
+
+class CallbackFailure(Exception):
+    """A rebalance callback raised, as users' code does."""
+
+
+class Application(Actor):
+    """See the module. Its name is the client id."""
+
+    def __init__(self, world: World, name: str, jury: Jury, options: Mapping[str, Any], behaviour: Behaviour) -> None:
+        super().__init__(world, name)
+        self.jury = jury
+        self.options = {"client_id": name, **options}
+        self.behaviour = behaviour
+        self.lives = 0
+        self.crashes = 0
+        self.errors: list[Exception] = []
+        self.stalled_until = 0.0
+        self.is_running = False
+        self._to_do: list[Callable[[], None]] = []
+        self._unprocessed: list[ConsumerRecord[Any, Any]] = []
+        self._thinks_until = 0.0
+        self._spins = 0
+        self._sleeps = False  #: Until the consumer's wake_at(), or until something arrives at its sockets.
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name} life {self.lives}>"
+
+    # -- for subclasses
+
+    def _new_driver(self) -> SimDriver:
+        raise NotImplementedError
+
+    def _new_reader(self, config: ConsumerConfig, known: Mapping[str, Any]) -> Reader:
+        """Return what checkers know the new consumer by; ``known`` are the fields of every reader."""
+        return Reader(**known)
+
+    def _subscribe(self) -> None:
+        """Tell the new consumer what to read."""
+        raise NotImplementedError
+
+    def _process(self) -> None:
+        """Process the records of the last poll."""
+        raise NotImplementedError
+
+    def _think(self, now: float) -> float:
+        """Return when the turn after a poll with records is."""
+        raise NotImplementedError
+
+    def _cope_with(self, error: KafkaError) -> None:
+        """Do what an application does after an error; accuse if it should not have come."""
+        raise NotImplementedError
+
+    def _do_something_odd(self) -> None:
+        """Do one of the things that applications do besides polling."""
+        raise NotImplementedError
+
+    def _is_odd_turn(self) -> bool:
+        """Return whether to do something odd in this turn."""
+        return bool(self.behaviour.odd_rate) and self.random.random() < self.behaviour.odd_rate
+
+    def _calling(self, *, polls: bool = False) -> AbstractContextManager[None]:
+        """Surround calls that step the consumer."""
+        return nullcontext()
+
+    def _drive(self) -> float:
+        """Let the consumer's time pass while records are processed; return when the next turn is."""
+        return self._thinks_until
+
+    # -- life
+
+    def start(self) -> None:
+        """Begin, or begin again, with a new consumer."""
+        self.is_running = True
+        driver = self.driver = self._new_driver()
+        driver.on_mail = self._mail
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConfigurationWarning)  # members' poll intervals are short on purpose
+            consumer = SimConsumer(driver=driver, **self.options)
+        config = consumer.config
+        known = {
+            "name": self.name,
+            "life": self.lives,
+            "read_committed": config.isolation_level == "read_committed",
+            "policy": str(config.auto_offset_reset),
+            "max_poll_records": config.max_poll_records,
+            "max_buffered_bytes": config.max_buffered_bytes,
+            "options": self.options,
+        }
+        reader = self._new_reader(config, known)
+        self.lives += 1
+        self.consumer = ObservedConsumer(reader, consumer, self.jury, self.world.trace)
+        self._unprocessed, self._thinks_until, self._spins, self._sleeps = [], 0.0, 0, False
+        self._to_do.clear()  # calls queued for the consumer before
+        self._subscribe()
+        self.wake()
+
+    def crash(self, *, silently: bool = False) -> None:
+        """Die as by ``kill -9``; ``silently``: as if the host lost power. :meth:`start` begins again."""
+        if not self.is_running:
+            return
+        self.is_running = False
+        self.crashes += 1
+        self.note("crashed", "silently" if silently else "")
+        self.driver.die(silently=silently)
+        self.consumer.gone()
+
+    def recover(self) -> None:
+        """End a stall, start if it is down."""
+        self.stalled_until = 0.0
+        if not self.is_running:
+            self.start()
+        self.wake()
+
+    def calm(self) -> None:
+        """Do nothing odd from now on."""
+        raise NotImplementedError
+
+    def stall(self, seconds: float) -> None:
+        """Do nothing for this long, as a process that is swapped out or stopped."""
+        self.stalled_until = max(self.stalled_until, self.world.now() + seconds)
+        self.wake(self.stalled_until)
+        self.note("stalls", "for %.3f s", seconds)
+
+    def soon(self, do: Callable[[], None]) -> None:
+        """Call ``do`` in the next turn: a consumer must not be called again while it is in a call."""
+        self._to_do.append(do)
+        self.wake()
+
+    def note(self, event: str, why: str = "", *args: object) -> None:
+        """Write a line into the trace."""
+        self.world.trace.add(self.name, "", event, why, *args)
+
+    # -- turns
+
+    def turn(self) -> float:
+        """Process the records of the last poll, run queued calls, perhaps do something odd, poll."""
+        now = self.world.now()
+        if not self.is_running:
+            return NEVER
+        if now < self.stalled_until:
+            return self.stalled_until
+        self._sleeps = False
+        try:
+            if now < self._thinks_until:
+                return self._drive()
+            self._process()
+            while self._to_do and self.is_running:  # a queued call may close the consumer
+                self._to_do.pop(0)()
+            if self.is_running and self._is_odd_turn():
+                self._do_something_odd()
+            return self._poll() if self.is_running else NEVER
+        except CallbackFailure as error:
+            self._note_error("poll", error)
+            return self.world.now() + PAUSE_AFTER_ERROR
+        except KafkaError as error:
+            self._note_error("turn", error)
+            self._cope_with(error)
+            return self.world.now() + PAUSE_AFTER_ERROR
+        except Crashed:
+            return NEVER
+
+    def _mail(self) -> None:
+        if self._sleeps and self.world.now() >= max(self.stalled_until, self._thinks_until):
+            self.wake()
+
+    def _may_block(self, depth: int) -> bool:
+        """Return whether to wait in a call: actors below on the stack cannot go on meanwhile."""
+        return self.behaviour.blocks and self.world.depth <= depth
+
+    def _poll(self) -> float:
+        timeout_ms = self.random.randint(*self.behaviour.poll_timeout_ms) if self._may_block(0) else 0
+        with self._calling(polls=True):
+            found = self.consumer.poll(timeout_ms)
+        now = self.world.now()
+        if found:
+            self._spins = 0
+            for records in found.values():
+                self._unprocessed += records
+            return self._think(now)
+        if timeout_ms:
+            return now
+        due = self.consumer.raw.wake_at()
+        self._spins = self._spins + 1 if due <= now else 0
+        if self._spins > SPINS_MAX:
+            self.world.accuse(f"{self.name} spins: poll(0) returned nothing, and wake_at() asks for it again at once")
+        self._sleeps = True
+        return due
+
+    def _note_error(self, where: str, error: Exception) -> None:
+        self.errors.append(error)
+        self.note("error", "%s: %s: %s", where, type(error).__name__, str(error))

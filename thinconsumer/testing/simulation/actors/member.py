@@ -1,0 +1,360 @@
+"""An application that reads as a member of a group: it subscribes with a listener, processes and commits.
+
+After a crash it starts from the group's committed offsets. Its :class:`~..client_tap.TappedDriver` shows the checkers
+what passes at the client's own sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ....config import ConsumerConfig
+from ....errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    KafkaError,
+    KafkaTimeoutError,
+    NoBrokersAvailable,
+)
+from ....types import OffsetAndMetadata, TopicPartition
+from ....wire import Message
+from ..checkers import ASSIGNED, LOST, REVOKED, Jury, LogVolumeChecker, Member
+from ..checkers.base import names
+from ..client_tap import SentRequest, TappedDriver
+from ..driver import Crashed
+from ..network import SimNetwork
+from ..world import World
+from .application import Application, Behaviour, CallbackFailure
+
+#: The longest processing time of a calm member, in seconds.
+CALM_THOUGHT_S = 0.3
+#: Timeout of blocking calls, in milliseconds, while another actor waits below on the stack.
+BRIEF_MS = 300
+#: Actors that may wait below on the stack for a member to block at all.
+DEPTH_MAX = 2
+
+
+class MemberActor(Application):
+    """See the module. :meth:`start` begins."""
+
+    member: Member
+
+    def __init__(
+        self,
+        world: World,
+        network: SimNetwork,
+        name: str,
+        jury: Jury,
+        log_volume: LogVolumeChecker,
+        *,
+        group: str,
+        topics: Collection[str],
+        pattern: str | None,
+        options: Mapping[str, Any],
+        behaviour: Behaviour,
+    ) -> None:
+        super().__init__(world, name, jury, {"group_id": group, **options}, behaviour)
+        self.group = group
+        self.topics = sorted(topics)
+        self.pattern = pattern
+        self.is_calm = False
+        self.pending_callbacks = 0  #: Of commits.
+        self._log_volume = log_volume
+        self._network = network
+        self.driver = self._new_driver()  # faults may come before start()
+        self._next: dict[TopicPartition, OffsetAndMetadata] = {}  #: Behind the processed records of owned partitions.
+        self._owned: set[TopicPartition] = set()  #: By the listener's callbacks.
+        self._paused: set[TopicPartition] = set()
+        self._is_inside = False  #: Whether a call is under way; calls that its callbacks make are part of it.
+
+    # -- life
+
+    def _new_driver(self) -> TappedDriver:
+        return TappedDriver(self.world, self._network, self.name, self)
+
+    def _new_reader(self, config: ConsumerConfig, known: Mapping[str, Any]) -> Member:
+        self.member = Member(
+            **known,
+            group=self.group,
+            instance_id=config.group_instance_id,
+            cooperative=list(self.options["partition_assignment_strategy"]) == ["cooperative-sticky"],
+            session_timeout_s=config.session_timeout_ms / 1000,
+            max_poll_interval_s=config.max_poll_interval_ms / 1000,
+        )
+        return self.member
+
+    def _subscribe(self) -> None:
+        self.pending_callbacks = 0
+        self._next, self._owned, self._paused, self._is_inside = {}, set(), set(), False
+        self.subscribe(self.topics)
+
+    def subscribe(self, topics: Collection[str]) -> None:
+        """Subscribe to these topics, or to the pattern if there is one."""
+        self.topics = sorted(topics)
+        with self._calling():
+            if self.pattern is not None:
+                self.consumer.raw.subscribe(pattern=self.pattern, listener=self)
+            else:
+                self.consumer.raw.subscribe(self.topics, listener=self)
+        self.jury.tell("subscribed", self.member, None if self.pattern is not None else self.topics)
+
+    def close(self, *, commit: bool = True) -> None:
+        """Process the records of the last poll, and close the consumer."""
+        if not self.is_running:
+            return
+        self._process()
+        self.note("closes")
+        self.jury.tell("closing", self.member)
+        timeout_ms = self._timeout(3000)
+        until = self.world.now() + timeout_ms / 1000
+        try:
+            with self._calling():
+                self.consumer.raw.close(autocommit=commit, timeout_ms=timeout_ms, leave_group=self.behaviour.leaves)
+        except (CallbackFailure, KafkaError) as error:
+            self._note_error("close", error)
+        except Crashed:
+            return
+        self.is_running = False
+        if self.pending_callbacks and self.world.now() < until:
+            self.world.accuse(f"{self.member} was closed before {self.pending_callbacks} commit callbacks were called")
+        self.consumer.gone()
+
+    def calm(self) -> None:
+        """Run, and do nothing odd from now on."""
+        self.is_calm = True
+        self._to_do.clear()  # a queued close would leave the member down
+        self._thinks_until = 0.0
+        self.recover()
+        self.soon(self._resume_all)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the consumer's assignment."""
+        return self.consumer.raw.assignment() if self.is_running else set()
+
+    def positions(self) -> dict[TopicPartition, int | None]:
+        """Return the position of each assigned partition; None where there is none yet."""
+        if not self.is_running:
+            return {}
+        return {p.tp: p.cursor.offset if p.has_position else None for p in self.consumer.raw._reader.partitions}
+
+    # -- turns
+
+    def _is_odd_turn(self) -> bool:
+        return not self.is_calm and self.random.random() < self.behaviour.odd_rate
+
+    def _drive(self) -> float:
+        if not self.behaviour.drives:
+            return self._thinks_until
+        with self._calling():
+            self.consumer.raw.drive()
+        return min(self._thinks_until, self.world.now() + self.member.session_timeout_s / 6)
+
+    def _think(self, now: float) -> float:
+        limit = self.behaviour.think_s[1]
+        if not limit:
+            return now
+        self._thinks_until = now + self.random.uniform(0, min(limit, CALM_THOUGHT_S) if self.is_calm else limit)
+        return self._drive()
+
+    def _process(self) -> None:
+        done, self._unprocessed = self._unprocessed, []
+        if not done:
+            return
+        self.jury.tell("processed", self.member, done)
+        for record in done:
+            tp = TopicPartition(record.topic, record.partition)
+            self._next[tp] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
+        commits = self.behaviour.commits
+        if commits == "async" or (commits == "sync" and not self._may_block(DEPTH_MAX - 1)):
+            self._commit_async(None)
+        elif commits == "offsets":
+            self._commit_async({tp: at for tp, at in self._next.items() if tp in self._owned})
+        elif commits == "sync" and self.random.random() < 0.5:
+            self._commit()
+
+    # -- commits
+
+    def _commit(self) -> bool:
+        """Commit and wait; return whether it was written."""
+        try:
+            with self._calling():
+                self.consumer.raw.commit(timeout_ms=self._timeout(2000))
+        except CommitFailedError as error:
+            self._note_error("commit", error)
+            return False
+        except KafkaTimeoutError as error:
+            self._note_error("commit", error)
+            return False
+        return True
+
+    def _commit_async(self, offsets: dict[TopicPartition, OffsetAndMetadata] | None) -> None:
+        self.pending_callbacks += 1
+        member = self.member
+
+        def committed(offsets: Any, error: Exception | None) -> None:
+            if member is self.member:
+                self.pending_callbacks -= 1
+                if self.pending_callbacks < 0:
+                    self.world.accuse(f"{member}: the callback of a commit was called twice")
+
+        self.consumer.raw.commit_async(offsets, committed)
+
+    # -- the listener
+
+    def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
+        """Perhaps ask for positions, seek back, pause, raise."""
+        with self._in_callback(ASSIGNED, assigned):
+            for tp in sorted(assigned):
+                if self.behaviour.asks and self.random.random() < 0.3:
+                    self._ask(tp)
+                if self.behaviour.rewinds and not self.is_calm and self.random.random() < 0.2:
+                    self._rewind(tp)
+                if not self.is_calm and self.random.random() < self.behaviour.odd_rate:
+                    self._pause(tp)
+
+    def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
+        """Commit the processed records."""
+        with self._in_callback(REVOKED, revoked):
+            if self.behaviour.commits != "auto" and revoked:
+                if self._may_block(DEPTH_MAX):
+                    self._commit()
+                else:
+                    self._commit_async(None)
+
+    def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
+        """Drop the state of these partitions."""
+        with self._in_callback(LOST, lost):
+            pass
+
+    @contextmanager
+    def _in_callback(self, what: str, tps: Collection[TopicPartition]) -> Iterator[None]:
+        self.note(what, "%s", names(tps))
+        self.jury.tell("callback_started", self.member, what, tps)
+        yield
+        fails = not self.is_calm and self.random.random() < self.behaviour.raise_rate
+        error = CallbackFailure(f"the listener of {what} fails on purpose") if fails else None
+        if what == ASSIGNED:
+            self._owned |= set(tps)
+        else:
+            self._owned -= set(tps)
+            self._paused -= set(tps)
+            for tp in tps:
+                self._next.pop(tp, None)
+        self.jury.tell("callback_finished", self.member, what, tps, error)
+        if error is not None:
+            raise error
+
+    # -- things besides polling
+
+    def _do_something_odd(self) -> None:
+        owned = sorted(self._owned)
+        choice = self.random.randrange(6)
+        if choice == 0:
+            self.note("enforces")
+            self.consumer.raw.enforce_rebalance("an odd whim")
+        elif owned and choice == 1:
+            self._ask(self.random.choice(owned))
+        elif owned and choice == 2:
+            self._pause(self.random.choice(owned))
+        elif owned and choice == 3 and self.behaviour.rewinds:
+            self._rewind(self.random.choice(owned))
+        else:
+            self._resume_all()
+
+    def _ask(self, tp: TopicPartition) -> None:
+        try:
+            with self._calling():
+                if self.random.random() < 0.5:
+                    self.consumer.position(tp, self._timeout(500))
+                else:
+                    self.consumer.raw.committed([tp], timeout_ms=self._timeout(500))
+        except KafkaTimeoutError as error:
+            self._note_error("ask", error)
+
+    def _rewind(self, tp: TopicPartition) -> None:
+        """Seek back by some records, from the processed or the committed offset."""
+        at = self._next.get(tp)
+        if at is None:
+            try:
+                with self._calling():
+                    at = self.consumer.raw.committed([tp], metadata=True, timeout_ms=self._timeout(500))[tp]
+            except KafkaTimeoutError as error:
+                self._note_error("rewind", error)
+        if at is not None:
+            self.consumer.seek(tp, max(0, at.offset - self.random.randrange(10)))
+            self._next.pop(tp, None)
+
+    def _pause(self, tp: TopicPartition) -> None:
+        if tp not in self._paused:
+            self.consumer.pause(tp)
+            self._paused.add(tp)
+
+    def _resume_all(self) -> None:
+        if self._paused:
+            self.consumer.resume(*sorted(self._paused))
+        self._paused = set()
+
+    # -- inside
+
+    def _timeout(self, timeout_ms: int) -> int:
+        if self.world.depth == 0:
+            return timeout_ms
+        return BRIEF_MS if self.world.depth <= DEPTH_MAX else 0
+
+    def _cope_with(self, error: KafkaError) -> None:
+        if isinstance(error, FencedInstanceIdError):
+            # An operator would restart the fenced process.
+            self.crash()
+            self.world.call_later(1.0, lambda: None if self.is_running else self.start())
+        elif not isinstance(error, (KafkaTimeoutError, NoBrokersAvailable, InconsistentGroupProtocolError)):
+            self.world.accuse(f"{self.name}: an unexpected error: {error!r}")
+
+    @contextmanager
+    def _calling(self, *, polls: bool = False) -> Iterator[None]:
+        """Call the consumer; lines logged meanwhile are counted as this member's."""
+        member, inside = self.member, self._is_inside
+        if not inside:
+            self.jury.tell("call_began", member, polls)
+        self._is_inside = True
+        self._log_volume.calling.append(member)
+        try:
+            yield
+        finally:
+            self._log_volume.calling.pop()
+            self._is_inside = inside
+            if not inside:
+                self.jury.tell("call_ended", member)
+
+    # -- at its sockets
+
+    def connection_opened(self, line: int, host: str, port: int) -> None:
+        """Pass an event of the client's connections on."""
+        self.jury.tell("connection_opened", self.member, line, host, port)
+
+    def request_written(self, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        """Pass a request on."""
+        if sent.message is not None:
+            self.note("writes", "%s on %d: %s", type(sent.message).__name__, line, _brief(sent.message))
+        self.jury.tell("request_written", self.member, line, sent, before)
+
+    def response_read(self, line: int, sent: SentRequest, response: Message) -> None:
+        """Pass a response on."""
+        self.note("reads", "%s on %d: %s", type(response).__name__, line, _brief(response))
+        self.jury.tell("response_read", self.member, line, sent, response)
+
+    def connection_closed(self, line: int) -> None:
+        """Pass the end of a connection on."""
+        self.jury.tell("connection_closed", self.member, line)
+
+
+#: Fields that traces show.
+_FIELDS = ("error_code", "generation_id", "generation_id_or_member_epoch", "member_id", "leader", "reason")
+
+
+def _brief(message: Message) -> str:
+    """Return the shown fields of a message in one line."""
+    words = [f"{name}={getattr(message, name)!r}" for name in _FIELDS if getattr(message, name, None) not in (None, "")]
+    return " ".join(words)

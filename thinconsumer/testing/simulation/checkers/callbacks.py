@@ -1,0 +1,146 @@
+"""Do listeners hear what is true, in the order that their protocol has (KIP-429)?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ....types import TopicPartition
+from ....wire import Message
+from ....wire.join_group import JoinGroupRequest
+from ....wire.sync_group import SyncGroupResponse
+from ..client_tap import SentRequest
+from .base import ASSIGNED, LOST, REVOKED, Checker, Member, Reader, names
+from .views import Views
+
+
+@dataclass(slots=True)
+class _Heard:
+    """What one member's listener knows."""
+
+    owned: set[TopicPartition] = field(default_factory=set)  #: Told, whatever the callback raised.
+    pending: set[TopicPartition] = field(default_factory=set)  #: Of these, those whose callback has raised.
+    topics: Collection[str] | None = None  #: Subscribed to; None: by pattern.
+    is_parting: bool = False
+    owes_join: bool = False  #: It has given up what its share lacks, and has not joined again.
+
+
+class CallbackChecker(Checker):
+    """Assigned is disjoint from what is owned, revoked and lost are part of it; all of it under an eager protocol, only
+    what goes under a cooperative one; a loss is never called a revocation.
+    """
+
+    def __init__(self, *args: object, views: Views) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._views = views
+        self._heard: dict[Reader, _Heard] = {}
+        self.counts: Counter[str] = Counter()  #: How often listeners heard what.
+
+    def started(self, reader: Reader) -> None:
+        """It knows nothing."""
+        self._heard[reader] = _Heard()
+
+    def ended(self, reader: Reader) -> None:
+        """It is gone."""
+        self._heard.pop(reader, None)
+
+    def owned(self, reader: Reader) -> set[TopicPartition]:
+        """Return what its listener believes to own."""
+        found = self._heard.get(reader)
+        return set() if found is None else found.owned
+
+    def subscribed(self, member: Member, topics: Collection[str] | None) -> None:
+        """Note what it wants."""
+        self._heard[member].topics = topics
+
+    def closing(self, member: Member) -> None:
+        """It will give everything up."""
+        self._heard[member].is_parting = True
+
+    # -- callbacks
+
+    def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
+        """Compare with what it heard before."""
+        found, view, these = self._heard[member], self._views.of[member], set(tps)
+        self.counts[what] += 1
+        if what == ASSIGNED:
+            self._check_assigned(member, found, these)
+        elif what == REVOKED:
+            self._check_revoked(member, found, these)
+        elif these != found.owned:
+            self.accuse(f"{member} hears that {names(these)} is lost, and owned {names(found.owned)}")
+        elif not view.expelled and not view.may_forget and not view.missed:
+            self.accuse(f"{member} hears that {names(these)} is lost, and nobody has told it so")
+
+    def callback_finished(
+        self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
+    ) -> None:
+        """Take it for known. What has raised will be said again, if it was "assigned"."""
+        found = self._heard[member]
+        if what == ASSIGNED:
+            found.owned |= set(tps)
+            found.pending = set(tps) if error is not None else set()
+        else:
+            found.owned -= set(tps)
+            found.pending -= set(tps)
+
+    def _check_assigned(self, member: Member, found: _Heard, these: set[TopicPartition]) -> None:
+        share = self._views.of[member].share
+        if these & (found.owned - found.pending):
+            self.accuse(
+                f"{member} hears that {names(these)} is assigned, and owns {names(these & found.owned)} already"
+            )
+        if these - share:
+            self.accuse(f"{member} hears that {names(these - share)} is assigned, and its share is {names(share)}")
+        if found.owned - share:
+            self.accuse(f"{member} hears of what is assigned before it has given up {names(found.owned - share)}")
+
+    def _check_revoked(self, member: Member, found: _Heard, these: set[TopicPartition]) -> None:
+        view = self._views.of[member]
+        if these - found.owned:
+            self.accuse(f"{member} hears that {names(these)} is revoked, and owns only {names(found.owned)}")
+        if view.expelled:
+            self.accuse(f"{member} hears that {names(these)} is revoked, and was told {view.expelled}: it is lost")
+        if found.is_parting:
+            return
+        if not member.cooperative:
+            if these != found.owned:
+                self.accuse(
+                    f"{member} hears that {names(these)} is revoked, and owns {names(found.owned)}: eager is all"
+                )
+            return
+        if view.missed:
+            self.accuse(f"{member} hears that {names(these)} is revoked, after a generation without it: it is lost")
+        kept = {tp for tp in these & view.share if found.topics is not None and tp.topic in found.topics}
+        if kept:
+            self.accuse(f"{member} hears that {names(these)} is revoked, of which {names(kept)} is its share")
+        if not these:
+            self.accuse(f"{member} hears that nothing is revoked: cooperative members do not")
+        found.owes_join = True
+
+    # -- on the wire
+
+    def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        """An eager member owns nothing when it joins."""
+        found = self._heard.get(member)
+        if found is None or not isinstance(sent.message, JoinGroupRequest):
+            return
+        found.owes_join = False
+        if not member.cooperative and found.owned:
+            self.accuse(f"{member} joins while it owns {names(found.owned)}: its protocol is eager")
+
+    def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+        """Who hears of an expulsion owes nothing any more."""
+        found, view = self._heard.get(member), self._views.of.get(member)
+        if found is not None and view is not None and view.expelled and not isinstance(response, SyncGroupResponse):
+            found.owes_join = False
+
+    def finish(self) -> None:
+        """Who has given something up has joined again, so that somebody else can be given it."""
+        for reader, found in self._heard.items():
+            if found.owes_join and not found.is_parting:
+                self.accuse(f"{reader} has given partitions up and did not join again, so that nobody gets them")
+
+
+__all__ = ["ASSIGNED", "LOST", "REVOKED", "CallbackChecker"]

@@ -1,0 +1,135 @@
+"""Is anything committed that is not processed yet, or that is somebody else's; and what else offsets must not do.
+
+Looks at commits that a coordinator has taken, and at what leaders have planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ....errors import KafkaProtocolError
+from ....types import ConsumerRecord, TopicPartition
+from ....wire import Message
+from ....wire.consumer_protocol import decode_assignment
+from ....wire.error_codes import Code
+from ....wire.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponseTopic,
+)
+from ....wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..ledger import Ledger
+from .base import Checker, Member
+
+Plan = dict[str, frozenset[TopicPartition]]
+#: Plans of a group that are remembered.
+PLANS_MAX = 8
+
+
+class Plans(Checker):
+    """What leaders have handed in and a coordinator has taken, by group and generation. Accuses of overlaps."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.of: dict[str, dict[int, Plan]] = {}
+        self.counts: dict[str, int] = {}  #: How many there were, by group.
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Remember a plan."""
+        if not isinstance(request, SyncGroupRequest) or not isinstance(response, SyncGroupResponse):
+            return
+        if response.error_code or not request.assignments:
+            return
+        plan: Plan = {}
+        owner: dict[TopicPartition, str] = {}
+        for row in request.assignments:
+            try:
+                raw = decode_assignment(bytes(row.assignment))
+            except KafkaProtocolError:
+                return
+            share = [TopicPartition(t.topic, n) for t in raw.assigned_partitions for n in t.partitions]
+            plan[row.member_id] = frozenset(share)
+            for tp in share:
+                other = owner.setdefault(tp, row.member_id)
+                if other != row.member_id:
+                    self.accuse(f"the plan of {client} gives {tp.topic}-{tp.partition} to {other} and {row.member_id}")
+        plans = self.of.setdefault(request.group_id, {})
+        if request.generation_id not in plans:
+            self.counts[request.group_id] = self.counts.get(request.group_id, 0) + 1
+        plans[request.generation_id] = plan
+        for old in sorted(plans)[:-PLANS_MAX]:
+            del plans[old]
+
+    def newest(self, group: str) -> int:
+        """Return the newest generation that has a plan, -1 if none has."""
+        return max(self.of.get(group, {}), default=-1)
+
+
+class CommitChecker(Checker):
+    """No commit covers what nobody has processed; none that is taken is of an old generation, or of a partition that
+    the plan of its generation gives to somebody else.
+    """
+
+    def __init__(
+        self,
+        *args: object,
+        plans: Plans,
+        ledgers: Mapping[str, Ledger],
+        name_of: Callable[[bytes], str],
+    ) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._plans = plans
+        self._ledgers = ledgers
+        self._name_of = name_of
+
+    def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
+        """Note it; nothing twice where nothing is lost."""
+        ledger = self._ledgers[member.group]
+        for record in ledger.process(records):
+            where = f"{record.topic}-{record.partition} offset {record.offset}"
+            self.accuse(f"{member} has processed {where} again, although nobody was lost and everybody commits")
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Look at what was taken."""
+        if not isinstance(request, OffsetCommitRequest) or not isinstance(response, OffsetCommitResponse):
+            return
+        ledger = self._ledgers.get(request.group_id)
+        if ledger is None:
+            return
+        # Either side may have filled in a topic's name, its id, or both.
+        taken = {
+            TopicPartition(self._name(topic), row.partition_index)
+            for topic in response.topics
+            for row in topic.partitions
+            if row.error_code == Code.NONE
+        }
+        generation, member_id = request.generation_id_or_member_epoch, request.member_id
+        newest = self._plans.newest(request.group_id)
+        if taken and generation < newest:
+            self.accuse(f"node {node} took a commit of generation {generation} when {newest} was the newest")
+        plan = self._plans.of.get(request.group_id, {}).get(generation, {})
+        for topic in request.topics:
+            for row in topic.partitions:
+                tp = TopicPartition(self._name(topic), row.partition_index)
+                if tp not in taken:
+                    continue
+                missing = ledger.first_missing(tp, row.committed_offset)
+                where = f"{tp.topic}-{tp.partition}"
+                if missing is not None:
+                    what = f"offset {row.committed_offset} of {where}, and offset {missing} was never processed"
+                    self.accuse(f"{client} has committed {what}")
+                owner = next((who for who, share in plan.items() if tp in share), member_id)
+                # A static member that comes back within its session has another id, and what it had before.
+                is_itself = request.group_instance_id is not None and _sans_uuid(owner) == _sans_uuid(member_id)
+                if owner != member_id and not is_itself:
+                    self.accuse(f"{client} has committed {where} in generation {generation}, in which it is {owner}'s")
+
+    def _name(self, topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic) -> str:
+        return topic.name or self._name_of(topic.topic_id)
+
+
+def _sans_uuid(member_id: str) -> str:
+    """Return what a coordinator made an id of."""
+    return member_id[:-37]

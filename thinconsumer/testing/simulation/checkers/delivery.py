@@ -1,0 +1,51 @@
+"""Is anything delivered of a partition that is not the member's, as of the coordinator's last answer, or not yet?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ....types import TopicPartition
+from .base import ASSIGNED, Checker, Member, Reader, Records
+from .views import Views
+
+
+class DeliveryChecker(Checker):
+    """Records come only of what the last sync gave, between the listener's "assigned" and "revoked" or "lost"."""
+
+    def __init__(self, *args: object, views: Views) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._views = views
+        self._has: dict[Reader, set[TopicPartition]] = {}
+
+    def started(self, reader: Reader) -> None:
+        """It has nothing."""
+        self._has[reader] = set()
+
+    def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
+        """What goes, goes when its listener is called."""
+        if what != ASSIGNED:
+            self._has[member] -= set(tps)
+
+    def callback_finished(
+        self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
+    ) -> None:
+        """What comes, comes when its listener has returned."""
+        if what == ASSIGNED and error is None:
+            self._has[member] |= set(tps)
+
+    def delivered(self, reader: Reader, records: Records, limit: int) -> None:
+        """Compare."""
+        view = self._views.of.get(reader)
+        if view is None:
+            return
+        if view.doubted_since is not None:
+            away = f"since {view.doubted_since:.3f}, when it came back after more than its session timeout"
+            self.accuse(f"{reader} was given records although nobody has told it that it is still a member {away}")
+        for tp in records:
+            name = f"{tp.topic}-{tp.partition}"
+            if tp not in self._has[reader]:
+                self.accuse(f"{reader} was given records of {name}, which its listener does not have")
+            elif view.expelled:
+                self.accuse(f"{reader} was given records of {name} after it was told {view.expelled}")
+            elif tp not in view.share:
+                self.accuse(f"{reader} was given records of {name}, which is not in the share it was given last")

@@ -1,0 +1,117 @@
+"""Does a group come to rest; and does anybody join, or write into the log, again and again?"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from ....types import TopicPartition
+from ....wire import Message
+from ....wire.heartbeat import HeartbeatRequest
+from ....wire.join_group import JoinGroupRequest
+from ....wire.sync_group import SyncGroupRequest
+from ..client_tap import SentRequest
+from .base import Checker, Member, Reader
+from .commits import Plans
+
+WINDOW_S = 10.0
+#: Joins, and heartbeats, of one member within the window: the shortest backoff allows less.
+JOINS_MAX = 80
+BEATS_MAX = 120
+#: Rebalances of a group from the end of all faults on until it is quiet, and for each member besides.
+REBALANCES_MAX, REBALANCES_PER_MEMBER = 8, 4
+#: Lines at INFO and above that a member may write about one incident, and besides.
+LINES_PER_INCIDENT, LINES_BESIDES = 5, 10
+
+
+class RebalanceChecker(Checker):
+    """Joins and heartbeats have a pace; after the faults there are few rebalances, and then none."""
+
+    def __init__(self, *args: object, plans: Plans) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self._plans = plans
+        self._since: dict[tuple[Reader, int], tuple[float, int]] = {}
+        self._now = 0.0
+        self._before: Counter[str] | None = None
+        self._members: Counter[str] = Counter()
+        self.is_quiet = False  #: Whether nobody has any reason to join.
+
+    def requested(self, client: str, node: int, request: Message, now: float) -> None:
+        """Note the time."""
+        self._now = now
+
+    def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        """Count it."""
+        if isinstance(sent.message, JoinGroupRequest):
+            if self.is_quiet:
+                self.accuse(f"{member} joins again, and nothing has happened: {sent.message.reason}")
+            self._count(member, sent.api_key, "JoinGroups", JOINS_MAX)
+        elif isinstance(sent.message, HeartbeatRequest):
+            self._count(member, sent.api_key, "Heartbeats", BEATS_MAX)
+
+    def faults_ended(self) -> None:
+        """From here on rebalances are counted."""
+        self._before = Counter(self._plans.counts)
+
+    def expect(self, group: str, members: int) -> None:
+        """A group has so many members now."""
+        self._members[group] = members
+
+    def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
+        """Count the plans that are made."""
+        if self._before is None or not isinstance(request, SyncGroupRequest) or not request.assignments:
+            return
+        group = request.group_id
+        count = self._plans.counts.get(group, 0) - self._before[group]
+        limit = REBALANCES_MAX + REBALANCES_PER_MEMBER * self._members[group]
+        if count > limit:
+            self.accuse(f"group {group} has rebalanced {count} times since the faults are over")
+
+    def _count(self, member: Member, api_key: int, what: str, limit: int) -> None:
+        since, count = self._since.get((member, api_key), (self._now, 0))
+        if self._now >= since + WINDOW_S:
+            since, count = self._now, 0
+        self._since[member, api_key] = since, count + 1
+        if count + 1 > limit:
+            self.accuse(f"{member} has sent {count + 1} {what} within {self._now - since:.1f} s")
+
+
+class LogVolumeChecker(Checker, logging.Handler):
+    """What members log about their group is a few lines per incident: a rebalance, a loss, a lost connection."""
+
+    def __init__(self, *args: object) -> None:
+        Checker.__init__(self, *args)  # type: ignore[arg-type]
+        logging.Handler.__init__(self, logging.INFO)
+        self.calling: list[Member] = []  #: Who is in a call, the one on top of the stack last.
+        self.lines: dict[Reader, list[str]] = {}
+        self._incidents: Counter[Reader] = Counter()
+
+    def started(self, reader: Reader) -> None:
+        """To begin is something, too."""
+        self._incidents[reader] = 1
+        self.lines[reader] = []
+
+    def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+        """A rebalance."""
+        if isinstance(sent.message, SyncGroupRequest):
+            self._incidents[member] += 1
+
+    def connection_closed(self, member: Member, line: int) -> None:
+        """A lost connection."""
+        self._incidents[member] += 1
+
+    def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
+        """A change."""
+        self._incidents[member] += 1
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count a line, and whose it is."""
+        if not self.calling:
+            return
+        member = self.calling[-1]
+        lines = self.lines.setdefault(member, [])
+        lines.append(record.getMessage())
+        incidents = self._incidents[member]
+        if len(lines) > LINES_BESIDES + LINES_PER_INCIDENT * incidents:
+            self.accuse(f"{member} has written {len(lines)} lines about {incidents} incidents, the last: {lines[-1]}")

@@ -1,0 +1,236 @@
+"""What each member has been told by its coordinators, from the answers that have come to it: who it is, in which
+generation, and what its share is.
+
+Owns no accusation: others compare what members do with what they were told. An answer counts from the moment in which
+it is in the member's hands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from ....errors import KafkaProtocolError
+from ....types import TopicPartition
+from ....wire import Message
+from ....wire.consumer_protocol import decode_assignment
+from ....wire.error_codes import Code
+from ....wire.find_coordinator import FindCoordinatorResponse
+from ....wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ....wire.join_group import JoinGroupRequest, JoinGroupResponse
+from ....wire.leave_group import LeaveGroupRequest
+from ....wire.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ....wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..client_tap import SentRequest
+from .base import REVOKED, Checker, Member, Reader
+
+Share = frozenset[TopicPartition]
+#: What says of a member that it is none any more.
+EXPULSIONS = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID})
+
+
+@dataclass(slots=True)
+class View:
+    """What one member has been told."""
+
+    member_id: str = ""
+    generation: int = -1
+    share: Share = frozenset()  #: Of the last sync; empty once it was expelled.
+    shared_in: int = -1  #: The generation of that sync.
+    before: tuple[str, int] = "", -1  #: Id and generation before the last change ...
+    changed_at: float = -1.0  #: ... and when that was: what is said in the same moment may be older than it.
+    expelled: str = ""  #: Why it is none any more; empty: as far as it knows, it is one.
+    unknown: set[str] = field(default_factory=set)  #: Ids that the coordinator said it does not know.
+    rebalancing: bool = False  #: It knows of a rebalance that is not over for it.
+    may_forget: bool = False  #: It may have given itself up: it was away for too long, or told so while it joined.
+    missed: bool = False  #: It joined after a generation without it, and has not heard its share yet.
+    parked_on: int = 0  #: The connection that a join or sync is unanswered on; 0: none is.
+    commits_on: int = 0  #: The connection that it has committed on last ...
+    named: tuple[str, int] | None = None  #: ... and who was named to it as the coordinator since.
+    lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Where its connections go.
+    attended_at: float = 0.0
+    polled_at: float = 0.0
+    doubted_since: float | None = None  #: Since when it has to ask whether it still is a member.
+    asked_at: float = 0.0  #: When it wrote the last heartbeat, join or sync.
+
+
+class Views(Checker):
+    """All of them, by reader. Told first of everything."""
+
+    def __init__(self, *args: object, now: Callable[[], float]) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]
+        self.of: dict[Reader, View] = {}
+        self.now = now
+
+    def started(self, reader: Reader) -> None:
+        """It has been told nothing."""
+        now = self.now()
+        self.of[reader] = View(attended_at=now, polled_at=now)
+
+    def ended(self, reader: Reader) -> None:
+        """Nothing more will be told."""
+        self.of.pop(reader, None)
+
+    # -- at its interface
+
+    def call_began(self, member: Member, polls: bool) -> None:
+        """Note how long it was away."""
+        view, now = self.of[member], self.now()
+        if now - view.attended_at > member.session_timeout_s and view.generation >= 0:
+            view.doubted_since = now
+        if now - view.polled_at >= member.max_poll_interval_s:
+            view.may_forget = True
+        if polls:
+            view.polled_at = now
+
+    def call_ended(self, member: Member) -> None:
+        """It was there up to now."""
+        view = self.of.get(member)
+        if view is not None:
+            view.attended_at = self.now()
+
+    def closing(self, member: Member) -> None:
+        """It gives its identity up."""
+        self.of[member].may_forget = True
+
+    def callback_finished(
+        self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
+    ) -> None:
+        """It knows what is left of what it had."""
+        if what != REVOKED:
+            self.of[member].missed = False
+
+    # -- on the wire
+
+    def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
+        """Note who is at the other end."""
+        view = self.of.get(member)
+        if view is not None:
+            view.lines[line] = host, port
+
+    def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
+        """Note what is out."""
+        view = self.of.get(member)
+        if view is None:
+            return
+        if isinstance(sent.message, (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest)):
+            view.asked_at = self.now()
+        if isinstance(sent.message, (JoinGroupRequest, SyncGroupRequest)):
+            view.rebalancing, view.parked_on = True, line
+        if isinstance(sent.message, OffsetCommitRequest):
+            view.commits_on, view.named = line, None
+        if self.now() - view.polled_at >= member.max_poll_interval_s:
+            view.may_forget = True
+        if isinstance(sent.message, LeaveGroupRequest):
+            self._forget(view, "it has left")
+
+    def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
+        """Take an answer."""
+        view = self.of.get(member)
+        if view is None:
+            return
+        before = view.member_id, view.generation
+        self._take(view, line, sent.message, response)
+        if (view.member_id, view.generation) != before:
+            view.before, view.changed_at = before, self.now()
+
+    def _take(self, view: View, line: int, request: Message | None, response: Message) -> None:
+        if isinstance(request, (JoinGroupRequest, SyncGroupRequest)):
+            if line != view.parked_on:
+                return  # it has asked anew elsewhere since
+            view.parked_on = 0
+        if isinstance(response, JoinGroupResponse) and isinstance(request, JoinGroupRequest):
+            self._take_join(view, request, response)
+        elif isinstance(response, SyncGroupResponse) and isinstance(request, SyncGroupRequest):
+            self._take_sync(view, request, response)
+        elif isinstance(response, HeartbeatResponse) and isinstance(request, HeartbeatRequest):
+            self._take_beat(view, request, response)
+        elif isinstance(response, FindCoordinatorResponse):
+            self._take_coordinator(view, response)
+        elif line != view.commits_on:
+            return  # it has committed the same elsewhere since, if this is about a commit at all
+        elif isinstance(response, OffsetCommitResponse) and isinstance(request, OffsetCommitRequest):
+            self._take_commit(view, line, request, response)
+
+    def connection_closed(self, member: Member, line: int) -> None:
+        """What was parked there is waited for no longer."""
+        view = self.of.get(member)
+        if view is not None and view.parked_on == line:
+            view.parked_on = 0
+
+    # -- inside
+
+    def _take_join(self, view: View, request: JoinGroupRequest, response: JoinGroupResponse) -> None:
+        code = response.error_code
+        if code == Code.NONE:
+            view.missed = view.missed or 0 <= view.generation < response.generation_id - 1
+            view.member_id, view.generation, view.may_forget = response.member_id, response.generation_id, False
+            self._proven(view)
+        elif code == Code.MEMBER_ID_REQUIRED:
+            view.member_id, view.generation, view.may_forget = response.member_id, -1, False
+        elif request.member_id == view.member_id:
+            self._expel(view, code)
+
+    def _take_sync(self, view: View, request: SyncGroupRequest, response: SyncGroupResponse) -> None:
+        code = response.error_code
+        if (request.member_id, request.generation_id) != (view.member_id, view.generation):
+            return
+        if code == Code.NONE:
+            try:
+                raw = decode_assignment(bytes(response.assignment))
+            except KafkaProtocolError:
+                return
+            view.share = frozenset(
+                TopicPartition(topic.topic, number) for topic in raw.assigned_partitions for number in topic.partitions
+            )
+            view.shared_in, view.rebalancing, view.expelled = request.generation_id, False, ""
+            self._proven(view)
+        else:
+            self._expel(view, code)
+
+    def _take_beat(self, view: View, request: HeartbeatRequest, response: HeartbeatResponse) -> None:
+        if (request.member_id, request.generation_id) != (view.member_id, view.generation):
+            return
+        code = response.error_code
+        if code in (Code.NONE, Code.REBALANCE_IN_PROGRESS):
+            self._proven(view)
+            view.rebalancing = view.rebalancing or code != Code.NONE
+        elif not view.parked_on:
+            self._expel(view, code)
+
+    def _take_coordinator(self, view: View, response: FindCoordinatorResponse) -> None:
+        for row in response.coordinators:  # members of the simulation ask in a version that has these
+            if not row.error_code:
+                view.named = row.host, row.port
+
+    def _take_commit(self, view: View, line: int, request: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
+        stamp = request.member_id, request.generation_id_or_member_epoch
+        codes = {row.error_code for topic in response.topics for row in topic.partitions}
+        if stamp != (view.member_id, view.generation) or not codes & EXPULSIONS:
+            return
+        # In a rebalance its join's answer will tell; and who was deposed meanwhile may know nobody.
+        if view.rebalancing or view.named not in (None, view.lines.get(line)):
+            view.may_forget = True  # it need not believe this
+            return
+        for code in sorted(codes & EXPULSIONS):
+            self._expel(view, code)
+
+    def _proven(self, view: View) -> None:
+        """The coordinator takes it for a member, as of when it asked."""
+        if view.doubted_since is not None and view.asked_at >= view.doubted_since:
+            view.doubted_since = None
+
+    def _expel(self, view: View, code: int) -> None:
+        if code not in EXPULSIONS:
+            return
+        kept = view.member_id
+        if code == Code.UNKNOWN_MEMBER_ID and kept:
+            view.unknown.add(kept)
+        self._forget(view, Code(code).name)
+        if code == Code.ILLEGAL_GENERATION:
+            view.member_id = kept
+
+    @staticmethod
+    def _forget(view: View, why: str) -> None:
+        view.member_id, view.generation, view.share, view.expelled = "", -1, frozenset(), why
+        view.doubted_since = None

@@ -1,0 +1,197 @@
+"""The kinds of faults that hit groups: coordinators, members and topics come and go. As :mod:`.faults`, by knob."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from ...broker.group.hashing import partition_for
+from ...broker.naming import OFFSETS_TOPIC
+from ...types import TopicPartition
+from .actors import MemberActor
+from .checkers.base import names
+from .faults import Fault
+from .knobs import STYLES
+from .ledger import SimulatedGroup
+
+if TYPE_CHECKING:
+    from .chaos import Chaos
+
+TOPICS_MAX, PARTITIONS_MAX = 5, 7
+
+
+def coordinator(chaos: Chaos, random: Random) -> int:
+    """Return the node that coordinates one of the groups, by the controller's metadata; -1 if none does."""
+    group = random.choice(chaos.swarm.groups).name
+    topic = chaos.sim.cluster.controller.image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return -1
+    row = chaos.sim.cluster.controller.image.partition(OFFSETS_TOPIC, partition_for(group, len(topic.partitions)))
+    return -1 if row is None else row.leader
+
+
+def running(chaos: Chaos, random: Random) -> MemberActor | None:
+    """Return one of the members that run."""
+    found = [member for group in chaos.swarm.groups for member in group.running()]
+    return random.choice(found) if found else None
+
+
+def bounce_rolling(chaos: Chaos, group: SimulatedGroup) -> None:
+    """Restart one member after the other with the next list of assignors, up to the last list."""
+    random = chaos.sim.world.streams(f"chaos/upgrade/{group.name}")
+    steps = STYLES[group.knobs.style]
+    plan = [(member, list(steps[step])) for step in range(1, len(steps)) for member in group.members]
+
+    def bounce() -> None:
+        if chaos.is_over or not plan:
+            return
+        member, strategy = plan.pop(0)
+        member.options["partition_assignment_strategy"] = strategy
+        graceful = random.random() < 0.6
+        chaos.count("bounces")
+        if member.is_running:
+            restart(chaos, member, graceful, random.uniform(0.05, 1.5))
+        chaos.sim.world.call_later(pause * random.uniform(0.7, 1.3), bounce)
+
+    if plan:
+        pause = 40.0 / len(plan)
+        chaos.sim.world.call_later(random.uniform(5, 12), bounce)
+
+
+def restart(chaos: Chaos, member: MemberActor, graceful: bool, after_s: float) -> None:
+    """Close a member, or crash it, and start it again that much later."""
+
+    def start() -> None:
+        if not member.is_running:
+            member.start()
+
+    def start_when_closed() -> None:
+        if member.is_running:
+            chaos.later(0.5, start_when_closed)
+        else:
+            chaos.later(after_s, start)
+
+    if graceful:
+        member.soon(member.close)
+        chaos.later(0.1, start_when_closed)
+    else:
+        member.crash()
+        chaos.later(after_s, start)
+
+
+def kill_coordinator(chaos: Chaos, random: Random) -> bool:
+    """Kill a group's coordinator, and start it again later."""
+    node = coordinator(chaos, random)
+    seconds, silently = random.uniform(0.2, 10), random.random() < chaos.knobs.silent_share
+    if node < 0 or not chaos.sim.cluster.nodes[node].is_alive:
+        return False
+    chaos.sim.kill(node, silently=silently)
+    chaos.later(seconds, lambda: chaos.sim.start(node))
+    return True
+
+
+def pause_coordinator(chaos: Chaos, random: Random) -> bool:
+    """Pause a group's coordinator for a while."""
+    node = coordinator(chaos, random)
+    seconds = random.uniform(0.3, 10)
+    if node < 0 or not chaos.sim.cluster.nodes[node].is_running:
+        return False
+    found = chaos.sim.cluster.nodes[node]
+    chaos.sim.pause(node)
+    chaos.later(seconds, lambda: chaos.sim.resume(node) if found.is_paused else None)
+    return True
+
+
+def move_coordinator(chaos: Chaos, random: Random) -> bool:
+    """Move a group's coordinator to another broker."""
+    group = random.choice(chaos.swarm.groups).name
+    topic = chaos.sim.cluster.controller.ensure_internal_topic(OFFSETS_TOPIC)
+    row = topic.partitions[partition_for(group, len(topic.partitions))]
+    others = [node for node in row.isr if node != row.leader]
+    if not others:
+        return False
+    to = random.choice(others)
+    chaos.sim.cluster.move_coordinator(group, to)
+    chaos.sim.trace.add("controller", "", "coordinator", "of %s: node %d", group, to)
+    return True
+
+
+def absent(chaos: Chaos, random: Random) -> bool:
+    """Stall a member for about its session timeout, or its poll interval."""
+    member = running(chaos, random)
+    if member is None:
+        return False
+    limit = random.choice((member.member.session_timeout_s, member.member.max_poll_interval_s))
+    member.stall(limit * random.uniform(0.5, 1.6))
+    return True
+
+
+def depart(chaos: Chaos, random: Random) -> bool:
+    """Close a member, and start it again later."""
+    member = running(chaos, random)
+    seconds = random.uniform(0.05, 8)
+    if member is None:
+        return False
+    restart(chaos, member, True, seconds)
+    return True
+
+
+def grow(chaos: Chaos, random: Random) -> bool:
+    """Add partitions to a topic."""
+    topic = random.choice(chaos.swarm.topics)
+    count = sum(tp.topic == topic for tp in chaos.tps)
+    more = random.randint(1, 2)
+    if count + more > PARTITIONS_MAX:
+        return False
+    chaos.sim.trace.add("admin", "", "grow", "%s to %d", topic, count + more)
+    chaos.sim.expand(topic, count + more)
+    chaos.tps += [TopicPartition(topic, number) for number in range(count, count + more)]
+    return True
+
+
+def appear(chaos: Chaos, random: Random) -> bool:
+    """Create a topic that patterns match, and that some members are subscribed to already."""
+    free = [name for name in chaos.swarm.names if name not in chaos.swarm.used]
+    if not free or len(chaos.swarm.topics) >= TOPICS_MAX:
+        return False
+    name = free[0]
+    chaos.swarm.create_topic(name, random.randint(1, 3))
+    chaos.sim.trace.add("admin", "", "appear", "%s", name)
+    return True
+
+
+def vanish(chaos: Chaos, random: Random) -> bool:
+    """Delete a topic."""
+    if len(chaos.swarm.topics) < 2:
+        return False
+    name = random.choice(chaos.swarm.topics)
+    chaos.sim.trace.add("admin", "", "vanish", "%s", name)
+    gone = [tp for tp in chaos.tps if tp.topic == name]
+    chaos.tps[:] = [tp for tp in chaos.tps if tp.topic != name]
+    chaos.swarm.topics.remove(name)
+    chaos.sim.cluster.delete_topic(name)
+    chaos.sim.trace.add("admin", "", "gone", "%s", names(gone))
+    return True
+
+
+def change_mind(chaos: Chaos, random: Random) -> bool:
+    """Subscribe a member to other topics."""
+    member = running(chaos, random)
+    if member is None or member.pattern is not None:
+        return False
+    topics = [name for name in chaos.swarm.names if random.random() < 0.6] or [random.choice(chaos.swarm.names)]
+    member.soon(lambda: member.subscribe(topics))
+    return True
+
+
+GROUP_FAULTS: dict[str, Fault] = {
+    "coordinator_kills": kill_coordinator,
+    "coordinator_pauses": pause_coordinator,
+    "coordinator_moves": move_coordinator,
+    "absences": absent,
+    "departures": depart,
+    "growths": grow,
+    "appearances": appear,
+    "vanishings": vanish,
+    "changes_of_mind": change_mind,
+}

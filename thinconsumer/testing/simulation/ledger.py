@@ -1,0 +1,74 @@
+"""The records that a group's members have processed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ...types import ConsumerRecord, TopicPartition
+from .truth import Truth
+
+if TYPE_CHECKING:
+    from .actors import MemberActor
+    from .knobs import GroupKnobs
+
+
+class Ledger:
+    """The processed records of one group, by partition."""
+
+    def __init__(self, truth: Callable[[TopicPartition], Truth | None], read_committed: bool) -> None:
+        self.read_committed = read_committed
+        self.count = 0
+        self.doubles = 0
+        #: Since when no record may be processed twice; None: any may.
+        self.strict_since: float | None = None
+        self._truth = truth
+        self._done: dict[TopicPartition, dict[int, int]] = {}  #: Leader epochs of processed records by offset.
+        self._up_to: dict[TopicPartition, int] = {}  #: All records below are processed.
+
+    def process(self, records: Iterable[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]:
+        """Add records; return those processed before, since that is forbidden."""
+        twice = []
+        for record in records:
+            tp = TopicPartition(record.topic, record.partition)
+            done = self._done.setdefault(tp, {})
+            self.count += 1
+            if done.get(record.offset) == record.leader_epoch:
+                self.doubles += 1
+                if self.strict_since is not None:
+                    twice.append(record)
+            done[record.offset] = record.leader_epoch
+        return twice
+
+    def first_missing(self, tp: TopicPartition, before: int | None = None) -> int | None:
+        """Return the first offset below ``before`` that no member has processed; None if there is none."""
+        truth = self._truth(tp)
+        if truth is None:
+            return None
+        high = truth.end if before is None else before
+        low = self._up_to.get(tp, 0)
+        done = self._done.get(tp, {})
+        missing = truth.first_from(low, high, committed=self.read_committed, but=done)
+        if not self.read_committed:  # an open transaction's records may still be committed
+            self._up_to[tp] = max(low, min(high, truth.end) if missing is None else missing)
+        return missing
+
+    def next_from(self, tp: TopicPartition, offset: int) -> int | None:
+        """Return the first record from ``offset`` on; None if there is none."""
+        truth = self._truth(tp)
+        return None if truth is None else truth.first_from(offset, truth.end, committed=self.read_committed)
+
+
+@dataclass
+class SimulatedGroup:
+    """One group: its members, and the records that they have processed together."""
+
+    name: str
+    knobs: GroupKnobs
+    ledger: Ledger
+    members: list[MemberActor] = field(default_factory=list)
+
+    def running(self) -> list[MemberActor]:
+        """Return the members that run."""
+        return [member for member in self.members if member.is_running]

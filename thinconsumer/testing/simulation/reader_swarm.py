@@ -1,0 +1,84 @@
+"""The swarm of readers: consumers with assigned partitions, which have to read everything up to the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ...errors import KafkaError
+from ...types import TopicPartition
+from .actors import ConsumerActor
+from .swarm import Swarm
+
+#: Virtual seconds of peace for each offset of the longest log: small polls over slow networks take that long.
+A_RECORD_S = 0.4
+
+
+class ReaderSwarm(Swarm):
+    """Every consumer's position has to become the end of every partition it reads."""
+
+    PEACE_S = 150.0
+
+    def build_actors(self) -> None:
+        """Start consumers and producers."""
+        self.actors: list[ConsumerActor] = [self._consumer(number) for number in range(self.knobs.consumers)]
+        self.producers = [
+            self.sim.producer(self.tps, interval_s=6.0, count=5, delivery_timeout_ms=40_000, request_timeout_ms=5000)
+            for _ in range(self.knobs.producers)
+        ]
+        self._behind: dict[ConsumerActor, list[TopicPartition]] = {}
+
+    def end_faults(self) -> None:
+        """Stop the producers as well."""
+        for producer in self.producers:
+            producer.stop()
+        super().end_faults()
+
+    def calm(self) -> None:
+        """Let consumers only read."""
+        for consumer in self.actors:
+            consumer.calm()
+        is_idle = "every producer's records are settled"
+        self.sim.run_until(lambda: all(producer.is_idle for producer in self.producers), self.PEACE_S, is_idle)
+
+    def patience_s(self) -> float:
+        """Return more for long logs."""
+        return self.PEACE_S + A_RECORD_S * max(truth.end for truth in self.sim.brokers.truths.values())
+
+    def what_is_wrong(self) -> str:
+        """Name the partitions that a consumer has not been at the end of since the faults."""
+        self._behind = self._behind or {consumer: list(consumer.assigned) for consumer in self.actors}
+        for consumer, tps in self._behind.items():
+            self._behind[consumer] = [tp for tp in tps if not self.is_at_end(consumer, tp)]
+        late = {consumer.name: sorted(map(tuple, tps)) for consumer, tps in self._behind.items() if tps}
+        return f"not at the end: {late}" if late else ""
+
+    def is_at_end(self, consumer: ConsumerActor, tp: TopicPartition) -> bool:
+        """Return whether a consumer has read all of a partition."""
+        try:
+            leader = self.sim.cluster.leader(tp)
+        except LookupError:
+            return False  # a leader that was down for long is registered again first
+        committed = consumer.consumer.reader.read_committed
+        end = leader.last_stable_offset if committed else leader.high_watermark
+        try:
+            return consumer.position(tp, 0) == end == leader.log.end_offset
+        except KafkaError:
+            return False
+
+    def counts(self) -> Counter[str]:
+        """Count records as well."""
+        counts = super().counts()
+        counts["records"] = sum(len(consumer.records) for consumer in self.actors)
+        counts["written"] += sum(producer.sent for producer in self.producers)
+        return counts
+
+    def _consumer(self, number: int) -> ConsumerActor:
+        knobs = self.knobs.clients[number]
+        name = f"consumer-{number + 1}"
+        random = self.sim.world.streams(f"swarm/{name}")
+        tps = [tp for tp in self.tps if random.random() < knobs.share] or [random.choice(self.tps)]
+        options = knobs.options(f"rack{number % self.knobs.racks}")
+        wait = self.knobs.fetch_max_wait_ms
+        actor = self.sim.consumer(tps, name=name, behaviour=knobs.behaviour(), fetch_max_wait_ms=wait, **options)
+        actor.driver.wall_skew = knobs.wall_skew_s
+        return actor
