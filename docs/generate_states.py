@@ -29,32 +29,33 @@ HEAD = """\
 
 <!-- Made by docs/generate_states.py from the tables in the code. Do not edit. -->
 
-Each machine is one table of legal moves. A pair that is in no table is a bug, and raises. The machines of a consumer
-are coupled only through what they ask of each other: a position waits for an answer, an answer needs a connection.
+Each state machine is one table of its legal transitions. An event that the table does not list for a state is a bug,
+and raises. The machines of a consumer do not call each other: a position waits for an answer, and a request waits for a
+connection.
 """
 
 TAIL = """
 ## From the original design
 
-Kafka's *Consumer Rewrite Design* drew the consumer as one machine. Its states are ours as follows.
+Kafka's *Consumer Rewrite Design* describes the consumer as one state machine. Its states correspond to these:
 
 | original | here |
 |---|---|
 | down | a `Consumer` not polled yet: no I/O has happened |
 | start up and discover coordinator | member *unjoined*, coordinator *finding* |
 | part of a group | member *stable*, and, since KIP-429, its retained partitions in every state of a rebalance |
-| re-discover coordinator | coordinator *finding*, the member where it was: the group may not have noticed |
-| stopped consumption | member *revoking before join* (eager: everything; cooperative: nothing), *losing*, *leaving* |
+| re-discover coordinator | coordinator *finding*; the member keeps its state, since the group may be unchanged |
+| stopped consumption | member *revoking before join* (eager: all partitions; cooperative: none), *losing*, *leaving* |
 
-It drew the coordinator as one machine too, which is two in the embedded broker: that of the coordinator, and one for
-each group.
+It also describes the coordinator as one machine. The embedded broker has two: one for the coordinator and one for each
+group.
 
 | original | here |
 |---|---|
-| down | coordinator *down*: another node leads the partition, or none |
+| down | coordinator *down*: another node leads the partition, or no node does |
 | catch up | coordinator *catching up*: its log is being read |
 | ready | coordinator *ready*, group *Empty* |
-| prepare for rebalance | group *PreparingRebalance*: members are told to rejoin |
+| prepare for rebalance | group *PreparingRebalance*: members get REBALANCE_IN_PROGRESS and rejoin |
 | rebalancing | group *CompletingRebalance*: the leader assigns |
 | steady | group *Stable* |
 """
@@ -68,9 +69,9 @@ MACHINES: list[tuple[str, str, type[enum.Enum], Mapping[Any, Mapping[Any, Any]],
         CONNECTION_TRANSITIONS,
         CONNECTION_IGNORED,
     ),
-    ("The way to a node", "thinconsumer/connection/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
+    ("The route to a broker", "thinconsumer/connection/states.py", states.RouteState, ROUTE_TRANSITIONS, ROUTE_IGNORED),
     (
-        "Where the group's coordinator is",
+        "The group's coordinator",
         "thinconsumer/group/coordinator.py",
         coordinator.CoordinatorState,
         coordinator.TRANSITIONS,

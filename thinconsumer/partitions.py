@@ -23,10 +23,10 @@ class PositionState(enum.Enum):
     """What a partition waits for before it can be read."""
 
     AWAITING_CALLBACK = "awaiting callback"  #: ``on_partitions_assigned`` has not succeeded yet.
-    AWAITING_COMMITTED = "awaiting committed"  #: The group's committed offset is being asked for.
-    AWAITING_RESET = "awaiting reset"  #: An offset is being looked up by policy, end or time.
-    VALIDATING = "validating"  #: The leader changed: does its log still hold what was read? (KIP-320)
-    FETCHING = "fetching"  #: Has a position; records may be asked for and handed out.
+    AWAITING_COMMITTED = "awaiting committed"  #: The committed offset is fetched from the coordinator.
+    AWAITING_RESET = "awaiting reset"  #: An offset is looked up: by auto_offset_reset, or for a seek.
+    VALIDATING = "validating"  #: The leader changed; it is checked for truncation (KIP-320).
+    FETCHING = "fetching"  #: Has a position: records are fetched and returned.
 
 
 class PositionEvent(enum.Enum):

@@ -131,6 +131,23 @@ def test_a_poll_after_a_raise_returns_records_in_hand(world):
     assert (0, 0) not in set(pairwise(outcomes[began:])) and outcomes[began:].count(0) > 1
 
 
+def test_records_come_between_the_errors_of_two_topics(world):
+    w = world(a=1, b=2, t=1)
+    w.cluster.produce("t", [b"x"] * 10)
+    w.cluster.on(MetadataRequest, EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"name": "a"}))
+    w.cluster.on(FetchRequest, EntryError(Code.TOPIC_AUTHORIZATION_FAILED, {"partition_index": 1}))
+    consumer = w.consumer(assign=[("a", 0), ("b", 1), ("t", 0)], max_poll_records=1, auto_offset_reset="earliest")
+    seen = []
+    while seen.count("t") < 10:
+        try:
+            seen += [tp.topic for tp in consumer.poll(2000)]
+        except TopicAuthorizationFailedError as error:
+            seen.append(error.topics[0])
+    errors = [index for index, topic in enumerate(seen) if topic != "t"]
+    assert {seen[index] for index in errors} == {"a", "b"}
+    assert all("t" in seen[before:after] for before, after in pairwise(errors)), seen
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -43,9 +43,9 @@ QUIET = 30.0
 class CoordinatorState(enum.Enum):
     """What we know of where the coordinator is."""
 
-    UNKNOWN = "unknown"  #: Not known, and not asked for: nobody wants it, or the last answer's backoff is not over.
-    FINDING = "finding"  #: A broker is being asked.
-    KNOWN = "known"  #: As far as we know.
+    UNKNOWN = "unknown"  #: Not known, and no request is sent: no manager needs it, or a backoff runs.
+    FINDING = "finding"  #: FindCoordinator is in flight.
+    KNOWN = "known"  #: Named by a broker, and not found wrong since.
 
 
 class CoordinatorEvent(enum.Enum):

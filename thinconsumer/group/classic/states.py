@@ -12,17 +12,17 @@ import enum
 class MemberState(enum.Enum):
     """Where a member is in the protocol."""
 
-    UNSUBSCRIBED = "unsubscribed"  #: Wants nothing.
-    UNJOINED = "unjoined"  #: Wants to join; waits for a coordinator, and for ``drive`` to be over.
-    REVOKING_BEFORE_JOIN = "revoking before join"  #: The role gives up what must not be held in a rebalance.
-    PREPARING_REBALANCE = "preparing rebalance"  #: JoinGroup is due, waits for its backoff, or is out.
-    COMPLETING_REBALANCE = "completing rebalance"  #: Joined; the leader plans; SyncGroup is due or out.
-    REVOKING_AFTER_SYNC = "revoking after sync"  #: The role gives up what its new share lacks (KIP-429).
-    ASSIGNING = "assigning"  #: The role takes what is new.
-    STABLE = "stable"  #: Has its share; heartbeats.
-    LOSING = "losing"  #: Expelled; the role is told before anything else.
-    LEAVING = "leaving"  #: LeaveGroup is due or out.
-    FATAL = "fatal"  #: Fenced, or refused for a reason that no retry cures.
+    UNSUBSCRIBED = "unsubscribed"  #: Not in a group.
+    UNJOINED = "unjoined"  #: Joins once the coordinator is known and ``poll`` is called.
+    REVOKING_BEFORE_JOIN = "revoking before join"  #: Gives up partitions before JoinGroup.
+    PREPARING_REBALANCE = "preparing rebalance"  #: JoinGroup is due, backing off or in flight.
+    COMPLETING_REBALANCE = "completing rebalance"  #: The leader assigns; SyncGroup is due or in flight.
+    REVOKING_AFTER_SYNC = "revoking after sync"  #: Gives up partitions that it lost (KIP-429).
+    ASSIGNING = "assigning"  #: Takes over new partitions.
+    STABLE = "stable"  #: Has its assignment, and sends heartbeats.
+    LOSING = "losing"  #: Removed from the group; gives up all partitions as lost.
+    LEAVING = "leaving"  #: LeaveGroup is due or in flight.
+    FATAL = "fatal"  #: Fenced, or rejected with an error that is not retried.
 
 
 class MemberEvent(enum.Enum):
