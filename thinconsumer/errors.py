@@ -208,7 +208,7 @@ class CorruptRecordError(RecordError):
 
 
 class UnsupportedCodecError(RecordError):
-    """A batch is compressed with ``codec``, whose package is not installed; ``extra`` names what to install."""
+    """A batch is compressed with ``codec``, but its package is not installed; ``extra`` names what to install."""
 
     def __init__(
         self, message: str, partition: TopicPartition, offset: int, next_offset: int, *, codec: str, extra: str

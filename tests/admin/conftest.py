@@ -51,20 +51,12 @@ class World:
     def add_group(self, group, node=1, offsets=None):
         """Create a group without members on a coordinator, with committed offsets by (topic, partition)."""
         self.cluster.move_coordinator(group, node)
-        topics = [
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=number,
-                        committed_offset=offset,
-                        committed_leader_epoch=7,
-                        committed_metadata=metadata,
-                    )
-                ],
+        topics = []
+        for (topic, number), (offset, metadata) in (offsets or {("none", 0): (0, "")}).items():
+            part = OffsetCommitRequestPartition(
+                partition_index=number, committed_offset=offset, committed_leader_epoch=7, committed_metadata=metadata
             )
-            for (topic, number), (offset, metadata) in (offsets or {("none", 0): (0, "")}).items()
-        ]
+            topics.append(OffsetCommitRequestTopic(name=topic, partitions=[part]))
         replies = []
         request = OffsetCommitRequest(group_id=group, topics=topics)
         self.cluster.nodes[node].group_coordinator.commit(request, 9, replies.append)

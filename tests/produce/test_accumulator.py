@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from thinconsumer import TopicPartition
 from thinconsumer.errors import KafkaError
 from thinconsumer.metadata import Metadata, TopicMetadata
@@ -20,8 +18,8 @@ def record(value=b"v", key=None):
     return NewRecord(value, key, (), 5)
 
 
-class AccumulatorFixture:
-    """An accumulator and the metadata it follows."""
+class AccumulatorSetup:
+    """An accumulator and its metadata."""
 
     def __init__(self, **options):
         settings = ProducerSettings.from_options(**options)
@@ -44,14 +42,8 @@ class AccumulatorFixture:
         return {queue.tp: [len(batch) for batch in queue.batches] for queue in self.accumulator.active}
 
 
-@pytest.fixture
-def made():
-    """Return the class to make them with."""
-    return AccumulatorFixture
-
-
-def test_records_of_a_partition_fill_one_batch_after_the_other(made):
-    m = made(batch_size=100)
+def test_records_of_a_partition_fill_one_batch_after_the_other():
+    m = AccumulatorSetup(batch_size=100)
     m.append("t", 0, 40, 1.0)
     m.know()
     futures = [m.append("t", 0, 40, 1.0) for _ in range(4)]
@@ -62,16 +54,16 @@ def test_records_of_a_partition_fill_one_batch_after_the_other(made):
     assert not any(future.done for future in futures)
 
 
-def test_a_record_larger_than_batch_size_gets_its_own_batch(made):
-    m = made(batch_size=100)
+def test_a_record_larger_than_batch_size_gets_its_own_batch():
+    m = AccumulatorSetup(batch_size=100)
     m.know()
     for size in (10, 500, 10):
         m.append("t", 0, size, 1.0)
     assert m.queues() == {TopicPartition("t", 0): [1, 1, 1]}
 
 
-def test_no_batch_is_larger_than_a_request(made):
-    m = made(batch_size=10**6, max_request_size=1024)
+def test_no_batch_is_larger_than_a_request():
+    m = AccumulatorSetup(batch_size=10**6, max_request_size=1024)
     m.know()
     for _ in range(4):
         m.append("t", 0, 500, 1.0)
@@ -79,8 +71,8 @@ def test_no_batch_is_larger_than_a_request(made):
     assert m.queues() == {TopicPartition("t", 0): [2, 2]}
 
 
-def test_records_of_an_unknown_topic_are_assigned_in_order_once_it_is_known(made):
-    m = made()
+def test_records_of_an_unknown_topic_are_assigned_in_order_once_it_is_known():
+    m = AccumulatorSetup()
     futures = [m.accumulator.append("t", n % 2, record(b"%d" % n), 10, 1.0) for n in range(4)]
     assert m.queues() == {}
     assert bool(m.accumulator)
@@ -92,16 +84,16 @@ def test_records_of_an_unknown_topic_are_assigned_in_order_once_it_is_known(made
     assert m.accumulator.buffered_bytes == 40
 
 
-def test_a_batch_of_unassigned_records_has_the_first_ones_deadline(made):
-    m = made()
+def test_a_batch_of_unassigned_records_has_the_first_ones_deadline():
+    m = AccumulatorSetup()
     m.append("t", 0, 10, 1.0)
     m.append("t", 0, 10, 50.0)
     m.know()
     assert [batch.deadline for queue in m.accumulator.active for batch in queue.batches] == [121.0]
 
 
-def test_only_expired_unassigned_records_fail(made):
-    m = made()
+def test_only_expired_unassigned_records_fail():
+    m = AccumulatorSetup()
     first = m.append("t", 0, 10, 1.0)
     second = m.append("t", 0, 10, 50.0)
     ((buffer, deadline),) = m.accumulator.without_metadata()
@@ -116,16 +108,16 @@ def test_only_expired_unassigned_records_fail(made):
     assert m.accumulator.buffered_bytes == 0
 
 
-def test_records_without_a_key_go_to_partitions_with_a_leader(made):
-    m = made(batch_size=1)
+def test_records_without_a_key_go_to_partitions_with_a_leader():
+    m = AccumulatorSetup(batch_size=1)
     m.know(leaders=(-1, 1, 7))
     for _ in range(20):
         m.append("t", None, 10, 1.0)
     assert list(m.queues()) == [TopicPartition("t", 1)]
 
 
-def test_settled_batches_free_their_bytes(made):
-    m = made(batch_size=20)
+def test_settled_batches_free_their_bytes():
+    m = AccumulatorSetup(batch_size=20)
     m.know()
     for _ in range(4):
         m.append("t", 0, 10, 1.0)
@@ -138,8 +130,8 @@ def test_settled_batches_free_their_bytes(made):
     assert not m.accumulator
 
 
-def test_a_queue_moves_to_the_end_while_it_has_batches(made):
-    m = made()
+def test_a_queue_moves_to_the_end_while_it_has_batches():
+    m = AccumulatorSetup()
     m.know()
     m.append("t", 0, 10, 1.0)
     m.append("t", 1, 10, 1.0)
@@ -152,8 +144,8 @@ def test_a_queue_moves_to_the_end_while_it_has_batches(made):
     assert list(m.accumulator.active) == [first]
 
 
-def test_topics_are_in_use_while_they_have_records_and_until_idle(made):
-    m = made()
+def test_topics_are_in_use_while_they_have_records_and_until_idle():
+    m = AccumulatorSetup()
     m.append("waits", 0, 10, 1.0)
     m.know("idle")
     m.append("idle", 0, 10, 2.0)
@@ -165,8 +157,8 @@ def test_topics_are_in_use_while_they_have_records_and_until_idle(made):
     assert m.accumulator.topics_in_use(302.1, 300.0) == {"waits"}
 
 
-def test_repair_restores_counts_after_an_interrupted_call(made):
-    m = made(batch_size=20)
+def test_repair_restores_counts_after_an_interrupted_call():
+    m = AccumulatorSetup(batch_size=20)
     m.know()
     for _ in range(4):
         m.append("t", 0, 10, 1.0)

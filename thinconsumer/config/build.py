@@ -47,7 +47,7 @@ def _build(
     spell: Callable[[str], str],
     text_allowed: bool,
 ) -> dict[str, Any]:
-    """``names`` maps each given name to the option's Python name; ``spell`` maps any option's name back."""
+    """Return every option's value. ``names`` maps given names to Python names; ``spell`` maps Python names back."""
     problems: list[str] = []
     notes: list[str] = []
     values = {name: option.default for name, option in options.items()}
@@ -65,7 +65,7 @@ def _build(
     if not problems:
         # Not after a problem: a rule would compare the given values with the default of an invalid one.
         values = rules.derive_defaults(values, parsed)
-        problems = rules.broken_rules(values, parsed, spell)
+        problems = rules.broken_rules(values, spell)
         needs_group = [name for name, option in options.items() if option.needs_group]
         notes += rules.warnings_for(values, parsed, needs_group, spell)
     if problems:

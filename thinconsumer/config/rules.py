@@ -94,7 +94,7 @@ def derive_defaults(values: Mapping[str, Any], given: Collection[str]) -> dict[s
 Spell = Callable[[str], str]
 
 
-def broken_rules(values: Values, given: Collection[str], spell: Spell) -> list[str]:
+def broken_rules(values: Values, spell: Spell) -> list[str]:
     """Return a sentence for each broken rule; ``spell`` returns an option's name as the user writes it."""
 
     def show(name: str) -> str:
