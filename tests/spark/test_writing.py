@@ -54,7 +54,9 @@ class Task:
                 columns = list(zip(*rows)) or [[]] * len(names)
                 arrays = [pa.array(list(one), TYPES[name][1]) for name, one in zip(names, columns)]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(names))
-                self.buffered_max = max([self.buffered_max, *(one.buffered_bytes for one in self.producers)])
+                self.buffered_max = max(
+                    [self.buffered_max, *(one._accumulator.buffered_bytes for one in self.producers)]
+                )
 
         return write(spark_batches(), settings, attempt=attempt, cache=self.cache, connect=self.connect)
 
