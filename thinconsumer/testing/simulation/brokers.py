@@ -32,7 +32,7 @@ def host_of(node: int) -> str:
 
 
 class ObservedCluster(Cluster):
-    """A cluster whose logs have truths."""
+    """A cluster that records the committed contents of its logs."""
 
     def __init__(self, *args: Any, truth_for: Callable[[TopicPartition, bytes], Truth], **kwargs: Any) -> None:
         self._truth_for = truth_for
@@ -89,7 +89,7 @@ class Brokers:
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """What to give a client."""
+        """Return the ``bootstrap_servers`` of clients."""
         return [f"{node.host}:{node.port}" for node in self.cluster.nodes.values()]
 
     def truth(self, tp: TopicPartition) -> Truth | None:
@@ -136,7 +136,7 @@ class Brokers:
         self.touched()
 
     def pause(self, node: int) -> None:
-        """As SIGSTOP: connections stay and new ones are accepted, and nothing is said."""
+        """As SIGSTOP: connections stay and new ones are accepted, but get no answer."""
         self.sync()
         self.cluster.pause(node)
         self._trace(node, "paused")

@@ -1,7 +1,7 @@
 """Bits that flip on their way to a client, in the record batches of Fetch answers.
 
 Owns which bits: those that the batch's checksum covers, and the checksum itself. TCP's own checksum, and what stands
-before the covered part (offset, length, leader epoch, magic), is nobody's business here, as it is nobody's in Kafka.
+before the covered part (offset, length, leader epoch, magic), is not covered in Kafka either.
 Only clients that check checksums get such answers: the others were told that they may read anything.
 """
 

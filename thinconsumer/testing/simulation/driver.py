@@ -27,7 +27,7 @@ class Crashed(BaseException):
 class SimDriver(MemoryDriver):
     """Implements :class:`thinconsumer.driver.Driver` in a world; made by ``Simulation.driver``.
 
-    ``on_mail`` is called when something arrives, so that whoever sleeps can wake up for it.
+    ``on_mail`` is called when something arrives, so that a sleeping actor can wake up.
     """
 
     def __init__(self, world: World, network: SimNetwork, name: str) -> None:
@@ -49,7 +49,7 @@ class SimDriver(MemoryDriver):
         return bool(self._mail) or self.is_dead or self._ringing
 
     def wall_time(self) -> float:
-        """Return seconds since the epoch, as this host believes."""
+        """Return seconds since the epoch by this host's clock."""
         return self.clock.wall_time() + self.wall_skew
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
@@ -81,7 +81,7 @@ class SimDriver(MemoryDriver):
         super().close()
 
     def die(self, *, silently: bool = False) -> None:
-        """As ``kill -9`` of this process; ``silently``: as if its host lost power, so that nobody is told."""
+        """As ``kill -9`` of this process; ``silently``: as if its host lost power, unnoticed by brokers."""
         self.is_dead = True
         self._mail.clear()
         for connection in list(self._connections.values()):

@@ -1,7 +1,7 @@
-"""Tells the checkers of readers what a member's reading means: what it was assigned, and from where it goes on.
+"""An adapter that turns a member's events into those that checkers of readers expect.
 
-For them partitions come by ``assign`` and positions by ``seek``; for a member they come by its listener, and from what
-the group has committed as the coordinator tells it.
+Readers get partitions by ``assign`` and positions by ``seek``. A member gets partitions through its listener, and
+positions from the group's committed offsets in OffsetFetch responses.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from .client_tap import SentRequest
 
 
 class GroupEventAdapter(Checker):
-    """See the module. Accuses nobody."""
+    """Reports assignments and first positions of members to the checkers of readers; accuses nothing."""
 
     def __init__(self, *args: object, jury: Jury, name_of: Callable[[bytes], str]) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self._jury = jury
         self._name_of = name_of
         self._owned: dict[Reader, dict[TopicPartition, None]] = {}
-        self._starting: dict[Reader, set[TopicPartition]] = {}  #: Whose first position is the committed one.
+        self._starting: dict[
+            Reader, set[TopicPartition]
+        ] = {}  #: Partitions whose first position is the committed offset.
         self._is_telling = False
 
     def started(self, reader: Reader) -> None:
-        """It has nothing."""
+        """Start without partitions."""
         self._owned[reader], self._starting[reader] = {}, set()
 
     def ended(self, reader: Reader) -> None:
-        """It has nothing any more."""
+        """Drop its partitions."""
         self._owned.pop(reader, None)
         self._starting.pop(reader, None)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """What comes is there before its callback: it may seek. A callback that failed is called again; where it went
-        before it did is where reading begins.
+        """Report an assignment before its callback, which may seek. A failed callback is called again; reading begins
+        where its seek went.
         """
         if what == ASSIGNED:
             self._starting[member] |= set(tps) - self._owned[member].keys()
@@ -48,14 +50,14 @@ class GroupEventAdapter(Checker):
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """What goes is there until its callback is through."""
+        """Report a revocation after its callback."""
         if what != ASSIGNED:
             self._owned[member] = {tp: None for tp in self._owned[member] if tp not in tps}
             self._starting[member] -= set(tps)
             self._jury.tell("assigned", member, list(self._owned[member]))
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """Go on from what is committed."""
+        """Report committed offsets as first positions."""
         starting = self._starting.get(member)
         if not starting or not isinstance(response, OffsetFetchResponse):
             return
@@ -67,21 +69,21 @@ class GroupEventAdapter(Checker):
         self._is_telling = False
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """The user has decided otherwise."""
+        """Keep the position that the application chose."""
         if not self._is_telling:
             self._begun(reader, tp)
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
-        """The user has decided otherwise."""
+        """Keep the position that the application chose."""
         self._begun(reader, tp)
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """These have begun."""
+        """Note that reading has begun."""
         for tp in records:
             self._begun(reader, tp)
 
     def positioned(self, reader: Reader, tp: TopicPartition, offset: int) -> None:
-        """This one has begun."""
+        """Note that reading has begun."""
         self._begun(reader, tp)
 
     # -- inside

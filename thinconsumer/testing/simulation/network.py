@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: A client by its name or a broker by its id.
 Who = str | int
 
-#: What the resolver says of a name that it could not ask anybody about.
+#: The resolver's error when no DNS server answered.
 NO_ANSWER = "temporary failure in name resolution"
 REFUSED = "connection refused (nothing listens there), while connecting"
 RESET = "connection reset by the peer, while connected"
@@ -54,7 +54,7 @@ class NetworkFaults:
 
 @dataclass(slots=True)
 class Mishaps:
-    """What has gone wrong so far, counted."""
+    """Counts of network faults so far."""
 
     resets: int = 0
     half_open: int = 0
@@ -88,7 +88,7 @@ class SimNetwork(Network):
         self._random = world.streams("network/mishaps")
         self._jitter = world.streams("network/jitter")
 
-    # -- who is where
+    # -- addresses
 
     def settle(self, node: int, host: str, port: int, peer: Peer) -> None:
         """Give a node its name and address; ``peer`` answers there once :meth:`open` was called."""
@@ -111,7 +111,7 @@ class SimNetwork(Network):
                 self._listeners.pop(place, None)
 
     def node_at(self, place: Place) -> int:
-        """Return who lives there; -1: nobody."""
+        """Return the node at an address, -1 if there is none."""
         site = self._sites.get(place)
         return -1 if site is None else site.node
 
@@ -143,14 +143,14 @@ class SimNetwork(Network):
         self.cuts.update((source, target) for source in sources for target in targets)
 
     def heal(self, but: Iterable[tuple[Who, Who]] = ()) -> None:
-        """End all cuts, ``but`` those from whom to whom; what was under way arrives."""
+        """End all cuts, ``but`` these from sources to targets; held bytes arrive."""
         self.cuts.intersection_update(but)
         held, self._held_lanes = self._held_lanes, []
         for lane in held:
             lane.release()
 
     def break_off(self, connection: SimConnection, *, told: str = "both") -> None:
-        """Break one connection; ``told``: "both", "client", "server" or "nobody" learn of it."""
+        """Break one connection; ``told``: the sides that notice, "both", "client", "server" or "nobody"."""
         if told not in ("both", "client", "server", "nobody"):
             raise IllegalArgumentError(f"told must be both, client, server or nobody, not {told!r}")
         self.mishaps.resets += 1
@@ -206,7 +206,7 @@ class SimNetwork(Network):
 
 
 class Tap:
-    """Who wants to see what goes over connections: told of each piece as it reaches a node, or leaves one."""
+    """Receives the bytes of all connections as they reach a node, or leave one."""
 
     def opened(self, connection: SimConnection) -> None:
         """A node has accepted a connection."""
@@ -278,7 +278,7 @@ class SimConnection(MemoryConnection):
         self.label = label
         self.client = driver.name
         self.node = network.node_at(self.place)
-        self.is_served = False  #: Whether the node believes in it.
+        self.is_served = False  #: Whether it is open at the node's end.
         self._sim = network
         self._client = driver
         self._is_made = False
@@ -309,7 +309,7 @@ class SimConnection(MemoryConnection):
             self._send_up(lambda part=part: self._data_at_node(part))  # type: ignore[misc]
 
     def hang_up(self) -> None:
-        """The endpoint closes; the node learns of it."""
+        """Close it, and report that to the node."""
         if self.is_open:
             self._over()
             self._send_up(self._end_at_node)
@@ -343,7 +343,7 @@ class SimConnection(MemoryConnection):
             self._send_down(lambda: self._mail(lambda: self._lose(None)))
 
     def reset(self) -> None:
-        """Break off, as a process that dies does. A host without power tells nobody."""
+        """Break off, as a process that dies does. A host without power sends no reset."""
         if self._unserve() and self.node not in self._sim.powerless:
             self._send_down(self._reset_at_client)
 
@@ -389,7 +389,7 @@ class SimConnection(MemoryConnection):
         if self._sim.mishap(self):
             return
         if not self.is_served:
-            # Its end is gone, and the host says so, if there is one.
+            # The node's end is closed: its host answers with a reset, unless it lost power.
             if self.node not in self._sim.powerless:
                 self._send_down(self._reset_at_client)
             return
@@ -436,7 +436,7 @@ class SimConnection(MemoryConnection):
         self._mail(lambda: self._lose(RESET))
 
     def _tell_peer(self) -> None:
-        """Nothing: the node learns of what the client did when it arrives there."""
+        """Nothing: the client's close arrives at the node after the delay of the network."""
 
     def _over(self) -> None:
         self.is_open = False

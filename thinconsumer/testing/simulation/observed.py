@@ -1,7 +1,7 @@
 """The public Consumer, with everything that is asked of it and everything it says shown to the jury.
 
 Observations are made outside: of arguments, results and errors of public calls, after they returned. The one exception
-is how much the consumer keeps in memory, which nobody can see from there.
+is how much the consumer keeps in memory, which no public method returns.
 """
 
 from __future__ import annotations

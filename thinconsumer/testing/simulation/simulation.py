@@ -48,7 +48,7 @@ class Simulation:
         network_faults: How often the network fails by itself, and its latencies.
         racks: Of the brokers, in order.
         traced: Whether to keep a line per event.
-        checkers: Who watches; all there are by default.
+        checkers: The checkers of readers; all by default.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Simulation:
     def __repr__(self) -> str:
         return f"<Simulation seed={self.seed!r} at {self.now():.3f}, {len(self.actors)} actors>"
 
-    # -- what there is
+    # -- parts
 
     @property
     def cluster(self) -> Cluster:
@@ -89,12 +89,12 @@ class Simulation:
 
     @property
     def trace(self) -> Trace:
-        """What has happened so far."""
+        """The trace so far."""
         return self.world.trace
 
     @property
     def bootstrap_servers(self) -> list[str]:
-        """What to give a client of your own."""
+        """The ``bootstrap_servers`` of a client of your own."""
         return self.brokers.bootstrap_servers
 
     def now(self) -> float:
@@ -105,7 +105,7 @@ class Simulation:
         """Let the world notice what was done to :attr:`cluster` by hand."""
         self.brokers.touched()
 
-    # -- who there is
+    # -- actors
 
     def driver(self, name: str = "") -> SimDriver:
         """Return a driver for a client of your own; its calls let the world go on while they wait."""
@@ -175,7 +175,7 @@ class Simulation:
         actor.wake()
         return actor
 
-    # -- what is done to the cluster
+    # -- changes of the cluster
 
     def produce(self, topic: str, partition: int, records: Iterable[bytes | NewRecord | None], **batch: Any) -> int:
         """Write one batch as if a producer had sent it with acks=1; its first offset."""
@@ -216,13 +216,13 @@ class Simulation:
         self.touched()
 
     def move_leader(self, tp: TopicPartition, to: int | None = None) -> int:
-        """Let another replica lead; return who."""
+        """Move a partition's leader; return the new leader's node id."""
         leader = self.cluster.move_leader(tp, to)
         self.trace.add("controller", "", "leader", "of %s-%d: node %d", *tp, leader)
         self.touched()
         return leader
 
-    # -- what is done to the network
+    # -- changes of the network
 
     def partition(self, one: Iterable[Party], other: Iterable[Party], *, one_way: bool = False) -> None:
         """Cut the network between two sides: brokers by id, clients by name or as actors, the controller as -1.
@@ -285,7 +285,7 @@ class Simulation:
 
         self.watched(go)
 
-    # -- what has gone wrong
+    # -- violations
 
     def watched(self, go: Callable[[], None]) -> None:
         """Do something that lets time pass. Raises: Violation, with the trace and how to repeat the run."""

@@ -1,11 +1,10 @@
-"""The fault that loses most: a replica that was cut off leads, after readers have read what it never got.
+"""A fault that loses records which readers have read: a replica that was cut off becomes leader.
 
-Owns one such story, step by step. A follower is cut off and counted out; what is then written is committed without it;
-once some reader has got beyond its end, it is elected uncleanly (KIP-320 exists for what follows). The one
-who led before may not learn of it for a while and go on answering readers, and writers that still believe in it; it may
-be elected again before it has learned anything. Meanwhile some readers hold what they have fetched and not handed out,
-some seek by number, which leaves them without an epoch that could be asked about, and some can only ask the one who
-does not know, since their other connections broke.
+A follower is cut off and leaves the ISR; records are committed without it; once a reader is beyond its log, it
+is elected uncleanly (KIP-320 handles what follows). The old leader may be cut off from this news for a while, and go on
+answering readers and writers; it may be elected again before it notices. Meanwhile some readers keep fetched records
+in their buffers, some seek by offset, which leaves them without an epoch to validate, and some can reach only the old
+leader, since their other connections broke.
 """
 
 from __future__ import annotations
@@ -26,23 +25,23 @@ if TYPE_CHECKING:
 
 #: How long to wait for a reader, and how long a leader goes on that does not know that it was deposed, at most.
 READ_S, BLIND_S = 4.0, 9.0
-#: What was asked for before a pause has come by then, most of the time.
+#: Seconds in which a Fetch from before a pause is answered, most of the time.
 COMES_S = 0.7
 #: Records in a batch, at most: more than a poll hands out, where that is possible, so that some stay in the buffer.
 RECORDS_MAX = 60
-#: After the election: when connections break to the one who led, to all others, and to the one who led again.
+#: Seconds after the election when connections break: to the old leader, to all others, to the old leader again.
 BREAKS_S = (0.4, 1.6, 3.0)
 
 
 class Witness(Checker):
-    """Accuses nobody: calls those who wait for a reader to get beyond an offset."""
+    """Calls back once a reader has got a record from an offset on; accuses nothing."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
         self.waiting: dict[TopicPartition, tuple[int, Callable[[str], None]]] = {}
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Look who has got where."""
+        """Call back for offsets that were reached."""
         for tp, found in records.items():
             waiting = self.waiting.get(tp)
             if waiting is not None and found and found[-1].offset >= waiting[0]:
@@ -108,7 +107,7 @@ class Takeover:
                 self._chaos.later(COMES_S, self._take_over)
 
     def _was_read(self, name: str) -> None:
-        """Somebody is in the middle of it; who was told is in a call."""
+        """Go on once a reader is beyond the follower's log; that reader is in a call now."""
         reader = next((consumer for consumer in self._chaos.readers if consumer.name == name), None)
         if reader is not None and self._holds_rest:
             reader.soon(lambda: self._hold(reader))

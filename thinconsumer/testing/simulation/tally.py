@@ -22,7 +22,7 @@ _NAMES = {
 
 
 class Tally(Checker):
-    """Accuses nobody."""
+    """Counts events; accuses nothing."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]

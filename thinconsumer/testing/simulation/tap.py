@@ -13,7 +13,7 @@ SIZE = 4
 
 
 def is_goodbye(api_key: int, frame: bytes) -> bool:
-    """Return whether a frame ends a fetch session (KIP-227): that may be said behind a long poll, when closing."""
+    """Return whether a frame ends a fetch session (KIP-227): a closing client sends it behind an unanswered Fetch."""
     if api_key != FetchRequest.API_KEY:
         return False
     header = decode_request_header(frame)

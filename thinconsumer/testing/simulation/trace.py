@@ -1,6 +1,6 @@
-"""What happened, one line per event: virtual time, who, in what state, what, and why.
+"""The trace of a run: one line per event with virtual time, actor, state, event and reason.
 
-Owns the lines. They are kept as tuples and become text only when somebody wants to read them: a run that goes well
+Lines are kept as tuples and become text only when they are printed: a run that goes well
 pays next to nothing for its trace. Only numbers and strings may go in, since what is formatted late must not have
 changed meanwhile, and the same seed has to give the same text in every process.
 """
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 
 class Trace:
-    """All lines of a run. ``enabled`` is switched off where nobody will read them."""
+    """All lines of a run; ``enabled=False`` keeps none."""
 
     def __init__(self, clock: VirtualClock, *, enabled: bool = True) -> None:
         self.lines: list[Line] = []

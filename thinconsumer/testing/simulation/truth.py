@@ -1,4 +1,4 @@
-"""What really is in the partitions: which records were ever committed, and which of them still count.
+"""The committed contents of partitions: which records were ever committed, and which of them still count.
 
 Owns the ground truth that checkers compare consumers with. It comes from the brokers' own logs, by watching what they
 take for committed: :class:`ObservedLog` tells a :class:`Truth` whenever a replica's high watermark moves, a leader
@@ -44,7 +44,7 @@ class Truth:
         self._offsets: list[int] = []  #: Of the records that count, ascending ...
         self._epoch_of: dict[int, int] = {}  #: ... and the epoch of each.
         self._hidden: set[Key] = set()  #: Records of open and aborted transactions.
-        self._revealed: set[Key] = set()  #: Records whose transaction was committed once, even if that was lost again.
+        self._revealed: set[Key] = set()  #: Records with a committed transaction, even if its marker was lost again.
         self._open: dict[int, list[Key]] = {}  #: Records of open transactions by producer.
         self._decided: list[tuple[int, int, list[Key], bool]] = []  #: Markers: offset, producer, records, commit.
         self._seen: set[Key] = set()  #: Batches by their first offset.
@@ -89,7 +89,7 @@ class Truth:
     def successor(self, offset: int, epoch: int) -> int | None:
         """Return the next epoch that counts, if a record's own does not count at its offset; None: it does.
 
-        Such a record is of a leader that was deposed before it wrote it, or of one whose whole epoch was lost.
+        Its leader was deposed before it wrote the record, or its whole epoch was lost.
         """
         end: int | None = None
         for own, start in reversed(self.epochs):
@@ -106,10 +106,10 @@ class Truth:
         return next((newer for newer, _ in self.epochs if newer > epoch), self.latest_epoch)
 
     def rival(self, offset: int, epoch: int) -> int | None:
-        """Return a newer epoch that does not count, of a leader that has not got a record that does; None: none is.
+        """Return a newer epoch that does not count, of a leader without this record, which does; None if there is none.
 
-        It was deposed, by one that brought the record back, or even before it heard of its own election. Until it hears
-        of that, it tells those who ask it that the record is no more, as it has every right to (KIP-320).
+        That leader was deposed by one that brought the record back, or before its own election reached it. Until then
+        it answers that the record is lost, which is valid (KIP-320).
         """
         return next((newer for newer, end in self._rivals if newer > epoch and end <= offset), None)
 
@@ -161,7 +161,7 @@ class Truth:
             if is_next:
                 self._take(batch, rows)
             elif batch.control_type() is ControlType.COMMIT:
-                # Who reads from a leader that was deposed sees what it has committed.
+                # Readers of a deposed leader see the transactions that it committed.
                 self._revealed.update(self._open.get(batch.producer_id, ()))
 
     def move_start(self, offset: int) -> None:
@@ -220,7 +220,7 @@ class Truth:
         return min(self.end, log.end_offset)
 
     def _forget_from(self, offset: int, epoch: int) -> None:
-        self._lost(self, offset, epoch)  # first, since whoever is told may want to know how far readers could be
+        self._lost(self, offset, epoch)  # first: checkers need the contents before the loss
         at = bisect_left(self._offsets, offset)
         for gone in self._offsets[at:]:
             key = gone, self._epoch_of.pop(gone)
@@ -238,7 +238,7 @@ class Truth:
 
 
 class ObservedLog(Log):
-    """A log whose truth is told what happens to it."""
+    """A log that reports its changes to a Truth."""
 
     def __init__(self, tp: TopicPartition, config: TopicConfig, truth: Truth) -> None:
         self._truth: Truth | None = None
@@ -248,7 +248,7 @@ class ObservedLog(Log):
 
     @property
     def high_watermark(self) -> int:
-        """What this replica was told last."""
+        """Return the last high watermark that the replica was given."""
         return self._told
 
     @high_watermark.setter

@@ -1,11 +1,10 @@
-"""One world: its clock, the one heap of everything that is going to happen, and whose turn it is.
+"""One world: its clock, the heap of all future events, and the turns of actors.
 
-Owns the order of events. Everything is single-threaded, so an actor that waits inside a blocking call lets the world go
-on *on its own stack* (:meth:`World.wait`): other actors have their turns, messages arrive, brokers' timers pass, in
-the order of time, until something has come for the one who waits or its deadline has. An actor that is in a call is
-not entered again. Turns that are had while somebody waits are meant to be short, or the one below on the stack would be
-late: :attr:`World.depth` tells an actor that it had better not block (``ConsumerActor`` then polls as an event loop
-would). Knows nothing of Kafka.
+Everything is single-threaded, so an actor that waits inside a blocking call lets the world go on *on its own stack*
+(:meth:`World.wait`): other actors have turns, messages arrive, brokers' timers pass, in the order of time, until
+something arrives for the waiting actor or its deadline passes. An actor in a call is not entered again. A long turn
+delays the actors that wait below on the stack: with :attr:`World.depth` above 0 an application polls without waiting,
+as an event loop does. Nothing here depends on Kafka.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from .trace import Trace
 
 
 class Violation(AssertionError):
-    """A promise was broken. The words say which, by whom and when; the trace says how it came to that."""
+    """A promise was broken. The message says which, by which client and when; the trace has the events before."""
 
 
 class Waiting(Protocol):
-    """Who waits for messages: a driver."""
+    """A driver that waits for messages."""
 
     @property
     def has_mail(self) -> bool:
@@ -67,7 +66,7 @@ class World:
         return self._heap[0][0] if self._heap else NEVER
 
     def accuse(self, words: str) -> None:
-        """Note that a promise was broken: whoever steps the world next raises it."""
+        """Record a broken promise; the next step of the world raises it."""
         self.violations.append(Violation(f"at {self.clock.now():.6f}: {words}"))
 
     def step(self) -> None:
@@ -86,7 +85,7 @@ class World:
         self.clock.advance_to(moment)
 
     def wait(self, who: Waiting, deadline: float) -> None:
-        """Let the world go on until there is something for ``who``, or its deadline has come."""
+        """Let the world go on until something has arrived for ``who``, or its deadline has passed."""
         self.depth += 1
         try:
             while not who.has_mail:
@@ -102,7 +101,7 @@ class World:
 
 
 class Actor:
-    """Somebody who has turns. Subclasses say what they do in one, and when the next one is."""
+    """The base of everything that has turns. A subclass defines its turn, which returns when the next one is."""
 
     def __init__(self, world: World, name: str, *, stream: str | None = None) -> None:
         self.world = world

@@ -168,7 +168,7 @@ class LogWriter(Actor):
     def _abort_hanging(self, tp: TopicPartition) -> int:
         """Abort what an unclean election has left open, by losing a marker; return how many there were.
 
-        On any replica: one may have a transaction open whose records were deleted before the leader copied anything,
+        A follower may have a transaction open whose records were deleted before the leader copied anything,
         and readers that follow racks would wait there for ever.
         """
         try:
@@ -189,7 +189,7 @@ class LogWriter(Actor):
             why = "producer %d in %s-%d, error %d"
             self.world.trace.add(self.name, "", word, why, transaction.producer_id, *tp, code)
             transaction.marking.discard(tp)
-            # Whatever became of one that was refused, it is written again, as coordinators do.
+            # A marker that was refused is written again, as coordinators do.
             if code == 0:
                 transaction.sequences.pop(tp, None)
 

@@ -10,7 +10,7 @@ from ..world import Actor, World
 class UserActor(Actor):
     """Calls ``function`` in each turn; what it returns is how many seconds later the next turn is, ``None``: never.
 
-    It may block in clients' calls. Others go on meanwhile, on its stack; whoever blocks there holds it up.
+    It may block in clients' calls. Other actors go on meanwhile, on its stack, and delay it if they block.
     """
 
     def __init__(self, world: World, name: str, function: Callable[[], float | None]) -> None:

@@ -1,4 +1,4 @@
-"""Do listeners hear what is true, in the order that their protocol has (KIP-429)?"""
+"""Checks the rebalance callbacks of members against their assignments, and their order (KIP-429)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .views import Views
 
 @dataclass(slots=True)
 class _Heard:
-    """What one member's listener knows."""
+    """The state that the callbacks of one member add up to."""
 
-    owned: set[TopicPartition] = field(default_factory=set)  #: Told, whatever the callback raised.
-    pending: set[TopicPartition] = field(default_factory=set)  #: Of these, those whose callback has raised.
+    owned: set[TopicPartition] = field(default_factory=set)  #: Even if the callback raised.
+    pending: set[TopicPartition] = field(default_factory=set)  #: Owned partitions whose callback raised.
     topics: Collection[str] | None = None  #: Subscribed to; None: by pattern.
     is_parting: bool = False
-    owes_join: bool = False  #: It has given up what its share lacks, and has not joined again.
+    owes_join: bool = False  #: It gave partitions up for others, and has not joined again.
 
 
 class CallbackChecker(Checker):
@@ -35,33 +35,33 @@ class CallbackChecker(Checker):
         super().__init__(*args)  # type: ignore[arg-type]
         self._views = views
         self._heard: dict[Reader, _Heard] = {}
-        self.counts: Counter[str] = Counter()  #: How often listeners heard what.
+        self.counts: Counter[str] = Counter()  #: How often each callback was called.
 
     def started(self, reader: Reader) -> None:
-        """It knows nothing."""
+        """Start without partitions."""
         self._heard[reader] = _Heard()
 
     def ended(self, reader: Reader) -> None:
-        """It is gone."""
+        """Drop its state."""
         self._heard.pop(reader, None)
 
     def owned(self, reader: Reader) -> set[TopicPartition]:
-        """Return what its listener believes to own."""
+        """Return the partitions that its callbacks add up to."""
         found = self._heard.get(reader)
         return set() if found is None else found.owned
 
     def subscribed(self, member: Member, topics: Collection[str] | None) -> None:
-        """Note what it wants."""
+        """Keep its topics."""
         self._heard[member].topics = topics
 
     def closing(self, member: Member) -> None:
-        """It will give everything up."""
+        """Expect a revocation of everything."""
         self._heard[member].is_parting = True
 
     # -- callbacks
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """Compare with what it heard before."""
+        """Compare with the callbacks before."""
         found, view, these = self._heard[member], self._views.of[member], set(tps)
         self.counts[what] += 1
         if what == ASSIGNED:
@@ -76,7 +76,7 @@ class CallbackChecker(Checker):
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """Take it for known. What has raised will be said again, if it was "assigned"."""
+        """Update the owned partitions. An ASSIGNED callback that raised is called again."""
         found = self._heard[member]
         if what == ASSIGNED:
             found.owned |= set(tps)
@@ -122,7 +122,7 @@ class CallbackChecker(Checker):
     # -- on the wire
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """An eager member owns nothing when it joins."""
+        """Check that an eager member owns nothing when it joins."""
         found = self._heard.get(member)
         if found is None or not isinstance(sent.message, JoinGroupRequest):
             return
@@ -131,13 +131,13 @@ class CallbackChecker(Checker):
             self.accuse(f"{member} joins while it owns {names(found.owned)}: its protocol is eager")
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """Who hears of an expulsion owes nothing any more."""
+        """Expect no further JoinGroup of an expelled member."""
         found, view = self._heard.get(member), self._views.of.get(member)
         if found is not None and view is not None and view.expelled and not isinstance(response, SyncGroupResponse):
             found.owes_join = False
 
     def finish(self) -> None:
-        """Who has given something up has joined again, so that somebody else can be given it."""
+        """Check that members which gave partitions up have joined again, so that others get them."""
         for reader, found in self._heard.items():
             if found.owes_join and not found.is_parting:
                 self.accuse(f"{reader} has given partitions up and did not join again, so that nobody gets them")

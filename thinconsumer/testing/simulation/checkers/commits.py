@@ -1,6 +1,6 @@
-"""Is anything committed that is not processed yet, or that is somebody else's; and what else offsets must not do.
+"""Checks committed offsets: against processed records, generations, and the owners of partitions.
 
-Looks at commits that a coordinator has taken, and at what leaders have planned.
+Uses the commits that a coordinator accepted, and the assignments that group leaders sent in SyncGroup.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from ..ledger import Ledger
 from .base import Checker, Member
 
 Plan = dict[str, frozenset[TopicPartition]]
-#: Plans of a group that are remembered.
+#: Generations whose assignments are kept.
 PLANS_MAX = 8
 
 
 class Plans(Checker):
-    """What leaders have handed in and a coordinator has taken, by group and generation. Accuses of overlaps."""
+    """The assignments of group leaders that a coordinator accepted, by group and generation. Accuses of overlaps."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ class Plans(Checker):
         self.counts: dict[str, int] = {}  #: How many there were, by group.
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Remember a plan."""
+        """Keep an accepted assignment."""
         if not isinstance(request, SyncGroupRequest) or not isinstance(response, SyncGroupResponse):
             return
         if response.error_code or not request.assignments:
@@ -68,8 +68,8 @@ class Plans(Checker):
 
 
 class CommitChecker(Checker):
-    """No commit covers what nobody has processed; none that is taken is of an old generation, or of a partition that
-    the plan of its generation gives to somebody else.
+    """No commit covers unprocessed records; no accepted commit has an old generation, or a partition that the leader's
+    assignment of that generation gives to another member.
     """
 
     def __init__(
@@ -85,20 +85,20 @@ class CommitChecker(Checker):
         self._name_of = name_of
 
     def processed(self, member: Member, records: Sequence[ConsumerRecord[Any, Any]]) -> None:
-        """Note it; nothing twice where nothing is lost."""
+        """Add records to the ledger; none may come twice while no member is lost."""
         ledger = self._ledgers[member.group]
         for record in ledger.process(records):
             where = f"{record.topic}-{record.partition} offset {record.offset}"
             self.accuse(f"{member} has processed {where} again, although nobody was lost and everybody commits")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Look at what was taken."""
+        """Check an accepted commit."""
         if not isinstance(request, OffsetCommitRequest) or not isinstance(response, OffsetCommitResponse):
             return
         ledger = self._ledgers.get(request.group_id)
         if ledger is None:
             return
-        # Either side may have filled in a topic's name, its id, or both.
+        # Request and response may have a topic's name, its id, or both.
         taken = {
             TopicPartition(self._name(topic), row.partition_index)
             for topic in response.topics
@@ -121,7 +121,7 @@ class CommitChecker(Checker):
                     what = f"offset {row.committed_offset} of {where}, and offset {missing} was never processed"
                     self.accuse(f"{client} has committed {what}")
                 owner = next((who for who, share in plan.items() if tp in share), member_id)
-                # A static member that comes back within its session has another id, and what it had before.
+                # A static member that comes back within its session has a new id and its old partitions.
                 is_itself = request.group_instance_id is not None and _sans_uuid(owner) == _sans_uuid(member_id)
                 if owner != member_id and not is_itself:
                     self.accuse(f"{client} has committed {where} in generation {generation}, in which it is {owner}'s")
@@ -131,5 +131,5 @@ class CommitChecker(Checker):
 
 
 def _sans_uuid(member_id: str) -> str:
-    """Return what a coordinator made an id of."""
+    """Return a member id without the UUID that the coordinator appended."""
     return member_id[:-37]

@@ -1,13 +1,13 @@
-"""Was anything skipped?
+"""Checks that no record is skipped.
 
 For each partition of a reader there is an offset up to which it has seen everything that counts. When it goes beyond,
-by a record or by its position, nothing that counts may lie in between. What does not count any more (expired,
-compacted, lost) may be missing, and so may be what the user jumped over.
+by a record or by its position, no record that counts may lie in between. Records that no longer count (expired,
+compacted, lost) may be missing, and so may records that a seek skipped.
 
-After an unclean election a reader may have records that are of no history that counts. What it then owes is what the
-protocol can tell it (KIP-320), judged when it reads something that does count: from where the newest leader says that
-the epoch of its last record ended. Where that leader never had the epoch it tells where the one before ended, and a
-reader that is not so far goes on from where it is: nobody could know better, and Java's consumer does not.
+After an unclean election a reader may have records that no longer count. From its next record that counts on, it must
+have read everything from where, by the newest leader's answer (KIP-320), the epoch of its last record ended. A leader
+that never had this epoch answers with the end of the one before; a reader whose position is below that end goes on from
+its position, as Java's consumer does, since the protocol tells it no more.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class CoverageChecker(Checker):
         self._covered: dict[Reader, dict[TopicPartition, _Covered]] = {}
 
     def started(self, reader: Reader) -> None:
-        """Nothing is known of it."""
+        """Start without partitions."""
         self._covered[reader] = {}
 
     def ended(self, reader: Reader) -> None:
-        """Nothing more will come."""
+        """Drop its state."""
         self._covered.pop(reader, None)
 
     def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
@@ -52,17 +52,17 @@ class CoverageChecker(Checker):
         self._covered[reader] = {tp: before.get(tp) or _Covered(start) for tp in tps}
 
     def sought(self, reader: Reader, tp: TopicPartition, offset: int, epoch: int = -1) -> None:
-        """From there on everything is owed; beyond the end "latest" is wherever the end will be when somebody asks."""
+        """Expect everything from there on; beyond the log's end "latest" may restart anywhere."""
         truth = self.truth(tp)
         is_there = reader.policy in ("earliest", "none") or (truth is not None and offset <= truth.end)
         self._covered[reader][tp] = _Covered(offset if is_there else None, (offset - 1, epoch) if epoch >= 0 else None)
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
-        """From the beginning on everything is owed; where the end is, is not known."""
+        """Expect everything from the beginning; at the end, any record may come first."""
         self._covered[reader][tp] = _Covered(None if to_end else 0)
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Who was beyond and has no epoch to ask about goes by policy; "latest" leaves out what "earliest" does not."""
+        """A reader beyond the loss without an epoch to validate resets by policy, and "latest" skips records."""
         for reader, by_tp in self._covered.items():
             covered = by_tp.get(truth.tp)
             beyond = covered is not None and (covered.up_to is None or covered.up_to > offset)
@@ -81,9 +81,9 @@ class CoverageChecker(Checker):
                     return
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """A leader never had an epoch: those below what it answers have no way to know where the logs parted.
+        """After a leader's answer about an epoch that it never had, readers below cannot know where the logs diverged.
 
-        Or it is too old to have heard of it: "latest" may then be anywhere.
+        A leader older than the epoch rejects it, and "latest" may then restart anywhere.
         """
         for tp, epoch, end in never_had(request, response):
             truth = self.truth(tp)
@@ -154,7 +154,7 @@ class CoverageChecker(Checker):
 
     @staticmethod
     def _forgive(reader: Reader, covered: _Covered, truth: Truth) -> None:
-        """Whoever had not come to the log's start when it moved goes on by policy, which may be the end."""
+        """A reader below the log's new start resets by policy, which may skip to the end."""
         if covered.up_to is not None and covered.up_to < truth.start:
             covered.up_to = truth.start if reader.policy == "earliest" else None
 

@@ -1,4 +1,4 @@
-"""Is anything delivered of a partition that is not the member's, as of the coordinator's last answer, or not yet?"""
+"""Checks that members get records only of partitions that they own, by SyncGroup responses and callbacks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class DeliveryChecker(Checker):
         self._has[reader] = set()
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """What goes, goes when its listener is called."""
+        """A partition is gone when REVOKED or LOST is called."""
         if what != ASSIGNED:
             self._has[member] -= set(tps)
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """What comes, comes when its listener has returned."""
+        """A partition is owned when ASSIGNED has returned."""
         if what == ASSIGNED and error is None:
             self._has[member] |= set(tps)
 

@@ -1,7 +1,6 @@
-"""What leaders answer who asks where an epoch or the log has ended, where it excuses what readers do then (KIP-320).
+"""Answers of leaders about the ends of epochs and logs that excuse what readers do next (KIP-320).
 
-Owns the reading of OffsetForLeaderEpoch and ListOffsets on the wire. What a leader should have answered is not its
-business.
+Reads OffsetForLeaderEpoch and ListOffsets on the wire, and does not judge the answers.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from ....wire.offset_for_leader_epoch import (
 
 
 def never_had(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int, int]]:
-    """Yield partitions of whose epoch the leader has no record; the epoch it has before that, and where that ended."""
+    """Yield partitions with an epoch that the leader's log never had, the epoch before it there, and that one's end."""
     for tp, asked, data in _answers(request, response):
         if 0 <= data.leader_epoch < asked.leader_epoch:
             yield tp, data.leader_epoch, data.end_offset
 
 
 def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions whose leader is older than the epoch asked about, and says that it does not know it; the epoch.
+    """Yield partitions whose leader is older than the requested epoch and answers that it is unknown; the epoch.
 
-    If there was such an epoch, it was deposed and has not heard of it. Who asks goes on by policy in the end, as Java's
-    consumer does at once: a topic that was created again looks the same.
+    If that epoch exists, the leader is deposed without knowledge of it. The reader resets by policy, as Java's
+    consumer does at once: a topic that was deleted and created again looks the same.
     """
     for tp, asked, data in _answers(request, response):
         if data.leader_epoch < 0 and 0 <= asked.current_leader_epoch < asked.leader_epoch:
@@ -38,7 +37,7 @@ def too_old_to_know(request: Message, response: Message) -> Iterator[tuple[Topic
 
 
 def looked_up(request: Message, response: Message) -> Iterator[tuple[TopicPartition, int]]:
-    """Yield partitions whose offsets were looked up, and the epoch that the leader is in who has answered."""
+    """Yield partitions of a ListOffsets answer, and the epoch of the leader that answered."""
     if not isinstance(request, ListOffsetsRequest) or not isinstance(response, ListOffsetsResponse):
         return
     asked = {(t.name, p.partition_index): p.current_leader_epoch for t in request.topics for p in t.partitions}

@@ -1,4 +1,4 @@
-"""Does a member say who it is, as it was told, and only who it is; and does nothing follow what is parked?"""
+"""Checks member ids and generations in group requests, and that no request follows a parked JoinGroup or SyncGroup."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IdentityChecker(Checker):
         self._views = views
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Compare with what it was told."""
+        """Compare with the last response."""
         view = self._views.of.get(member)
         parked = next((PARKED[other.api_key] for other in before if other.api_key in PARKED), None)
         if parked is not None:
@@ -56,7 +56,7 @@ class IdentityChecker(Checker):
             self.accuse(f"{member} joins as nobody, although its id, {view.member_id}, holds: it leaves a ghost behind")
 
     def _is_of_this_moment(self, view: View) -> bool:
-        """Return whether it was told who it is in the step in which it writes: that may have been waiting already."""
+        """Return whether its identity changed in this step: the request may have been queued before."""
         return view.changed_at == self._views.now()
 
     def _check_stamp(self, member: Member, view: View, what: str, member_id: str, generation: int) -> None:

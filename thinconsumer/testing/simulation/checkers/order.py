@@ -1,8 +1,8 @@
-"""Does every partition only go forwards, as long as nobody has said otherwise?
+"""Checks that each partition's records and positions only go forwards, unless something allows to go back.
 
-What may say otherwise: the user's seek, a loss of committed records by an unclean election, after which a reader has to
-go back to where the logs part (KIP-320), and a deposed leader that has never heard of the epoch of what was read, which
-leaves it to the policy. When it will, is its own business: it is in doubt until it has read something of the new one's.
+A seek allows it, and so does a loss of committed records by an unclean election, after which readers go back to where
+the logs diverge (KIP-320). A deposed leader without the epoch of the last record makes the reader reset by policy. A
+reader may go back at any time until it has read a record of the new leader's.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class OrderChecker(Checker):
         self._expected: dict[Reader, dict[TopicPartition, _Expected]] = {}
 
     def started(self, reader: Reader) -> None:
-        """Nothing is known of it."""
+        """Start without partitions."""
         self._expected[reader] = {}
 
     def ended(self, reader: Reader) -> None:
-        """Nothing more will come."""
+        """Drop its state."""
         self._expected.pop(reader, None)
 
     def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
-        """What stays assigned keeps its position."""
+        """Keep the positions of partitions that stay assigned."""
         before = self._expected[reader]
         self._expected[reader] = {tp: before.get(tp) or _Expected() for tp in tps}
 
@@ -56,14 +56,14 @@ class OrderChecker(Checker):
         if truth is not None and back is not None and back < offset:
             expected.doubt = truth.latest_epoch  # what was before it has been lost: it will be sent back
         elif truth is not None and epoch >= 0:
-            expected.doubt = truth.rival(offset - 1, epoch)  # who still believes so may be asked
+            expected.doubt = truth.rival(offset - 1, epoch)  # a deposed leader may be asked
 
     def reset(self, reader: Reader, tp: TopicPartition, to_end: bool) -> None:
-        """Anything may come."""
+        """Expect any record."""
         self._expected[reader][tp] = _Expected()
 
     def lost(self, truth: Truth, offset: int, epoch: int) -> None:
-        """Whoever was past it may go back: to there, or, where its epoch is not known any more, by policy."""
+        """A reader beyond the loss may go back: to the loss, or by policy if its epoch is unknown."""
         for by_tp in self._expected.values():
             expected = by_tp.get(truth.tp)
             if expected is not None and (expected.next is None or expected.next > offset):
@@ -86,7 +86,7 @@ class OrderChecker(Checker):
                 at = offset + 1
             last = found[-1]
             expected.next, expected.parted, expected.sought = at, False, False
-            # What was read from a leader that had been deposed will be taken back; what one has not got may be.
+            # Records of a deposed leader are taken back; records that a deposed leader lacks may be.
             successor = truth.successor(last.offset, last.leader_epoch)
             if successor is None:
                 successor = truth.rival(last.offset, last.leader_epoch)
@@ -96,9 +96,9 @@ class OrderChecker(Checker):
                 expected.doubt = None
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Whoever asks a leader that is too old to know its epoch goes on by policy: anything may come.
+        """After an answer of a leader too old for the reader's epoch, the policy decides: any record may come.
 
-        So does who seeks to what that leader has not got, and then asks it where its log begins or ends.
+        The same holds after a seek beyond that leader's log, and its answer to ListOffsets.
         """
         for tp, believed in looked_up(request, response):
             truth = self.truth(tp)
@@ -131,6 +131,6 @@ class OrderChecker(Checker):
 def _has_expired(expected: _Expected, truth: Truth) -> bool:
     """Whether the policy may decide, since what was next was deleted.
 
-    It may even go back: a new leader may not have heard yet how far the log was deleted, and names an older start.
+    It may even go back: a new leader may not have replicated the deletion yet, and have an older start.
     """
     return expected.next is not None and expected.next < truth.start

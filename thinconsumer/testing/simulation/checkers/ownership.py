@@ -1,7 +1,7 @@
-"""Is anything delivered, or fetched, that the reader did not want at that moment?
+"""Checks that only assigned partitions that are not paused are delivered and fetched.
 
-What was asked for before a pause may still come after it. But the requests of a fetch session are strictly sequential
-(KIP-227): one that follows an answer given after the pause was written after it, and must have forgotten the partition.
+A Fetch that was sent before a pause may be answered after it. But the requests of a fetch session are strictly
+sequential (KIP-227): the first that follows an answer given after the pause must have forgotten the partition.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import Checker, Reader, Records
 class OwnershipChecker(Checker):
     """Records come only of partitions that are assigned and not paused, and brokers are not made to send others.
 
-    Who owns a partition by the coordinator's answers is for the checkers of groups, which will stand beside this one.
+    DeliveryChecker compares with the coordinator's answers.
     """
 
     def __init__(self, *args: object) -> None:
@@ -26,22 +26,22 @@ class OwnershipChecker(Checker):
         self._assigned: dict[Reader, set[TopicPartition]] = {}
         self._paused: dict[Reader, set[TopicPartition]] = {}
         self._moment = 0  #: Counts answers: what came before what.
-        #: By client: since when it has not wanted a partition.
+        #: By client: since when a partition has been paused or unassigned.
         self._unwanted: dict[str, dict[TopicPartition, int]] = {}
         self._answered: dict[tuple[str, int, int], int] = {}  #: By client, node and session: when last.
         self._names: dict[bytes, str] = {}  #: Of topics, by id.
 
     def started(self, reader: Reader) -> None:
-        """It has nothing."""
+        """Start without partitions."""
         self._assigned[reader], self._paused[reader] = set(), set()
         self._unwanted[reader.name] = {}
 
     def ended(self, reader: Reader) -> None:
-        """It has nothing any more."""
+        """Drop its partitions."""
         self._assigned[reader], self._paused[reader] = set(), set()
 
     def assigned(self, reader: Reader, tps: Sequence[TopicPartition]) -> None:
-        """It has these."""
+        """Replace its assignment."""
         gone = self._assigned[reader] - set(tps)
         self._assigned[reader] = set(tps)
         self._paused[reader] &= set(tps)
@@ -49,7 +49,7 @@ class OwnershipChecker(Checker):
         self._want(reader, gone, False)
 
     def paused(self, reader: Reader, tps: Iterable[TopicPartition], on: bool) -> None:
-        """It wants these, or does not."""
+        """Pause or resume partitions."""
         if on:
             self._paused[reader] |= set(tps)
         else:
@@ -57,7 +57,7 @@ class OwnershipChecker(Checker):
         self._want(reader, tps, not on)
 
     def delivered(self, reader: Reader, records: Records, limit: int) -> None:
-        """Compare with what it has and wants."""
+        """Compare with its assignment."""
         for tp in records:
             name = f"{tp.topic}-{tp.partition}"
             if tp not in self._assigned[reader]:
@@ -66,7 +66,7 @@ class OwnershipChecker(Checker):
                 self.accuse(f"{reader} was given records of {name}, which it has paused")
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Look for what nobody wants in a session that has been told so."""
+        """Look for partitions in a Fetch response that their session must have forgotten."""
         if isinstance(response, MetadataResponse):
             self._names.update((topic.topic_id, topic.name) for topic in response.topics if topic.name)
         if not isinstance(request, FetchRequest) or not isinstance(response, FetchResponse) or not response.session_id:

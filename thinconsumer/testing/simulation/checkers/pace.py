@@ -1,7 +1,7 @@
-"""Does anybody ask and ask without getting anywhere?
+"""Checks that no client repeats requests without progress.
 
-Counts, per reader, node and API, the requests of each two seconds. A Fetch whose answer brought records is progress and
-does not count. The limits are far above what backoffs allow, and far below what a loop without one makes.
+Counts the requests of each two seconds per reader, node and API. A Fetch that returned records is progress and does not
+count. The limits are far above what backoffs allow, and far below what a loop without one makes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ WINDOW_S = 2.0
 #: Requests of one kind to one node within the window.
 FRUITLESS_MAX = 150
 #: Times in a row that a broker may send records of the same offset of a partition to a client: once in a while they are
-#: lost with their connection or come too late, but nobody reads the same for ever.
+#: lost with their connection or come too late, but each retry has to get further in the end.
 REPEATS_MAX = 40
 
 
@@ -23,7 +23,7 @@ class PaceChecker(Checker):
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
-        self._watched: set[str] = set()  #: Names of readers; whoever else is there may ask as it likes.
+        self._watched: set[str] = set()  #: Names of readers; other clients are not limited.
         self._counts: dict[tuple[str, int, int], tuple[float, int]] = {}
         self._repeats: dict[tuple[str, int, bytes | str, int], tuple[bytes, int, int]] = {}
 
@@ -37,7 +37,7 @@ class PaceChecker(Checker):
             self._count(client, node, request, now, 1)
 
     def answered(self, client: str, node: int, request: Message, response: Message, now: float) -> None:
-        """Take it back if it was of use; look whether the same records are sent again."""
+        """Uncount a Fetch that returned records, and check whether the same records are sent again."""
         if client not in self._watched or not isinstance(response, FetchResponse):
             return
         fruitful = False

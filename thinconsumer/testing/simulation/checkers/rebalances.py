@@ -1,4 +1,4 @@
-"""Does a group come to rest; and does anybody join, or write into the log, again and again?"""
+"""Checks that groups settle, and the rates of JoinGroups, heartbeats and log lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JOINS_MAX = 80
 BEATS_MAX = 120
 #: Rebalances of a group from the end of all faults on until it is quiet, and for each member besides.
 REBALANCES_MAX, REBALANCES_PER_MEMBER = 8, 4
-#: Lines at INFO and above that a member may write about one incident, and besides.
+#: The most lines at INFO and above that a member may log per incident, and besides.
 LINES_PER_INCIDENT, LINES_BESIDES = 5, 10
 
 
@@ -35,7 +35,7 @@ class RebalanceChecker(Checker):
         self._now = 0.0
         self._before: Counter[str] | None = None
         self._members: Counter[str] = Counter()
-        self.is_quiet = False  #: Whether nobody has any reason to join.
+        self.is_quiet = False  #: Whether no member has a reason to join.
 
     def requested(self, client: str, node: int, request: Message, now: float) -> None:
         """Note the time."""
@@ -78,17 +78,17 @@ class RebalanceChecker(Checker):
 
 
 class LogVolumeChecker(Checker, logging.Handler):
-    """What members log about their group is a few lines per incident: a rebalance, a loss, a lost connection."""
+    """Members log a few lines about their group per incident: a rebalance, a callback, a lost connection."""
 
     def __init__(self, *args: object) -> None:
         Checker.__init__(self, *args)  # type: ignore[arg-type]
         logging.Handler.__init__(self, logging.INFO)
-        self.calling: list[Member] = []  #: Who is in a call, the one on top of the stack last.
+        self.calling: list[Member] = []  #: The members in a call, the top of the stack last.
         self.lines: dict[Reader, list[str]] = {}
         self._incidents: Counter[Reader] = Counter()
 
     def started(self, reader: Reader) -> None:
-        """To begin is something, too."""
+        """Count the start as an incident."""
         self._incidents[reader] = 1
         self.lines[reader] = []
 
@@ -106,7 +106,7 @@ class LogVolumeChecker(Checker, logging.Handler):
         self._incidents[member] += 1
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Count a line, and whose it is."""
+        """Count a line for the member that is in a call."""
         if not self.calling:
             return
         member = self.calling[-1]

@@ -1,4 +1,4 @@
-"""Has any partition two owners, both members of the same generation as far as the coordinator is concerned?"""
+"""Checks that no partition has two owners that are members of one generation at the coordinator."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .views import View, Views
 
 
 class SingleOwnerChecker(Checker):
-    """Whoever is given a partition is the only one who has it, among those who take part in the generation.
+    """A partition that a member is assigned has no other owner among the members of that generation.
 
-    Somebody who was cut off and has not heard yet that the group went on without it does not count: it cannot know,
-    and nothing it commits is taken.
+    A member that was cut off while its group went on does not count: it cannot know, and the coordinator rejects its
+    commits.
     """
 
     def __init__(self, *args: object, views: Views, plans: Plans, callbacks: CallbackChecker) -> None:
@@ -26,11 +26,11 @@ class SingleOwnerChecker(Checker):
         self._members: dict[Reader, Member] = {}
 
     def ended(self, reader: Reader) -> None:
-        """It owns nothing any more."""
+        """Drop it."""
         self._members.pop(reader, None)
 
     def callback_started(self, member: Member, what: str, tps: Collection[TopicPartition]) -> None:
-        """Look who else has it."""
+        """Compare with the other members' partitions."""
         self._members[member] = member
         view = self._views.of[member]
         if what != ASSIGNED:
@@ -48,9 +48,9 @@ class SingleOwnerChecker(Checker):
 
     @staticmethod
     def _takes_part(other: Member, theirs: View, ours: View, plan: Plan) -> bool:
-        """Return whether it is in our generation, and has not been told so long ago that it could not be."""
+        """Return whether the other member is in this generation."""
         # A static member stays in the group for as long as its session lasts, without having joined.
         absent = other.instance_id is not None and theirs.generation < ours.shared_in
-        # What comes late may be of a generation that others have left behind.
+        # A callback that comes late may be of an older generation than the others'.
         is_near = ours.shared_in - 1 <= theirs.shared_in <= ours.shared_in
         return theirs.member_id in plan and is_near and not absent and not theirs.expelled

@@ -1,8 +1,7 @@
-"""What each member has been told by its coordinators, from the answers that have come to it: who it is, in which
-generation, and what its share is.
+"""The state of each member by the responses that it has read: its member id, generation and assignment.
 
-Owns no accusation: others compare what members do with what they were told. An answer counts from the moment in which
-it is in the member's hands.
+Accuses nothing: other checkers compare members' requests and callbacks with this state. A response counts from the
+moment in which the client has read it.
 """
 
 from __future__ import annotations
@@ -25,37 +24,37 @@ from ..client_tap import SentRequest
 from .base import REVOKED, Checker, Member, Reader
 
 Share = frozenset[TopicPartition]
-#: What says of a member that it is none any more.
+#: Errors after which the member is no longer in its generation.
 EXPULSIONS = frozenset({Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.FENCED_INSTANCE_ID})
 
 
 @dataclass(slots=True)
 class View:
-    """What one member has been told."""
+    """The state of one member by its responses."""
 
     member_id: str = ""
     generation: int = -1
     share: Share = frozenset()  #: Of the last sync; empty once it was expelled.
     shared_in: int = -1  #: The generation of that sync.
     before: tuple[str, int] = "", -1  #: Id and generation before the last change ...
-    changed_at: float = -1.0  #: ... and when that was: what is said in the same moment may be older than it.
-    expelled: str = ""  #: Why it is none any more; empty: as far as it knows, it is one.
+    changed_at: float = -1.0  #: ... and when that was: a request of the same moment may have been queued before.
+    expelled: str = ""  #: Why it is no member any more; empty while it is one.
     unknown: set[str] = field(default_factory=set)  #: Ids that the coordinator said it does not know.
-    rebalancing: bool = False  #: It knows of a rebalance that is not over for it.
-    may_forget: bool = False  #: It may have given itself up: it was away for too long, or told so while it joined.
-    missed: bool = False  #: It joined after a generation without it, and has not heard its share yet.
+    rebalancing: bool = False  #: Whether a rebalance is under way, by its responses and requests.
+    may_forget: bool = False  #: It may have dropped its id: it was stalled for too long, or rejected while it joined.
+    missed: bool = False  #: It joined after a generation without it, and no callback has run since.
     parked_on: int = 0  #: The connection that a join or sync is unanswered on; 0: none is.
     commits_on: int = 0  #: The connection that it has committed on last ...
-    named: tuple[str, int] | None = None  #: ... and who was named to it as the coordinator since.
+    named: tuple[str, int] | None = None  #: ... and the coordinator's address by FindCoordinator since.
     lines: dict[int, tuple[str, int]] = field(default_factory=dict)  #: Where its connections go.
     attended_at: float = 0.0
     polled_at: float = 0.0
-    doubted_since: float | None = None  #: Since when it has to ask whether it still is a member.
+    doubted_since: float | None = None  #: Since when it must confirm its membership with a heartbeat.
     asked_at: float = 0.0  #: When it wrote the last heartbeat, join or sync.
 
 
 class Views(Checker):
-    """All of them, by reader. Told first of everything."""
+    """The views of all members; the jury passes events to it first."""
 
     def __init__(self, *args: object, now: Callable[[], float]) -> None:
         super().__init__(*args)  # type: ignore[arg-type]
@@ -63,18 +62,18 @@ class Views(Checker):
         self.now = now
 
     def started(self, reader: Reader) -> None:
-        """It has been told nothing."""
+        """Start without an identity."""
         now = self.now()
         self.of[reader] = View(attended_at=now, polled_at=now)
 
     def ended(self, reader: Reader) -> None:
-        """Nothing more will be told."""
+        """Drop its state."""
         self.of.pop(reader, None)
 
     # -- at its interface
 
     def call_began(self, member: Member, polls: bool) -> None:
-        """Note how long it was away."""
+        """Note how long it made no calls."""
         view, now = self.of[member], self.now()
         if now - view.attended_at > member.session_timeout_s and view.generation >= 0:
             view.doubted_since = now
@@ -84,32 +83,32 @@ class Views(Checker):
             view.polled_at = now
 
     def call_ended(self, member: Member) -> None:
-        """It was there up to now."""
+        """Note the end of its call."""
         view = self.of.get(member)
         if view is not None:
             view.attended_at = self.now()
 
     def closing(self, member: Member) -> None:
-        """It gives its identity up."""
+        """Let it drop its id."""
         self.of[member].may_forget = True
 
     def callback_finished(
         self, member: Member, what: str, tps: Collection[TopicPartition], error: Exception | None
     ) -> None:
-        """It knows what is left of what it had."""
+        """End the gap after a missed generation."""
         if what != REVOKED:
             self.of[member].missed = False
 
     # -- on the wire
 
     def connection_opened(self, member: Member, line: int, host: str, port: int) -> None:
-        """Note who is at the other end."""
+        """Keep the address."""
         view = self.of.get(member)
         if view is not None:
             view.lines[line] = host, port
 
     def request_written(self, member: Member, line: int, sent: SentRequest, before: Sequence[SentRequest]) -> None:
-        """Note what is out."""
+        """Note a request."""
         view = self.of.get(member)
         if view is None:
             return
@@ -125,7 +124,7 @@ class Views(Checker):
             self._forget(view, "it has left")
 
     def response_read(self, member: Member, line: int, sent: SentRequest, response: Message) -> None:
-        """Take an answer."""
+        """Note a response."""
         view = self.of.get(member)
         if view is None:
             return
@@ -153,7 +152,7 @@ class Views(Checker):
             self._take_commit(view, line, request, response)
 
     def connection_closed(self, member: Member, line: int) -> None:
-        """What was parked there is waited for no longer."""
+        """Drop the request that was parked there."""
         view = self.of.get(member)
         if view is not None and view.parked_on == line:
             view.parked_on = 0
@@ -208,15 +207,15 @@ class Views(Checker):
         codes = {row.error_code for topic in response.topics for row in topic.partitions}
         if stamp != (view.member_id, view.generation) or not codes & EXPULSIONS:
             return
-        # In a rebalance its join's answer will tell; and who was deposed meanwhile may know nobody.
+        # In a rebalance the JoinGroup's answer decides; and a deposed coordinator may not have the member.
         if view.rebalancing or view.named not in (None, view.lines.get(line)):
-            view.may_forget = True  # it need not believe this
+            view.may_forget = True  # it may ignore this answer
             return
         for code in sorted(codes & EXPULSIONS):
             self._expel(view, code)
 
     def _proven(self, view: View) -> None:
-        """The coordinator takes it for a member, as of when it asked."""
+        """Take the membership as confirmed at the time of the request."""
         if view.doubted_since is not None and view.asked_at >= view.doubted_since:
             view.doubted_since = None
 
