@@ -156,14 +156,14 @@ def test_a_buffer_that_drains_too_slowly_is_reported_as_full(task):
     t = task()
     t.sim.cluster.on("Produce", Delay(2.0))
     limits = {"kafka.buffer.memory": "20000", "kafka.max.block.ms": "1000"}
-    with pytest.raises(BufferFullError, match="no room for 1021 bytes came up within 1.000 s"):
+    with pytest.raises(BufferFullError, match="no room for 1021 bytes within 1.000 s"):
         t.write([("v" * 1000,)] * 100, **limits)
 
 
 def test_a_record_that_cannot_be_sent_is_named(task):
     with pytest.raises(IllegalArgumentError, match="row 1 of this task, for t: a record of .* is larger than"):
         task().write([("v",), ("x" * 2_000_000,)])
-    with pytest.raises(IllegalArgumentError, match="row 0 of this task, for t--1: a partition is a number from 0 on"):
+    with pytest.raises(IllegalArgumentError, match="row 0 of this task, for t--1: partition must be an int from 0"):
         task().write([("v", -1)], names=("value", "partition"))
 
 
