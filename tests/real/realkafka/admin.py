@@ -227,7 +227,7 @@ class Administration:
                 yield client
             finally:
                 # Its constructor connects; when that fails it leaves a thread and sockets, which close() ignores.
-                client._shell.closed = False
+                client._closed = False
                 client.close()
 
 
