@@ -97,7 +97,7 @@ def strike(crew: Locals, step: str, trouble: Trouble) -> None:
 
 
 def is_parked(member: Local) -> bool:
-    line = member.group.member._line
+    line = member.group.member._channel
     return line.out is not None and bool(member.group.identity.member_id) and time.monotonic() - line.out_at > 0.2
 
 
