@@ -180,10 +180,10 @@ def test_stop_is_idempotent_and_later_calls_fail():
 
 def test_failed_start_has_a_reason(shared):
     port = int(shared.addresses[1].rpartition(":")[2])
-    with pytest.raises(BrokerProcessError, match=f"port {port} of 127.0.0.1 is taken") as error:
+    with pytest.raises(BrokerProcessError, match=f"port {port} of 127.0.0.1 is in use") as error:
         BrokerProcess(port=port)
     assert error.value.returncode == 1
-    assert "taken" in error.value.stderr
+    assert "in use" in error.value.stderr
     with pytest.raises(BrokerProcessError, match="did you mean 'num.partitions'") as error:
         BrokerProcess(config={"num.partition": 3})
     assert error.value.returncode == 2
