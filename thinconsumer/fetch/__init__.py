@@ -1,6 +1,8 @@
-"""Reading: who is asked for what, how answers are believed, and how records are handed over.
+"""Fetch records, look up offsets and validate positions.
 
-``planner`` decides what to ask of which node, ``sessions`` how to say it (KIP-227), ``answers`` reads what comes,
-``buffer`` holds it, ``collector`` hands it over; ``offsets`` looks offsets up and ``validation`` asks whether a new
-leader still has what was read (KIP-320). ``group`` is never imported here: both meet in ``partitions``.
+``planner`` decides which partitions to fetch from which node, and ``sessions`` encodes that as fetch session requests
+(KIP-227). ``answers`` handles Fetch responses, ``buffer`` holds their batches, and ``collector`` decodes them for a
+poll. ``lookups`` sends ListOffsets, ``resets`` applies the offset reset policy, and ``validation`` checks with
+OffsetForLeaderEpoch that a new leader's log still contains the position (KIP-320). This package never imports
+``group``: both work on ``partitions``.
 """

@@ -1,7 +1,7 @@
-"""Reading Fetch answers: errors into what follows from them, records into the buffer, and each fetch offset onwards.
+"""Handle Fetch responses: act on error codes, add batches to the buffer and advance each partition's fetch offset.
 
-Owns the order that matters: read the errors, walk the batch headers, advance each fetch offset. After that the next
-request of the session may go out; decompressing and decoding come later, batch by batch, when records are handed over.
+Each partition is handled in this order: error code, batch headers, fetch offset. The session's next request can then
+be sent. Batches are decompressed and decoded later, one at a time, when a poll returns their records.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from .settings import FetchSettings
 
 log = logging.getLogger(__name__)
 
-#: So many answers in a row without a record may come as fast as they like: a session that begins, leaders that move.
+#: Number of consecutive responses without records after which the next Fetch is delayed. A new session or a leader
+#: change legitimately causes a few quick responses without records.
 FRUITLESS = 5
 
 
 class Answers:
-    """Takes every Fetch answer."""
+    """Handles every Fetch response."""
 
     def __init__(
         self,
@@ -53,13 +54,13 @@ class Answers:
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._read_committed = settings.isolation_level == "read_committed"
         self._outages = OutageLog(log)
-        self._generation = -1  #: Of the assignment that the outages are about.
-        #: Fetches that succeeded so far: "has anything been fetched yet" is what an idle timer starts from.
+        self._generation = -1  #: Generation of the assignment that ``_outages`` covers.
+        #: Number of successful Fetch responses so far. An idle timer starts after the first one.
         self.completed = 0
-        self.records = 0  #: Received so far, as the headers of batches claim.
+        self.records = 0  #: Number of records received so far, according to the batch headers.
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take one answer. Its effect on the session always applies; its records only where they are still wanted."""
+        """Handle one response: always update the session, and buffer records of partitions that have not moved."""
         self._shared_jitter.redraw()
         asked: Asked = answer.request.context
         self._planner.returned(asked)
@@ -89,39 +90,40 @@ class Answers:
                 unconfirmed.add(tp)
                 self._partition_error(asked, partition, data, nodes, now)
             elif asked.wanted[tp].fetch_offset != cursor.fetch_offset:
-                # Another node was asked meanwhile and has answered first. Where one of the two had been deposed, what
-                # it has behind that offset does not continue what the other had before it.
+                # Another node has answered a later Fetch for this partition. Either node may be a deposed leader whose
+                # log has diverged, so its records must never be appended to the other's.
                 log.debug("dropping what node %s had for %s-%s: another was faster", asked.node_id, *tp)
             else:
                 self._take(asked, partition, data, frame, now)
         for tp, (partition, _) in asked.cursors.items():
-            # An incremental answer leaves out the partitions of which there is nothing new (KIP-227).
+            # An incremental response omits partitions without new data (KIP-227): they are up to date as well.
             if tp not in unconfirmed:
                 partition.confirmed_at = now
         self._pace(asked, fruitful=frame.users > 0)
 
     def _pace(self, asked: Asked, *, fruitful: bool) -> None:
-        """Bound how fast a broker is asked that answers at once and brings nothing: it shall wait, and will not."""
+        """Limit the rate of Fetches to a broker that returns no records without waiting ``fetch_max_wait_ms``."""
         session = asked.session
         session.fruitless = 0 if fruitful else session.fruitless + 1
         if session.fruitless >= FRUITLESS:
             pause = min(self._backoff.initial, self._settings.fetch_max_wait_ms / 1000)
-            # Counted from when it was asked, so that one that does wait is asked again without a pause.
+            # The pause starts when the request is written, so a broker that does wait gets the next Fetch at once.
             session.retry.not_before = asked.at + pause
 
-    # -- whole answers that failed
+    # -- failed responses
 
     def _failed(self, asked: Asked, error: KafkaError | None, now: float) -> None:
-        # The broker may still remember the session: have it closed with the next request, or they pile up there.
+        # The broker may still hold the session. The next request closes it by its id; otherwise abandoned sessions
+        # would fill the broker's session cache.
         asked.session.reset(keep_id=True)
         asked.session.retry.failed(now)
         log.debug("fetch from node %s failed: %s", asked.node_id, error)
         self._metadata.request_update(f"fetch from node {asked.node_id} failed: {error}")
-        # A version or a login that the broker rejects is raised: the next request would be rejected, too.
+        # A rejected API version or login is raised, because the broker would reject the next request, too.
         is_raised = isinstance(error, BrokerResponseError) and not error.retriable
         for partition in self._planner.wanted(asked.node_id, now):
             partition.failed(error or KafkaError("no answer"), is_raised=is_raised)
-        for partition in self._partitions:  # not only those asked for: the request may never have been written
+        for partition in self._partitions:  # a request that was never written has no list of partitions
             self._leave_replica(partition, asked.node_id, now)
 
     def _session_error(self, asked: Asked, code: int, now: float) -> None:
@@ -131,7 +133,7 @@ class Answers:
             log.info("fetch session %s of node %s ended: %s", asked.session.session_id, asked.node_id, error)
             asked.session.reset(keep_id=code != Code.FETCH_SESSION_ID_NOT_FOUND)
             if code == Code.FETCH_SESSION_TOPIC_ID_ERROR or asked.epoch <= FIRST_INCREMENTAL_EPOCH:
-                asked.session.retry.failed(now)  # a fresh session was refused: not again at once
+                asked.session.retry.failed(now)  # the broker rejected a new session: back off
                 self._metadata.request_update(str(error))
             else:
                 asked.session.retry.succeeded()
@@ -149,7 +151,7 @@ class Answers:
             self._metadata.request_update(str(error))
 
     def _leave_replica(self, partition: Partition, node_id: int, now: float) -> None:
-        """Back to the leader at once, if it was this node that was followed: it must not stop the partition."""
+        """Fetch from the leader again, and avoid ``node_id`` for a while, if it is the preferred replica."""
         if partition.preferred_replica == node_id:
             partition.preferred_replica = -1
             self._planner.replicas.failed(node_id, now)
@@ -178,25 +180,25 @@ class Answers:
             return
         error: KafkaError = to_error(data.error_code, api="Fetch", node_id=asked.node_id, partition=tp)
         log.debug("fetching %s-%s from node %s: %s", *tp, asked.node_id, error)
-        # The session still holds the partition at the broker: it is forgotten there as soon as it is not wanted.
+        # The broker's session still contains the partition; a request without it removes it from the session.
         self._leave_replica(partition, asked.node_id, now)
         hint = data.current_leader
         if self._metadata.hint_leader(tp, nodes.get(hint.leader_id), hint.leader_id, hint.leader_epoch):
-            return  # the new leader is known already (KIP-951): nothing to wait for
+            return  # the response names the new leader (KIP-951): no backoff
         if action is Action.REFRESH_METADATA:
             self._metadata.request_update(f"fetching {tp.topic}-{tp.partition}: {error}")
         if partition.state is not PositionState.FETCHING:
-            return  # it comes late: a new leader is being asked, and waits for nobody's backoff but its own
+            return  # late response: the partition is already resetting or validating, with a backoff of its own
         self._pause(partition, now)
         if isinstance(error, TopicAuthorizationFailedError):
             error.topics = (tp.topic,)
-            error = asked.refused.setdefault(tp.topic, error)  # one answer, one error, whatever it says of partitions
+            error = asked.refused.setdefault(tp.topic, error)  # one error per topic and response
         elif data.error_code == Code.CORRUPT_MESSAGE:
             error = _corrupt(tp, partition.cursor.fetch_offset, f"{error}")
         self._note(partition, data.error_code, error, now, is_raised=action is Action.RAISE)
 
     def _note(self, partition: Partition, code: int, error: KafkaError, now: float, *, is_raised: bool) -> None:
-        """Keep what an answer says of a partition, and log it if that lasts."""
+        """Record the partition's error, and log a warning if it persists."""
         partition.failed(error, is_raised=is_raised)
         tp, grace = partition.tp, 0.0 if is_raised else GRACE
         text = f"{tp.topic}-{tp.partition} cannot be read at offset {partition.cursor.offset}: {error}"
@@ -208,10 +210,10 @@ class Answers:
 
     def _out_of_range(self, asked: Asked, partition: Partition, now: float) -> None:
         if partition.state is not PositionState.FETCHING:
-            return  # it comes late: where the log of the new leader ends is being asked for, epoch and all
+            return  # late response: the position is already being reset or validated
         info = self._metadata.leader(partition.tp)
         if info is not None and asked.node_id != info.leader:
-            # A follower may lag behind, or have deleted earlier than the leader: only the leader's word counts.
+            # A follower may lag behind the leader, or have deleted old segments earlier: only the leader can decide.
             log.info(
                 "%s-%s: node %s calls offset %s out of range; asking the leader",
                 *partition.tp,
@@ -221,11 +223,12 @@ class Answers:
             self._leave_replica(partition, asked.node_id, now)
             return
         if partition.cursor.offset != partition.cursor.fetch_offset:
-            # What was received before is good and comes first; deciding now would drop it, or jump over it.
+            # Buffered records are valid and are returned first; a reset now would drop them or skip over them.
             self._pause(partition, now)
             return
         partition.ask_reset(None, out_of_range=partition.cursor.fetch_offset)
-        # A broker that contradicts itself about its log must not be asked, and logged about, at its own pace for ever.
+        # A broker may reject offsets that its own ListOffsets response reports. Without a backoff, the client would
+        # fetch, reset and log in a tight loop.
         partition.blocked_until = now + self._backoff.delay(partition.fruitless_ranges, self._shared_jitter)
         partition.fruitless_ranges += 1
         code = int(Code.OFFSET_OUT_OF_RANGE)
@@ -238,7 +241,7 @@ class Answers:
             self._outages.recovered(partition.tp, now, text)
         partition.fruitless_ranges = 0
         if partition.state is PositionState.FETCHING:
-            # An answer in any other state is late: the new leader may have lost the position, which is still raised.
+            # In any other state the response is late, and a recorded error (log truncation, say) must still be raised.
             partition.worked()
         if data.high_watermark >= 0:
             partition.high_watermark = data.high_watermark
@@ -252,15 +255,15 @@ class Answers:
 
     def _prefer(self, partition: Partition, node_id: int, now: float) -> None:
         if not self._planner.replicas.may_follow(node_id, now):
-            return  # the request was out already: the next one leaves the leader no choice
+            return  # sent before the node failed: the next Fetch carries no rack, so the leader names no replica
         if node_id in self._metadata.nodes:
             partition.preferred_replica = node_id
-            # A Fetch may be out to it for fetch_max_wait_ms without this partition. Were it forgotten by then, the
-            # leader would be asked, name it again, and so on for ever: nobody would send a record.
+            # A Fetch without this partition may be in flight to that replica for fetch_max_wait_ms. If the preference
+            # expired earlier, the leader would get the next Fetch and name the replica again: no records would arrive.
             least = self._settings.fetch_max_wait_ms + self._settings.request_timeout_ms
             partition.preferred_until = now + max(self._settings.metadata_max_age_ms, least) / 1000
         else:
-            # The leader goes on answering at once, without records, until it can be followed: no reason to ask at once.
+            # Until metadata contains the replica, the leader answers at once and without records: back off.
             self._pause(partition, now)
             self._metadata.request_update(f"node {node_id} is preferred for {partition.tp}, but not known")
 
@@ -271,17 +274,17 @@ class Answers:
         end = data.high_watermark if data.high_watermark > cursor.fetch_offset else OFFSET_MAX
         batches, broken = split(records, partition.tp, cursor.fetch_offset, end)
         if not batches and broken is None:
-            # Brokers send one whole batch whatever the limits (KIP-74). As in Java: raise, and ask again.
+            # A broker sends at least one whole batch whatever the size limits (KIP-74). As in Java: raise, and retry.
             error = _corrupt(partition.tp, cursor.fetch_offset, f"{len(records)} bytes without a whole batch")
             self._note(partition, Code.CORRUPT_MESSAGE, error, now, is_raised=True)
             self._pause(partition, now)
             return
-        # What lies below was not asked for: the front of a batch we are in the middle of.
+        # Batches that end at or below the fetch offset were not requested.
         below = [batch for batch in batches if batch.next_offset <= cursor.fetch_offset]
         batches = [batch for batch in batches if batch.next_offset > cursor.fetch_offset]
         problem, behind = "", cursor.fetch_offset + 1
         if self._settings.check_crcs and not all(map(_is_whole, below)):
-            problem = "a corrupt batch"  # flipped bits make one look shorter than it is, and its end would be missing
+            problem = "a corrupt batch"  # corruption can shorten a batch's offset range, and its records would be lost
         elif not _ascending(batches):
             problem, behind = "batches out of order", batches[-1].next_offset
         if problem:
@@ -303,8 +306,8 @@ class Answers:
             cursor.fetch_epoch = batches[-1].leader_epoch
             sent = asked.wanted[partition.tp].leader_epoch
             if 0 <= sent < partition.leader_epoch and partition.state is PositionState.FETCHING:
-                # A leader of before had written them, and its answer came late. The new one was asked about what there
-                # was until then, if about anything, and has not said that it has these.
+                # The Fetch carried the previous leader's epoch, and its response came after the leader change. Any
+                # validation with the new leader covered only earlier records, so the position is validated again.
                 partition.move(PositionEvent.LEADER_CHANGED)
 
 

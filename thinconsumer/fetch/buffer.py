@@ -1,7 +1,7 @@
-"""What was fetched and not handed over yet, and what it costs.
+"""Hold fetched batches until a poll returns them, and count their memory.
 
-Owns the memory bound. Records are slices of the response they came in, so the smallest unused slice keeps the whole
-response alive: what counts is whole frames, until their last slice is gone, plus what outstanding requests may bring.
+Batches are slices of their response, so one unused slice keeps the whole response in memory. ``max_buffered_bytes``
+therefore counts whole frames until their last slice is released, plus the bytes reserved by requests in flight.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One response's memory, shared by what was sliced from it."""
+    """Count the users of one response's memory: the ``Fetched`` objects sliced from it."""
 
     size: int
     users: int = 0
 
 
 class Chunk(NamedTuple):
-    """One decoded batch: its records from the position on, and where the position is after it."""
+    """One decoded batch: its records from the position on, and the position (offset and epoch) after it."""
 
     records: list[ConsumerRecord[Any, Any]]
     next_offset: int
     epoch: int
-    error: RecordError | None = None  #: What stands right after ``records`` cannot be handed out.
+    error: RecordError | None = None  #: Why the record right after ``records`` cannot be returned.
 
 
 class Fetched:
-    """What one response held for one partition.
+    """Batches of one partition from one Fetch response.
 
-    ``chunks`` grows as batches are decoded: batch number ``len(chunks)`` is next. Nothing else says how far decoding
-    has come, so that an exception between two statements can neither skip a batch nor repeat one. The same holds of
-    ``verdicts``, which say of batch after batch whether its transaction was aborted.
+    ``chunks`` holds one entry per decoded batch; ``batches[len(chunks)]`` is decoded next. No other attribute counts
+    decoded batches, so an exception between two statements can neither skip nor repeat one. ``verdicts`` grows in the
+    same way, with one flag per batch: whether its transaction was aborted.
 
-    What is read as columns is not kept here: its batches are passed over, ``None`` in ``chunks``.
+    Batches read as columns are not cached: their entry in ``chunks`` is ``None``.
     """
 
     __slots__ = (
@@ -72,13 +72,13 @@ class Fetched:
         aborted: AbortedTransactions | None = None,
     ) -> None:
         self.partition = partition
-        self.cursor: Cursor = partition.cursor  #: As it was then: another one now means all this is stale.
-        self.start = partition.cursor.fetch_offset  #: The first batch may begin earlier: brokers send whole batches.
+        self.cursor: Cursor = partition.cursor  #: If the partition has another cursor now, these batches are stale.
+        self.start = partition.cursor.fetch_offset  #: The first batch may begin below it: brokers send whole batches.
         self.batches: list[RecordBatch | None] = list(batches)
         self.chunks: list[Chunk | None] = []
-        self.chunk = 0  #: First chunk not handed over whole ...
-        self.record = 0  #: ... and its first record not handed over.
-        self.error = error  #: What follows the last batch could not be understood.
+        self.chunk = 0  #: Index of the first batch with records not yet returned ...
+        self.record = 0  #: ... and the index of the first such record in it.
+        self.error = error  #: Why the bytes after the last batch could not be parsed.
         self.aborted = aborted
         self.verdicts: list[bool] = []
         self.frame = frame
@@ -86,37 +86,37 @@ class Fetched:
 
     @property
     def fresh(self) -> bool:
-        """Whether the partition is still where this was fetched for."""
+        """Whether the partition's position has not been moved since the Fetch."""
         return self.partition.cursor is self.cursor
 
     @property
     def drained(self) -> bool:
-        """Whether everything was handed over."""
+        """Whether all records were returned and no error remains to be raised."""
         return self.chunk >= len(self.batches) and self.error is None
 
 
 class Buffer:
-    """All that was fetched, per partition in the order fetched; partitions take turns."""
+    """Queues of fetched batches, one per partition, with a round-robin order of the partitions."""
 
     def __init__(self) -> None:
         self._queues: dict[Partition, deque[Fetched]] = {}
         self._turns: deque[Partition] = deque()
         self.pinned = 0  #: Bytes of all frames with an unused slice.
-        self.starving = False  #: Something would be fetched, but for want of room.
-        self.freed = False  #: Something was let go of since :class:`~.planner.Planner` looked last.
+        self.starving = False  #: A Fetch was not sent for lack of buffer memory.
+        self.freed = False  #: A slice was released since :class:`~.planner.Planner` last stepped.
 
     def __bool__(self) -> bool:
         return bool(self._turns)
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Drop all batches."""
         self._queues.clear()
         self._turns.clear()
         self.pinned = 0
         self.starving = self.freed = False
 
     def add(self, fetched: Fetched) -> None:
-        """Take what came for one partition."""
+        """Append batches to their partition's queue."""
         queue = self._queues.get(fetched.partition)
         if queue is None:
             queue = self._queues[fetched.partition] = deque()
@@ -127,7 +127,7 @@ class Buffer:
         fetched.frame.users += 1
 
     def head(self, partition: Partition) -> Fetched | None:
-        """Return the oldest of what is held for the partition; stale and drained ones are dropped on the way."""
+        """Drop stale and drained entries from the front of the partition's queue, and return its first entry."""
         queue = self._queues.get(partition)
         while queue:
             if queue[0].fresh and not queue[0].drained:
@@ -139,31 +139,31 @@ class Buffer:
         return None
 
     def queue(self, partition: Partition) -> deque[Fetched]:
-        """Return all that is held for the partition, oldest first."""
+        """Return the partition's entries, oldest first."""
         return self._queues.get(partition) or deque()
 
     def turns(self) -> list[Partition]:
-        """Return the partitions that hold something, the one whose turn it is first."""
+        """Return the partitions with entries in round-robin order."""
         return list(self._turns)
 
     def rotate(self, partition: Partition) -> None:
-        """The partition had its turn: the others come first now."""
+        """Move the partition to the end of the round-robin order."""
         if partition in self._queues:
             self._turns.remove(partition)
             self._turns.append(partition)
 
     def held(self, partition: Partition) -> int:
-        """Return how many bytes of batches wait for the partition."""
+        """Return the size in bytes of the partition's buffered batches."""
         queue = self._queues.get(partition)
         return sum(fetched.size for fetched in queue) if queue else 0
 
     def broken(self, partition: Partition) -> bool:
-        """Whether what was fetched last ends in something that cannot be read: asking on would bring the same."""
+        """Whether the last fetched bytes cannot be parsed: another Fetch would return the same bytes."""
         queue = self._queues.get(partition)
         return bool(queue) and queue[-1].error is not None  # type: ignore[index]
 
     def break_off(self, fetched: Fetched, error: RecordError) -> None:
-        """Nothing behind ``error`` can be handed over before a seek: keep the error, let go of the bytes."""
+        """Drop all batches from ``error`` on, which only a seek can pass, and keep the error."""
         fetched.error = error
         del fetched.batches[fetched.chunk :], fetched.chunks[fetched.chunk :]
         queue = self._queues[fetched.partition]
@@ -174,9 +174,10 @@ class Buffer:
         fetched.size = 0
 
     def make_room(self) -> None:
-        """Give up what one partition holds, when nothing can be handed over now and others starve for its memory.
+        """Drop the batches of one partition, preferably a paused one, to be fetched again later.
 
-        Without this, paused partitions could keep all the others from being read for ever.
+        Called when no partition has records to return and no memory is left for a Fetch. Without it, paused partitions
+        could hold all the memory and block fetching for ever.
         """
         holders = [p for p in self._turns if p.state is PositionState.FETCHING]
         for partition in sorted(holders, key=lambda p: p.may_hand_out)[:1]:
@@ -184,11 +185,11 @@ class Buffer:
             self.head(partition)
 
     def has_ready(self) -> bool:
-        """Whether anything could be handed over now."""
+        """Whether any partition has records or an error to return now."""
         return any(partition.may_hand_out and self.head(partition) for partition in list(self._turns))
 
     def sweep(self, assigned: set[Partition]) -> None:
-        """Drop what belongs to partitions that are gone or have moved."""
+        """Drop the batches of partitions that are no longer assigned or whose position was moved."""
         for partition in list(self._queues):
             if partition not in assigned:
                 for fetched in self._queues.pop(partition):

@@ -1,9 +1,9 @@
-"""Handing over: decode as much as one poll returns, and move positions in its very last step.
+"""Decode the records that one poll returns, and advance the positions as its last step.
 
-Owns the two steps. :meth:`Collector.gather` decodes, batch by batch, and changes nothing but its own cache of decoded
-batches; the :class:`Handover` it returns says which positions would move where. :meth:`Collector.settle` moves them.
-:meth:`Collector.gather_columns` is the same for whole batches, all decoded at once, of which nothing is kept. So an
-exception anywhere in between, KeyboardInterrupt too, has delivered nothing and lost nothing.
+:meth:`Collector.gather` decodes batch by batch and changes only its cache of decoded batches; the :class:`PollResult`
+it returns lists the new positions. :meth:`Collector.settle` applies them. :meth:`Collector.gather_columns` does the
+same with whole batches, decoded all at once and not cached. An exception between the two steps, KeyboardInterrupt
+included, therefore neither skips nor repeats a record.
 """
 
 from __future__ import annotations
@@ -29,50 +29,50 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Records = list[ConsumerRecord[Any, Any]]
-#: Applied to the records of one batch: returns how many of them came through, and what stopped the next one.
+#: Deserializes the records of one batch. Returns those before the first failure, and that failure or ``None``.
 Deserialize = Callable[[TopicPartition, Records], tuple[Records, RecordError | None]]
 
 _offset_of = attrgetter("offset")
 
 
 class Move(NamedTuple):
-    """How far one ``Fetched`` is handed over, and where its partition is then."""
+    """Progress of a poll in one ``Fetched``, and the resulting position of its partition."""
 
     fetched: Fetched
-    adds: int  #: Records of the handover that are from here.
+    adds: int  #: Number of records that the poll returns from ``fetched``.
     chunk: int
     record: int
     offset: int
     epoch: int
-    begin: tuple[int, int]  #: Where in ``fetched`` it starts: chunk and record.
+    begin: tuple[int, int]  #: Where the move starts in ``fetched``: indices of chunk and record.
 
 
 class Span(NamedTuple):
-    """Batches of one ``Fetched`` on their way to becoming columns."""
+    """Batches of one ``Fetched`` that were added to the columnar decoder."""
 
     fetched: Fetched
-    begin: int  #: The decoder's number of the first of them.
-    indices: list[int]  #: Where in ``fetched`` the decoder's batches are; others of it have nothing to decode.
-    chunk: int  #: Where in ``fetched`` the span ends, ...
-    error: RecordError | None  #: ... and what stands there, if that cannot be handed out.
-    reached: int = -1  #: The end that was asked for, if what stands there begins behind it.
+    begin: int  #: The decoder's number of the first batch.
+    indices: list[int]  #: Index in ``fetched`` of each batch added; aborted batches are not added.
+    chunk: int  #: Index in ``fetched`` of the first batch after the span ...
+    error: RecordError | None  #: ... and the error there, if that batch cannot be returned.
+    reached: int = -1  #: The end offset given by the caller, if the batch at ``chunk`` begins at or after it.
 
 
 @dataclass(slots=True)
 class PollResult:
-    """What one poll returns, and what follows once it has returned."""
+    """The records or columns that one poll returns, and the position changes to apply when it returns."""
 
     records: dict[TopicPartition, Records] = field(default_factory=dict)
     columns: dict[TopicPartition, RecordColumns] = field(default_factory=dict)
     moves: list[Move] = field(default_factory=list)
-    turns: list[Partition] = field(default_factory=list)  #: Partitions that had their turn.
+    turns: list[Partition] = field(default_factory=list)  #: Partitions to move to the end of the round-robin order.
     count: int = 0
-    #: How many of the records have been used: iteration hands them out one by one. None: all.
+    #: Number of records that an iteration has returned, one at a time. None: all of them.
     taken: int | None = None
 
 
 class Collector:
-    """Hands buffered records over."""
+    """Returns buffered records to polls."""
 
     def __init__(
         self, settings: FetchSettings, partitions: Partitions, buffer: Buffer, deserialize: Deserialize | None
@@ -81,13 +81,13 @@ class Collector:
         self._partitions = partitions
         self._buffer = buffer
         self._deserialize = deserialize
-        #: A broken record found after good ones of the same poll: the next poll raises it before anything else.
+        #: Set when a poll finds a broken record after good ones: the next poll raises its error first.
         self._overdue: Fetched | None = None
 
     def gather(self, max_records: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
-        """Return up to ``max_records`` records, of each partition in ``ends`` only those before that offset.
+        """Return up to ``max_records`` records. With ``ends``, a partition's records end before its offset there.
 
-        Raises ``RecordError`` when the next thing due cannot be handed out.
+        Raises ``RecordError`` when the next record cannot be returned.
         """
         self._raise_overdue()
         poll_result = PollResult()
@@ -101,13 +101,14 @@ class Collector:
         return poll_result
 
     def gather_columns(self, max_bytes: int, ends: Mapping[TopicPartition, int] | None = None) -> PollResult:
-        """Return whole batches, as columns, up to the one with which they reach ``max_bytes``, headers not counted.
+        """Return whole batches as columns, until their size without headers reaches ``max_bytes``.
 
-        Of each partition in ``ends`` only batches that begin before that offset; what they hold behind it comes, too.
+        With ``ends``, only batches that begin before the partition's offset there are returned, each of them whole.
 
-        Raises ``RecordError`` as :meth:`gather`. No deserializer sees them, so that none is in their way either.
+        Raises ``RecordError`` as :meth:`gather`. Columns are not deserialized, so a deserialization error recorded by
+        an earlier poll is not raised.
         """
-        from ..records.columnar.decode import Decoder  # needs numpy, which nobody else does
+        from ..records.columnar.decode import Decoder  # needs numpy, which is optional
 
         self._raise_overdue(as_bytes=True)
         poll_result = PollResult()
@@ -132,13 +133,13 @@ class Collector:
         return poll_result
 
     def first(self, poll_result: PollResult, count: int) -> PollResult:
-        """Return the part of a handover that covers its first ``count`` records."""
+        """Return the part of a poll result that covers its first ``count`` records."""
         part = PollResult()
         for move in poll_result.moves:
             if part.count + move.adds > count:
                 if count > part.count and (move.fetched.chunk, move.fetched.record) == move.begin:
                     part.moves.append(self._partial(move.fetched, count - part.count))
-                break  # else it has been settled already: what was interrupted there is being repeated
+                break  # else an interrupted call has already settled this move, and is being repeated
             part.moves.append(move)
             part.count += move.adds
         part.turns = list(dict.fromkeys(move.fetched.partition for move in part.moves))
@@ -157,16 +158,16 @@ class Collector:
         return RecordInHand(partition, last.offset, OffsetAndMetadata(offset, "", epoch))
 
     def settle(self, poll_result: PollResult) -> None:
-        """Move the positions, and let the next partitions have their turn."""
+        """Advance the positions, and move the partitions to the end of the round-robin order."""
         self.place(poll_result)
         for partition in poll_result.turns:
             self._buffer.head(partition)
             self._buffer.rotate(partition)
 
     def place(self, poll_result: PollResult) -> None:
-        """Move the positions. Repeating it changes nothing, so an interrupted one is simply repeated."""
+        """Advance the positions. Idempotent, so an interrupted call can be repeated."""
         for fetched, _, chunk, record, offset, epoch, _ in poll_result.moves:
-            # Lets go of the memory of what was handed over; its place in the list keeps the count.
+            # Release the returned batches' memory. The entries stay, since the list's length counts batches.
             nothing = [None] * (chunk - fetched.chunk)
             fetched.chunks[fetched.chunk : chunk] = nothing
             fetched.batches[fetched.chunk : chunk] = nothing
@@ -176,18 +177,18 @@ class Collector:
             fetched.cursor.epoch = epoch
 
     def restart(self) -> None:
-        """Forget the record that the next poll would have raised an error for; it is fetched again."""
+        """Drop the error that the next poll would raise first; its record is fetched again."""
         self._overdue = None
 
     # -- inside
 
     def _due(self) -> Iterator[Partition]:
-        """Yield the partitions that may have something to hand over, the one whose turn it is first."""
+        """Yield the partitions that may have records to return, in round-robin order."""
         for partition in self._buffer.turns():
             if partition.may_hand_out and self._partitions.get(partition.tp) is partition:
                 yield partition
             else:
-                self._buffer.head(partition)  # lets go of what has become stale
+                self._buffer.head(partition)  # releases stale batches
 
     def _raise_overdue(self, *, as_bytes: bool = False) -> None:
         overdue, self._overdue = self._overdue, None
@@ -201,13 +202,13 @@ class Collector:
     def _raise(self, fetched: Fetched, error: RecordError) -> NoReturn:
         if not isinstance(error, DeserializationError):
             self._buffer.break_off(fetched, error)
-        # Whoever comes next is not held up by this one: its turn is over.
+        # The broken partition goes last, so that it does not block the other partitions.
         self._buffer.rotate(fetched.partition)
         raise error
 
     def _gather_from(self, partition: Partition, max_records: int, end: int | None, poll_result: PollResult) -> None:
         found: Records = []
-        self._buffer.head(partition)  # lets go of what has become stale or empty at its front
+        self._buffer.head(partition)  # releases stale and drained entries
         for fetched in self._buffer.queue(partition):
             if not fetched.fresh:
                 break
@@ -227,7 +228,7 @@ class Collector:
     def _drain(
         self, fetched: Fetched, room: int, end: int | None, found: Records, poll_result: PollResult
     ) -> RecordError | None:
-        """Add up to ``room`` records; return what stands right behind them if it cannot be handed out."""
+        """Append up to ``room`` records to ``found``; return the error right after them, if any."""
         index, record = fetched.chunk, fetched.record
         offset, epoch = fetched.cursor.offset, fetched.cursor.epoch
         before = len(found)
@@ -246,7 +247,7 @@ class Collector:
                 record = stop
             if stop < len(chunk.records):
                 if end is not None and chunk.records[stop].offset >= end:
-                    offset = end  # compaction left nothing in between: this is as far as it goes
+                    offset = end  # compaction or a transaction marker left no record before ``end``
                 break
             if chunk.error is not None:
                 if end is not None and chunk.error.offset >= end:
@@ -254,7 +255,8 @@ class Collector:
                 else:
                     error = chunk.error
                 break
-            # Past the batch's last offset, records or not: compaction leaves holes, control batches yield none.
+            # The position moves past the batch's last offset even if no record has it: compaction removes records,
+            # and control batches contain none for the application.
             offset, epoch = max(offset, chunk.next_offset), chunk.epoch
             index, record = index + 1, 0
         if error is None and room > 0 and index >= len(fetched.batches) and (end is None or offset < end):
@@ -265,7 +267,7 @@ class Collector:
         return error
 
     def _span(self, fetched: Fetched, max_bytes: int, decoder: Decoder, stop: int | None) -> Span:
-        """Give the decoder what is next in ``fetched``."""
+        """Add the next batches of ``fetched`` to the decoder."""
         index, begin, tp = fetched.chunk, len(decoder), fetched.partition.tp
         indices: list[int] = []
         error: RecordError | None = None
@@ -273,7 +275,7 @@ class Collector:
         while index < len(fetched.batches) and decoder.size < max_bytes:
             batch = fetched.batches[index]
             assert batch is not None
-            # An old format's compressed set says only where it ends.
+            # In formats before v2, a compressed batch's header has only its last offset.
             if stop is not None and batch.magic == 2 and batch.base_offset >= stop:
                 return Span(fetched, begin, indices, index, None, stop)
             try:
@@ -291,7 +293,7 @@ class Collector:
         return Span(fetched, begin, indices, index, error)
 
     def _hand_over(self, spans: list[Span], decoded: Decoded, poll_result: PollResult) -> None:
-        """Fill the handover; raise the first error, if nothing can be handed over before it."""
+        """Add the decoded columns to the poll result; raise the first error if no batch precedes it."""
         broken: Partition | None = None
         begins: dict[Partition, int] = {}
         for span in spans:
@@ -326,13 +328,13 @@ class Collector:
                 self._overdue, broken = fetched, partition
 
     def _partial(self, fetched: Fetched, count: int) -> Move:
-        """Return the move that hands over ``count`` records of what ``fetched`` holds decoded."""
+        """Return the move that covers the next ``count`` decoded records of ``fetched``."""
         poll_result = PollResult()
         self._drain(fetched, count, None, [], poll_result)
         return poll_result.moves[0]
 
     def _error_at(self, fetched: Fetched) -> RecordError | None:
-        """Return the error that stands exactly where the handing over of ``fetched`` has come to."""
+        """Return the error at the current position in ``fetched``, if any."""
         if fetched.chunk >= len(fetched.batches):
             return fetched.error
         chunk = self._chunk(fetched, fetched.chunk, fetched.record)
@@ -343,12 +345,12 @@ class Collector:
             known = fetched.chunks[index]
             assert known is not None
             if isinstance(known.error, DeserializationError) and record >= len(known.records):
-                # What the deserializer depends on (a schema registry, say) may have come back.
+                # Retry: the deserializer's dependency (a schema registry, say) may be available again.
                 fetched.chunks[index] = known = self._deserialize_rest(fetched, index, known)
             return known
         while index >= len(fetched.chunks):
             chunk = self._decode(fetched, len(fetched.chunks))
-            # The one statement that says a batch has been decoded.
+            # Only this statement records that a batch was decoded (see ``Fetched``).
             fetched.chunks.append(chunk)
         found = fetched.chunks[index]
         assert found is not None
@@ -371,7 +373,7 @@ class Collector:
             if self._is_aborted(fetched, index):
                 self._check(batch, tp)
                 return Chunk([], batch.next_offset, epoch)
-            # A batch begins where its producer began it, which may be below what was asked for.
+            # The batch may begin below the fetch offset: skip its records before ``start``.
             records = batch.decode(tp.topic, tp.partition, self._check_crcs, start=fetched.start)
         except RecordError as error:
             return Chunk([], batch.next_offset, epoch, error)
@@ -381,7 +383,7 @@ class Collector:
         return Chunk(records, batch.next_offset, epoch, failure)
 
     def _is_aborted(self, fetched: Fetched, index: int) -> bool:
-        """Whether batch ``index`` is not to be handed out under read_committed. Judged once each, in their order."""
+        """Whether read_committed skips batch ``index``. Each batch is evaluated once, in offset order."""
         if fetched.aborted is None:
             return False
         verdicts = fetched.verdicts
@@ -392,6 +394,9 @@ class Collector:
         return verdicts[index]
 
     def _check(self, batch: RecordBatch, tp: TopicPartition) -> None:
-        """Nobody decodes an aborted batch, and flipped bits make another producer's look aborted, or longer."""
+        """Check the CRC of an aborted batch, which is not decoded.
+
+        Corruption can make another producer's batch look aborted, or extend its offset range: records would be lost.
+        """
         if self._check_crcs:
             batch.check_crc(tp.topic, tp.partition)

@@ -1,7 +1,7 @@
-"""Looking offsets up: one ListOffsets per leader, for whoever wants to know.
+"""Look up offsets with one ListOffsets request per leader.
 
-Owns the asking (grouping by leader, backoff, errors); what an offset is for is the business of ``resets`` and of the
-user's calls, which hand in a :class:`Lookup` and are told. KIP-79, KIP-207, KIP-320.
+This module groups lookups by leader, retries them and handles errors. Its callers, ``resets`` and the user's calls,
+add an :class:`OffsetLookup` and receive the result through its callbacks. KIP-79, KIP-207, KIP-320.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ from .settings import FetchSettings
 log = logging.getLogger(__name__)
 
 ASKER = "offsets"
-#: Between looks into metadata; seconds. Without it, a backoff of 0 would be a busy loop while nothing is under way.
+#: Minimum delay before checking metadata for a leader again, in seconds. With a backoff of 0 and no request in flight,
+#: the client would otherwise spin.
 LEAST_PAUSE = 0.01
 
 
 class ListedOffset(NamedTuple):
-    """What a leader said: ``offset`` -1 when no record is that young; ``timestamp`` in ms; epochs -1 when unknown."""
+    """A leader's result. ``offset`` is -1 if no record has that timestamp or a later one; ``timestamp`` is in ms.
+
+    ``leader_epoch`` is -1 if unknown.
+    """
 
     offset: int
     timestamp: int
@@ -46,27 +50,27 @@ class ListedOffset(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OffsetLookup:
-    """One question: the offset of ``timestamp`` (or a mark: -1 end, -2 start) in one partition."""
+    """A lookup of the first offset at or after ``timestamp`` (ms; -1: log end, -2: log start) in one partition."""
 
     tp: TopicPartition
     timestamp: int
-    wanted: Callable[[], bool]  #: Whether anyone still wants to know.
+    wanted: Callable[[], bool]  #: Whether the caller still needs the result.
     found: Callable[[ListedOffset, float], None]
-    failed: Callable[[KafkaError, bool], None]  #: An error, and whether it is final (else it is asked again).
+    failed: Callable[[KafkaError, bool], None]  #: Receives an error, and whether it is final.
     attempts: int = 0
     not_before: float = 0.0
     in_flight: bool = False
-    leaderless_in: int = -1  #: Version of the metadata that knew no leader: a newer one is looked at without a pause.
+    leaderless_in: int = -1  #: Metadata version without a leader for ``tp``; a newer version ends the backoff.
 
     def may_ask(self, now: float, metadata_version: int) -> bool:
-        """Return whether it is time to ask, or to look for a leader again."""
+        """Return whether to send the lookup, or to check metadata for a leader again."""
         if self.in_flight:
             return False
         return now >= self.not_before or self.leaderless_in not in (-1, metadata_version)
 
 
 class OffsetLookups:
-    """Asks leaders for offsets. A manager."""
+    """Sends ListOffsets to partition leaders. A manager."""
 
     asker = ASKER
 
@@ -77,17 +81,20 @@ class OffsetLookups:
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._lookups: list[OffsetLookup] = []
         self._outages = OutageLog(log)
-        #: Counts what was added and what is over; compare it to notice. A topic whose lookup is over is wanted no more:
-        #: kept, it would be asked about for ever, and its errors raised by polls.
+        #: Incremented when a lookup is added or ends, so that the topics that metadata refreshes are computed anew.
+        #: Otherwise metadata would request a topic after its last lookup for ever, and polls would raise its errors.
         self.version = 0
 
     def add(self, lookup: OffsetLookup) -> None:
-        """Ask from the next step on, until there is an answer or nobody wants it."""
+        """Send the lookup from the next step on, until it succeeds, fails finally or is no longer wanted."""
         self._lookups.append(lookup)
         self.version += 1
 
     def ask(self, timestamps: Mapping[TopicPartition, int], what: str) -> Call[dict[TopicPartition, ListedOffset]]:
-        """Ask for an offset of each partition (ms since the epoch, -1 end, -2 start); settles when all are answered."""
+        """Look up one offset per partition (timestamp in ms; -1: log end, -2: log start).
+
+        The call succeeds when all offsets are known, and fails with the first final error.
+        """
         call: Call[dict[TopicPartition, ListedOffset]] = Call(what)
         results: dict[TopicPartition, ListedOffset] = {}
         if not timestamps:
@@ -109,7 +116,7 @@ class OffsetLookups:
         return call
 
     def topics(self) -> set[str]:
-        """Return the topics whose leaders have to be known."""
+        """Return the topics with pending lookups, whose leaders metadata must provide."""
         return {lookup.tp.topic for lookup in self._lookups}
 
     def step(self, now: float) -> list[Request]:
@@ -139,7 +146,7 @@ class OffsetLookups:
         return min((max(now, x.not_before) for x in self._lookups if not x.in_flight), default=NEVER)
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer of a request made by :meth:`step`."""
+        """Handle the response to a request made by :meth:`step`."""
         self._shared_jitter.redraw()
         group: dict[TopicPartition, OffsetLookup] = answer.request.context
         for lookup in group.values():
@@ -148,7 +155,7 @@ class OffsetLookups:
         if response is None:
             error = answer.error or KafkaError("no answer")
             self._metadata.request_update(f"ListOffsets of node {answer.node_id} failed: {error}")
-            # A version or a login that does not fit will not fit next time: only passing errors are waited out.
+            # A rejected API version or login would be rejected again; only retriable errors are retried.
             final = isinstance(error, BrokerResponseError) and not error.retriable
             self._again(group.values(), error, now, final)
             return
@@ -160,7 +167,7 @@ class OffsetLookups:
         self._again(group.values(), KafkaError("the broker left this partition out of its answer"), now)
 
     def restart(self, now: float) -> None:
-        """Drop all lookups: their calls have ended, and resets add theirs again."""
+        """Drop all lookups: their calls have ended, and ``resets`` adds its lookups again."""
         self._lookups.clear()
         self.version += 1
 
@@ -176,7 +183,7 @@ class OffsetLookups:
             missing = f": the topic has {len(topic.partitions)} partitions"
             lookup.failed(KafkaError(words + missing * (lookup.tp.partition not in topic.partitions)), False)
         self._metadata.request_update(words)
-        # The pause is for metadata that tells nothing new, and grows, since there may be thousands of us; news end it.
+        # The backoff grows, since thousands of clients may lack the same leader. A newer metadata version ends it.
         lookup.leaderless_in = self._metadata.version
         self._pause(lookup, now)
         lookup.not_before = max(lookup.not_before, now + LEAST_PAUSE)
@@ -197,20 +204,21 @@ class OffsetLookups:
                     )
                 )
             committed = self._settings.isolation_level == "read_committed"
-            # The message's own default, 0, would be a follower's voice: told of offsets beyond the high watermark.
+            # replica_id -1 means a consumer. With the generated default 0, the broker would answer as to a follower
+            # replica, with offsets beyond the high watermark.
             return ListOffsetsRequest(
                 replica_id=-1, isolation_level=1 if committed else 0, topics=list(topics.values())
             )
 
         deadline = now + self._settings.request_timeout_ms / 1000
-        # Version 0 answers with lists of segment starts, another question; version 2 is the first that knows isolation.
+        # Version 0 returns lists of segment start offsets instead; version 2 is the first with an isolation level.
         lowest = 2 if self._settings.isolation_level == "read_committed" else 1
         return Request(ASKER, ListOffsetsRequest, Target(node), build, deadline, group, lowest)
 
     def _take(self, lookup: OffsetLookup, data: ListOffsetsPartitionResponse, node_id: int, now: float) -> None:
         offset = data.offset
         if data.error_code == Code.UNSUPPORTED_FOR_MESSAGE_FORMAT and lookup.timestamp >= 0:
-            offset = -1  # a log without timestamps: as if no record were that young, as in Java
+            offset = -1  # a log without timestamps: no offset found, as in Java
         elif data.error_code == Code.NONE and offset < 0 and lookup.timestamp < 0:
             self._again([lookup], KafkaError(f"{lookup.tp}: the broker knows no such end of the log"), now)
             return
@@ -248,7 +256,7 @@ class OffsetLookups:
 
 
 def _place(groups: list[dict[TopicPartition, OffsetLookup]], lookup: OffsetLookup) -> None:
-    """Put the lookup into the first group without its partition: a broker takes each only once per request."""
+    """Put the lookup into the first group without its partition: a request may name each partition only once."""
     for group in groups:
         if lookup.tp not in group:
             group[lookup.tp] = lookup

@@ -1,7 +1,7 @@
-"""Which partitions to ask of which node, and how much: the requests of reading.
+"""Plan the Fetch requests: which partitions to fetch from which node, and how many bytes.
 
-Owns the sessions, one per node with at most one Fetch outstanding, and the share of ``max_buffered_bytes`` each request
-may use. A request's content is decided when it is written, not when it is queued: a connection may take its time.
+The planner keeps one fetch session per node with at most one Fetch in flight, and limits each request's share of
+``max_buffered_bytes``. A request is built when it is written, not when it is queued, since connecting may take long.
 After Java's ``AbstractFetch``; KIP-74, KIP-227, KIP-392, KIP-516.
 """
 
@@ -27,35 +27,36 @@ from .settings import FetchSettings
 log = logging.getLogger(__name__)
 
 ASKER = "fetch"
-#: Fetches have a connection of their own: brokers answer each one in order, so behind a long poll every other question
-#: (a new leader, an offset) would wait up to fetch_max_wait_ms, several times in a row when a leader moves.
+#: Fetches use a connection of their own. A broker answers a connection's requests in order, so a request behind a
+#: waiting Fetch (Metadata, ListOffsets) would be delayed by up to fetch_max_wait_ms, several times per leader change.
 CHANNEL = "fetch"
 
-#: First version with sessions, and last one that names topics by name.
+#: First Fetch version with sessions, and last one with topic names instead of ids.
 SESSIONS_SINCE = 7
 NAMES_UNTIL = 12
-#: Do not ask for less than this as long as the buffer has not run dry: many small answers cost more than a short wait.
+#: Minimum bytes of a Fetch while the buffer is not empty: many small responses cost more than a short wait.
 LEAST_WORTH_ASKING = 64 * 1024
-#: Answers that shall fit into the buffer, per node. With one, reading would stop while its last slice is in use.
+#: Number of responses per node that fit into the buffer. With 1, no Fetch could be sent until the previous response's
+#: last slice is released.
 ANSWERS_IN_BUFFER = 4
 
 
 @dataclass(slots=True)
 class Asked:
-    """Context of one Fetch: what it was for, so that its answer can be told fresh from stale."""
+    """Context of one Fetch: its partitions and their cursors, by which stale response data is recognized."""
 
     node_id: int
     session: FetchSession
     cursors: dict[TopicPartition, tuple[Partition, Cursor]] = field(default_factory=dict)
-    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: Offsets and leader epochs, as sent.
+    wanted: dict[TopicPartition, WantedPartition] = field(default_factory=dict)  #: As sent.
     names: dict[bytes, str] = field(default_factory=dict)
-    epoch: int = 0  #: Of the session, as sent.
+    epoch: int = 0  #: Session epoch, as sent.
     at: float = 0.0  #: When it was written; monotonic seconds.
-    refused: dict[str, KafkaError] = field(default_factory=dict)  #: Topics that the answer refuses, with its one error.
+    refused: dict[str, KafkaError] = field(default_factory=dict)  #: By topic, the one authorization error.
 
 
 class Planner:
-    """Decides what to fetch. Step it; its answers go to ``answers.Answers``, which gives the session back here."""
+    """Builds the Fetch requests. ``answers.Answers`` handles the responses and updates the sessions."""
 
     def __init__(
         self, settings: FetchSettings, partitions: Partitions, metadata: Metadata, buffer: Buffer, random: Random
@@ -67,15 +68,15 @@ class Planner:
         self._random = random
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._sessions: dict[int, FetchSession] = {}
-        self._left_out = False  #: Something was not asked for in the last step, for want of room.
+        self._left_out = False  #: The last step left out a partition or node for lack of buffer memory.
         self._now = 0.0
-        self.batches = False  #: What is fetched will be decoded many batches at a time.
+        self.batches = False  #: Whether polls read columns, many batches at a time, which allows larger fetches.
         self.replicas = Replicas(random)
 
     # -- the manager
 
     def step(self, now: float) -> list[Request]:
-        """Return a Fetch for each node that has none outstanding and partitions to ask for."""
+        """Return a Fetch for each node with partitions to fetch and none in flight."""
         self._now = now
         self._left_out = self._buffer.starving = self._buffer.freed = False
         if not self._partitions or self._busy_everywhere():
@@ -96,7 +97,7 @@ class Planner:
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when a backoff ends, or now if there may be room for what was left out in the last step."""
+        """Return when a backoff ends, or now if memory was released for a partition that the last step left out."""
         if self._left_out and self._buffer.freed:
             return now
         idle = [session.retry for session in self._sessions.values() if not session.retry.in_flight]
@@ -105,20 +106,20 @@ class Planner:
         return min([blocked, *waits], default=NEVER)
 
     def returned(self, asked: Asked) -> None:
-        """An answer came, good or bad: its reservation is free."""
+        """Release the bytes reserved for a Fetch that has succeeded or failed."""
         asked.session.reserved = 0
 
     def restart(self, now: float) -> None:
-        """Forget the sessions: brokers keep them per connection, and evict them by themselves."""
+        """Drop the sessions, since all connections are new; brokers evict the old sessions by themselves."""
         self._sessions.clear()
         self._left_out = False
         self.replicas = Replicas(self._random)
 
     def close(self, now: float) -> list[Request]:
-        """Return what ends the brokers' sessions, so that they need not remember them until they push others out."""
+        """Return Fetches that close the sessions, so that they do not occupy the brokers' session caches."""
         requests = []
         for node_id, session in self._sessions.items():
-            # Behind a Fetch that is out, too: brokers answer a connection in order.
+            # Also sent while a Fetch is in flight: brokers answer a connection's requests in order.
             if session.session_id:
 
                 def build(version: int, session_id: int = session.session_id) -> Message:
@@ -128,14 +129,17 @@ class Planner:
                 requests.append(self._wrap(node_id, build, now, asked))
         return requests
 
-    # -- who is asked for what
+    # -- assigning partitions to nodes
 
     def wanted(self, node_id: int, now: float) -> list[Partition]:
-        """Return the partitions to ask of one node."""
+        """Return the partitions to fetch from one node."""
         return self._by_node(now).get(node_id, [])
 
     def node_for(self, partition: Partition, now: float) -> int | None:
-        """Return whom to ask: the preferred replica while it is known and alive in metadata, else the leader."""
+        """Return the node to fetch from: the preferred replica until it expires or metadata drops it, else the leader.
+
+        ``None`` if there is no known leader.
+        """
         info = self._metadata.leader(partition.tp)
         if partition.preferred_replica >= 0:
             if now < partition.preferred_until and partition.preferred_replica in self._metadata.nodes:
@@ -144,7 +148,7 @@ class Planner:
         return None if info is None else info.leader
 
     def is_asking(self, partition: Partition, now: float) -> bool:
-        """Return whether a Fetch for the partition's node is out, or waits for its backoff."""
+        """Return whether a Fetch to the partition's node is in flight or waits for a backoff after a failure."""
         node_id = self.node_for(partition, now)
         session = None if node_id is None else self._sessions.get(node_id)
         return session is not None and (session.retry.in_flight or session.retry.attempts > 0)
@@ -154,30 +158,30 @@ class Planner:
         share = self._settings.max_buffered_bytes // max(1, len(fetchable))
         by_node: dict[int, list[Partition]] = {}
         for partition in fetchable:
-            self._buffer.head(partition)  # what is stale must not count: after a seek nothing would be asked
+            self._buffer.head(partition)  # drops stale batches, which would use up the share after a seek
             if self._buffer.held(partition) >= share or self._buffer.broken(partition):
                 self._left_out = True
                 continue
             node_id = self.node_for(partition, now)
             if node_id is None:
-                # Not its turn until metadata names a leader; without this the answer would be polled for.
+                # Without this request, the partition would wait for the next periodic metadata refresh.
                 self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
             else:
                 by_node.setdefault(node_id, []).append(partition)
         return by_node
 
     def _busy_everywhere(self) -> bool:
-        """Whether every node of the cluster has its Fetch outstanding, which is how most steps find it."""
+        """Whether every node of the cluster has a Fetch in flight. True in most steps, so it is checked first."""
         nodes = self._metadata.nodes
         return len(self._sessions) >= len(nodes) > 0 and all(
             node in self._sessions and self._sessions[node].retry.in_flight for node in nodes
         )
 
     def _allowance(self, partitions: int, nodes: int) -> int:
-        """Return how many bytes one answer may bring; 0 for "not now"."""
+        """Return the maximum bytes of one response; 0 if no Fetch may be sent now."""
         settings = self._settings
         wish = min(settings.fetch_max_bytes, partitions * self._partition_bytes())
-        # Each node gets its part, or the first one asked would reserve everything and the others wait for its poll.
+        # Each node gets a fair share; otherwise the first node's Fetch could reserve all memory and delay the others.
         fair = min(wish, max(1, settings.max_buffered_bytes // (nodes * ANSWERS_IN_BUFFER)))
         used = self._buffer.pinned + sum(session.reserved for session in self._sessions.values())
         free = min(fair, settings.max_buffered_bytes - used)
@@ -202,14 +206,14 @@ class Planner:
         return self._wrap(node_id, build, now, asked)
 
     def _wrap(self, node_id: int, build: Callable[[int], Message], now: float, asked: Asked) -> Request:
-        # Version 4 is the first that carries isolation and v2 batches; every broker since 0.11 has it.
+        # Version 4 is the first with isolation levels and v2 batches; brokers support it since 0.11.
         deadline = now + self._settings.request_timeout_ms / 1000
         request = Request(ASKER, FetchRequest, Target(node_id, CHANNEL), build, deadline, asked, 4, self._highest)
         request.held_back = self._settings.fetch_max_wait_ms / 1000
         return request
 
     def _highest(self) -> int:
-        """Ids only when every topic's id is known: a request cannot name one topic and identify another."""
+        """Return the highest Fetch version: one with topic ids only if all ids are known, since ids replace names."""
         known = all(self._metadata.topic_id(topic) != ZERO_UUID for topic in self._partitions.topics())
         return FetchRequest.VERSIONS[1] if known else NAMES_UNTIL
 
@@ -234,7 +238,7 @@ class Planner:
         return WantedPartition(partition.cursor.fetch_offset, self._partition_bytes(), epoch, topic_id)
 
     def _partition_bytes(self) -> int:
-        """Return what one partition is asked for: the same in each request, as sessions are told what changes."""
+        """Return a partition's maximum bytes. A varying value would make sessions send every partition each time."""
         settings = self._settings
         if not self.batches:
             return settings.max_partition_fetch_bytes
@@ -275,6 +279,6 @@ class Planner:
 
 
 def _rotated(partitions: list[Partition], turn: int) -> list[Partition]:
-    # Brokers fill an answer in the order of the request: always the same order would starve its end (KAFKA-3932).
+    # Brokers fill a response in request order: a fixed order would starve the last partitions (KAFKA-3932).
     start = turn % len(partitions) if partitions else 0
     return partitions[start:] + partitions[:start]

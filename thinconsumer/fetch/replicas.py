@@ -1,21 +1,22 @@
-"""Which followers not to follow for a while (KIP-392).
+"""Avoid followers that failed as preferred read replicas for a while (KIP-392).
 
-A leader goes on naming a follower in the client's rack until the cluster has noticed that it is gone, nine seconds by
-default, and sends no records meanwhile: a client that believes it each time reads nothing. So after a failure leaders
-are asked as if we had no rack, and serve us themselves.
+A leader names a dead follower in the client's rack as the preferred read replica until the cluster notices the failure
+(9 s by default), and sends no records meanwhile. While any follower is avoided, Fetches carry an empty rack id, and
+leaders send the records themselves.
 """
 
 from __future__ import annotations
 
 from ..timers import Backoff, Random
 
-#: Longer than clusters take to notice a dead broker; a follower that only we cannot reach is tried ever more rarely, as
-#: each try may cost ``request_timeout_ms``. Seconds.
+#: How long to avoid a failed follower, in seconds. The initial value is longer than a cluster takes to notice a dead
+#: broker. It grows for a follower that only this client cannot reach, since each attempt may cost
+#: ``request_timeout_ms``.
 SHUNNED = Backoff(initial=12.0, maximum=300.0)
 
 
 class Replicas:
-    """Followers that failed, and until when they are not to be followed."""
+    """Track failed followers, and until when to avoid each."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -23,21 +24,21 @@ class Replicas:
         self._until: dict[int, float] = {}
 
     def failed(self, node_id: int, now: float) -> None:
-        """A follower could not be read from. Each partition that read there says so; it counts once."""
+        """Avoid a follower after a failed Fetch. Several partitions may report one failure; it counts once."""
         if not self.may_follow(node_id, now):
             return
         failures = self._failures[node_id] = self._failures.get(node_id, 0) + 1
         self._until[node_id] = now + SHUNNED.delay(failures, self._random)
 
     def worked(self, node_id: int) -> None:
-        """A node has answered: what it did before counts no more, but it is not followed earlier than it would be."""
+        """Reset the node's failure count after a successful response; a running pause still ends at its time."""
         self._failures.pop(node_id, None)
 
     def may_follow(self, node_id: int, now: float) -> bool:
-        """Return whether a leader's hint to this node shall be followed."""
+        """Return whether to accept this node as a preferred read replica."""
         return now >= self._until.get(node_id, now)
 
     def any_shunned(self, now: float) -> bool:
-        """Return whether leaders have to be asked as if we had no rack."""
+        """Return whether any follower is being avoided, so that Fetches must carry an empty rack id."""
         self._until = {node_id: until for node_id, until in self._until.items() if until > now}
         return bool(self._until)

@@ -1,8 +1,8 @@
-"""Finding a position where there is none, or none that holds: by policy, by the user's wish, after "out of range".
+"""Set the position of partitions that await a reset: by policy, by the user's request or after OFFSET_OUT_OF_RANGE.
 
-Owns the decision and its one log line; ``lookups`` does the asking. Expiry (the log has moved on) and truncation (the
-log no longer reaches so far) are told apart by looking both ends up: a broker's OFFSET_OUT_OF_RANGE carries neither.
-KIP-320, KIP-1106.
+``lookups`` sends the ListOffsets requests; this module decides and writes one log line. An out-of-range position is
+either below the log start (records expired) or past the log end (log truncated). OFFSET_OUT_OF_RANGE says neither, so
+both ends of the log are looked up. KIP-320, KIP-1106.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MARKS = {
 
 
 def timestamp_of(policy: OffsetResetPolicy, wall_time: float) -> int | None:
-    """Return what a policy has to look up (ms since the epoch, or a mark); None: nothing, raise."""
+    """Return the timestamp to look up for a policy (ms; -1: log end, -2: log start); None if the policy is to raise."""
     if policy.strategy is OffsetResetStrategy.BY_DURATION:
-        # Negative times mean other things to ListOffsets: a duration beyond 1970 is the log's start.
+        # ListOffsets reserves negative timestamps. A duration that reaches before 1970 means the log start.
         return max(0, int(wall_time * 1000) - policy.duration_ms)
     return MARKS[policy.strategy]
 
 
 class Resets:
-    """Moves every partition that is AWAITING_RESET to where it belongs."""
+    """Finds a position for every partition in AWAITING_RESET."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Resets:
         self._asked: dict[Partition, Cursor] = {}
 
     def step(self, now: float, wall_time: float) -> None:
-        """Start a lookup for each partition that awaits one."""
+        """Start a lookup for each partition in AWAITING_RESET that has none."""
         waiting = self._partitions.in_state(PositionState.AWAITING_RESET, now)
         if not waiting:
             self._asked.clear()
@@ -103,7 +103,7 @@ class Resets:
 
         def found(answer: ListedOffset, now: float) -> None:
             if answer.offset < 0 and reset.timestamp >= 0:
-                # No record is that young: everything that comes will be, so the end is where to wait for it.
+                # No record is at or after the timestamp. Future records will be, so the position is the log end.
                 self._look_up(partition, Reset(Reset.LATEST, f"{reset.reason}, no record is that young"))
                 return
             self._place(partition, answer.offset, answer.leader_epoch, reset.reason)
@@ -111,7 +111,7 @@ class Resets:
         self._lookups.add(_lookup(partition, cursor, reset.timestamp, found))
 
     def _place(self, partition: Partition, offset: int, epoch: int, reason: str) -> None:
-        # A broker that calls every offset out of range would fill the log; the warning about it says how often.
+        # A broker that rejects every offset as out of range would fill the log with this line; ``OutageLog`` warns.
         level = logging.INFO if partition.fruitless_ranges <= 1 else logging.DEBUG
         log.log(level, "%s-%s: position set to %s (%s)", *partition.tp, offset, reason)
         partition.place(PositionEvent.RESET_FOUND, offset, epoch)
@@ -122,15 +122,15 @@ class Resets:
     def _decide(self, partition: Partition, position: int, start: int, end: int, wall_time: float) -> None:
         epoch = partition.cursor.epoch
         if start <= position <= end:
-            # A broker that was behind, or a log that has grown since.
+            # A lagging broker answered the Fetch, or the log has grown since.
             self._place(partition, position, epoch, f"{position} is inside the log after all: {start} to {end}")
         elif position > end and epoch >= 0:
-            # The epoch of what was read last tells exactly where the logs part: ask, instead of starting over.
+            # OffsetForLeaderEpoch with the position's epoch finds the exact truncation offset, so no reset is needed.
             log.info("%s-%s: position %s is past the log's end %s: truncated?", *partition.tp, position, end)
             partition.out_of_range = None
             partition.move(PositionEvent.LEADER_CHANGED)
         elif timestamp_of(self._policy, wall_time) is None:
-            # Past the end without an epoch: truncated, or never there; the numbers are all there is to say.
+            # Policy none. Without an epoch, a position past the end cannot be attributed to truncation.
             partition.error = out_of_range_error(partition, position, start, end)
         else:
             what = "the log has moved on and starts at" if position < start else "the log ends before it at"
@@ -140,7 +140,7 @@ class Resets:
 
 
 class _Bounds:
-    """Both ends of one partition's log, looked up together."""
+    """Looks up the start and the end of one partition's log, and calls ``decide`` with both."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ def _lookup(
 
 
 def out_of_range_error(partition: Partition, position: int, start: int, end: int) -> OffsetOutOfRangeError:
-    """Return the error for a position outside the log under policy none."""
+    """Return the error for a position outside the log under ``auto_offset_reset='none'``."""
     tp = partition.tp
     error = OffsetOutOfRangeError(
         f"position {position} of {tp.topic}-{tp.partition} is outside the log, which holds {start} to {end}, "

@@ -1,8 +1,8 @@
-"""Fetch sessions (KIP-227): say only what changed since the last request to this node.
+"""Fetch sessions (KIP-227): send only what changed since the last Fetch to a node.
 
-Owns, per node, what the broker's session holds as we last told it. A session is strictly sequential: one request out,
-its answer, the next. A partition that an incremental request does not mention is fetched again from where it was last
-told, so a changed offset must be mentioned and an unwanted partition forgotten.
+A session mirrors, per node, the partitions that the broker's session holds. It is strictly sequential: one request in
+flight at a time. The broker fetches a partition that an incremental request omits from the offset last sent, so a
+changed offset must be sent and an unwanted partition listed as forgotten.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..timers import Retry
 from ..types import TopicPartition
 
-#: Session epochs with a meaning of their own: open (and close the one named), and no session at all.
+#: Session epochs: 0 opens a session (and closes the one whose id is sent), -1 asks for none (and closes it likewise).
 INITIAL_EPOCH = 0
 FIRST_INCREMENTAL_EPOCH = 1
 FINAL_EPOCH = -1
@@ -22,7 +22,7 @@ NO_SESSION = 0
 
 
 class WantedPartition(NamedTuple):
-    """What one partition is asked for: all that a session remembers about it."""
+    """The fields of one partition in a Fetch that a session keeps."""
 
     fetch_offset: int
     max_bytes: int
@@ -31,7 +31,7 @@ class WantedPartition(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What one request says."""
+    """The session fields of one request: partitions to add or update, and to forget."""
 
     session_id: int
     epoch: int
@@ -41,33 +41,34 @@ class Plan(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """What one node's session holds, and the one request that may be out."""
+    """State of one node's session and of its at most one request in flight."""
 
-    retry: Retry  #: In flight or not, and the backoff after failures.
-    incremental: bool  #: Whether sessions are wanted at all.
-    reserved: int = 0  #: Bytes the outstanding request may bring.
+    retry: Retry  #: Whether a request is in flight, and the backoff after failures.
+    incremental: bool  #: ``enable_incremental_fetch_sessions``.
+    reserved: int = 0  #: Maximum response bytes of the request in flight.
     session_id: int = NO_SESSION
     epoch: int = INITIAL_EPOCH
     uses_ids: bool = False
-    fruitless: int = 0  #: Answers in a row that brought no records.
-    turn: int = 0  #: Requests made so far: which partition comes first in the next one.
+    fruitless: int = 0  #: Number of consecutive responses without records.
+    turn: int = 0  #: Number of requests built so far; selects the first partition of the next one.
     held: dict[TopicPartition, WantedPartition] = field(default_factory=dict)
 
     def plan(self, wanted: Mapping[TopicPartition, WantedPartition], *, sessions: bool, uses_ids: bool) -> Plan:
-        """Return what to say so that the node fetches exactly ``wanted``, and take it as said."""
+        """Return the session fields with which the node fetches exactly ``wanted``, and record them as sent."""
         if not (sessions and self.incremental):
             self.held = dict(wanted)
             return Plan(NO_SESSION, FINAL_EPOCH, wanted, {})
         if uses_ids != self.uses_ids:
-            # Names and ids cannot be mixed in one session: epoch 0 with the old id closes it and opens another.
+            # A session uses either topic names or topic ids. Epoch 0 with the old session id closes it and opens
+            # another.
             self.epoch = INITIAL_EPOCH
             self.uses_ids = uses_ids
         if self.epoch == INITIAL_EPOCH:
             self.held = dict(wanted)
             return Plan(self.session_id, INITIAL_EPOCH, wanted, {})
         held = self.held
-        # A topic that came back under a new id is another topic to the broker: forget the old one by its old id. Not by
-        # name: brokers add before they forget, so that would remove the new one.
+        # A recreated topic has a new id, and the old one is forgotten by its old id. Brokers add before they forget, so
+        # forgetting by name would remove the new topic.
         forget = {
             tp: old
             for tp, old in held.items()
@@ -78,17 +79,17 @@ class FetchSession:
         return Plan(self.session_id, self.epoch, send, forget)
 
     def answered(self, session_id: int) -> None:
-        """Take the session of a successful answer: a new one, the old one going on, or none (the broker's cache was
-        full, or this request had asked for none)."""
+        """Take the session id of a successful response: a new id, the same one, or 0 for no session (the broker's cache
+        is full, or the request asked for none)."""
         if session_id == NO_SESSION:
             self.reset()
         else:
-            # 2^31 - 1 is followed by 1: 0 and -1 have meanings of their own.
+            # The epoch wraps from 2^31 - 1 to 1, since 0 and -1 are reserved.
             self.epoch = 1 if self.epoch >= 0x7FFFFFFF or session_id != self.session_id else self.epoch + 1
         self.session_id = session_id
 
     def reset(self, *, keep_id: bool = False) -> None:
-        """Start over with a full request; ``keep_id`` also closes the old session on the broker with it."""
+        """Make the next request a full one; with ``keep_id``, it also closes the old session on the broker."""
         self.epoch = INITIAL_EPOCH
         self.held = {}
         if not keep_id:

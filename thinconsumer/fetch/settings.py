@@ -1,4 +1,4 @@
-"""The options that reading depends on, as this room sees them. Milliseconds, as the user gave them."""
+"""The options that fetching depends on. Times are in milliseconds, as in the user's configuration."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class FetchSettings(Protocol):
-    """What ``config.ConsumerConfig`` has and this room reads."""
+    """The attributes of ``config.ConsumerConfig`` that this package reads."""
 
     @property
     def fetch_min_bytes(self) -> int: ...

@@ -1,7 +1,7 @@
-"""Does the new leader still have what was read? OffsetForLeaderEpoch for partitions in doubt (KIP-320).
+"""Validate positions after a leader change with OffsetForLeaderEpoch (KIP-320).
 
-Owns the VALIDATING state: who enters it when metadata shows a new leader epoch, the question, and what follows from
-the answer: go on, go back to where the logs part, or raise under policy none.
+A partition enters VALIDATING when metadata shows a new leader epoch. The response confirms the position, moves it
+back to the offset where the logs diverge, or, under policy none, raises ``LogTruncationError``.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from .settings import FetchSettings
 log = logging.getLogger(__name__)
 
 ASKER = "validation"
-#: How long to wait for brokers to hear of a leader whose records were read already; seconds. Clusters take 9 s by
-#: default to notice what was cut off. So much is lost, too, over an epoch nobody will ever hear of, since the topic is
-#: another one by now, or the offset is of another cluster.
+#: How long to wait, in seconds, until metadata reaches the leader epoch of records already read. A cluster takes 9 s by
+#: default to notice a broker that is cut off. If the epoch belongs to a deleted topic or to another cluster, metadata
+#: never reaches it and validation is delayed by this time.
 BEHIND_S = 10.0
-#: From this version on a consumer with READ on the topic may ask (KIP-320); before, only brokers might.
+#: First version that consumers with READ on the topic may send (KIP-320); older ones require ClusterAction.
 CONSUMERS_SINCE = 3
 
 
 class Question(NamedTuple):
-    """What is under way for one partition: stale once it has moved, or has another leader."""
+    """A validation in flight for one partition; stale once its position or leader epoch changes."""
 
     partition: Partition
     cursor: Cursor
     leader_epoch: int
-    fetch_epoch: int  #: The one that is asked about.
+    fetch_epoch: int  #: The epoch whose end offset is requested.
 
     @property
     def fresh(self) -> bool:
-        """Whether the partition still waits for the answer to this."""
+        """Whether the partition still waits for this response."""
         partition = self.partition
         return (
             partition.cursor is self.cursor
             and partition.leader_epoch == self.leader_epoch
-            and partition.cursor.fetch_epoch == self.fetch_epoch  # what was under way may come meanwhile
+            and partition.cursor.fetch_epoch == self.fetch_epoch  # a late Fetch response may change it
             and partition.state is PositionState.VALIDATING
         )
 
@@ -64,7 +64,7 @@ Group = dict[TopicPartition, Question]
 
 
 class Validation:
-    """Moves every partition that is VALIDATING on. A manager."""
+    """Validates the position of every partition in VALIDATING. A manager."""
 
     asker = ASKER
 
@@ -83,13 +83,13 @@ class Validation:
         self._shared_jitter = SharedJitter(random)
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._asked: dict[Partition, Question] = {}
-        #: Who knows more than metadata does, and until when they wait for it.
+        #: Partitions whose records have a newer epoch than metadata's leader, and until when they wait for metadata.
         self._behind: dict[Partition, tuple[Cursor, float]] = {}
         self._seen = (-1, -1)
         self._outages = OutageLog(log)
 
     def step(self, now: float) -> list[Request]:
-        """Notice new leaders and new topics; return the questions due now, one per leader."""
+        """Detect new leaders and recreated topics; return the requests due now, one per leader."""
         seen = self._metadata.version, self._partitions.generation
         if self._seen != seen:
             self._seen = seen
@@ -108,7 +108,7 @@ class Validation:
             if info is None:
                 self._metadata.request_update(f"no leader known for {partition.tp.topic}-{partition.tp.partition}")
             elif partition.cursor.fetch_epoch < 0 or info.leader_epoch < 0:
-                partition.move(PositionEvent.VALIDATED)  # nothing to compare: brokers before epochs
+                partition.move(PositionEvent.VALIDATED)  # no epochs to compare: old brokers
             elif self._knows_more(partition, info.leader_epoch, now):
                 self._metadata.request_update(f"{partition.tp.topic}-{partition.tp.partition} has had a newer leader")
                 self._pause(partition, now)
@@ -122,7 +122,7 @@ class Validation:
         return self._partitions.wake_at(lambda p: p.state is PositionState.VALIDATING, now)
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer of a request made by :meth:`step`."""
+        """Handle the response to a request made by :meth:`step`."""
         self._shared_jitter.redraw()
         group: Group = answer.request.context
         for asked in group.values():
@@ -142,12 +142,12 @@ class Validation:
                 self._pause(left_out.partition, now)
 
     def restart(self, now: float) -> None:
-        """Send every question again."""
+        """Validate every pending partition anew."""
         self._asked.clear()
         self._behind.clear()
         self._seen = (-1, -1)
 
-    # -- entering the state
+    # -- detecting leader changes
 
     def _compare(self, partition: Partition) -> None:
         topic_id = self._metadata.topic_id(partition.tp.topic)
@@ -165,14 +165,14 @@ class Validation:
             if partition.leader_epoch >= 0:
                 partition.preferred_replica = -1
                 if partition.blocked_until < NEVER:
-                    partition.blocked_until = 0.0  # what it waited for has come
+                    partition.blocked_until = 0.0  # the new leader ends the backoff
             doubtful = 0 <= partition.cursor.fetch_epoch < info.leader_epoch
             partition.leader_epoch = info.leader_epoch
             if doubtful and partition.state is PositionState.FETCHING:
                 partition.move(PositionEvent.LEADER_CHANGED)
 
     def _begin_anew(self, partition: Partition) -> None:
-        partition.committed = None  # what the group had committed went with the old topic
+        partition.committed = None  # the committed offset belonged to the old topic
         if partition.state in (PositionState.FETCHING, PositionState.VALIDATING):
             log.warning(
                 "%s-%s: its topic was deleted and created again; dropping position %s",
@@ -181,13 +181,13 @@ class Validation:
             )
             partition.ask_reset(None)
         elif partition.state is PositionState.AWAITING_RESET:
-            # What is under way may be an offset of the old topic; what the user asked for still counts.
+            # A lookup in flight may return an offset of the old topic; repeat it with the user's request, if any.
             partition.ask_reset(partition.reset)
 
     def _knows_more(self, partition: Partition, leader_epoch: int, now: float) -> bool:
-        """Return whether to wait, since this leader is older than the one whose records were read.
+        """Return whether to wait because the leader in metadata is older than the one whose records were read.
 
-        It knows nothing of that epoch, and the answer that it does not would have the policy throw the position away.
+        That leader would answer with an undefined epoch, and the reset policy would discard a valid position.
         """
         cursor = partition.cursor
         if leader_epoch >= cursor.fetch_epoch:
@@ -208,7 +208,7 @@ class Validation:
         still = partition.cursor is cursor and partition.state is PositionState.VALIDATING
         return still and self._partitions.get(partition.tp) is partition
 
-    # -- asking and deciding
+    # -- requests and responses
 
     def _request(self, node: int, group: Group, now: float) -> Request:
         def build(version: int) -> Message:
@@ -231,7 +231,7 @@ class Validation:
             if not asked.fresh:
                 continue
             if isinstance(answer.error, UnsupportedVersionError):
-                # A broker before 2.3 cannot be asked: go on, as every client did before KIP-320.
+                # Brokers before 2.3 have no such version: skip the validation, as clients before KIP-320 did.
                 asked.partition.move(PositionEvent.VALIDATED)
             else:
                 self._pause(asked.partition, now)
@@ -257,12 +257,12 @@ class Validation:
         if is_known and data.end_offset >= received:
             partition.move(PositionEvent.VALIDATED)
         elif is_known and 0 <= epoch < data.leader_epoch:
-            # That epoch lies between what was handed out and what was received, and may have begun below the position:
-            # only the question about the position's own epoch can tell. What was buffered is partly gone.
+            # The returned epoch is newer than the position's and may have begun below the position. Drop the buffer,
+            # part of which is truncated, and validate again with the position's own epoch.
             partition.place(PositionEvent.SEEK_VALIDATED, position, epoch)
         elif epoch < 0 or (is_known and data.end_offset >= position):
-            # Handed over: all still there, or nothing since the user said where to begin. Buffered: partly gone, so the
-            # buffer goes and is fetched again.
+            # No returned record is truncated, or none was returned since the user set the position. Part of the buffer
+            # is truncated, so the buffer is dropped and fetched again.
             log.info("%s-%s: log truncated at %s, position stays %s", *partition.tp, data.end_offset, position)
             partition.place(PositionEvent.TRUNCATED, position, min(epoch, data.leader_epoch))
         else:
