@@ -1,9 +1,9 @@
-"""Being in a group: where its coordinator is, membership, the leader's work, commits.
+"""Consumer groups: finding the coordinator, membership, the leader's assignment, and offset commits.
 
-Sans-IO, like ``fetch``, which it never meets: both read and move :mod:`thinconsumer.partitions`. What runs users' code
-(listeners, assignors) is never run inside a step; it waits as *work* until a call that may run it comes along, see
-:mod:`thinconsumer.group.role`. ``classic/`` is the protocol in which members compute the plan; KIP-848's reconciliation
-can stand beside it and share the rest.
+Sans-IO, and independent of ``fetch``: both work on :mod:`thinconsumer.partitions`. A step of the engine never calls
+listeners or assignors; these wait as *work* for a call such as ``poll`` that may run them, see
+:mod:`thinconsumer.group.role`. ``classic/`` is the protocol in which the leader computes the assignment; the protocol
+of KIP-848 can be added beside it and share the rest.
 """
 
 from .listener import RebalanceListener

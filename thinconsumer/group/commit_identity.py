@@ -1,8 +1,8 @@
-"""Under whose name offsets may be committed now, and whether what was to be committed earlier still may be.
+"""The member id and generation for commits, and whether offsets queued under an earlier one may still be committed.
 
-Owns the rules and nothing else. In a rebalance the coordinator takes commits of the old generation until all members
-have joined. From then on it refuses them, and until the sync those of the new one as well: what is to be committed then
-is held, and is stamped anew afterwards if the partition is still ours.
+Owns these rules only. In a rebalance the coordinator accepts commits of the old generation until all members have
+joined. After that it rejects them, and until SyncGroup completes it rejects those of the new generation too. Commits
+are held during that time. Afterwards they get the new generation, if the partition is still assigned to this member.
 """
 
 from __future__ import annotations
@@ -15,61 +15,61 @@ from .identity import Identity
 
 
 class CommittingMember(Protocol):
-    """What commits need to know of the group's member, and tell it."""
+    """The part of a group membership that commits depend on."""
 
     @property
     def is_member(self) -> bool:
-        """Whether partitions are assigned by the group; else by hand, and commits are nobody's."""
+        """Whether the group assigns the partitions; with manual assignment, commits have no member id."""
         ...
 
     @property
     def identity(self) -> Identity:
-        """Who we are to the coordinator now."""
+        """The current member id, generation and instance id."""
         ...
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is due or out; over when the sync has been answered."""
+        """Whether a JoinGroup or SyncGroup is due or in flight; False once SyncGroup has succeeded."""
         ...
 
     @property
     def is_asking(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is out, whose answer tells what has become of us."""
+        """Whether a JoinGroup or SyncGroup was written; its response decides the membership."""
         ...
 
     def owns(self, tp: TopicPartition) -> bool:
-        """Return whether the partition is still ours after the rebalance that is just over."""
+        """Return whether this member still owns the partition after the last rebalance."""
         ...
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Take what the coordinator said of ``identity``: that it knows no such member, generation or instance.
+        """Act on an error about ``identity``: its member id, generation or instance id is not valid any more.
 
-        Or that a rebalance is on, which costs neither member id nor generation.
+        REBALANCE_IN_PROGRESS arrives here too, and invalidates neither member id nor generation.
         """
 
 
 class Objection(NamedTuple):
-    """Why something cannot be committed any more, as :class:`CommitFailedError` has it."""
+    """Why an offset can no longer be committed: the reason of :class:`CommitFailedError`, and its explanation."""
 
     reason: str
     why: str
 
 
 class CommitIdentity:
-    """Who commits. Without a membership everything is committed by hand."""
+    """Decide the member id and generation for commits. Without a membership, commits have neither."""
 
     def __init__(self, membership: CommittingMember | None, group_id: str) -> None:
         self._membership = membership
-        #: Of who assigns partitions by hand. No instance id either: a static instance that commits by hand beside its
-        #: members would be fenced.
+        #: For manual assignment. It has no instance id: with the id of a static member, the coordinator would fence
+        #: the commit.
         self.by_hand = Identity(group_id)
-        #: Who we were when no rebalance was on; in one, the coordinator may still take commits of that generation.
+        #: The identity before the current rebalance: the coordinator may still accept commits of that generation.
         self._settled: Identity | None = None
-        self._refused: Identity | None = None  #: ... until it has refused one.
+        self._refused: Identity | None = None  #: The identity for which the coordinator has stopped accepting commits.
 
     @property
     def who(self) -> Identity | None:
-        """Whom to commit as; None while we are expected to be a member and are none."""
+        """The identity to commit under; None while the consumer is subscribed but not a member of a generation."""
         membership = self._membership
         if membership is None or not membership.is_member:
             return self.by_hand
@@ -77,9 +77,10 @@ class CommitIdentity:
 
     @property
     def asks_as(self) -> Identity | None:
-        """As whom what is to be committed from now on was read: after a missed generation, as who we were before it.
+        """The identity under which newly queued offsets were consumed.
 
-        That is over when the share has come, and with it the loss of all that was kept.
+        After a missed generation this is the one before the gap, until SyncGroup succeeds: the member then drops all
+        partitions that it had kept.
         """
         who, before = self.who, self._settled
         if who is None or before is None or who.member_id != before.member_id or not self.rebalancing:
@@ -88,36 +89,36 @@ class CommitIdentity:
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a rebalance is on for us."""
+        """Whether the member is in a rebalance."""
         return self._membership is not None and self._membership.is_member and self._membership.rebalancing
 
     @property
     def is_asking(self) -> bool:
-        """Whether a rebalance is on, and the coordinator has been asked to let us take part."""
+        """Whether the member is in a rebalance and its JoinGroup or SyncGroup was written."""
         return self.rebalancing and self._membership is not None and self._membership.is_asking
 
     @property
     def held(self) -> bool:
-        """Whether the coordinator would not take commits now: late in a rebalance."""
+        """Whether commits wait: late in a rebalance the coordinator would reject them."""
         who = self.who
         return self.rebalancing and who is not None and (who != self._settled or who == self._refused)
 
     def note(self) -> None:
-        """Look at where we stand; in every step, so that the beginning of a rebalance is noticed."""
+        """Record the current identity unless a rebalance is in progress. Called in every step."""
         if not self.rebalancing:
             self._settled, self._refused = self.who, None
 
     def refused(self, stamp: Identity) -> None:
-        """Note that the coordinator does not take commits of this generation any more, or not yet."""
+        """Note that the coordinator rejects commits of this generation, now or until its SyncGroup completes."""
         self._refused = stamp
 
     def told(self, error: KafkaError, stamp: Identity, now: float) -> None:
-        """Hand on to the membership what was said of it."""
+        """Report an error about ``stamp`` to the membership."""
         if self._membership is not None:
             self._membership.expelled(error, stamp, now)
 
     def objection(self, tp: TopicPartition, before: Identity) -> Objection | None:
-        """Return why what was to be committed as ``before`` cannot be as who we are now; None if it can."""
+        """Return why an offset queued under ``before`` cannot be committed under the current identity, or None."""
         who = self.who
         if before == who:
             return None
@@ -126,14 +127,14 @@ class CommitIdentity:
         if who is None or before.member_id != who.member_id:
             return Objection(self._loss(before), f"{_described(before)} is not in the group any more")
         if who.generation_id > before.generation_id + 1:
-            # In a generation whose sync we missed it may have been another's, who went on from an older commit.
+            # In the missed generation another member may have owned the partition and committed a later offset.
             return Objection("rebalance_in_progress", f"{_described(before)} missed a generation since")
         if self._membership is not None and self._membership.owns(tp):
             return None
         return Objection("rebalance_in_progress", f"it was {_described(before)}'s, and went to another member since")
 
     def outside(self) -> Objection:
-        """Return why nothing can be committed by who is in no group."""
+        """Return why a subscribed consumer that is not a member cannot commit."""
         if self.rebalancing:
             return Objection("rebalance_in_progress", "this member is about to join the group")
         return Objection("unknown_member", "this member is not in the group")

@@ -1,9 +1,10 @@
-"""OffsetFetch: where the group left off, for partitions that wait for it, and for the user's ``committed()``.
+"""OffsetFetch: read committed offsets, for partitions that start at them and for the user's ``committed()``.
 
-Owns the asking; what follows from an answer is the partition's business (found: validate the position there; none: go
-by policy). One request is out at a time, and answers count only for the cursor they were asked for. Offsets that an
-open transaction, or a commit that is not replicated yet, is about to change are waited for (KIP-447), as by Java's
-consumer, whatever the isolation level: the older offset would have records read twice. KIP-709.
+Owns the requests. The partition decides what follows: with a committed offset it validates that position, without one
+it applies the reset policy. One request is in flight at a time, and a response is used only if the partition still has
+the cursor of the request. If an open transaction or an unreplicated commit is about to change an offset, the broker
+reports it as unstable and the request is repeated (KIP-447), at every isolation level as in Java: from the older offset
+records would be read twice. KIP-709.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ from .settings import CommitSettings
 log = logging.getLogger(__name__)
 
 API = "OffsetFetch"
-#: The node's general connection: a question must not wait behind a JoinGroup that the coordinator holds back.
+#: The node's general connection: OffsetFetch must not wait behind a JoinGroup that the coordinator holds back.
 CHANNEL = ""
 NAMES_UNTIL, IDS_SINCE = 9, 10
 GROUP_ERRORS_SINCE, STABLE_SINCE, GROUPS_SINCE = 2, 7, 8
-#: In one request. An answer holds up to 4 KB of metadata for each (offset.metadata.max.bytes).
+#: Partitions in one request. The response holds up to 4 KB of metadata for each (offset.metadata.max.bytes).
 PARTITIONS_MAX = 5000
 
 Offsets = dict[TopicPartition, "OffsetAndMetadata | None"]
 
 
 class Question:
-    """One call of the user's."""
+    """Track one call of ``committed()``: the partitions left to read, and the offsets found."""
 
     __slots__ = ("call", "found", "left", "retry")
 
@@ -65,7 +66,7 @@ class Question:
 
 
 class Row(NamedTuple):
-    """What an answer says of one partition, in any version."""
+    """One partition of an OffsetFetch response, in any version."""
 
     tp: TopicPartition
     error_code: int
@@ -75,7 +76,7 @@ class Row(NamedTuple):
 
 
 class Flight:
-    """The request that is out."""
+    """Describe the OffsetFetch request in flight."""
 
     __slots__ = ("cursors", "names", "node_id", "questions", "since", "tps")
 
@@ -83,13 +84,13 @@ class Flight:
         self.node_id = node_id
         self.since = now
         self.tps: dict[TopicPartition, None] = {}
-        self.cursors: dict[Partition, Cursor] = {}  #: Who waited, and where each was when it was asked for.
+        self.cursors: dict[Partition, Cursor] = {}  #: The waiting partitions, as of this request.
         self.questions: list[Question] = []
         self.names: dict[bytes, str] = {}
 
 
 class Committed:
-    """Fetches a group's committed offsets. A manager."""
+    """Fetch a group's committed offsets. A manager."""
 
     asker = "committed"
 
@@ -107,16 +108,14 @@ class Committed:
         self._metadata = metadata
         self._group_id = coordinator.group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
-        self._shared_jitter = SharedJitter(
-            random
-        )  #: Partitions that are refused together are asked about again together.
+        self._shared_jitter = SharedJitter(random)  #: Partitions that fail together are retried in one request.
         self._retry = Retry(self._backoff, random)  #: For the coordinator as a whole.
         self._questions: list[Question] = []
         self._flight: Flight | None = None
         self._outages = OutageLog(log)
-        self._compared: set[str] = set()  #: Topics of which the partitions of other members are asked about, too.
-        #: What the latest answer says, if the application has to act. The coordinator is asked again all the same, so
-        #: that a permission granted meanwhile ends it; each answer that repeats it is raised once.
+        self._compared: set[str] = set()  #: Topics of which all partitions are requested, not only assigned ones.
+        #: The error of the latest response, if the application has to act. Requests go on, so that a permission granted
+        #: later ends it; polls raise the error once per response.
         self.error: KafkaError | None = None
 
     def __repr__(self) -> str:
@@ -124,7 +123,7 @@ class Committed:
         return f"<Committed offsets of {self._group_id}: {len(self._questions)} questions{flight}>"
 
     def ask(self, tps: Iterable[TopicPartition]) -> Call[Offsets]:
-        """Ask what is committed for these; None where nothing is. Passing failures are waited out by whoever waits."""
+        """Request the committed offsets of these partitions; None for one without. Retriable errors are retried."""
         question = Question(tps, Retry(self._backoff, self._shared_jitter))
         if question.left:
             self._questions.append(question)
@@ -139,7 +138,7 @@ class Committed:
         self._questions = [question for question in self._questions if not question.call.over]
         waiting = self._partitions.in_state(PositionState.AWAITING_COMMITTED, NEVER)
         if not waiting and not self._questions:
-            self.error = None  # nobody asks any more
+            self.error = None  # no partition or call waits for an offset
             if self._flight is None:
                 self._coordinator.unwant(self.asker)
                 return []
@@ -182,7 +181,7 @@ class Committed:
         return max(now, due, self._retry.wake_at())
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer of a request made by :meth:`step`."""
+        """Process the response to a request made by :meth:`step`."""
         flight = self._flight
         if flight is None or answer.request.context is not flight:
             log.debug("group %s: an answer about committed offsets, asked elsewhere since", self._group_id)
@@ -207,11 +206,11 @@ class Committed:
         self._take(flight, rows, answer.node_id, now)
 
     def restart(self, now: float) -> None:
-        """Forget what is under way, since its answer will never come, and ask again."""
+        """Forget the request in flight, whose response cannot arrive after a restart of the engine; repeat it."""
         self._flight = None
         self._retry.succeeded()
 
-    # -- asking
+    # -- requests
 
     def _gather(self, waiting: list[Partition], node_id: int, now: float) -> Flight:
         flight = Flight(node_id, now)
@@ -249,7 +248,7 @@ class Committed:
         return OffsetFetchRequest(groups=groups, require_stable=True)
 
     def _watch_flight(self, now: float) -> None:
-        """Have a silent coordinator doubted, and ask the new one once there is one."""
+        """Report a pending response to ``Coordinator``; abandon the request once another node is the coordinator."""
         flight = self._flight
         if flight is None:
             return
@@ -261,7 +260,7 @@ class Committed:
             self._flight = None
 
     def _explain_silence(self, waiting: list[Partition]) -> None:
-        """Tell those who wait why nobody can be asked."""
+        """Store on waiting partitions and calls the error that keeps the coordinator from being found."""
         error = self._coordinator.error or self._coordinator.last_error
         if error is None:
             return
@@ -270,10 +269,10 @@ class Committed:
         for question in self._questions:
             question.call.last_error = error
 
-    # -- answers
+    # -- responses
 
     def _take_code(self, flight: Flight, code: int, node_id: int, now: float) -> None:
-        """Take an error of the whole group."""
+        """Handle an error code that concerns the whole group."""
         error = to_error(code, api=API, node_id=node_id)
         if isinstance(error, GroupAuthorizationFailedError):
             error.group_id = self._group_id
@@ -285,7 +284,7 @@ class Committed:
         self._put_off(flight, error, action is Action.RAISE, now)
 
     def _put_off(self, flight: Flight, error: KafkaError, final: bool, now: float) -> None:
-        """Ask everything again after a backoff; what will not pass by itself is said besides."""
+        """Retry the whole request after a backoff; raise an error that is ``final`` to calls and polls, too."""
         log.debug("group %s: committed offsets not told: %s", self._group_id, error)
         self._retry.failed(now)
         if isinstance(error, BrokerResponseError):
@@ -324,20 +323,20 @@ class Committed:
                 partition.place(PositionEvent.COMMITTED_FOUND, row.offset, row.leader_epoch)
                 log.debug("%s-%s: starting at the committed offset %s", *tp, row.offset)
             elif tp.topic in unknown:
-                self._compared.add(tp.topic)  # without this, a restart after an expansion would skip records
+                self._compared.add(tp.topic)  # else a restart after a partition was added would skip its records
             else:
                 missing += 1
                 partition.is_new = tp.topic in committed
                 partition.missing_committed()
         if found or missing:
             text = "group %s: %d partitions start at their committed offsets, %d have none"
-            # A group that keeps rebalancing asks each time: news is only where the reset policy has to help.
+            # INFO only when the reset policy applies: a group that keeps rebalancing gets here each time.
             log.log(logging.INFO if missing else logging.DEBUG, text, self._group_id, found, missing)
         for question in flight.questions:
             self._answer(question, flight, told, node_id, now)
 
     def _unknown_topics(self, flight: Flight) -> set[str]:
-        """Return the topics of which it is not known whether the group has committed offsets of other partitions."""
+        """Return the topics whose other partitions, not in the request, may have committed offsets of the group."""
         asked = Counter(tp.topic for tp in flight.tps)
         known = {
             name: len(self._metadata.topics[name].partitions) for name in asked.keys() & self._metadata.topics.keys()
@@ -387,7 +386,7 @@ class Committed:
             question.retry.failed(now)
 
 
-#: Codes about the whole group; version 1 has no other place for them than the partitions.
+#: Codes that concern the whole group; version 1 has no group error code and repeats them for each partition.
 _GROUP_CODES = frozenset(
     {
         Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -403,7 +402,7 @@ def _passes(error: KafkaError) -> bool:
 
 
 def _read(response: OffsetFetchResponse, version: int, group_id: str, names: dict[bytes, str]) -> tuple[int, list[Row]]:
-    """Return the group's error code and the rows, whatever the version calls them."""
+    """Return the group's error code and its rows, from a response of any version."""
     if version < GROUPS_SINCE:
         rows = list(_rows(response.topics, {}))
         code = next((row.error_code for row in rows if row.error_code in _GROUP_CODES), Code.NONE)

@@ -1,16 +1,16 @@
-"""Who we are to the coordinator: the stamp on everything a member says, and what makes an answer stale.
+"""The member id, generation and instance id that every request of a member carries; a response to older ones is stale.
 
-One immutable value, replaced as a whole: a member id that was reset without its generation, or the other way round,
-is how clients turn into zombies.
+One immutable value, replaced as a whole: a client that resets the member id without the generation, or the reverse,
+goes on as a zombie member.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-#: What a member calls itself before the coordinator has given it an id.
+#: The member id in requests before the coordinator has assigned one.
 UNKNOWN_MEMBER_ID = ""
-#: The generation of who is in none: not joined yet, lost, or committing without being a member.
+#: The generation before a join, after the membership is lost, and in commits with manual assignment.
 NO_GENERATION = -1
 
 
@@ -24,21 +24,24 @@ class Identity(NamedTuple):
 
     @property
     def is_member(self) -> bool:
-        """Whether the coordinator has let us into a generation, as far as we know."""
+        """Whether the member has joined a generation and has not been told that it ended."""
         return self.generation_id >= 0
 
     def lost(self) -> Identity:
-        """After UNKNOWN_MEMBER_ID, or leaving: neither id nor generation mean anything any more."""
+        """Return the identity after UNKNOWN_MEMBER_ID or LeaveGroup: without member id and generation."""
         return Identity(self.group_id, NO_GENERATION, UNKNOWN_MEMBER_ID, self.group_instance_id)
 
     def behind(self) -> Identity:
-        """After ILLEGAL_GENERATION: the generation is gone. The id stays, or the group would wait for its ghost."""
+        """Return the identity after ILLEGAL_GENERATION: without generation, with the member id.
+
+        Under a new member id, the next rebalance would wait for the old one until its session expires.
+        """
         return self._replace(generation_id=NO_GENERATION)
 
     def named(self, member_id: str) -> Identity:
-        """After MEMBER_ID_REQUIRED (KIP-394): the id to join with."""
+        """Return the identity after MEMBER_ID_REQUIRED (KIP-394): with the member id for the next JoinGroup."""
         return self._replace(member_id=member_id)
 
     def joined(self, generation_id: int, member_id: str) -> Identity:
-        """After a JoinGroup that succeeded."""
+        """Return the identity after a successful JoinGroup."""
         return self._replace(generation_id=generation_id, member_id=member_id)

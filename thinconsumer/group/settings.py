@@ -1,4 +1,4 @@
-"""The options that membership and commits depend on, as this room sees them. Milliseconds, as the user gave them."""
+"""The options that membership and commits depend on. Times are in milliseconds, as the user gave them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class GroupSettings(Protocol):
-    """What any member of any group needs."""
+    """The options of a group member."""
 
     @property
     def group_id(self) -> str | None: ...
@@ -27,7 +27,7 @@ class GroupSettings(Protocol):
 
 
 class CommitSettings(GroupSettings, Protocol):
-    """What commits need besides."""
+    """The options of commits: those of a member, and two more."""
 
     @property
     def default_api_timeout_ms(self) -> int: ...

@@ -1,6 +1,6 @@
-"""What the user has chosen to read: topics, a pattern, or partitions by hand. After Java's ``SubscriptionState``.
+"""The user's subscription: topics, a pattern, or manually assigned partitions. After Java's ``SubscriptionState``.
 
-Owns the choice and that its kinds do not mix. Which partitions follow from it is decided elsewhere.
+Owns the choice, and the rule that subscription and manual assignment do not mix. It holds no partitions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Mode(enum.Enum):
-    """How partitions come to this consumer."""
+    """Name how this consumer gets its partitions."""
 
     NONE = "nothing chosen"
     TOPICS = "subscribed to topics"
@@ -28,26 +28,26 @@ class Mode(enum.Enum):
 
 
 class UserSubscription:
-    """The user's choice. ``version`` counts changes."""
+    """Hold the user's choice. ``version`` counts changes."""
 
     def __init__(self) -> None:
         self.mode = Mode.NONE
-        self.topics: frozenset[str] = frozenset()  #: As named; empty under a pattern.
+        self.topics: frozenset[str] = frozenset()  #: The subscribed names; empty with a pattern.
         self.pattern: re.Pattern[str] | None = None
         self.listener: Any = None
         self.version = 0
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the group assigns partitions to us."""
+        """Whether the group assigns the partitions."""
         return self.mode in (Mode.TOPICS, Mode.PATTERN)
 
     def subscribe(self, topics: Iterable[str], pattern: str | re.Pattern[str] | None, listener: Any) -> None:
-        """Choose topics by name or by pattern.
+        """Subscribe to topics by name or by pattern.
 
         Raises:
-            IllegalArgumentError: neither or both are given, or a name cannot be a topic's.
-            IllegalStateError: partitions are assigned by hand.
+            IllegalArgumentError: neither or both are given, a topic name is not legal, or the listener lacks a method.
+            IllegalStateError: partitions are assigned manually.
         """
         names = _names(topics)
         if (pattern is None) == (not names):
@@ -60,22 +60,26 @@ class UserSubscription:
         self.version += 1
 
     def assign(self) -> None:
-        """Choose partitions by hand."""
+        """Switch to manual assignment.
+
+        Raises:
+            IllegalStateError: the consumer is subscribed.
+        """
         if self.is_subscribed:
             self._refuse_mixing(self.mode, "assign()", "subscribe()")
         self.mode = Mode.MANUAL
         self.version += 1
 
     def clear(self) -> None:
-        """Choose nothing."""
+        """Drop the subscription or the manual assignment."""
         self.mode = Mode.NONE
         self.topics, self.pattern, self.listener = frozenset(), None, None
         self.version += 1
 
     def wanted(self, known: Mapping[str, TopicMetadata], *, internal: bool) -> frozenset[str]:
-        """Return the topics subscribed to: as named, or those of ``known`` that match the whole pattern.
+        """Return the subscribed topics: the given names, or those of ``known`` that match the pattern as a whole.
 
-        ``internal`` is whether a pattern may match internal topics.
+        ``internal`` says whether a pattern may match internal topics.
         """
         pattern = self.pattern
         if pattern is None:

@@ -1,1 +1,1 @@
-"""The classic group protocol: join, sync, heartbeat, leave; one member computes the plan for all."""
+"""The classic group protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup; the leader computes the assignment."""

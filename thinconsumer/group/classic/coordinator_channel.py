@@ -1,8 +1,8 @@
-"""The line to the coordinator: what is out on it, what may follow, and when to stop waiting.
+"""A member's requests in flight to its coordinator: which request may follow, and when to stop waiting.
 
-Owns the rule that nothing follows a JoinGroup or SyncGroup on the connection for membership: their answers are held
-back until the whole group is there, and a heartbeat behind one would be read too late and fail. Decides neither what to
-say nor what an answer means.
+Owns the rule that nothing follows a JoinGroup or SyncGroup on the membership connection: the coordinator holds back
+their responses until the whole group has joined or synced, and would read a heartbeat behind one too late. The member
+decides what to send and what a response means.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .heartbeat import Heartbeats
 from .leave_attempt import LeaveGroupAttempt
 from .rebalance_attempt import RebalanceAttempt
 
-#: Java's allowance for the coordinator to answer after the rebalance timeout, in seconds.
+#: Seconds that a JoinGroup may take beyond the rebalance timeout, as in Java.
 JOIN_GRACE = 5.0
 
 
 class CoordinatorChannel:
-    """What one member has out with its coordinator."""
+    """Hold the requests that one member has in flight to its coordinator."""
 
     def __init__(self, asker: str, settings: GroupSettings, coordinator: Coordinator, random: Random) -> None:
         self._asker = asker
@@ -40,28 +40,28 @@ class CoordinatorChannel:
         self._request_timeout = settings.request_timeout_ms / 1000
         self._rebalance_timeout = settings.max_poll_interval_ms / 1000
         self.beats = Heartbeats(settings, random)
-        self.out: Request | None = None  #: The JoinGroup or SyncGroup that is unanswered.
+        self.out: Request | None = None  #: The JoinGroup or SyncGroup in flight.
         self.out_at = 0.0
-        self._is_written = False  #: Whether that has left; else it waits for its connection.
+        self._is_written = False  #: Whether ``out`` was written; else it waits for its connection.
         self.farewell: LeaveGroupAttempt | None = None
         self.drops: list[Target] = []
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a coordinator, and nothing out that must not be followed."""
+        """Whether the coordinator is known, and no JoinGroup or SyncGroup is in flight."""
         return self.out is None and self._coordinator.target(MEMBERSHIP) is not None
 
     @property
     def is_asking(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is on its way, or with the coordinator."""
+        """Whether a JoinGroup or SyncGroup was written and has no response yet."""
         return self.out is not None and self._is_written
 
-    # -- saying
+    # -- requests
 
     def join(
         self, who: Callable[[], Identity], protocol_type: str, attempt: RebalanceAttempt, now: float
     ) -> Request | None:
-        """Ask to be in the next generation."""
+        """Return a JoinGroup request, if the channel is open."""
 
         def message() -> Message:
             protocols = attempt.protocols or ()
@@ -73,7 +73,7 @@ class CoordinatorChannel:
     def sync(
         self, who: Callable[[], Identity], protocol_type: str, attempt: RebalanceAttempt, now: float
     ) -> Request | None:
-        """Hand in the plan, or ask for what the leader hands in, which takes as long as the leader does."""
+        """Return a SyncGroup request, if the channel is open. A follower's response is held back for the leader's."""
 
         def message() -> Message:
             return requests.sync(who(), protocol_type, attempt.protocol, attempt.plan or {})
@@ -98,7 +98,7 @@ class CoordinatorChannel:
         return self.out
 
     def beat(self, who: Callable[[], Identity], now: float) -> Request | None:
-        """Say that we are alive, if that is due."""
+        """Return a Heartbeat request, if one is due."""
         if not self.is_open or now < self.beats.due_at():
             return None
         deadline = now + self.beats.timeout
@@ -125,14 +125,14 @@ class CoordinatorChannel:
         )
         return request
 
-    # -- hearing
+    # -- responses
 
     def awaits(self, request: Request) -> bool:
-        """Return whether the answer to this still matters."""
+        """Return whether this request is in flight and was not abandoned."""
         return request in (self.out, self.beats.out) or (self.farewell is not None and request is self.farewell.out)
 
     def report(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
-        """Tell the coordinator's keeper what an answer, or its absence, says of the coordinator."""
+        """Report to ``Coordinator`` whether a response, or a missing one, shows it to be lost, loading or alive."""
         node_id = answer.request.target.node_id
         if action is Action.FIND_COORDINATOR:
             self._coordinator.lost(node_id, str(error), now)
@@ -144,7 +144,7 @@ class CoordinatorChannel:
     # -- leaving
 
     def say_goodbye(self, who: Identity, reason: str, now: float) -> None:
-        """Have a LeaveGroup sent, on a connection on which nothing is parked."""
+        """Start a LeaveGroup, on a connection without an unanswered JoinGroup or SyncGroup."""
         channel = MEMBERSHIP if self.out is None else FAREWELL
         self.farewell = LeaveGroupAttempt(self._settings, who, reason, channel, now, self._random)
 
@@ -159,34 +159,37 @@ class CoordinatorChannel:
         return request
 
     def goodbye_answered(self, now: float, *, again: bool) -> None:
-        """Take the answer to the LeaveGroup that is out; ``again`` when it shows that nobody has heard it."""
+        """Take the response to LeaveGroup; with ``again`` the coordinator did not process it, and it is retried."""
         if self.farewell is not None:
             self.farewell.answered(now, again=again)
             self.farewell = None if self.farewell.over else self.farewell
 
     def goodbye_at(self) -> float:
-        """Return when :meth:`goodbye` has something to do."""
+        """Return when :meth:`goodbye` is due next."""
         return NEVER if self.farewell is None else self.farewell.wake_at(self._coordinator.target(MEMBERSHIP))
 
-    # -- not waiting any more
+    # -- abandoned requests
 
     def take_back(self) -> None:
-        """Do not say what has not been said yet: who says it is nobody now. Nor wait for the heartbeat that is out."""
+        """Withdraw an unwritten JoinGroup or SyncGroup, which has a dropped member id, and abandon the heartbeat."""
         self.beats.forget()
         if self.out is not None and not self._is_written:
             self.out = None
 
     def hang_up(self) -> None:
-        """Wait no longer for what is parked: its connection is of no use before that is answered."""
+        """Abandon a JoinGroup or SyncGroup in flight and close its connection, which it would block."""
         if self.out is not None:
             self._drop(self.out.target)
             self.out = None
 
     def doubt(self, now: float) -> bool:
-        """Say for how long we have been waiting; hang up on a coordinator that has moved. Return whether we did."""
+        """Report to ``Coordinator`` since when a response is pending; abandon requests to a former coordinator.
+
+        Return whether a JoinGroup or SyncGroup was abandoned.
+        """
         node_id = self._coordinator.node_id
         if node_id is None:
-            return False  # it may well turn out to be the same
+            return False  # FindCoordinator may name the same node again
         moved = self.out is not None and self.out.target.node_id != node_id
         if moved:
             self.hang_up()
@@ -203,7 +206,7 @@ class CoordinatorChannel:
             self.drops.append(target)
 
     def restart(self, now: float) -> None:
-        """Forget what is out, since who would have answered is gone."""
+        """Forget requests in flight: after a restart of the engine their responses cannot arrive."""
         self.out = None
         self.beats.forget()
         self.beats.hurry(now)

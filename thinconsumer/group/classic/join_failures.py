@@ -10,39 +10,42 @@ from ...timers import Backoff, Random, Retry
 from ...wire import Message
 from ..settings import GroupSettings
 
-#: Named after the package: these lines are about the member.
+#: Named after the package, so that these lines and the member's can be filtered together.
 log = logging.getLogger(__package__)
 
-#: How often in a row something that asks for another join at once gets it. A group that many enter at the same time
-#: moves on under its members now and then; a broken one does so for ever.
+#: How many times in a row a failed join is retried without a backoff. While many members join at once, a generation
+#: may end before a member has synced; in a broken group this goes on for ever.
 AT_ONCE_MAX = 3
-#: Lines logged about one incident, which is over when the coordinator has taken a heartbeat.
+#: Lines logged about one incident. An incident ends with a successful heartbeat.
 LINES_MAX = 4
-#: The member logs that it was expelled, and ``Coordinator`` that the coordinator is lost.
+#: Actions whose failures are logged by others: an expulsion by the member, a lost coordinator by ``Coordinator``.
 _LOGGED_ELSEWHERE = EXPULSIONS | {Action.FIND_COORDINATOR}
 
 
 class JoinFailurePolicy:
-    """One member's failures in a row."""
+    """Track consecutive failed joins of one member, and decide when it may join again."""
 
     def __init__(self, settings: GroupSettings, group_id: str, random: Random) -> None:
         self._group_id = group_id
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
-        #: What does not pass by itself. Each answer that repeats it is a new object, which is raised once.
+        #: An error that retrying does not end. Each response that repeats it makes a new object, raised once.
         self.error: KafkaError | None = None
-        self.is_final = False  #: Whether trying again is pointless, too.
+        self.is_final = False  #: Whether the member must not join again.
         self._raised_by: type[Message] | None = None
         self._outages = OutageLog(log)
         self._lines = 0
 
     @property
     def not_before(self) -> float:
-        """When the next join may be sent."""
+        """The earliest time of the next JoinGroup or SyncGroup."""
         return self._retry.not_before
 
     def pace(self, now: float, *, at_once: bool = False, at_leisure: bool = False) -> None:
-        """Wait before the next join. What asks for another one at once gets it, but not time after time."""
+        """Count a failure and set the time of the next join.
+
+        ``at_once`` skips the backoff, at most :data:`AT_ONCE_MAX` times in a row; ``at_leisure`` waits the longest one.
+        """
         self._retry.failed(now)
         if at_once and self._retry.attempts <= AT_ONCE_MAX:
             self._retry.not_before = now
@@ -50,19 +53,19 @@ class JoinFailurePolicy:
             self._retry.not_before = now + self._backoff.maximum
 
     def over(self) -> None:
-        """End the backoff: the coordinator has taken a heartbeat. A join and a sync alone do not prove that much."""
+        """End the backoff after a successful heartbeat. JoinGroup and SyncGroup alone do not prove a stable group."""
         if self._lines > LINES_MAX:
             log.info("group %s: in order again; lines left out here: %d", self._group_id, self._lines - LINES_MAX)
         self._lines = 0
         self._retry.succeeded()
 
     def say(self, level: int, text: str, *args: object) -> None:
-        """Log; quietly, when the same incident has filled enough lines already."""
+        """Log a line; at DEBUG once the same incident has filled :data:`LINES_MAX` lines."""
         self._lines += self._retry.attempts > 0
         log.log(level if self._lines <= LINES_MAX else logging.DEBUG, text, *args)
 
     def note(self, action: Action, error: KafkaError, api: type[Message], now: float) -> None:
-        """Log a failure, and keep an error that does not pass by itself."""
+        """Log a failure, and keep an error that retrying does not end."""
         if action is Action.GIVE_UP:
             self.say(logging.ERROR, "group %s: left for good: %s", self._group_id, error)
         elif action not in _LOGGED_ELSEWHERE:
@@ -75,7 +78,7 @@ class JoinFailurePolicy:
             self._raised_by = api
 
     def cured(self, now: float, api: type[Message] | None = None) -> None:
-        """Forget the error; with ``api`` only one that its answers have raised."""
+        """Forget the error; with ``api``, only if a response to that API caused it."""
         if api is None or self._raised_by is api:
             self.error = self._raised_by = None
             self.is_final = False

@@ -1,7 +1,7 @@
-"""Saying goodbye to a group: a LeaveGroup that is worth some effort and no more.
+"""Leave a group: send one LeaveGroup, retried for a few seconds.
 
-Without it the others wait for our session to expire before anybody gets what was ours. With a coordinator that cannot
-be reached nothing is lost but that time, so the effort is bounded.
+Without LeaveGroup the partitions of this member stay unassigned until its session expires. If the coordinator cannot be
+reached, that delay is the only cost, so the retries end after a few seconds.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ..identity import Identity
 from ..settings import GroupSettings
 from . import requests
 
-#: How long to look for a coordinator, and wait for its answer, in seconds; not longer than ``request_timeout_ms``.
+#: Seconds to find the coordinator and receive its response; ``request_timeout_ms`` applies if it is shorter.
 PATIENCE = 5.0
 
 
 class LeaveGroupAttempt:
-    """One goodbye on its way. Over as soon as the coordinator has answered, or time is up."""
+    """Send one LeaveGroup. The attempt is over when the coordinator has responded or the deadline has passed."""
 
     def __init__(
         self, settings: GroupSettings, who: Identity, reason: str, channel: str, now: float, random: Random
@@ -28,14 +28,14 @@ class LeaveGroupAttempt:
         self.who = who
         self.over = False
         self._reason = reason
-        self.channel = channel  #: Which connection to the coordinator to use.
+        self.channel = channel  #: The name of the connection to the coordinator to use.
         self._deadline = now + min(settings.request_timeout_ms / 1000, PATIENCE)
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(backoff, random)
         self.out: Request | None = None
 
     def step(self, asker: str, target: Target | None, now: float) -> Request | None:
-        """Return the request, if it is due."""
+        """Return the LeaveGroup request if it is due. End the attempt at its deadline."""
         if self.over or self.out is not None:
             return None
         if now >= self._deadline:
@@ -49,19 +49,19 @@ class LeaveGroupAttempt:
         return None
 
     def wake_at(self, target: Target | None) -> float:
-        """Return when :meth:`step` has something to do by itself."""
+        """Return when :meth:`step` is due next without a new event."""
         if self.over or self.out is not None:
             return NEVER
         return self._deadline if target is None else min(self._deadline, self._retry.wake_at())
 
     def answered(self, now: float, *, again: bool) -> None:
-        """Take the answer; ``again`` when it shows that the coordinator has not heard us."""
+        """Take the response. With ``again`` the coordinator did not process the request, and it is retried."""
         self.out = None
         self._retry.failed(now)
         self.over = not again or now >= self._deadline
 
     def restart(self) -> None:
-        """Say it again: who would have answered is gone."""
+        """Make the request due again: after a restart of the engine its response cannot arrive."""
         self.out = None
 
     def _build(self, version: int) -> Message:

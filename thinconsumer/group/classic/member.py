@@ -1,9 +1,9 @@
-"""A member of a classic group: joins, syncs, heartbeats, leaves, and is expelled.
+"""A member of a classic group: it joins, syncs, sends heartbeats, leaves, and handles its removal from the group.
 
-Owns the state machine of :mod:`.states`. Nothing is sent behind an unanswered JoinGroup or SyncGroup on the same
-connection: the coordinator would not read it. The :class:`~thinconsumer.group.role.Role` says what the group is for;
-its methods run in :meth:`ClassicMember.work`, never in a step. Follows Java's ``AbstractCoordinator`` and KIP-62, 345,
-394, 559, 800 and 814.
+Owns the state machine of :mod:`.states`. While a JoinGroup or SyncGroup is in flight, the member sends nothing else on
+that connection: the broker reads no further request before it has responded. The member calls the methods of its
+:class:`~thinconsumer.group.role.Role` in :meth:`ClassicMember.work`, never in a step. Follows Java's
+``AbstractCoordinator`` and KIP-62, 345, 394, 559, 800 and 814.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ log = logging.getLogger(__name__)
 _S = MemberState
 _E = MemberEvent
 
-#: How long to leave a role alone that was not ready, in seconds; something else may have to happen first.
+#: Seconds before a role method that returned False is called again; meanwhile steps send and receive.
 PAUSE = 0.01
 
-#: Where the coordinator counts on hearing from us.
+#: States in which a member that has a generation sends heartbeats.
 _BEATING = frozenset(
     {
         _S.UNJOINED,
@@ -52,14 +52,14 @@ _BEATING = frozenset(
         _S.STABLE,
     }
 )
-#: Where a join or a sync is due or out.
+#: States in which a JoinGroup or SyncGroup is due or in flight.
 _JOINING = frozenset({_S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE})
-#: Where a heartbeat that is answered well shows that the generation holds, and not only its predecessor.
+#: States in which a successful Heartbeat response is about the new generation, not about the previous one.
 _PROVEN = frozenset({_S.REVOKING_AFTER_SYNC, _S.ASSIGNING, _S.STABLE})
 
 
 class ClassicMember:
-    """One member. A manager, and the keeper of the role's work."""
+    """Take part in a classic group. A manager; also decides which role method is due."""
 
     asker = "member"
 
@@ -68,7 +68,7 @@ class ClassicMember:
     ) -> None:
         self.state = MemberState.UNSUBSCRIBED
         self.identity = identity
-        #: Why no records may be handed out: they may be somebody else's by now. None while they may.
+        #: Why polls must return no records: other members may own these partitions by now. None if polls may.
         self.held: str | None = None
         self.stats = MemberStats()
         self._settings = settings
@@ -77,18 +77,18 @@ class ClassicMember:
         self._join_failures = JoinFailurePolicy(settings, identity.group_id, random)
         self._channel = CoordinatorChannel(self.asker, settings, coordinator, random)
         self._poll_timer, self._attempt = PollTimer(settings), RebalanceAttempt("", 0.0)
-        self._rejoin: str | None = None  #: Why to join again as soon as this round is over.
-        self._resubscribe: str | None = None  #: Why to join again as soon as we have left.
+        self._rejoin: str | None = None  #: The reason to join again as soon as this rebalance is over.
+        self._resubscribe: str | None = None  #: The reason to join again as soon as LeaveGroup is done.
         self._awaits_poll = False
-        self._away_at = -NEVER  #: Only what was asked after this moment shows that we are members still.
-        self._expulsion: str | None = None  #: Identity is changed already; the state follows when no work is running.
+        self._away_at = -NEVER  #: Only responses to requests sent after this moment prove the membership.
+        self._expulsion: str | None = None  #: Set after the identity; the state follows once no role method runs.
         self._working = False
-        self._worked = False  #: Whether users' code has run since the last step.
-        #: Ends a connection on which the coordinator holds back an answer that is not wanted any more.
+        self._worked = False  #: Whether a rebalance listener may have run since the last step.
+        #: Closes a connection on which the coordinator holds back a response that the member no longer needs.
         self.drop_connection: Callable[[Target], None] = lambda target: None
-        self._moved = 0  #: Counts moves, so that work notices that the world has changed under it.
-        self._again_at = -NEVER  #: When to ask the role again that was not ready.
-        #: What users' code is waited for in; the rest of the group does not wait for any of it.
+        self._moved = 0  #: Counts transitions: :meth:`work` detects one made while a role method ran.
+        self._again_at = -NEVER  #: When to call a role method again that returned False.
+        #: Role methods that may call the rebalance listener. The leader's assignment is not among them.
         self._tasks: dict[MemberState, Callable[[float], MemberEvent | None]] = {
             _S.REVOKING_BEFORE_JOIN: self._prepare,
             _S.REVOKING_AFTER_SYNC: self._revoke,
@@ -99,37 +99,37 @@ class ClassicMember:
     def __repr__(self) -> str:
         return f"<ClassicMember {self.identity.member_id or '?'} {self.state.value}>"
 
-    # -- what others read
+    # -- state
 
     @property
     def error(self) -> KafkaError | None:
-        """Why we are not in the group, if that does not pass by itself; raised once for each answer that says so."""
+        """The error that lasts until the application acts; polls raise it once per response that carries it."""
         return self._join_failures.error
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a join or a sync is due or out, so that what is said of the old generation may not be taken."""
+        """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
         return self.state in _JOINING or self._attempt.loses
 
     @property
     def is_asking(self) -> bool:
-        """Whether a join or a sync has left us: its answer tells what has become of us, whatever others hear."""
+        """Whether a JoinGroup or SyncGroup was written: its response decides the membership, not an OffsetCommit's."""
         return self._channel.is_asking
 
     @property
     def leads(self) -> bool:
-        """Whether we made, or would make, the plan of this generation."""
+        """Whether this member is the leader of its generation."""
         return self.identity.is_member and self._attempt.leads
 
     @property
     def has_left(self) -> bool:
-        """Whether there is nothing more to say to the coordinator."""
+        """Whether the member is in no group and has no LeaveGroup to send."""
         return self.state is _S.UNSUBSCRIBED
 
-    # -- what the user wants
+    # -- calls of the user
 
     def subscribe(self, reason: str) -> None:
-        """Be in the group from now on; a member joins again. In vain once :attr:`error` is final: leave first."""
+        """Join the group; a member joins again. After a final :attr:`error` this has no effect before a leave."""
         if self.state is _S.UNSUBSCRIBED:
             self._begin_anew(_E.SUBSCRIBE, reason, 0.0)
             self._coordinator.want(self.asker)
@@ -139,15 +139,16 @@ class ClassicMember:
             self.request_rejoin(reason)
 
     def request_rejoin(self, reason: str) -> None:
-        """Join again as soon as the rebalance that may be going on is over (KIP-568); ``reason`` as in KIP-800."""
+        """Join again (KIP-568), after a rebalance in progress; JoinGroup carries the ``reason`` (KIP-800)."""
         self._rejoin = reason
         if self.state is _S.PREPARING_REBALANCE and self._channel.out is None:
-            self._attempt.again()  # what it says may have changed
+            self._attempt.again()  # the subscription in the unsent JoinGroup may be outdated
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
-        """Leave the group. What is owned has to be given up before: no callbacks are called.
+        """Leave the group without callbacks: the caller revokes the owned partitions first.
 
-        ``leave_group`` says whether the coordinator is told; None: unless we are static (KIP-345, KIP-1092).
+        ``leave_group`` says whether to send LeaveGroup; by default a dynamic member does, a static one does not
+        (KIP-345, KIP-1092).
         """
         if self.state in (_S.UNSUBSCRIBED, _S.LEAVING):
             self._resubscribe = None
@@ -164,12 +165,12 @@ class ClassicMember:
         self._leave_when_said()
 
     def polled(self, now: float) -> None:
-        """Note that the user polls, which is what membership is for (KIP-62)."""
+        """Note a call of ``poll``: it restarts ``max_poll_interval_ms`` (KIP-62)."""
         self._poll_timer.polled(now)
         self._awaits_poll = False
 
     def attended(self, now: float) -> None:
-        """Note that the user is in any call that steps us. After too long an absence nothing is ours for certain."""
+        """Note a call that steps the engine. After a gap beyond the session timeout the membership is unconfirmed."""
         gap = self._poll_timer.attended(now)
         if gap <= self._channel.beats.interval:
             return
@@ -181,9 +182,9 @@ class ClassicMember:
         log.warning("group %s: %s: asking whether we are still a member", self.identity.group_id, self.held)
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Act on the coordinator's answer to a commit sent as ``identity``, unless that has changed since.
+        """Act on a membership error in response to a commit under ``identity``, unless the identity has changed.
 
-        The answer to a JoinGroup that was written says more. One that waits for its connection may do so for long.
+        A written JoinGroup or SyncGroup overrides it; one still waiting for its connection may wait long, and does not.
         """
         if identity != self.identity or not identity.is_member or self.is_asking:
             return
@@ -198,9 +199,9 @@ class ClassicMember:
     # -- the manager
 
     def step(self, now: float) -> list[Request]:
-        """Return what is to be said now."""
+        """Return the requests that are due."""
         self._settle()
-        goodbye = self._channel.goodbye(now)  # first: whether one is over decides on how to go on
+        goodbye = self._channel.goodbye(now)  # first: LEAVING ends when this attempt is over
         if self.state is _S.LEAVING:
             self._leave_when_said()
         if not self._working:
@@ -213,7 +214,7 @@ class ClassicMember:
         return [request for request in found if request is not None]
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` has something to do by itself, or a role that was not ready is worth another try."""
+        """Return when :meth:`step` is due next without a new event, or a role method is to be called again."""
         due = [self._again_at if self._again_at > now else NEVER, self._channel.goodbye_at()]
         if self._channel.out is None and self.identity.is_member and not self._working:
             due.append(self._poll_timer.overdue_at())
@@ -222,7 +223,7 @@ class ClassicMember:
         return max(now, min(due))
 
     def _wakes(self, now: float) -> list[float]:
-        """Return when there is something to say to a coordinator that is known."""
+        """Return the moments at which a request or transition is due, given that the channel is open."""
         due = [self._channel.beats.due_at() if self._beats_now() else NEVER]
         if self.state is _S.UNJOINED and not self._awaits_poll and not self._working:
             due.append(now)
@@ -236,7 +237,7 @@ class ClassicMember:
         return due
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the coordinator's answer, if it still matters."""
+        """Process a response of the coordinator; drop one whose request was abandoned."""
         if not self._channel.awaits(answer.request):
             log.debug("group %s: an answer came too late to matter", self.identity.group_id)
             return
@@ -253,7 +254,7 @@ class ClassicMember:
             self._channel.goodbye_answered(now, again=again)
 
     def restart(self, now: float) -> None:
-        """Forget what is under way, since who would have answered is gone, and say it again."""
+        """Forget requests in flight, whose responses cannot arrive after a restart of the engine, and repeat them."""
         self._working = False
         self._channel.restart(now)
         if self.state is _S.PREPARING_REBALANCE:
@@ -274,10 +275,10 @@ class ClassicMember:
         self._move(event)
 
     def _advance(self, now: float) -> None:
-        """Make the moves that wait for nothing but the time or somebody else's news."""
+        """Make the transitions that depend only on the time, the coordinator or a reason to rejoin."""
         if self._worked:
             self._worked = False
-            self._poll_timer.polled(now)  # users' code was called by poll, however long it took
+            self._poll_timer.polled(now)  # a slow listener ran inside poll, so it does not exceed the poll interval
         if self.identity.is_member and self._channel.out is None and now >= self._poll_timer.overdue_at():
             self._forget_group(now)
         if self._may_rejoin():
@@ -291,7 +292,7 @@ class ClassicMember:
             self._move(_E.BEGIN)
 
     def _may_rejoin(self) -> bool:
-        """Return whether a round is over, or as good as: users' code that has had its chance holds nobody up."""
+        """Return whether the rebalance is over, or only waits for an on_partitions_assigned that has failed."""
         done = self.state is _S.STABLE or (self.state is _S.ASSIGNING and self._attempt.tried)
         return done and not self._working
 
@@ -307,7 +308,7 @@ class ClassicMember:
             self.subscribe(reason)
 
     def _forget_group(self, now: float) -> None:
-        """Leave, since the user is busy with something else; the next poll joins again."""
+        """Leave the group because ``max_poll_interval_ms`` has passed without a poll; the next poll joins again."""
         limit = f"max_poll_interval_ms={self._settings.max_poll_interval_ms}"
         why = f"{self._poll_timer.away(now):.1f} s between polls, {limit}"
         log.warning("group %s: %s: leaving the group until the next poll", self.identity.group_id, why)
@@ -317,7 +318,7 @@ class ClassicMember:
         self._expel(Action.RESET_MEMBER_ID, KafkaError(why), now, said=True)
 
     def _expel(self, action: Action, error: KafkaError, now: float, *, said: bool = False) -> None:
-        """Be nobody at once; the state, and the role, follow."""
+        """Drop the generation, and an invalid member id, at once; the state follows in :meth:`_settle`."""
         group_id = self.identity.group_id
         said = said or self.held is not None or not self.identity.is_member
         self.identity = self.identity.behind() if action is Action.RESET_GENERATION else self.identity.lost()
@@ -330,13 +331,13 @@ class ClassicMember:
         self._settle()
 
     def _settle(self) -> None:
-        """Let the state follow an expulsion."""
+        """Move to LOSING after an expulsion, once no role method is running."""
         if self._expulsion is not None and not self._working:
             self._attempt.reason = self._expulsion
             self._expulsion = None
             self._move(_E.EXPELLED)
 
-    # -- saying
+    # -- requests
 
     def _join_or_sync(self, now: float) -> Request | None:
         if self._working or now < self._join_failures.not_before:
@@ -365,12 +366,12 @@ class ClassicMember:
             self._join_anew()
 
     def _join_anew(self) -> None:
-        """Go back to where the join begins."""
+        """Go back to the beginning of the join."""
         self._attempt.again()
         if self.state is _S.COMPLETING_REBALANCE:
             self._move(_E.RETRY)
 
-    # -- hearing
+    # -- responses
 
     def _join_answered(self, action: Action, error: KafkaError | None, answer: Answer, now: float) -> None:
         self._channel.out = None
@@ -386,8 +387,8 @@ class ClassicMember:
             self._heard(self._channel.out_at, now)
         elif action is Action.USE_MEMBER_ID and response.member_id:
             if self.identity.member_id:
-                self._join_failures.pace(now)  # it had named us before
-            # With the same protocols: nothing has happened since.
+                self._join_failures.pace(now)  # a second MEMBER_ID_REQUIRED: back off
+            # The next JoinGroup repeats the protocols, so the role is not asked for them again.
             self.identity = self.identity.named(response.member_id)
         else:
             self._failed(Action.RAISE if action is Action.ACCEPT else action, error, answer, now)
@@ -412,7 +413,7 @@ class ClassicMember:
         return {name for name, _ in self._attempt.protocols or ()}
 
     def _failed(self, action: Action, error: KafkaError, answer: Answer, now: float) -> None:
-        """Go back to where the join begins, or further."""
+        """Handle a failed JoinGroup or SyncGroup: join again after a backoff, or drop the membership."""
         self.stats.failed += 1
         self._join_failures.note(action, error, answer.request.api, now)
         if action in EXPULSIONS:
@@ -434,7 +435,7 @@ class ClassicMember:
                 self._join_failures.over()
             elif error is not None and self.state not in _JOINING:
                 if self.state in _PROVEN and not self._attempt.proven:
-                    # A generation that did not last for one heartbeat; but that long we have waited already.
+                    # The generation ended before its first successful heartbeat: back off, counted from the sync.
                     self._join_failures.pace(self._attempt.synced_at, at_once=True)
                 self._rejoin = self._rejoin or "the group is rebalancing"
             return
@@ -446,24 +447,24 @@ class ClassicMember:
             self._expel(action, error, now)
 
     def _heard(self, sent_at: float, now: float) -> None:
-        """Note that the coordinator took us for a member when it got what we sent at ``sent_at``."""
+        """Note that the coordinator accepted the member in a request sent at ``sent_at``."""
         self.stats.answered_at = now
         if sent_at >= self._away_at:
             self.held = None
 
-    # -- the role's work
+    # -- role methods
 
     def has_work(self, now: float, *, every: bool = True) -> bool:
-        """Return whether the role has something to do; without ``every``, whether something the group waits for."""
+        """Return whether a role method is due; without ``every``, whether one that JoinGroup or SyncGroup needs is."""
         return not self._working and now >= self._again_at and self._task(now, every=every) is not None
 
     def work(self, now: float, *, every: bool = True) -> bool:
-        """Run one call of the role, which may run users' code. Return whether that got us any further.
+        """Call the role method that is due, which may call the listener or assignor. Return whether it made progress.
 
         Raises:
-            Exception: what the role raised. Giving up (prepare, revoke, lose) counts as done nevertheless, and so does
-                the member's part of it: the group goes on. Planning is tried again in another round, after a backoff;
-                taking what is new, by the next call.
+            Exception: raised by the role. A prepare, revoke or lose that raises counts as done, so that the rebalance
+                goes on. After a failed perform_assignment the member joins again, after a backoff. A failed install is
+                repeated by the next call.
         """
         task = self._task(now, every=every)
         if task is None or self._working:
@@ -475,13 +476,13 @@ class ClassicMember:
         self._working = True
         try:
             event = task(now)
-        except Exception as error:  # noqa: BLE001 - it is users' code; raised again below
+        except Exception as error:  # noqa: BLE001 - from a listener or assignor; raised again below
             failure = error
         finally:
             self._working = False
         if self._expulsion is not None:
             self._settle()
-        elif self._moved == before:  # else it has left the group, or more, in the meantime
+        elif self._moved == before:  # else the role method left the group or changed the state otherwise
             if failure is not None:
                 event = self._after_failure(now)
             if event is not None:
@@ -491,7 +492,7 @@ class ClassicMember:
         return self._again_at <= now
 
     def _task(self, now: float, *, every: bool) -> Callable[[float], MemberEvent | None] | None:
-        """Return what to run now."""
+        """Return the role method that is due, or None."""
         if self.state is _S.PREPARING_REBALANCE:
             due = self._channel.out is None and self._attempt.protocols is None
             due = due and now >= self._join_failures.not_before
@@ -543,9 +544,9 @@ class ClassicMember:
         return self._unless_done(self._role.lose(self._attempt.reason, now), _E.LOST, now)
 
     def _after_failure(self, now: float) -> MemberEvent | None:
-        """Return how to go on after the role raised."""
+        """Return the event that follows a role method that raised."""
         if self.state is _S.REVOKING_AFTER_SYNC and not self._attempt.taken:
-            # What we were given cannot be read, and as long as we keep it nobody else is given it.
+            # The assignment cannot be decoded: join again, or its partitions stay unread.
             self._join_failures.pace(now)
             return _E.REJOIN
         if self.state is _S.COMPLETING_REBALANCE:
@@ -588,7 +589,7 @@ class ClassicMember:
         )
 
 
-#: Giving up counts as done, even if it has failed: it runs once, and the others wait.
+#: Events after a prepare, revoke or lose that raised: each counts as done, because the rebalance waits for it.
 _GIVEN_UP = {
     _S.REVOKING_BEFORE_JOIN: _E.PREPARED,
     _S.REVOKING_AFTER_SYNC: _E.REVOKED,

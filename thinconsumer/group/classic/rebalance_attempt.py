@@ -1,4 +1,4 @@
-"""One rebalance as a member goes through it: what it said, was told and has done so far."""
+"""The data of one rebalance of a member: what JoinGroup and SyncGroup carry and returned, and the steps done so far."""
 
 from __future__ import annotations
 
@@ -10,45 +10,46 @@ from ...wire.join_group import JoinGroupResponse
 from ..identity import Identity
 from ..role import JoinedMember
 
-#: How long a leader may wait for what its plan depends on, in seconds of somebody calling; then it plans without.
+#: Seconds that a leader waits for the metadata of its members' topics; then it assigns without. Gaps between calls do
+#: not count.
 READY_WITHIN = 5.0
 
 
 @dataclass(slots=True)
 class RebalanceAttempt:
-    """From the reason to join until the role has taken its share. A failed join or sync stays in the same round."""
+    """Hold one rebalance, from its reason to the end of the callbacks. A retried join belongs to the same attempt."""
 
-    reason: str  #: In words, for the coordinator's log and ours.
+    reason: str  #: In words, for the broker's log (KIP-800) and this client's.
     started_at: float
     protocols: Sequence[tuple[str, bytes]] | None = (
-        None  #: What the next JoinGroup says; None: to be asked of the role.
+        None  #: For the next JoinGroup; None until the role has supplied them.
     )
     protocol: str = ""  #: Elected by the coordinator.
     leads: bool = False
-    skips: bool = False  #: KIP-814: the group keeps the plan it has.
+    skips: bool = False  #: KIP-814: the group keeps its assignment.
     members: tuple[JoinedMember, ...] = ()
-    missed: bool = False  #: Whether the group went through a generation without us, as it can without static members.
+    missed: bool = False  #: Whether a generation passed without this member, as it can for a static one.
     ready_by: float = NEVER
     ready: bool = False
-    plan: Mapping[str, bytes] | None = None  #: What the SyncGroup says; a follower's is empty.
+    plan: Mapping[str, bytes] | None = None  #: Assignments for SyncGroup, by member id; a follower's is empty.
     share: bytes = b""
-    synced_at: float = 0.0  #: When it came.
-    taken: bool = False
-    proven: bool = False  #: Whether the coordinator has taken a heartbeat of the new generation.
-    tried: bool = False  #: Whether the role has begun to take what is new.
+    synced_at: float = 0.0  #: When the SyncGroup response arrived.
+    taken: bool = False  #: Whether the role has decoded the assignment.
+    proven: bool = False  #: Whether a heartbeat of the new generation has succeeded.
+    tried: bool = False  #: Whether ``Role.install`` has been called.
 
     @property
     def loses(self) -> bool:
-        """Whether what we kept may have been another's since, and the role does not know yet."""
+        """Whether partitions kept across a missed generation may have had another owner, and are not dropped yet."""
         return self.missed and not self.taken
 
     def again(self) -> None:
-        """Go back to before the join, of which the role is asked anew: what it owns may have changed."""
+        """Go back to before the join. The role supplies new protocols, since its owned partitions may have changed."""
         self.protocols = None
         self.leads = False
 
     def joined(self, before: Identity, response: JoinGroupResponse, now: float) -> None:
-        """Take what the coordinator says of the new generation, to who we were in the one ``before``, if in any."""
+        """Take over a JoinGroup response; the identity ``before`` it shows whether a generation was missed."""
         self.missed = self.missed or (before.is_member and response.generation_id > before.generation_id + 1)
         self.protocol = response.protocol_name or ""
         self.leads = response.leader == response.member_id

@@ -1,6 +1,6 @@
-"""What a member says to its coordinator, as messages: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+"""Build a member's requests: JoinGroup, SyncGroup, Heartbeat and LeaveGroup (KIP-62, KIP-345, KIP-559, KIP-800).
 
-Pure functions of who speaks and what about; when to say it is the member's business. KIP-62, KIP-345, KIP-559, KIP-800.
+Pure functions of the member's identity and their arguments; ``ClassicMember`` decides when to send a request.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ...wire.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from ..identity import Identity
 from ..settings import GroupSettings
 
-#: Java's limit: reasons are for the broker's log, and one line of it.
+#: The longest reason in characters, as in Java: the broker writes reasons into its log.
 REASON_MAX = 255
-#: The first versions that know static members. Spoken to in an older one, a broker would take us for a dynamic member.
+#: The first versions with group.instance.id. In an older one the broker would treat a static member as dynamic.
 STATIC_SINCE: Mapping[type[Message], int] = {
     JoinGroupRequest: 5,
     SyncGroupRequest: 3,
@@ -27,23 +27,23 @@ STATIC_SINCE: Mapping[type[Message], int] = {
 
 
 def lowest_version(api: type[Message], who: Identity) -> int:
-    """Return the lowest version in which this member can be spoken for."""
+    """Return the lowest version that can express this member's identity."""
     return 0 if who.group_instance_id is None else STATIC_SINCE[api]
 
 
 def reason_of(words: str) -> str:
-    """Return a reason as it may be sent."""
+    """Return a reason cut to :data:`REASON_MAX` characters."""
     return words[:REASON_MAX]
 
 
 def join(
     settings: GroupSettings, who: Identity, protocol_type: str, protocols: Sequence[tuple[str, bytes]], reason: str
 ) -> JoinGroupRequest:
-    """Ask to be in the next generation."""
+    """Return a JoinGroup request."""
     return JoinGroupRequest(
         group_id=who.group_id,
         session_timeout_ms=settings.session_timeout_ms,
-        # How long the others wait for us to come: we come when the user polls.
+        # The coordinator waits this long for members to rejoin, and a member rejoins only when the user polls.
         rebalance_timeout_ms=settings.max_poll_interval_ms,
         member_id=who.member_id,
         group_instance_id=who.group_instance_id,
@@ -54,7 +54,7 @@ def join(
 
 
 def sync(who: Identity, protocol_type: str, protocol: str, plan: Mapping[str, bytes]) -> SyncGroupRequest:
-    """Hand in the plan, if we lead, and ask for our share of it."""
+    """Return a SyncGroup request; ``plan`` holds all assignments by member id, and is empty for a follower."""
     return SyncGroupRequest(
         group_id=who.group_id,
         generation_id=who.generation_id,
@@ -67,7 +67,7 @@ def sync(who: Identity, protocol_type: str, protocol: str, plan: Mapping[str, by
 
 
 def heartbeat(who: Identity) -> HeartbeatRequest:
-    """Say that we are alive."""
+    """Return a Heartbeat request."""
     return HeartbeatRequest(
         group_id=who.group_id,
         generation_id=who.generation_id,
@@ -77,7 +77,7 @@ def heartbeat(who: Identity) -> HeartbeatRequest:
 
 
 def leave(who: Identity, reason: str, version: int) -> LeaveGroupRequest:
-    """Say goodbye."""
+    """Return a LeaveGroup request; version 3 and later carry the instance id and, since KIP-800, the reason."""
     if version < 3:
         return LeaveGroupRequest(group_id=who.group_id, member_id=who.member_id)
     member = MemberIdentity(member_id=who.member_id, group_instance_id=who.group_instance_id, reason=reason_of(reason))

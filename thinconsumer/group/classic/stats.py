@@ -1,4 +1,4 @@
-"""What a member counts of itself, for metrics and health. Plain numbers; seconds."""
+"""Counters and timings of a member, for metrics and health checks. Durations are in seconds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Timing:
-    """How often something took how long."""
+    """Count how often an operation was done, and how long it took in seconds."""
 
     count: int = 0
     last: float = 0.0
@@ -15,7 +15,7 @@ class Timing:
     highest: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count one."""
+        """Count one operation that took ``seconds``."""
         self.count += 1
         self.last = seconds
         self.total += seconds
@@ -24,15 +24,15 @@ class Timing:
 
 @dataclass(slots=True)
 class MemberStats:
-    """Since the member was made; moments are monotonic seconds, None while there was none."""
+    """Hold the numbers since the member was made; moments are monotonic seconds, None before the first."""
 
     heartbeats: int = 0  #: Sent.
     heartbeat_at: float | None = None  #: When the last one was sent.
-    answered_at: float | None = None  #: When a heartbeat, join or sync was answered well for the last time.
-    heartbeat: Timing = field(default_factory=Timing)  #: From sent to answered.
+    answered_at: float | None = None  #: When the last Heartbeat, JoinGroup or SyncGroup succeeded.
+    heartbeat: Timing = field(default_factory=Timing)  #: From request to response.
     joins: Timing = field(default_factory=Timing)
     syncs: Timing = field(default_factory=Timing)
-    rebalances: Timing = field(default_factory=Timing)  #: From its beginning for us to the end of the callbacks.
-    failed: int = 0  #: Joins and syncs that brought no share.
+    rebalances: Timing = field(default_factory=Timing)  #: From the first step to the end of the callbacks.
+    failed: int = 0  #: JoinGroup and SyncGroup requests that failed.
     rebalanced_at: float | None = None
     expulsions: int = 0

@@ -1,4 +1,4 @@
-"""What an answer to JoinGroup, SyncGroup, Heartbeat or LeaveGroup means to a member, and which ones are unusable."""
+"""Map responses to JoinGroup, SyncGroup, Heartbeat and LeaveGroup to actions, and detect inconsistent ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...wire.sync_group import SyncGroupResponse
 
 
 def judge(answer: Answer, group_id: str) -> tuple[Action, KafkaError | None]:
-    """Return what to do about an answer, and the error it carries. Without an answer the coordinator is looked for."""
+    """Return the action for a response, and its error. Without a response, the action is to find the coordinator."""
     api, error = api_name(answer.request.api), answer.error
     if isinstance(error, UnsupportedVersionError):
         return Action.RAISE, error
@@ -35,7 +35,10 @@ def judge(answer: Answer, group_id: str) -> tuple[Action, KafkaError | None]:
 
 
 def unusable_join(answer: Answer, protocol_type: str, offered: Collection[str]) -> KafkaError | None:
-    """Return what is wrong with a join that succeeded: another kind of group, a protocol not offered, nobody named."""
+    """Return the error in a successful JoinGroup response, or None.
+
+    The error is a missing member id or generation, another protocol type, or a protocol that the member did not offer.
+    """
     response: JoinGroupResponse = answer.response
     if response.generation_id < 0 or not response.member_id:
         return KafkaProtocolError(
@@ -46,7 +49,7 @@ def unusable_join(answer: Answer, protocol_type: str, offered: Collection[str]) 
 
 
 def unusable_sync(answer: Answer, protocol_type: str, protocol: str) -> KafkaError | None:
-    """Return what is wrong with a sync that succeeded (KIP-559)."""
+    """Return the error in a successful SyncGroup response (another protocol type or name, KIP-559), or None."""
     response: SyncGroupResponse = answer.response
     named = protocol if response.protocol_name is None else response.protocol_name
     return _mismatch(answer, protocol_type, response.protocol_type, (protocol,), named)
