@@ -1,11 +1,11 @@
-"""The interface between the engine and I/O: what a driver does for an endpoint, and what it must not decide.
+"""The interface between the engine and I/O.
 
-The engine does no I/O. It orders it (resolve this name, dial this address for this stream, hang up); a :class:`Driver`
-does it and reports the result. ``net`` implements it over ``selectors``, ``testing`` in memory on a virtual clock. Both
-run the same engine.
+The engine does no I/O. It issues commands (resolve a name, dial an address for a stream, hang up); a :class:`Driver`
+carries them out and reports the results. ``net`` implements it over ``selectors``, ``testing`` in memory on a virtual
+clock. Both run the same engine.
 
 A stream has the shape of asyncio's ``BufferedProtocol``: the driver receives into the stream's own buffer, so that a
-response of 50 MB is copied once, from the kernel to where it is decoded.
+response of 50 MB is copied only once, from the kernel into the buffer it is decoded from.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Address:
 
 
 class Stream(Protocol):
-    """One connection as its driver sees it. Implemented by :class:`.connection.connection.Connection`.
+    """The driver's interface to one connection. Implemented by :class:`.connection.connection.Connection`.
 
     The driver calls ``connection_made`` when the transport is ready (after a TLS handshake, if any), or
     ``connection_lost`` if that fails; after ``connection_lost`` it makes no call. No method raises: a stream that gets
@@ -39,36 +39,36 @@ class Stream(Protocol):
     """
 
     def connection_made(self, now: float) -> None:
-        """The transport is ready for bytes in both directions."""
+        """Report that the transport is ready to send and receive."""
 
     def get_buffer(self) -> memoryview:
         """Return a writable, non-empty buffer to receive into; valid until the next call of ``buffer_updated``."""
         ...
 
     def buffer_updated(self, size: int, now: float) -> bool:
-        """``size`` bytes (at least one) were received into the front of the last buffer.
+        """Report that ``size`` bytes (at least one) were received into the front of the last buffer.
 
-        Returns whether they are only a part of a message, so that the endpoint need not be stepped.
+        Returns whether they end within a message, so that the endpoint need not be stepped.
         """
         ...
 
     def connection_lost(self, error: KafkaConnectionError | None, now: float) -> None:
-        """The connection failed, ended, or was never made; ``None`` if the peer closed it in order.
+        """Report that the connection failed, ended or was never made; ``None`` if the peer closed it cleanly.
 
-        All bytes that could still be received have been handed over before.
+        All bytes that could still be received were delivered before this call.
         """
 
     def data_to_send(self) -> Sequence[bytes | memoryview]:
-        """Return the bytes that wait to be written, in order; if empty, the driver does not watch for writability."""
+        """Return the bytes to write, in order; if empty, the driver does not watch for writability."""
         ...
 
     def data_sent(self, size: int, now: float) -> None:
-        """The first ``size`` bytes of ``data_to_send`` were written."""
+        """Report that the first ``size`` bytes of ``data_to_send`` were written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Look up ``host`` and answer with :meth:`Endpoint.resolved`. At most one lookup is under way."""
+    """Look up ``host`` and report with :meth:`Endpoint.resolved`. At most one lookup runs at a time."""
 
     host: str
     port: int
@@ -94,14 +94,14 @@ Command = Resolve | Dial | Hangup
 
 
 class Endpoint(Protocol):
-    """The side that decides: the engine (or, in tests, a connection without one)."""
+    """Issues commands to the driver: the engine (or, in tests, a connection without one)."""
 
     def take_commands(self) -> list[Command]:
         """Return the commands since the last call, in order."""
         ...
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
-        """Take the result of :class:`Resolve`: addresses, or none and the text of the error."""
+        """Handle the result of :class:`Resolve`: addresses, or none and the error text."""
 
     def wake_at(self) -> float:
         """Return when the endpoint must be stepped even if no byte is received (monotonic seconds)."""
@@ -125,26 +125,26 @@ class Driver(Protocol):
         ...
 
     def step(self, endpoint: Endpoint, deadline: float) -> bool:
-        """Carry out the endpoint's commands, wait for I/O until ``deadline`` or ``wake_at()``, hand over the events.
+        """Carry out the endpoint's commands, wait for I/O until ``deadline`` or ``wake_at()``, and report the events.
 
-        Returns after the first batch of events, or on :meth:`wakeup`; parts of messages alone need not end the wait.
+        Returns after the first batch of events, or on :meth:`wakeup`; an incomplete message need not end the wait.
         If ``deadline`` has passed, I/O is polled without waiting. Returns whether the endpoint or a stream was called.
         """
         ...
 
     def wake_at(self) -> float:
-        """Return when the driver itself needs a step although no byte is received: the timeout of a name lookup."""
+        """Return when the driver itself needs a step even if no byte is received: the timeout of a name lookup."""
         ...
 
     @property
     def waiting(self) -> bool:
-        """Whether the last step still waits for I/O: true after an exception that interrupted only the wait."""
+        """Whether the last step is still waiting for I/O: true after an exception that interrupted only the wait."""
         ...
 
     def hang_up_all(self) -> None:
-        """Close every transport and forget all commands, without calling a stream. The driver can be used again.
+        """Close every transport and drop all commands, without calling a stream. The driver can be used again.
 
-        After a step that was interrupted, the state of the streams cannot be trusted.
+        Used after an interrupted step, which may have left the streams in an inconsistent state.
         """
 
     def wakeup(self) -> None:

@@ -1,7 +1,7 @@
-"""A member of a group of your own kind: Kafka's group protocol for something that is not a consumer (``seeds/002``).
+"""A group member with a protocol type of its own: Kafka's classic group protocol for applications besides consumers.
 
-The coordinator keeps track of who is alive and elects a leader; what members say of themselves, and what the leader
-hands out, are bytes that only they understand. The consumer is built on the same machinery, with more to do around it.
+The coordinator tracks the members' sessions and elects a leader. Each member's metadata, and the assignments that the
+leader computes, are opaque bytes to the coordinator. ``Consumer`` uses the same classes for its group.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupMember"]
 
-#: Reserved: members that say something else under this type can wedge a real group of consumers.
+#: Protocol type of consumers. A member that sends other metadata under it can make a consumer group's rebalance fail.
 RESERVED = "consumer"
-#: How long close() may take to tell the coordinator, in milliseconds.
+#: Default timeout of close() for LeaveGroup, in milliseconds.
 CLOSING_MS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMemberOptions(ClientOptions):
-    """What a member has to know besides; the consumer's options of the same names."""
+    """The additional options of a group member, declared as the consumer's options of the same names."""
 
     group_id: str | None = shared("group_id")
     group_instance_id: str | None = shared("group_instance_id")
@@ -53,12 +53,12 @@ class GroupMemberOptions(ClientOptions):
 
 
 class GroupMember(ABC):
-    """Subclass it, construct it, and call :meth:`poll` often: heartbeats are sent only inside its calls.
+    """A member of a Kafka group. Subclass it, and call :meth:`poll` often: heartbeats are sent only inside its calls.
 
     Args:
-        protocol_type: what kind of group it is; only members of one kind share a group. Not ``"consumer"``.
-        protocols: names of the ways of planning this member knows, the preferred one first; the coordinator elects one
-            that all members know.
+        protocol_type: the group's protocol type; all members of a group must have the same. Not ``"consumer"``.
+        protocols: names of the assignment protocols that this member supports, the preferred one first; the coordinator
+            selects one that all members support.
         options: ``group_id``, ``bootstrap_servers``, ``session_timeout_ms`` and others, as for ``Consumer``.
 
     Raises:
@@ -93,42 +93,47 @@ class GroupMember(ABC):
         self._shell = Shell("member", engine, driver, attend=self._member.attended, next_callback=self._next_callback)
         self._member.subscribe("the member starts")
 
-    # -- yours
+    # -- overridden by subclasses
 
     def metadata(self, protocol: str) -> bytes:
-        """Return what the leader should know of this member, under this protocol. Asked before each join."""
+        """Return this member's metadata for the leader, under this protocol. Called before each JoinGroup."""
         return b""
 
     @abstractmethod
     def perform_assignment(self, leader_id: str, protocol: str, members: Mapping[str, bytes]) -> Mapping[str, bytes]:
-        """Return each member's share, by member id, from each member's metadata: this member leads."""
+        """Return each member's assignment by member id. Called on the leader with each member's metadata."""
 
     def on_join_prepare(self) -> None:  # noqa: B027 - most members have nothing to stop
-        """Stop working on your share, since others may get it: a rebalance begins. Not called before the first one."""
+        """Stop working on the assignment: a rebalance begins and may give it to another member.
+
+        Not called before the first join, when there is no assignment.
+        """
 
     @abstractmethod
     def on_join_complete(self, protocol: str, share: bytes) -> None:
-        """Begin: this member's share has come. Called again by the next poll if it raises."""
+        """Start working on the assignment ``share``. If this method raises, the next poll calls it again."""
 
     def on_lost(self) -> None:
-        """Stop: the group has gone on without this member, and its share is somebody else's already.
+        """Stop working: the coordinator removed this member, and its assignment may belong to another member already.
 
-        Unless overridden, it calls :meth:`on_join_prepare`.
+        By default it calls :meth:`on_join_prepare`.
         """
         self.on_join_prepare()
 
     def rejoin_reason(self) -> str | None:
-        """Return why the group should plan anew, if it should: the leader has new work, say. Asked in every poll."""
+        """Return a reason to rebalance the group (the leader has new work, say), or None. Called in every poll."""
         return None
 
     # -- calls
 
     def poll(self, timeout_ms: float = 0) -> None:
-        """Take part for so long; 0 is one non-blocking step. Callbacks run in here, and what they raise comes out.
+        """Take part in the group for ``timeout_ms``; 0 is one non-blocking step.
+
+        The overridden methods are called in here, and their exceptions propagate.
 
         Raises:
-            GroupError: the coordinator refuses this member.
-            AuthorizationError: from every poll, until the ACL is there.
+            GroupError: the coordinator rejects this member.
+            AuthorizationError: an ACL is missing; raised by every poll until it is granted.
             WakeupError: :meth:`wakeup` was called.
         """
         shell, member = self._shell, self._member
@@ -140,7 +145,7 @@ class GroupMember(ABC):
             while True:
                 with shell.callback():
                     self._role.reason = self.rejoin_reason()
-                member.polled(now)  # a poll that waits counts as polling all that time, longer than the limit or not
+                member.polled(now)  # a waiting poll may take longer than max_poll_interval_ms
                 now = shell.run_callbacks(now)
                 error = member.error or self._coordinator.error
                 if error is not None:
@@ -150,16 +155,19 @@ class GroupMember(ABC):
                 now = shell.run_once(deadline)
 
     def drive(self) -> None:
-        """Keep alive, cheaply: heartbeats and answers, no callbacks. Call it while work takes long."""
+        """Send heartbeats and handle responses without calling callbacks. Call it while processing takes long."""
         with self._shell.enter():
             self._shell.run_once(self._shell.driver.now())
 
     def wakeup(self) -> None:
-        """Make the poll that waits, or else the next one, raise ``WakeupError``. Safe from signals and threads."""
+        """Make the waiting poll, or else the next one, raise ``WakeupError``.
+
+        Safe to call from signal handlers and other threads.
+        """
         self._shell.driver.wakeup()
 
     def wake_at(self) -> float:
-        """Return when to poll next at the latest, in ``time.monotonic()`` seconds."""
+        """Return the latest time for the next poll, in ``time.monotonic()`` seconds."""
         return self._shell.wake_at()
 
     def fileno(self) -> int:
@@ -168,22 +176,22 @@ class GroupMember(ABC):
 
     @property
     def is_stable(self) -> bool:
-        """Whether this member has its share, as far as it knows."""
+        """Whether this member is in state *stable*: it has an assignment, and no rebalance is known."""
         return self._member.state is MemberState.STABLE
 
     def group_metadata(self) -> GroupMetadata:
-        """Return who this member is in which generation."""
+        """Return the group id, generation id, member id and group instance id."""
         return GroupMetadata(*self._member.identity)
 
     def request_rejoin(self, reason: str) -> None:
-        """Have the group plan anew; ``reason`` is for the coordinator's log (KIP-800)."""
+        """Make this member rejoin the group; ``reason`` is for the coordinator's log (KIP-800)."""
         with self._shell.enter():
             self._member.request_rejoin(reason)
 
     def close(self, timeout_ms: float = CLOSING_MS, *, leave_group: bool | None = None) -> None:
-        """Stop working (:meth:`on_join_prepare`), leave the group, hang up. Closed twice, it does nothing.
+        """Call :meth:`on_join_prepare`, leave the group and close the connections. A second call does nothing.
 
-        ``leave_group`` (KIP-1092): whether the coordinator is told; by default unless this is a static member.
+        ``leave_group`` (KIP-1092): whether to send LeaveGroup; by default, only a static member does not.
         """
         shell, member = self._shell, self._member
         if shell.closed:
@@ -221,17 +229,17 @@ class GroupMember(ABC):
 
 
 class _Role:
-    """A :class:`~thinconsumer.group.role.Role` that asks a :class:`GroupMember`."""
+    """A :class:`~thinconsumer.group.role.Role` that calls the methods of a :class:`GroupMember`."""
 
     def __init__(self, user: GroupMember, protocol_type: str) -> None:
         self.protocol_type = protocol_type
         self._user = user
-        self._works = False  #: Has a share, as far as the user knows.
+        self._works = False  #: ``on_join_complete`` has succeeded, and no callback has ended that assignment.
         self._share = ("", b"")
-        self.reason: str | None = None  #: Why to join again, as the user said in the last poll.
+        self.reason: str | None = None  #: The result of ``rejoin_reason()`` in the last poll.
 
     def stop(self) -> None:
-        """Tell the user to stop, once."""
+        """Call ``on_join_prepare`` once per assignment."""
         if self._works:
             self._works = False
             self._user.on_join_prepare()

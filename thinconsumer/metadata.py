@@ -1,8 +1,8 @@
-"""Brokers, topics, leaders and epochs: what the cluster looks like, and when to ask again.
+"""Cache the cluster's brokers, topics, partition leaders and leader epochs, and refresh them.
 
-Owns the picture of the cluster and the one Metadata request that refreshes it. It decides what is believed (an epoch
-never goes back within a topic id, a new id is a new topic), not what follows from it: ``fetch`` and ``group`` compare
-:attr:`Metadata.version` and look. After Java's ``Metadata`` and ``MetadataCache``; KIP-320, KIP-516, KIP-951.
+At most one Metadata refresh is in flight. The cache accepts or rejects each response's data: a leader epoch never
+decreases within a topic id, and a new topic id is a new topic. ``fetch`` and ``group`` react to changes by comparing
+:attr:`Metadata.version`. After Java's ``Metadata`` and ``MetadataCache``; KIP-320, KIP-516, KIP-951.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ASKER = "metadata"
 
 
 class MetadataSettings(Protocol):
-    """The options this room reads."""
+    """The options that this module reads."""
 
     @property
     def metadata_max_age_ms(self) -> int: ...
@@ -48,24 +48,24 @@ class MetadataSettings(Protocol):
 
 @dataclass(slots=True)
 class TopicMetadata:
-    """What is known of one topic."""
+    """The cached metadata of one topic."""
 
     name: str
-    topic_id: bytes = ZERO_UUID  #: Zero while the brokers do not name ids (before Metadata 10).
+    topic_id: bytes = ZERO_UUID  #: Zero if the brokers send no topic ids (before Metadata version 10).
     internal: bool = False
-    error: KafkaError | None = None  #: Why ``partitions`` is empty, if it should not be.
+    error: KafkaError | None = None  #: The topic's error in the latest response, if any.
     partitions: dict[int, PartitionInfo] = field(default_factory=dict)
-    #: Partitions there were when this topic id was first seen; those that come later are new (KIP-253's concern: what
-    #: was written to them before anybody noticed them). Of a topic that was not there when we looked before, all are.
+    #: Partitions that existed when this topic id was first seen; later ones are new (KIP-253: they may contain records
+    #: written before this client saw them). Empty, so that all are new, if the topic itself appeared later.
     first_seen: frozenset[int] | None = None
-    #: Highest leader epoch seen of each partition. Outlives ``partitions``: one answer of a broker that has not heard
-    #: of the topic yet must not open the door for an old leader.
+    #: Highest leader epoch seen of each partition. Kept when ``partitions`` is cleared: otherwise, after one response
+    #: from a broker whose metadata lacks the topic, an outdated leader would be accepted.
     epochs: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Inquiry:
-    """A user's question about topics (``None``: all of them), answered past the cache."""
+    """A Metadata request for a user's call about topics (``None``: all), which does not use the cache."""
 
     topics: tuple[str, ...] | None
     call: Call[dict[str, TopicMetadata]]
@@ -73,7 +73,7 @@ class Inquiry:
 
 
 class Metadata:
-    """The picture of the cluster. A manager."""
+    """The cache of cluster metadata. A manager."""
 
     asker = ASKER
 
@@ -84,32 +84,32 @@ class Metadata:
         self._retry = Retry(self._backoff, random)
         self._wanted: frozenset[str] = frozenset()
         self._everything = False
-        self._listing = False  #: Whether the refresh under way asks for everything.
-        self._listed = False  #: Whether one that did has been answered: a topic first seen after that is a new one.
+        self._listing = False  #: Whether the refresh in flight requests all topics.
+        self._listed = False  #: Whether a list of all topics was received: a topic first seen after that is new.
         self._reason: str | None = None
-        self._demanded = False  #: Whether the refresh under way has a reason other than age.
+        self._demanded = False  #: Whether the refresh in flight has a reason other than metadata_max_age_ms.
         self._expires_at = -NEVER
         self._failing_since: float | None = None
-        self._error: KafkaError | None = None  #: Why the last refresh failed, if that will not pass by itself.
+        self._error: KafkaError | None = None  #: The error of the last refresh, if it is not retriable.
         self._outages = OutageLog(log)
         self._inquiries: list[Inquiry] = []
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicMetadata] = {}
         self.cluster_id: str | None = None
-        self.controller_id = -1  #: Who takes orders about topics; with KRaft any broker, which passes them on.
+        self.controller_id = -1  #: Node id for admin requests; with KRaft any broker, which forwards them.
         self.rebootstrap_reason: str | None = None  #: Set when a broker demands it (KIP-1102); the engine takes it.
-        self.version = 0  #: Counts changes; compare it to notice one.
+        self.version = 0  #: Incremented with each change of nodes or topics.
 
-    # -- what the others read
+    # -- read by other components
 
     def leader(self, tp: TopicPartition) -> PartitionInfo | None:
-        """Return the partition if it has a leader whose address is known."""
+        """Return the partition's metadata if it has a leader with a known address, else None."""
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None
         return info if info is not None and info.leader in self.nodes else None
 
     def topic_id(self, name: str) -> bytes:
-        """Return the topic's id, or sixteen zero bytes while it is unknown."""
+        """Return the topic's id, or sixteen zero bytes if it is unknown."""
         topic = self.topics.get(name)
         return topic.topic_id if topic else ZERO_UUID
 
@@ -119,30 +119,30 @@ class Metadata:
         return topic is not None and topic.first_seen is not None and tp.partition not in topic.first_seen
 
     def has_looked_up(self, name: str) -> bool:
-        """Return whether a broker has said anything of the topic since it is wanted: how it looks, or why not."""
+        """Return whether a response has provided partitions or an error for the topic."""
         topic = self.topics.get(name)
         return topic is not None and (bool(topic.partitions) or topic.error is not None)
 
     def view(self, topics: Iterable[str]) -> ClusterView:
-        """Return these topics as assignors see them; those without partitions are left out."""
+        """Return the view of these topics for assignors; topics without known partitions are omitted."""
         known = ((name, self.topics[name].partitions) for name in topics if name in self.topics)
         return ClusterView(
             {name: tuple(found[number] for number in sorted(found)) for name, found in known if found}, dict(self.nodes)
         )
 
     def final_errors(self, topics: Iterable[str] | None = None) -> list[KafkaError]:
-        """Return why Metadata is refused as a whole, or for these topics (default: all wanted), if not retriable."""
+        """Return the non-retriable errors of the last refresh and of these topics (default: all wanted ones)."""
         names = self._wanted if topics is None else topics
         errors = [self._error, *(self.topics[name].error for name in names if name in self.topics)]
         return [error for error in errors if error is not None and not error.retriable]
 
     @property
     def has_listed(self) -> bool:
-        """Whether a broker has named all topics."""
+        """Whether a list of all topics was received."""
         return self._listed
 
     def missing(self, topics: Iterable[str], tps: Iterable[TopicPartition]) -> Iterator[KafkaError]:
-        """Return one error for each of these topics and partitions that no broker knows of."""
+        """Yield one error for each of these topics and partitions that does not exist according to the brokers."""
         for name in sorted(topics):
             error = self.topics[name].error if name in self.topics else None
             if isinstance(error, UnknownTopicOrPartitionError):
@@ -153,12 +153,12 @@ class Metadata:
                 detail = f"the topic has {len(known)} partitions; check the number"
                 yield to_error(Code.UNKNOWN_TOPIC_OR_PARTITION, api="Metadata", partition=tp, detail=detail)
 
-    # -- what the others want
+    # -- requested by other components
 
     def want(self, topics: Iterable[str], *, everything: bool = False) -> None:
-        """Keep these topics known from now on. One not known yet is asked for at once.
+        """Refresh exactly these topics from now on; request a topic without cached partitions at once.
 
-        With ``everything`` every topic of the cluster is kept known, for those who choose by pattern.
+        With ``everything``, refresh all topics of the cluster, for subscriptions by pattern.
         """
         wanted = frozenset(topics)
         if everything != self._everything:
@@ -171,8 +171,8 @@ class Metadata:
             if name in self.topics and not self.topics[name].partitions:
                 self._forget(name)
         for name in wanted ^ self._wanted:
-            # Errors of before, of what nobody wanted or wants any more, say nothing about now. Ids and epochs stay, so
-            # that a topic that is wanted again is not taken for a new one and its epochs still cannot go back.
+            # The error of a topic that was not wanted, or is no longer wanted, may be outdated. Id and epochs stay: a
+            # topic that is wanted again is not treated as a new one, and its epochs still cannot decrease.
             if (topic := self.topics.get(name)) is not None:
                 topic.error = None
         if any(name not in self.topics or not self.topics[name].partitions for name in wanted - self._wanted):
@@ -180,26 +180,26 @@ class Metadata:
         self._wanted = wanted
 
     def request_update(self, why: str) -> None:
-        """Refresh as soon as the backoff allows."""
+        """Refresh as soon as the backoff ends; ``why`` is logged."""
         if self._reason is None:
             log.debug("metadata refresh wanted: %s", why)
             self._reason = why
 
     def inquire(self, topics: Iterable[str] | None, what: str) -> Call[dict[str, TopicMetadata]]:
-        """Ask for these topics (``None``: all) for a user's call; an unknown one is simply absent from the result."""
+        """Request these topics (``None``: all) for a user's call; the result omits topics that do not exist."""
         call: Call[dict[str, TopicMetadata]] = Call(what)
         names = None if topics is None else tuple(topics)
         self._inquiries.append(Inquiry(names, call, Retry(self._backoff, self._random)))
         return call
 
     def learn_node(self, node: Node) -> None:
-        """Take a node that another answer has named: a coordinator may be younger than our picture of the cluster."""
+        """Add a node from another API's response: a coordinator may have joined after the last Metadata response."""
         if self.nodes.get(node.node_id, node) != node or node.node_id not in self.nodes:
             self.nodes[node.node_id] = node
             self.version += 1
 
     def hint_leader(self, tp: TopicPartition, node: Node | None, leader: int, epoch: int) -> bool:
-        """Take a leader named in a fetch error (KIP-951); return whether it is news."""
+        """Accept a leader named in a Fetch error (KIP-951) if its epoch is newer; return whether it was accepted."""
         topic = self.topics.get(tp.topic)
         info = topic.partitions.get(tp.partition) if topic else None
         if topic is None or info is None or leader < 0 or epoch <= info.leader_epoch:
@@ -214,7 +214,7 @@ class Metadata:
         return True
 
     def restart(self, now: float) -> None:
-        """Forget the requests under way, since their connections are closed; refresh what is known."""
+        """Drop the requests in flight, since their connections are closed; refresh the cached topics."""
         self._retry = Retry(self._backoff, self._random)
         self._inquiries = []
         self._wanted = frozenset()
@@ -226,7 +226,7 @@ class Metadata:
     # -- the manager
 
     def step(self, now: float) -> list[Request]:
-        """Return the requests due now: the refresh, and inquiries."""
+        """Return the requests due now: the refresh and users' inquiries."""
         requests = []
         if self._refresh_due(now):
             self._retry.sent()
@@ -241,7 +241,7 @@ class Metadata:
         return requests
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` has something to do by itself."""
+        """Return when :meth:`step` is due even if no response arrives."""
         due = [i.retry.wake_at() for i in self._inquiries if not i.call.over]
         if not self._retry.in_flight and (self._wanted or self._everything):
             refresh = self._retry.not_before if self._reason else max(self._expires_at, self._retry.not_before)
@@ -249,7 +249,7 @@ class Metadata:
         return max(now, min(due)) if due else NEVER
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer of a request made by :meth:`step`."""
+        """Handle the response to a request made by :meth:`step`."""
         inquiry: Inquiry | None = answer.request.context
         retry = self._retry if inquiry is None else inquiry.retry
         response: MetadataResponse | None = answer.response
@@ -262,7 +262,7 @@ class Metadata:
             retry.failed(now)
             if inquiry is None:
                 self.request_update(f"the last refresh failed: {error}")
-                # Of a refused login, or a broker that speaks no version of this, nothing else would ever tell.
+                # A rejected login or unsupported version reaches the user only through this error.
                 self._error = error if _is_final(error) else None
             else:
                 inquiry.call.last_error = error
@@ -281,7 +281,7 @@ class Metadata:
     # -- inside
 
     def _consider_rebootstrap(self, response: MetadataResponse | None, now: float) -> None:
-        """Have the engine start from the bootstrap servers again: told to, or after too long a silence (KIP-1102)."""
+        """Make the engine rebootstrap (KIP-1102): on REBOOTSTRAP_REQUIRED, or after too long without metadata."""
         if self._failing_since is None:
             self._failing_since = now
         if self._settings.metadata_recovery_strategy != "rebootstrap":
@@ -294,7 +294,7 @@ class Metadata:
             self._failing_since = now
 
     def _demand(self, why: str) -> None:
-        """Refresh without regard to an earlier backoff: something new is wanted."""
+        """Refresh at once, without the backoff of earlier failures, since the wanted topics have changed."""
         if not self._retry.in_flight:
             self._retry.succeeded()
         self._reason = self._reason or why
@@ -308,14 +308,14 @@ class Metadata:
         create = inquiry is None and self._settings.allow_auto_create_topics
 
         def build(version: int) -> Message:
-            # A refresh asks for what is wanted when it is written: that may be long after it was asked for.
+            # A refresh may be written long after it was queued: it names the topics wanted when it is written.
             names = topics if inquiry is not None else None if self._everything else sorted(self._wanted)
             if inquiry is None:
                 self._listing = names is None
             wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
             if wanted is None and version == 0:
-                wanted = []  # how version 0 says "all"
-            # Versions below 4 have no such field: the broker's own setting decides, and True is what they mean.
+                wanted = []  # in version 0, an empty list means all topics
+            # Versions below 4 lack this field: the broker's own setting decides, which the default True stands for.
             return MetadataRequest(topics=wanted, allow_auto_topic_creation=create if version >= 4 else True)
 
         deadline = now + self._settings.request_timeout_ms / 1000
@@ -326,31 +326,31 @@ class Metadata:
         incomplete = [name for name in sorted(self._wanted) if self._incomplete(name)]
         self._note_incomplete(incomplete, now)
         if incomplete:
-            # Asked again ever more slowly; succeeded() would ask as fast as the broker answers.
+            # Retry with a growing backoff; after succeeded(), the client would retry as fast as the broker answers.
             self._retry.failed(now)
             self._reason = self._reason or "a wanted topic is missing or has a partition without a leader"
             return
-        # A pause even after success: several errors that one refresh answers must not cause several refreshes. And a
-        # longer one after each answer that told nothing new, or a partition that does not exist would be asked about
-        # for ever at full pace (KIP-580 has this rule, too).
+        # Back off even after success, so that several errors with one cause do not trigger several refreshes. The
+        # backoff grows with each requested refresh that changed nothing: otherwise a partition that does not exist
+        # would be requested for ever without a pause (KIP-580 has the same rule).
         attempts = self._retry.attempts + 1 if self._demanded and not changed else 0
         self._retry.succeeded()
         self._retry.attempts = attempts
         self._retry.not_before = now + self._backoff.delay(max(1, attempts), self._random)
 
     def _note_failure(self, error: KafkaError | None, now: float) -> None:
-        """Log a refresh that a broker refuses; connections log their own failures."""
+        """Log a refresh that a broker rejects with an error code; connections log their own failures."""
         if isinstance(error, BrokerResponseError):
             self._outages.failed(error.code, now, f"Metadata cannot be refreshed: {error}")
 
     def _note_incomplete(self, names: list[str], now: float) -> None:
-        """Log topics that brokers refuse, or that have partitions without a leader."""
+        """Log topics with an error or with partitions without a leader."""
         for name in names:
             topic = self.topics.get(name)
             error = None if topic is None else topic.error
             text = f"topic {name}: {error or 'a partition has no leader'}"
             grace = GRACE if error is None or error.retriable else 0.0
-            if not isinstance(error, UnknownTopicOrPartitionError):  # whoever asked for it says that it is missing
+            if not isinstance(error, UnknownTopicOrPartitionError):  # reported by the component that wants it
                 self._outages.failed(("topic", getattr(error, "code", None)), now, text, subject=name, grace=grace)
         for name in self._wanted.difference(names):
             self._outages.recovered(name, now, f"topic {name} has leaders again")
@@ -377,9 +377,10 @@ class Metadata:
         inquiry.call.succeed(found)
 
     def _take(self, response: MetadataResponse, version: int) -> bool:
-        """Believe what may be believed; return whether that is anything new."""
+        """Update the cache from a response; return whether nodes or topics changed."""
         before = self.nodes, [self._known(raw.name) for raw in response.topics]
-        # An answer without brokers is a broker that has not caught up; believing it would strand the client.
+        # A broker that has not loaded the metadata yet responds without brokers; with none, the client could send
+        # nothing.
         if response.brokers:
             self.nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
         self.cluster_id = response.cluster_id
@@ -391,7 +392,7 @@ class Metadata:
         return before != (self.nodes, [self._known(raw.name) for raw in response.topics])
 
     def _take_listing(self, names: set[str | None]) -> None:
-        """Take topics that a list of all topics leaves out as deleted; a wanted one keeps its id."""
+        """Treat topics missing from a list of all topics as deleted; a wanted topic keeps its id."""
         for name in self.topics.keys() - names:
             if name in self._wanted:
                 self.topics[name].partitions = {}
@@ -400,7 +401,7 @@ class Metadata:
         self._listed = True
 
     def _forget(self, name: str) -> None:
-        """Drop a topic that is neither wanted nor there: topics that come and go would pile up."""
+        """Drop a topic that is neither wanted nor existing; otherwise short-lived topics would accumulate."""
         del self.topics[name]
         self._outages.forget(name)
 
@@ -428,7 +429,7 @@ class Metadata:
                     name,
                     p.partition_index,
                     p.leader_id,
-                    # Epochs in answers before version 9 may be stale (KAFKA-9212): better none than a wrong one.
+                    # Leader epochs in responses before version 9 may be stale (KAFKA-9212) and are ignored.
                     p.leader_epoch if version >= 9 else -1,
                     tuple(p.replica_nodes),
                     tuple(p.isr_nodes),
@@ -450,17 +451,17 @@ class Metadata:
         error = _topic_error(raw)
         topic.error = error
         if raw.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            # Gone, but its id is kept: if it comes back with another one, that is a new topic.
+            # Keep the deleted topic's id: if the topic reappears with another id, it is a new topic.
             topic.partitions = {}
             if topic.topic_id == ZERO_UUID:
-                # Without ids this is all there is to tell a topic that is created again, whose epochs begin anew.
+                # Without ids, only this error reveals that a topic was recreated, with epochs starting at 0.
                 topic.epochs = {}
-                # A broker that knows of no brokers either has only just started: that says nothing.
+                # A response without brokers comes from a broker that has just started: the topic may exist.
                 topic.first_seen = frozenset() if caught_up else None
 
 
 def _newer(topic: TopicMetadata, new: PartitionInfo) -> PartitionInfo:
-    """Return what to believe of one partition: brokers catch up at their own pace, and one may answer with the past."""
+    """Return the partition metadata with the newer leader epoch: a lagging broker may return an older one."""
     seen = topic.epochs.get(new.partition, -1)
     if new.leader_epoch < 0:
         return new

@@ -1,11 +1,11 @@
-"""Positions: one small state machine per assigned partition, and the cursor that tells fresh answers from stale ones.
+"""The assigned partitions, each with its position and state machine.
 
-Owns what is assigned, where each partition stands and why it may or may not be fetched. It does no I/O and knows no
-broker: ``fetch`` and ``group`` read it and move it, and never see each other. After Java's ``SubscriptionState``.
+This module does no I/O. ``fetch`` and ``group`` read and change the partitions and do not import each other. After
+Java's ``SubscriptionState``.
 
-Two things are kept apart. The **state** (:class:`PositionState`) says what a partition waits for. The **cursor** says
-where it is, and its identity is its freshness: ``assign``, ``seek`` and every reset put a new object in its place, so
-an answer that carries the old one is dropped by comparing identities, whatever it says.
+The **state** (:class:`PositionState`) of a partition is what it waits for. The **cursor** is its position. ``assign``,
+``seek`` and every reset replace the cursor object. A request keeps the cursor it was built with, and its response is
+dropped if the partition has another cursor object by then.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class PositionEvent(enum.Enum):
 _S = PositionState
 _E = PositionEvent
 
-#: Legal moves. Anything else is a bug of ours and raises.
+#: Legal transitions. Any other is a bug in this client and raises.
 TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     _S.AWAITING_CALLBACK: {
         _E.CALLBACK_DONE: _S.AWAITING_COMMITTED,
-        # Seeking inside the callback is the documented way to start elsewhere; the callback's end then changes nothing.
+        # A seek inside the callback sets the start position, as documented; the callback's end then changes nothing.
         _E.SEEK: _S.FETCHING,
         _E.SEEK_VALIDATED: _S.VALIDATING,
         _E.RESET_ASKED: _S.AWAITING_RESET,
@@ -65,7 +65,7 @@ TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
     },
     _S.AWAITING_RESET: {
         _E.RESET_FOUND: _S.FETCHING,
-        # The position turned out to be inside the log, or past its end, with an epoch to ask about.
+        # The position is past the log end and has an epoch, so OffsetForLeaderEpoch can find the truncation offset.
         _E.LEADER_CHANGED: _S.VALIDATING,
         _E.SEEK: _S.FETCHING,
         _E.SEEK_VALIDATED: _S.VALIDATING,
@@ -90,28 +90,28 @@ TRANSITIONS: dict[PositionState, dict[PositionEvent, PositionState]] = {
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Where a partition shall go: to the log's start or end, or to the first record at or after a time.
+    """Target of a reset: the log's start or end, or the first record at or after a time.
 
-    ``timestamp`` is milliseconds since the epoch, or one of the protocol's two marks.
+    ``timestamp`` is milliseconds since the epoch, ``EARLIEST`` or ``LATEST``, as in ListOffsets.
     """
 
     timestamp: int
-    reason: str  #: Logged once, when the offset is known.
+    reason: str  #: Logged with the offset found.
 
     EARLIEST = -2
     LATEST = -1
 
 
 class Cursor:
-    """Where reading stands. Its identity is its freshness: see the module's docstring."""
+    """A partition's position. A new object marks responses for the old one as stale: see the module's docstring."""
 
     __slots__ = ("epoch", "fetch_epoch", "fetch_offset", "offset")
 
     def __init__(self, offset: int, epoch: int = -1) -> None:
-        self.offset = offset  #: The position: next offset to hand out; -1 while unknown.
-        self.epoch = epoch  #: Leader epoch of what was handed out last; -1 unknown.
-        self.fetch_offset = offset  #: Next offset to ask for; ahead of ``offset`` by what is buffered.
-        self.fetch_epoch = epoch  #: Leader epoch of what was received last.
+        self.offset = offset  #: The position: offset of the next record to return; -1 if unknown.
+        self.epoch = epoch  #: Leader epoch of the last record returned; -1 if unknown.
+        self.fetch_offset = offset  #: Next offset to fetch; ahead of ``offset`` by the buffered records.
+        self.fetch_epoch = epoch  #: Leader epoch of the last batch received.
 
     def __repr__(self) -> str:
         return f"Cursor({self.offset}, epoch={self.epoch}, fetch_offset={self.fetch_offset})"
@@ -150,30 +150,31 @@ class Partition:
         self.tp = tp
         self.state = state
         self.cursor = Cursor(-1)
-        self.reset: Reset | None = None  #: What to look up while AWAITING_RESET; None: by policy.
-        #: The position a broker called out of range: both ends are looked up before anything is decided.
+        self.reset: Reset | None = None  #: Target while AWAITING_RESET; None: by policy.
+        #: The position that the leader rejected as out of range; the reset looks up both ends of the log first.
         self.out_of_range: int | None = None
-        # Three flags beside the machine. None changes which transitions are legal: a paused partition seeks, resets
-        # and validates like any other, it only is not asked for and not handed out.
+        # Three flags that do not affect transitions: a paused partition can seek, reset and validate, but it is not
+        # fetched and its records are not returned.
         self.paused = False
-        self.pending_revocation = False  #: To be given up: nothing more is handed out, so the last commit covers all.
-        #: ``on_partitions_assigned`` has not succeeded yet. A flag besides AWAITING_CALLBACK, since that callback may
-        #: ask for the position, which has to be looked up then.
+        self.pending_revocation = False  #: Being revoked: no records are returned, so the last commit covers all.
+        #: ``on_partitions_assigned`` has not succeeded yet. Separate from AWAITING_CALLBACK, since a call of
+        #: ``position()`` inside that callback leaves the state to look up the offset.
         self.callback_pending = False
-        self.committed: OffsetAndMetadata | None = None  #: What the group has committed, as far as we know.
-        #: What the latest answer says, if the application has to act. Polls raise each new object once.
+        self.committed: OffsetAndMetadata | None = None  #: The last known committed offset.
+        #: The error of the latest response, if the application must act on it. A poll raises each new object once.
         self.error: KafkaError | None = None
-        #: The latest failure of any kind since the last success; health and calls that time out name it.
+        #: The latest failure since the last success; named by health reports and timeout errors.
         self.last_error: KafkaError | None = None
-        #: When a broker last said where the log ends, be it that nothing is new; monotonic seconds.
+        #: When a Fetch response last confirmed the log end, with or without new records; monotonic seconds.
         self.confirmed_at: float | None = None
-        #: The group has committed offsets of the topic, none of this partition: ``new_partition_offset_reset`` applies.
+        #: The group has committed offsets for the topic but not for this partition: ``new_partition_offset_reset``
+        #: applies.
         self.is_new = False
-        self.failures = 0  #: In a row; feeds the backoff.
-        self.fruitless_ranges = 0  #: Times out of range with no successful fetch in between; feeds the backoff, too.
-        self.blocked_until = 0.0  #: Not to be asked for before then, after an error of its own.
-        self.leader_epoch = -1  #: Of the leader the position was last validated or fetched against.
-        self.topic_id: bytes | None = None  #: None until metadata has named one.
+        self.failures = 0  #: Consecutive failures, for the backoff.
+        self.fruitless_ranges = 0  #: Consecutive OFFSET_OUT_OF_RANGE errors, for their backoff.
+        self.blocked_until = 0.0  #: End of this partition's backoff; no request for it before.
+        self.leader_epoch = -1  #: Latest leader epoch seen in metadata; -1 if unknown.
+        self.topic_id: bytes | None = None  #: None until metadata provides one.
         self.high_watermark: int | None = None
         self.last_stable_offset: int | None = None
         self.log_start_offset: int | None = None
@@ -185,17 +186,17 @@ class Partition:
         return f"<Partition {self.tp.topic}-{self.tp.partition} {self.state.value}{flags} {self.cursor}>"
 
     def failed(self, error: KafkaError, *, is_raised: bool) -> None:
-        """Note what the latest answer says; it replaces what earlier ones said."""
+        """Record the latest response's error in place of earlier ones."""
         self.last_error = error
         self.error = error if is_raised else None
 
     def worked(self) -> None:
-        """Note that the latest answer was a good one."""
+        """Record a successful response: clear the errors and the failure count."""
         self.failures = 0
         self.error = self.last_error = None
 
     def move(self, event: PositionEvent) -> None:
-        """Make the transition of ``event``, or raise naming both."""
+        """Make the transition of ``event``, or raise ``IllegalStateError`` if the state does not allow it."""
         self.state = self._after(event)
 
     def _after(self, event: PositionEvent) -> PositionState:
@@ -206,12 +207,12 @@ class Partition:
 
     @property
     def has_position(self) -> bool:
-        """Whether ``position`` can be answered."""
+        """Whether the position is known."""
         return self.state in (PositionState.FETCHING, PositionState.VALIDATING)
 
     @property
     def may_hand_out(self) -> bool:
-        """Whether buffered records may be given to the user now."""
+        """Whether buffered records may be returned now."""
         return (
             self.state is PositionState.FETCHING
             and not self.paused
@@ -220,31 +221,31 @@ class Partition:
         )
 
     def may_fetch(self, now: float) -> bool:
-        """Whether records may be asked for now."""
+        """Whether records may be fetched now."""
         return self.may_hand_out and now >= self.blocked_until
 
     def place(self, event: PositionEvent, offset: int, epoch: int = -1) -> None:
-        """Go to ``offset`` with a new cursor: everything under way for the old one is stale from now on."""
+        """Set the position to ``offset`` with a new cursor: responses for the old one are stale from now on."""
         self._become(self._after(event), Cursor(offset, epoch), None, None)
 
     def ask_reset(self, reset: Reset | None, *, out_of_range: int | None = None) -> None:
-        """Have the position looked up; ``None`` means by policy. The cursor is replaced at once."""
+        """Start a reset; ``None`` means by policy. The cursor is replaced at once."""
         kept = self.cursor.offset, self.cursor.epoch
         cursor = Cursor(*kept) if out_of_range is not None else Cursor(-1)
         self._become(self._after(PositionEvent.RESET_ASKED), cursor, reset, out_of_range)
 
     def missing_committed(self) -> None:
-        """The group has no offset for this partition: go by policy."""
+        """Reset by policy, since the group has no committed offset for this partition."""
         cursor = Cursor(-1)
         self.move(PositionEvent.COMMITTED_MISSING)
         self.cursor = cursor
 
     def rewind(self) -> None:
-        """Give up what is buffered and under way, to be fetched again from the position."""
+        """Make buffered batches and Fetches in flight stale; fetching restarts at the position."""
         self.cursor = Cursor(self.cursor.offset, self.cursor.epoch)
 
     def _become(self, state: PositionState, cursor: Cursor, reset: Reset | None, out_of_range: int | None) -> None:
-        # No call in here: KeyboardInterrupt strikes at calls only, and a new state must not meet the old cursor.
+        # No call in here: KeyboardInterrupt is raised only at calls, and would leave the new state with the old cursor.
         self.state = state
         self.cursor = cursor
         self.reset = reset
@@ -255,15 +256,15 @@ class Partition:
 
 
 class RecordInHand(NamedTuple):
-    """The record that an iteration returned last: the user may still be processing it."""
+    """The last record returned by an iteration, which the user may still be processing."""
 
     partition: Partition
-    position: int  #: Of the partition once the record counts as processed.
-    before: OffsetAndMetadata  #: What to commit until then.
+    position: int  #: The partition's position once the record counts as processed.
+    before: OffsetAndMetadata  #: The offset to commit until then.
 
 
 class Partitions:
-    """What is assigned now, in the order it was assigned. ``generation`` counts changes of the set."""
+    """The assigned partitions, in the order of assignment. ``generation`` counts assignments."""
 
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -280,11 +281,11 @@ class Partitions:
         return tp in self._partitions
 
     def get(self, tp: TopicPartition) -> Partition | None:
-        """Return the partition, or None when it is not assigned."""
+        """Return the partition, or None if it is not assigned."""
         return self._partitions.get(tp)
 
     def require(self, tp: TopicPartition) -> Partition:
-        """Return the partition, or raise: positions exist for assigned partitions only."""
+        """Return the partition, or raise ``IllegalStateError`` if it is not assigned."""
         partition = self._partitions.get(tp)
         if partition is None:
             raise IllegalStateError(
@@ -294,31 +295,31 @@ class Partitions:
         return partition
 
     def tps(self) -> set[TopicPartition]:
-        """Return what is assigned."""
+        """Return the assigned topic-partitions."""
         return set(self._partitions)
 
     def topics(self) -> set[str]:
-        """Return the topics of what is assigned."""
+        """Return the topics of the assigned partitions."""
         return {tp.topic for tp in self._partitions}
 
     def assign(self, tps: Iterable[TopicPartition], start: PositionState = PositionState.AWAITING_RESET) -> None:
-        """Make ``tps`` the assignment; new ones begin in ``start``. What was assigned before stays as it is."""
+        """Make ``tps`` the assignment. Partitions that stay assigned are unchanged; new ones begin in ``start``."""
         kept = self._partitions
         self._partitions = {tp: kept.get(tp) or Partition(tp, start) for tp in tps}
         self.generation += 1
 
     def processed(self, partition: Partition) -> OffsetAndMetadata:
-        """Return the partition's position without the record in hand, and the epoch of the record before (KIP-320)."""
+        """Return the offset to commit, without the record in hand, and the epoch of the record before it (KIP-320)."""
         hand, cursor = self.in_hand, partition.cursor
         if hand is not None and hand.partition is partition and hand.position == cursor.offset:
             return hand.before
         return OffsetAndMetadata(cursor.offset, "", cursor.epoch)
 
     def in_state(self, state: PositionState, now: float) -> list[Partition]:
-        """Return those that wait in ``state`` and may be worked on now."""
+        """Return the partitions in ``state`` whose backoff has ended."""
         return [p for p in self._partitions.values() if p.state is state and now >= p.blocked_until]
 
     def wake_at(self, states: Callable[[Partition], bool], now: float) -> float:
-        """Return when the next partition that ``states`` picks stops being blocked; never if none is."""
+        """Return when the next backoff of a partition selected by ``states`` ends; infinity if there is none."""
         times = [p.blocked_until for p in self._partitions.values() if p.blocked_until > now and states(p)]
         return min(times, default=float("inf"))

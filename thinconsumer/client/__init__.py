@@ -1,7 +1,7 @@
-"""The kernel of every client: an engine that steps managers, and a shell that runs it within public calls.
+"""The common base of every client: an engine that steps managers, and a shell that runs the engine in public calls.
 
-``Consumer``, ``GroupMember``, the internal producer and the internal admin are this kernel with different managers. It
-knows nothing of records, positions, topics to create or groups.
+``Consumer``, ``GroupMember``, the internal producer and the internal admin use it with different managers. This package
+contains no code for records, positions, topic administration or groups.
 """
 
 from .engine import Engine, Manager, ManagerParts

@@ -1,7 +1,7 @@
-"""The engine of every client: steps a list of managers, sends their requests and hands them the answers.
+"""The engine of every client: steps a list of managers, sends their requests and passes them the responses.
 
-Owns the order within a step. Implements :class:`thinconsumer.driver.Endpoint`; reads no clock and does no I/O: a driver
-carries out :meth:`Engine.take_commands` and feeds received bytes to the connections.
+The engine implements :class:`thinconsumer.driver.Endpoint`. It reads no clock and does no I/O: a driver carries out
+:meth:`Engine.take_commands` and passes received bytes to the connections.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ..metadata import Metadata
 from ..network_client import NetworkClient
 from ..timers import NEVER, Random
 
-#: Steps of the managers within one step of the engine; each is caused by answers of the one before.
+#: Maximum number of times the managers step within one engine step. They step again while they return requests.
 ROUNDS_MAX = 100
 
 
 class Manager(Protocol):
-    """One concern: asks brokers for something and takes their answers. No method blocks or calls user code."""
+    """Sends the requests of one task and handles their responses. No method blocks or calls user code."""
 
     @property
     def asker(self) -> str:
-        """The mark of its requests; their answers come to :meth:`handle`."""
+        """The name on this manager's requests, by which the engine passes their responses to :meth:`handle`."""
         ...
 
     def step(self, now: float) -> list[Request]:
@@ -35,18 +35,18 @@ class Manager(Protocol):
         ...
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer to one of its requests."""
+        """Handle the response to one of this manager's requests, or its failure."""
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` is due even if no answer arrives."""
+        """Return when :meth:`step` is due even if no response arrives."""
         ...
 
     def restart(self, now: float) -> None:
-        """Forget every request under way, since its connection is closed; send again what is still wanted."""
+        """Drop every request in flight, since its connection is closed; the next step repeats those still needed."""
 
 
 class ManagerParts(NamedTuple):
-    """A :class:`Manager` put together from methods of several objects."""
+    """A :class:`Manager` composed of functions."""
 
     asker: str
     step: Callable[[float], list[Request]]
@@ -56,10 +56,10 @@ class ManagerParts(NamedTuple):
 
 
 class Engine:
-    """One client without a clock and without a socket.
+    """Steps the managers and the network client of one client.
 
     Args:
-        managers: in the order in which they step. Metadata steps first unless it is among them.
+        managers: in the order in which they step. If ``metadata`` is not among them, it steps first.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Engine:
     ) -> None:
         self.network = NetworkClient(options, random)
         self.metadata = metadata
-        #: Called with each answer after its manager has handled it.
+        #: Called with each response after its manager has handled it.
         self.on_answer: Callable[[Answer, float], None] = lambda answer, now: None
         self._options = options
         self._random = random
@@ -76,12 +76,12 @@ class Engine:
         self._metadata_seen = metadata.version
         self._now = 0.0
         self._closing = False
-        self._unanswered: set[Request] = set()  #: The last requests, see :meth:`close`.
+        self._unanswered: set[Request] = set()  #: The last requests that have no response yet, see :meth:`close`.
 
     # -- stepping
 
     def step(self, now: float) -> bool:
-        """Do everything that is due. Returns whether the driver has something to do at once."""
+        """Handle responses and send all requests that are due. Returns whether the driver must be stepped at once."""
         self._now = now
         self.network.step(now)
         for why in self.network.take_refresh_reasons(now):
@@ -100,30 +100,30 @@ class Engine:
         return self.network.wants_driver()
 
     def wake_at(self) -> float:
-        """Return when to step the driver and this again even if nothing arrives."""
+        """Return when to step the driver and the engine again even if no byte is received."""
         if self._closing:
-            return self.network.wake_at()  # managers are stepped no more, so their moments would never pass
+            return self.network.wake_at()  # managers no longer step, so their times would stay due for ever
         due = self.network.wake_at()
         for manager in self._managers:
             due = min(due, manager.wake_at(self._now))
         return due
 
     def take_commands(self) -> list[Command]:
-        """Return what the driver shall do."""
+        """Return the commands for the driver."""
         return self.network.take_commands()
 
     def resolved(self, host: str, port: int, addresses: Sequence[Address], error: str, now: float) -> None:
-        """Take the resolver's answer."""
+        """Handle the result of a name lookup."""
         self.network.resolved(host, port, addresses, error, now)
 
     def drop(self, target: Target) -> None:
-        """End the connection to a target: the broker holds back a request on it that is not wanted any more."""
+        """Close the connection to a target on which the broker holds back a request that is no longer needed."""
         self.network.drop(target, "the request that its broker holds back is not wanted any more")
 
     def restart(self, now: float) -> None:
-        """Start over with new connections after an exception in the middle of a step.
+        """Continue with new connections after an exception interrupted a step.
 
-        No connection, queue or request of before is used again. Managers keep what no broker can be asked for again.
+        All connections, queues and requests are dropped. Managers keep only state that no broker can provide again.
         """
         self.network = NetworkClient(self._options, self._random)
         self._metadata_seen = -1
@@ -131,7 +131,7 @@ class Engine:
             manager.restart(now)
 
     def _follow_metadata(self, now: float) -> None:
-        """Hand new nodes to the network before requests are sent to them."""
+        """Pass new nodes to the network client before requests are sent to them."""
         if self.metadata.rebootstrap_reason is not None:
             self.metadata.rebootstrap_reason = None
             self.network.rebootstrap(now)
@@ -139,16 +139,16 @@ class Engine:
             self._metadata_seen = self.metadata.version
             self.network.update_nodes(self.metadata.nodes.values())
 
-    # -- why nothing comes back
+    # -- errors of calls that time out
 
     def obstacle(self) -> str:
-        """Return why no request can be answered, in words: an outage or a final error. Empty while they can."""
+        """Return a description of the outage or the non-retriable metadata error, if any; else an empty string."""
         outage = self.network.outage(self._now)
         errors = self.metadata.final_errors()
         return f"no broker reachable: {outage}" if outage else str(errors[0]) if errors else ""
 
     def timeout_error(self, call: Call[Any], seconds: float) -> KafkaTimeoutError:
-        """Return the error of a call whose time has passed, with its last failure."""
+        """Return the error for a call that timed out; it names the call's last failure."""
         known = call.last_error or next(iter(self.metadata.final_errors()), None)
         cause: KafkaError | str = known or self.obstacle() or "no answer yet"
         return KafkaTimeoutError(f"{call.what}: no result within {seconds:.3f} s; last: {cause}")
@@ -158,8 +158,8 @@ class Engine:
     def close(self, requests: Sequence[Request], now: float) -> bool:
         """Stop the managers and send their last ``requests``, to nodes with a ready connection only.
 
-        Dialling for them would delay the close, and brokers forget fetch sessions by themselves. Returns whether
-        :meth:`closing` has answers to wait for.
+        Connecting would delay the close, and brokers evict fetch sessions by themselves. Returns whether
+        :meth:`closing` has responses to wait for.
         """
         self._closing = True
         sent = [request for request in requests if self.network.is_ready(*request.target)]
@@ -170,7 +170,7 @@ class Engine:
         return bool(sent)
 
     def closing(self, now: float) -> bool:
-        """Step the connections alone; return whether a last request is still unanswered."""
+        """Step only the connections; return whether a last request still has no response."""
         self.network.step(now)
         self._unanswered.difference_update(answer.request for answer in self.network.take_answers())
         return bool(self._unanswered)

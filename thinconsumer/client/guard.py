@@ -1,7 +1,7 @@
-"""One call at a time: a call during another one raises at once, instead of corrupting the state of that one.
+"""Allow one public call at a time: a call during another one raises at once instead of corrupting its state.
 
-It may come from another thread, or on the same thread from a signal handler or from user code that the first call runs.
-There is no lock and no waiting. Using a consumer on another thread between two calls is allowed.
+Such a call may come from another thread, or on the same thread from a signal handler or from user code that the first
+call runs. No call waits for another. Different threads may use a client one after the other.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ..errors import ConcurrentAccessError, IllegalStateError
 
 
 class RunningCall:
-    """A call that is running."""
+    """A public call in progress, identified by thread and frame."""
 
     __slots__ = ("doing", "frame", "is_open", "thread")
 
     def __init__(self, thread: int, frame: FrameType) -> None:
         self.thread = thread
         self.frame = frame
-        self.doing = ""  #: Name of the user code that the call runs now; empty if none.
+        self.doing = ""  #: Description of the user code that the call is running; empty if none.
         self.is_open = False  #: Whether that user code may make calls.
 
     def is_over(self) -> bool:
-        """Return whether the call was interrupted before it could end itself; call on its own thread."""
+        """Return whether the call's frame left the stack without :meth:`Guard.leave`; call it on the same thread."""
         frame: FrameType | None = sys._getframe()
         while frame is not None and frame is not self.frame:
             frame = frame.f_back
@@ -40,9 +40,9 @@ class Guard:
     __slots__ = ("_calls",)
 
     def __init__(self) -> None:
-        # The running calls, each but the first made in a callback of the one before. dict.setdefault is one atomic
-        # operation, with and without a GIL. There is no lock or counter, as a KeyboardInterrupt between taking it and
-        # entering the block would leave it taken for ever. A call is over when its frame is not on the stack any more.
+        # The calls in progress, each but the first made in a callback of the previous one. dict.setdefault is atomic,
+        # with and without a GIL. A lock or counter would stay taken for ever if a KeyboardInterrupt came between taking
+        # it and entering the block. A call is over once its frame is no longer on the stack.
         self._calls: dict[str, tuple[RunningCall, ...]] = {}
 
     def __enter__(self) -> None:
@@ -54,7 +54,7 @@ class Guard:
         self.leave(sys._getframe(1))
 
     def enter(self, frame: FrameType) -> None:
-        """Begin a call, made by ``frame``.
+        """Begin a call made by ``frame``.
 
         Raises:
             ConcurrentAccessError: another call is running, on this or another thread.
@@ -87,13 +87,13 @@ class Guard:
 
     @contextmanager
     def callback(self, doing: str = "a callback") -> Iterator[None]:
-        """Run user code that may make calls. Only between two steps, since those calls step, too."""
+        """Run user code that may make calls. Use it only between two steps, since those calls step, too."""
         with self._running(doing, is_open=True):
             yield
 
     @contextmanager
     def busy(self, doing: str) -> Iterator[None]:
-        """Run user code that must not make calls: the step that runs it is not complete."""
+        """Run user code that must not make calls, since it runs in the middle of a step."""
         with self._running(doing, is_open=False):
             yield
 

@@ -1,7 +1,7 @@
-"""The options of any client, checked as the consumer's are: the same declarations, defaults, rules and hints.
+"""The options common to all clients, with the declarations, defaults, checks and hints of the consumer's options.
 
-Owns which of the consumer's options make sense without reading. What concerns sockets (resolver, buffer sizes) is the
-driver's, which is passed in. Security other than PLAINTEXT is refused, not ignored.
+:class:`ClientOptions` lists the consumer's options that do not concern fetching. Socket options (resolver, buffer
+sizes) belong to the driver, which is passed in. A security protocol other than PLAINTEXT is rejected, not ignored.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from ..timers import Backoff
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-#: Between attempts, even with ``retry_backoff_ms=0``; seconds. A broker that refuses at once would else set our pace.
+#: Minimum backoff in seconds, even with ``retry_backoff_ms=0``. Otherwise the client would retry in a tight loop when a
+#: broker rejects requests at once.
 LEAST_PAUSE = 0.01
 
 C = TypeVar("C", bound="ClientOptions")
 
 
 def shared(name: str) -> Any:
-    """Declare a field as the consumer's option of this name."""
+    """Return a dataclass field with the declaration and default of the consumer's option of this name."""
     declared = OPTIONS[name]
     return dataclasses.field(default=declared.default, metadata={"option": declared})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What every client has to know. Build it with :meth:`from_options`: the constructor checks nothing."""
+    """The options of every client. Build it with :meth:`from_options`: the constructor checks nothing."""
 
     bootstrap_servers: tuple[HostPort, ...] = shared("bootstrap_servers")
     client_id: str = shared("client_id")
@@ -56,7 +57,7 @@ class ClientOptions:
 
     @property
     def retry_backoff(self) -> Backoff:
-        """How long to wait before what failed is tried again."""
+        """The backoff between attempts, in seconds."""
         return Backoff(
             max(LEAST_PAUSE, self.retry_backoff_ms / 1000), max(LEAST_PAUSE, self.retry_backoff_max_ms / 1000)
         )
@@ -71,7 +72,7 @@ class ClientOptions:
         """Build from options by their Python names.
 
         Raises:
-            KafkaConfigurationError: with everything that is wrong, at once, and what may have been meant.
+            KafkaConfigurationError: lists all invalid options, with suggestions for misspelled names.
         """
         return cls(**from_options(cls.options(), options))
 

@@ -1,7 +1,7 @@
-"""Engine and driver of one client: how a public call begins, waits, runs user code and ends.
+"""Run the engine and driver of one client in public calls: begin, wait, run user code and end.
 
-Owns what every public call promises: one user at a time, bounded waits, no user code inside a step, and recovery from
-an exception that ended a step halfway. A client adds its own parts as callables; see :class:`Shell`.
+The shell guarantees for every public call: one call at a time, bounded waits, no user code inside a step, and recovery
+from an exception that interrupted a step. A client adds its own behaviour as callables; see :class:`Shell`.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def to_seconds(timeout_ms: object, default_ms: float = 0) -> float:
 
 
 class UserCallback(NamedTuple):
-    """One call of user code that is due: a listener, an assignor or a commit callback."""
+    """A due call of user code: a listener, an assignor or a commit callback."""
 
-    run: Callable[[], bool]  #: Returns whether another callback may be due now; else the drain ends.
-    then_step: bool = True  #: Step before the next callback, since this one may have changed what is to be sent.
+    run: Callable[[], bool]  #: Returns whether another callback may be due now.
+    then_step: bool = True  #: Step before the next callback, since this one may have queued requests.
 
 
 class CallEntry:
-    """The beginning and end of a public call, as a context manager. Every check runs inside the guard.
+    """Context manager of a public call. All checks run inside the guard.
 
-    Outside of it a call from a second thread would settle positions under the first one before it is refused.
+    Outside the guard, a call from a second thread would advance positions during the first call before being rejected.
     """
 
     __slots__ = ("_begin", "_guard")
@@ -71,16 +71,16 @@ class CallEntry:
 
 
 class Shell:
-    """What the public methods of every client are made of. Closing it closes the driver.
+    """Implements the public methods of every client. Closing it closes the driver.
 
     Args:
-        name: the client, in errors: ``"consumer"``.
-        settle: called when a call begins, before anything else: completes what the last call returned.
+        name: the client's name in errors: ``"consumer"``.
+        settle: called when a call begins: applies the position changes of the records that the last call returned.
         recover: called when a call begins after an interrupted step, before the engine restarts.
-        attend: called with the time before each step, however little is due: the user is there.
+        attend: called with the time before each step, to record that the application is still making calls.
         stepped: called with the time after each complete step.
-        next_callback: returns the next call of user code that is due at a time. Its second argument is False inside
-            calls that wait for something else: then only what the rest of the group waits for is due.
+        next_callback: returns the next user code that is due at a time. Its second argument is False inside calls other
+            than poll: then it returns only callbacks that block the group's rebalance.
     """
 
     def __init__(
@@ -99,9 +99,9 @@ class Shell:
         self.engine = engine
         self.driver = driver
         self.closed = False
-        #: User code that runs inside a call may make calls; those run no further user code.
+        #: Whether user code is running inside a call. Calls made by it run no further user code.
         self.in_callback = False
-        #: An exception ended a step halfway: queues and connections are in an unknown state. See :meth:`recover`.
+        #: Whether an exception interrupted a step, so queues and connections may be inconsistent. See :meth:`recover`.
         self.step_interrupted = False
         self.guard = guard if guard is not None else Guard()
         self._name = name
@@ -110,7 +110,7 @@ class Shell:
         self._attend = attend
         self._stepped = stepped
         self._next_callback = next_callback
-        self._changed = False  #: The user has changed what is wanted, and no step has followed yet.
+        self._changed = False  #: A call has changed the client's state (a seek, say), and no step has followed yet.
         self._entry = CallEntry(self.guard, self.begin)
 
     # -- beginning a call
@@ -120,16 +120,16 @@ class Shell:
         return self._entry
 
     def change(self) -> CallEntry:
-        """Begin a public call that does no I/O but wants some: :meth:`wake_at` is now until the next step."""
+        """Begin a public call that does no I/O but requires a step: :meth:`wake_at` is now until then."""
         self._changed = True
         return self._entry
 
     def stay(self) -> Guard:
-        """Begin a call that does not settle what the last one returned: between two records of an iteration."""
+        """Begin a call that does not settle the last result, such as between two records of an iteration."""
         return self.guard
 
     def begin(self) -> None:
-        """Check that a call may run; recover from an interrupted step; settle what the last call returned."""
+        """Check that a call may run, recover from an interrupted step, and settle the last result."""
         if self.closed:
             raise IllegalStateError(f"this {self._name} is closed")
         self.driver.check_process()
@@ -138,10 +138,11 @@ class Shell:
         self._settle()
 
     def recover(self) -> None:
-        """Hang up everywhere and restart the engine, since an exception ended a step halfway.
+        """Close all connections and restart the engine after an exception interrupted a step.
 
-        KeyboardInterrupt can be raised after any call inside a step, and no queue or state machine is consistent at
-        each of those points. Only what no broker can be asked for again is kept: positions, topic ids, epochs, calls.
+        KeyboardInterrupt can be raised after any call inside a step, and queues and state machines are not consistent
+        at each of those points. Only state that no broker can provide again is kept: positions, topic ids, epochs,
+        calls.
         """
         log.info("the last call was interrupted in the middle of a step: the %s connects anew", self._name)
         self._before_restart()
@@ -151,14 +152,14 @@ class Shell:
         self._changed = True
 
     def refuse_in_callback(self, call: str) -> None:
-        """Raise if user code inside another call asks for what can only be done after that call."""
+        """Raise ``IllegalStateError`` if ``call`` is made by user code inside another call."""
         if self.in_callback:
             raise IllegalStateError(f"{call} inside a callback: note that you want it, and call it when poll() is back")
 
     # -- stepping and waiting
 
     def wake_at(self) -> float:
-        """Return when to call again at the latest, in the driver's monotonic seconds."""
+        """Return when to call the client again at the latest, in the driver's monotonic seconds."""
         now = self.driver.now()
         if self._changed or self.step_interrupted or self._next_callback(now, True) is not None:
             return now
@@ -167,27 +168,27 @@ class Shell:
     def run_once(self, deadline: float, *, may_wake: bool = True) -> float:
         """Wait for I/O until ``deadline``, step the engine once, return the time.
 
-        With ``may_wake`` a :meth:`wakeup` raises here. Not in calls that end something: it is for the next call.
+        Without ``may_wake``, as in calls that close or unsubscribe, a wakeup is left for the next call.
 
         Raises:
-            WakeupError: :meth:`wakeup` was called.
+            WakeupError: ``wakeup()`` was called.
         """
         driver, engine = self.driver, self.engine
         self._attend(driver.now())
         self.step_interrupted = True
         try:
-            driver.step(engine, deadline)  # or until engine.wake_at(), as the contract has it
+            driver.step(engine, deadline)  # or until engine.wake_at(), see Driver.step
         except BaseException:
             self.step_interrupted = not driver.waiting
             raise
         now = driver.now()
         if engine.step(now):
-            # Requests leave before any record is decoded, so that the broker works in the meantime.
+            # Send requests before records are decoded, so that the broker processes them in the meantime.
             driver.step(engine, now)
         self.step_interrupted = False
         self._changed = False
         self._stepped(now)
-        # Not inside user code: a wakeup ends poll(), and must not fail the last commit of on_partitions_revoked().
+        # Not inside user code: a wakeup must not fail the last commit of on_partitions_revoked(), only poll() itself.
         if may_wake and not self.in_callback and driver.take_wakeup():
             raise WakeupError("wakeup() was called")
         return now
@@ -200,9 +201,9 @@ class Shell:
         *,
         may_wake: bool = True,
     ) -> bool:
-        """Step until ``done()``, for so long at most and at least once; return whether it is.
+        """Step at least once, until ``done()`` or for ``seconds``; return whether it is done.
 
-        ``between`` is called after each step that was not enough; it may step, and returns the time.
+        ``between`` is called after each step while ``done()`` is false; it may step, and returns the time.
         """
         deadline = self.driver.now() + seconds
         now = self.run_once(self.driver.now(), may_wake=may_wake)
@@ -216,7 +217,7 @@ class Shell:
     # -- user code
 
     def run_callbacks(self, now: float, *, every: bool = True) -> float:
-        """Run all user code that is due, with steps in between; return the time. What it raises comes out."""
+        """Run all user code that is due, with steps in between; return the time. Its exceptions propagate."""
         while not self.in_callback:
             due = self._next_callback(now, every)
             if due is None:
@@ -242,13 +243,13 @@ class Shell:
     # -- ending
 
     def close(self) -> None:
-        """Hang up everywhere."""
+        """Close all connections and the driver."""
         self.closed = True
         self.driver.close()
 
 
 class InternalClient(ABC):
-    """The calls that the internal producer and the internal admin share. A subclass sets the shell."""
+    """Common methods of the internal producer and the internal admin. A subclass sets the shell."""
 
     _shell: Shell
 
@@ -265,7 +266,7 @@ class InternalClient(ABC):
         self.close()
 
     def wake_at(self) -> float:
-        """Return when to poll next at the latest, in the driver's monotonic seconds."""
+        """Return the latest time for the next poll, in the driver's monotonic seconds."""
         return self._shell.wake_at()
 
     def fileno(self) -> int:

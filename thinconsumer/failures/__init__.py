@@ -1,6 +1,6 @@
-"""What a failure means and how it is reported: the error policy of every API, and the log lines of an outage.
+"""The action for each error code of each API, and the rate-limited logging of outages.
 
-Owns no state of a connection, partition or group: it says what to do, and other rooms do it.
+This package has no state of connections, partitions or groups: it returns an action, and its callers perform it.
 """
 
 from .outages import GRACE, OutageLog

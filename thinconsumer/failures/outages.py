@@ -1,7 +1,7 @@
 """Log an outage once when it begins, at most once a minute while it lasts, and once when it ends.
 
-A client that retries for ten minutes otherwise either fills the log with one line for each attempt, or says nothing at
-all. One :class:`OutageLog` belongs to one client, so that two clients in a process do not silence each other.
+Without it, a client that retries for ten minutes would log either one line per attempt or nothing. Each
+:class:`OutageLog` belongs to one client, so that two clients in a process do not suppress each other's lines.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["EVERY", "GRACE", "OutageLog"]
 
 #: Seconds between two log lines about the same outage.
 EVERY = 60.0
-#: Seconds that a failure lasts before its first line, where it usually passes by itself: a leader election, a restart.
+#: Seconds before the first line about a failure that usually ends by itself (a leader election, a broker restart).
 GRACE = 5.0
-#: Outages remembered at once. Beyond it the oldest is forgotten, which can only cost an additional line.
+#: Maximum number of outages tracked. Beyond it the oldest is dropped, which at worst causes an additional line.
 OUTAGES_MAX = 1000
 
 
@@ -35,9 +35,9 @@ class _Outage:
 class OutageLog:
     """Counts failed attempts by kind of failure and decides which of them are logged.
 
-    A ``kind`` is what one log line describes, such as ``("Fetch", node_id, code)``. A ``subject`` is what failed, such
-    as a partition: an outage ends when each of its subjects has succeeded or was forgotten. Times are monotonic
-    seconds.
+    A ``kind`` identifies what one log line describes, such as ``("Fetch", node_id, code)``. A ``subject`` is the
+    failing object, such as a partition: an outage ends when each of its subjects has succeeded or was forgotten. Times
+    are monotonic seconds.
     """
 
     def __init__(self, logger: logging.Logger) -> None:
@@ -47,8 +47,8 @@ class OutageLog:
     def failed(self, kind: Hashable, now: float, text: str, *, subject: Hashable = None, grace: float = 0.0) -> None:
         """Count a failed attempt and log ``text`` as a WARNING if a line is due.
 
-        ``grace`` is for failures that usually pass by themselves, such as a leader that moves: the first line is logged
-        by the first attempt that fails so many seconds after the outage began.
+        With ``grace``, the first line is logged by the first attempt that fails at least that many seconds after the
+        outage began. It is for failures that usually end by themselves, such as a leader change.
         """
         outage = self._outages.get(kind)
         if outage is None:
@@ -81,7 +81,7 @@ class OutageLog:
             self._logger.info("%s after %.1f s and %d failed attempts", text, now - outage.began_at, outage.attempts)
 
     def recovered(self, subject: Hashable, now: float, text: str) -> None:
-        """End the outages of ``subject``, whatever their kind, as :meth:`succeeded` does."""
+        """End the outages of ``subject`` of all kinds, as :meth:`succeeded` does."""
         for kind in [kind for kind, outage in self._outages.items() if subject in outage.subjects]:
             self.succeeded(kind, now, text, subject=subject)
 

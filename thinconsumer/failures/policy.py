@@ -1,9 +1,9 @@
-"""What an error code in an answer means: (API, code, scope) to the action, whether it retries, and what users are told.
+"""Map each error code of each API and scope to an action, whether to retry, and what to report to the user.
 
-A row of :mod:`~thinconsumer.wire.error_codes` says what a code means in general. :func:`rule` derives the action from
-its columns "retriable" and "refresh metadata"; :data:`EXCEPTIONS` holds the codes that one API means otherwise, each
-with the reason. The facts are those of Java's ``FetchCollector``, ``AbstractCoordinator``, ``ConsumerCoordinator``,
-``Sender`` and ``KafkaAdminClient``. docs/errors.md is generated from here.
+:func:`rule` derives the action from the columns "retriable" and "refresh metadata" of the general table in
+:mod:`~thinconsumer.wire.error_codes`. :data:`EXCEPTIONS` lists the codes that an API treats differently, each with the
+reason. The behaviour follows Java's ``FetchCollector``, ``AbstractCoordinator``, ``ConsumerCoordinator``, ``Sender``
+and ``KafkaAdminClient``. docs/errors.md is generated from these tables.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ __all__ = [
 
 
 class Scope(enum.Enum):
-    """What an error code is about."""
+    """The object that an error code in a response applies to."""
 
     PARTITION = "partition"
     TOPIC = "topic"
     GROUP = "group"
-    CONSUMER = "consumer"  #: The whole answer, and so the whole client.
+    CONSUMER = "consumer"  #: The whole response, and so the whole client.
 
 
 class Told(enum.Enum):
-    """What the user is told."""
+    """What the client reports to the user."""
 
     NOTHING = "nothing"
     WARNING = "a warning, if it lasts"
@@ -55,7 +55,7 @@ class Told(enum.Enum):
 
 
 class Action(enum.Enum):
-    """What the client does, whether the request is sent again, and what the user is told."""
+    """The client's reaction to an error: its description, whether the request is retried, and what is reported."""
 
     def __init__(self, text: str, is_retried: bool, told: Told) -> None:
         self.text = text
@@ -85,41 +85,41 @@ class Action(enum.Enum):
     NEW_PRODUCER_ID = "fails the batch, and asks for a new producer id", False, Told.ERROR
 
 
-#: The member loses its partitions: other members may be reading them.
+#: Actions by which the member loses its partitions, since they may be assigned to other members already.
 EXPULSIONS = frozenset({Action.RESET_MEMBER_ID, Action.RESET_GENERATION, Action.GIVE_UP})
-#: The broker may have written the batch although it answered Produce with such a code.
+#: Produce error codes after which the broker may nevertheless have written the batch.
 IN_DOUBT = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
 
 
 class Rule(NamedTuple):
-    """What the client does about one code. ``reason`` is empty where the general table decides."""
+    """The action for one code. ``reason`` is empty if the action follows from the general table."""
 
     action: Action
     reason: str = ""
 
     @property
     def is_retried(self) -> bool:
-        """Whether the request is sent again."""
+        """Whether the request is retried."""
         return self.action.is_retried
 
     @property
     def told(self) -> Told:
-        """What the user is told."""
+        """What the client reports to the user."""
         return self.action.told
 
 
 class Defaults(NamedTuple):
-    """How one API treats the codes without a row in :data:`EXCEPTIONS`."""
+    """How an API treats the codes without a row in :data:`EXCEPTIONS`."""
 
-    refreshes: bool  #: Whether "refresh metadata" in the general table counts; a coordinator is not found that way.
-    final: Action  #: For codes that are not retriable, unknown ones included.
+    refreshes: bool  #: Whether to follow "refresh metadata"; not for coordinator requests.
+    final: Action  #: The action for codes that are not retriable, unknown ones included.
 
 
 _A, _S = Action, Scope
 _MEMBER = ("JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup")
 _READING = ("Fetch", "ListOffsets", "OffsetForLeaderEpoch")
 
-#: Every API and scope that is judged. "DescribeTopics" is Metadata where a call asks for it.
+#: Every API and scope with error codes. "DescribeTopics" is a Metadata request for a user's call.
 JUDGED: Mapping[tuple[str, Scope], Defaults] = {
     **{(api, _S.PARTITION): Defaults(True, _A.RAISE) for api in _READING},
     ("Fetch", _S.CONSUMER): Defaults(True, _A.RAISE),
@@ -193,7 +193,7 @@ _PRODUCE: dict[Code, Rule] = {
     Code.UNKNOWN_PRODUCER_ID: Rule(_A.NEW_SEQUENCE, "the broker has lost the batches before (KIP-360)"),
     Code.MESSAGE_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
     Code.RECORD_LIST_TOO_LARGE: Rule(_A.SPLIT_BATCH, "each half may fit"),
-    # To go on counting under the same id would fence both producers in turn.
+    # If both producers kept the id and incremented its epoch, each would fence the other in turn.
     Code.INVALID_PRODUCER_EPOCH: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.PRODUCER_FENCED: Rule(_A.NEW_PRODUCER_ID, "another producer uses this id with a higher epoch"),
     Code.INVALID_PRODUCER_ID_MAPPING: Rule(_A.NEW_PRODUCER_ID, "the coordinator does not know this producer id"),
@@ -201,7 +201,7 @@ _PRODUCE: dict[Code, Rule] = {
 _NEW_SESSION = Rule(_A.NEW_SESSION, "the broker dropped the session, or counts its requests otherwise (KIP-227)")
 _REBOOTSTRAP = Rule(_A.REBOOTSTRAP, "the brokers known are not those of the cluster (KIP-1102)")
 
-#: Codes that one API means otherwise than the general table, by API and scope.
+#: Codes that an API treats differently from the general table, by API and scope.
 EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
     ("Fetch", _S.PARTITION): _LEADER | _FETCH,
     ("ListOffsets", _S.PARTITION): _LEADER,
@@ -234,7 +234,7 @@ EXCEPTIONS: Mapping[tuple[str, Scope], Mapping[Code, Rule]] = {
 
 
 def rule(api: str, code: int, scope: Scope) -> Rule:
-    """Return what to do about ``code`` in an answer of ``api``. Codes that no table knows are final, not retried."""
+    """Return the rule for ``code`` in a response of ``api``. Codes without a table row are not retried."""
     if code == Code.NONE:
         return Rule(Action.ACCEPT)
     defaults = JUDGED[api, scope]
@@ -248,10 +248,10 @@ def rule(api: str, code: int, scope: Scope) -> Rule:
 
 
 def waits_for_user(error: KafkaError) -> bool:
-    """Return whether nothing is asked again before the application acts, so that no fresh answer can repeat the error.
+    """Return whether the client sends no further request until the application acts, so no response repeats the error.
 
-    Such an error is raised by one poll after another, as by Java's consumer: raised once, it could be missed, and the
-    partition would stand still without a word.
+    Every poll raises such an error, as in Java's consumer. If only one poll raised it and the application ignored it,
+    the partition would stop without any further report.
     """
     return isinstance(error, _WAITING)
 
