@@ -52,7 +52,7 @@ MINIMUMS = {
     "appearances": 11,
     "growths": 12,
     "vanishings": 8,
-    "errors": 880,
+    "errors": 300,
     "lines": 2100,
 }
 #: The same seed in another process, with other hashes.
