@@ -1,8 +1,8 @@
-"""Auto-commit: when positions are committed without being asked to, and which.
+"""Auto-commit: decide when ``poll`` commits positions by itself, and which.
 
-``poll`` calls it before it returns any record, so that a position covers only what *earlier* polls returned. It commits
-only positions that have moved since the last commit, and none once the membership is lost: the new owner of the
-partitions has gone on from the last commit, and a later one of ours would take the group back.
+``poll`` commits before it returns records, so that a position covers only records of *earlier* polls. Only positions
+that moved since the last commit are committed, and none once the membership is lost: the new owner has gone on from the
+last commit, and a later commit from here would reset the group's offsets.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .commits import Commits
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which everything is committed again, moved or not: brokers forget the offsets of a group without
-#: members offsets.retention.minutes after the last commit, and those before 2.1 the offsets of every group.
+#: Seconds after which all positions are committed again, moved or not. Brokers delete the offsets of a group without
+#: members offsets.retention.minutes after the last commit; brokers before 2.1 do so for every group.
 REFRESH = 3600.0
 
 
 class AutoCommitSettings(Protocol):
-    """What auto-commit needs."""
+    """The options of auto-commit."""
 
     @property
     def auto_commit_interval_ms(self) -> int: ...
@@ -37,7 +37,7 @@ class AutoCommitSettings(Protocol):
 
 
 class AutoCommit:
-    """Commits positions every ``auto_commit_interval_ms``, at most one commit at a time."""
+    """Commit positions every ``auto_commit_interval_ms``, at most one commit at a time."""
 
     def __init__(self, settings: AutoCommitSettings, partitions: Partitions, commits: Commits) -> None:
         self._interval = settings.auto_commit_interval_ms / 1000
@@ -51,13 +51,13 @@ class AutoCommit:
         self._outages = OutageLog(log)
 
     def poll(self, now: float) -> None:
-        """Commit what earlier polls returned, if it is time to."""
+        """Commit the positions after earlier polls, if the interval has passed."""
         if self._next_at is None:
             self._next_at, self._refresh_at = now + self._interval, now + REFRESH
             return
         if self._call is not None:
             if not self._call.done:
-                return  # it is being retried: what it covers is not due again, and the rest can wait for it
+                return  # the previous auto-commit is being retried: wait for it
             self._report(self._call, now)
             self._call = None
         if now < self._next_at:
@@ -73,7 +73,7 @@ class AutoCommit:
         return self._commit(partitions, deadline, everything=False, callback=log_failure)
 
     def wake_at(self, now: float) -> float:
-        """Return when the next ``poll`` has something to do here. Not once that has passed: only polling helps then."""
+        """Return when the next auto-commit is due; never once that has passed, since only a ``poll`` can send it."""
         due = self._next_at
         return due if due is not None and due > now and self._call is None and len(self._partitions) else NEVER
 
@@ -86,13 +86,13 @@ class AutoCommit:
     def positions(
         self, partitions: Iterable[Partition], *, everything: bool
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions to commit: by default only those that differ from what is committed.
+        """Return the positions to commit: all of them with ``everything``, else those that differ from the last commit.
 
-        A record that an iteration returned last is not counted: the user may still be processing it.
+        A position excludes the record that an iteration returned last: the user may still be processing it.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for partition in partitions:
-            # Before its callback has succeeded no record of a partition was returned.
+            # No record of a partition was returned before its on_partitions_assigned has succeeded.
             if not partition.has_position or partition.callback_pending:
                 continue
             value, committed = self._partitions.processed(partition), partition.committed
@@ -110,6 +110,6 @@ class AutoCommit:
             call.result()
             self._outages.succeeded(None, now, "auto-commits succeed again")
         except RebalanceInProgressError as error:
-            log.debug("%s", error)  # what went was committed once more when it went
+            log.debug("%s", error)  # the revocation commits these positions again
         except KafkaError as error:
             self._outages.failed(None, now, str(error))

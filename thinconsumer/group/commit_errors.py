@@ -1,7 +1,7 @@
 """The error that a failed commit raises, with its reason and what to do.
 
-The error says what the coordinator said, how long ago the user polled, and what to do. It names a limit only when that
-limit was really exceeded: blaming ``max_poll_interval_ms`` for everything sends people to tune the wrong thing. After
+The message gives the coordinator's error, the time since the last poll, and what to do. It names a limit only if that
+limit was exceeded: a message that always names ``max_poll_interval_ms`` leads users to tune the wrong option. After
 Java's ``OffsetCommitResponseHandler``.
 """
 
@@ -23,10 +23,10 @@ from ..wire.error_codes import Code, to_error
 from .settings import GroupSettings
 
 API = "OffsetCommit"
-#: Partitions that a message names before it only counts.
+#: The number of partitions that a message names; it only counts the rest.
 NAMED_MAX = 5
 
-#: :attr:`CommitFailedError.reason` of a code; all others are "refused".
+#: :attr:`CommitFailedError.reason` by error code; "refused" for all other codes.
 REASONS: dict[int, str] = {
     Code.UNKNOWN_MEMBER_ID: "unknown_member",
     Code.GROUP_ID_NOT_FOUND: "unknown_member",
@@ -41,7 +41,7 @@ _LOST = (
     "its partitions may be somebody else's by now: poll() to join again, and expect records since the last commit to "
     "be read again"
 )
-#: Every reason, the one that tells a call most about its failure first, with what to do.
+#: What to do, by reason. The order is the precedence if partitions of one call failed for different reasons.
 ADVICE: dict[str, str] = {
     "fenced": "another process uses the same group_instance_id: stop one of them",
     "unknown_member": _LOST,
@@ -57,16 +57,16 @@ RETRIABLE = frozenset({"rebalance_in_progress", "coordinator", "timeout"})
 
 
 class Failure(NamedTuple):
-    """Why a partition's offset was not written."""
+    """Describe why a partition's offset was not committed."""
 
     reason: str
-    why: str  #: Goes on after "offsets were not committed: ".
+    why: str  #: Continues "offsets were not committed: ".
     cause: KafkaError | None = None
     seconds_since_poll: float | None = None
 
 
 def reason_of(error: KafkaError) -> str:
-    """Return what an error is called in :attr:`CommitFailedError.reason`."""
+    """Return the :attr:`CommitFailedError.reason` for an error."""
     if isinstance(error, AuthorizationError):
         return "authorization"
     return REASONS.get(getattr(error, "code", Code.NONE), "refused")
@@ -75,7 +75,7 @@ def reason_of(error: KafkaError) -> str:
 def final_error(
     settings: GroupSettings, group_id: str, failures: Mapping[TopicPartition, Failure], what: str
 ) -> KafkaError:
-    """Return what a call raises that these partitions were not committed in; the gravest of several reasons counts."""
+    """Return the error that a commit call raises for its failed partitions; of several reasons, the gravest counts."""
     if not failures:
         return CommitFailedError(
             f"{what} in group {group_id!r}: those before it took too long", reason="timeout", retriable=True
@@ -101,12 +101,12 @@ def final_error(
 
 
 _RANK = {reason: rank for rank, reason in enumerate(ADVICE)}
-#: Reasons that come from having been away; for all others the time since the last poll explains nothing.
+#: Reasons that a long time between polls can cause; only their messages give the time since the last poll.
 _FROM_ABSENCE = frozenset({"unknown_member", "illegal_generation", "rebalance_in_progress"})
 
 
 def _measured(settings: GroupSettings, failure: Failure) -> str:
-    """Return how long ago the last poll was, with the limits that this exceeds, if any."""
+    """Return the time since the last poll, and the limits that it exceeds, if any."""
     seconds = failure.seconds_since_poll
     if seconds is None or failure.reason not in _FROM_ABSENCE:
         return ""

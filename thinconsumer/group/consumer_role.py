@@ -1,7 +1,7 @@
-"""The consumer as a member of its group: what it subscribes to, owns and plans, around the protocol's opaque bytes.
+"""The consumer's role in its group: encode subscriptions, compute assignments as the leader, apply the own one.
 
-Follows KIP-429 and Java's ``ConsumerCoordinator``. Which protocol is spoken, eager or cooperative, is fixed by the list
-of assignors, never by an election: it is the highest that all of them support.
+Follows KIP-429 and Java's ``ConsumerCoordinator``. The list of assignors decides whether rebalances are eager or
+cooperative: the highest protocol that all of them support, whichever assignor the coordinator elects.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class ConsumerRole:
-    """A :class:`~thinconsumer.group.role.Role`: turns subscriptions and assignments into partitions."""
+    """Implement :class:`~thinconsumer.group.role.Role` for a consumer."""
 
     protocol_type = "consumer"
 
@@ -56,37 +56,37 @@ class ConsumerRole:
         self._metadata = metadata
         self.revocation = revocation
         self.is_cooperative = all(RebalanceProtocol.COOPERATIVE in a.supported_protocols for a in assignors)
-        self._generation = NO_GENERATION  #: In which what we own was given to us (KIP-792).
+        self._generation = NO_GENERATION  #: The generation of the current assignment (KIP-792).
         self._joined_with: frozenset[str] = frozenset()
         self._matched: frozenset[str] = frozenset()
         self._matched_with: tuple[int, int] | None = None
-        self._seen: tuple[int, int] | None = None  #: What of metadata and subscription was looked at last.
-        self._group_topics: frozenset[str] = frozenset()  #: Of all members, while we lead.
-        self._planned_with: dict[str, TopicShape] | None = None  #: While we lead.
-        #: While we lead: whether our plan gave to nobody yet what one member was to give up first (cooperative); and
-        #: whether we made no plan at all.
+        self._seen: tuple[int, int] | None = None  #: The versions of metadata and subscription compared last.
+        self._group_topics: frozenset[str] = frozenset()  #: Topics of all members; the leader only.
+        self._planned_with: dict[str, TopicShape] | None = None  #: The leader only.
+        #: The leader only: whether the assignment withholds partitions that their owners must revoke first
+        #: (cooperative), and whether this leader has made no assignment at all (KIP-814).
         self._hands_over = self._leads_blindly = False
-        self._handed_over_by = NEVER  #: When that has to be over, or whoever should have joined again never will.
+        self._handed_over_by = NEVER  #: When the leader stops waiting for their owners to rejoin, and rejoins.
         self._share = Assignment()
         self._share_of: PartitionAssignor | None = None
         self._identity = Identity(config.group_id or "")
-        self._due: str | None = None  #: Why to join again as soon as this rebalance is over.
+        self._due: str | None = None  #: The reason to join again as soon as this rebalance is over.
         self._installed = True
-        self._had: frozenset[TopicPartition] = frozenset()  #: As of the last rebalance that was over.
+        self._had: frozenset[TopicPartition] = frozenset()  #: The assignment after the last completed rebalance.
         self._words = ""
 
-    # -- what we want
+    # -- subscription
 
     def topics(self) -> frozenset[str]:
-        """Return what metadata is needed for: our topics, and those of the whole group while we lead it."""
+        """Return the topics that need metadata: the subscribed ones and, for the leader, those of all members."""
         return self._wanted() | self._group_topics
 
     def own_topics(self) -> frozenset[str]:
-        """Return the topics we subscribe to, under a pattern those that match it."""
+        """Return the subscribed topics; with a pattern, those that match it."""
         return self._wanted()
 
     def _wanted(self) -> frozenset[str]:
-        # Every step asks; matching thousands of names against a pattern each time would be most of its work.
+        # Cached, because every step calls this: matching thousands of names to a pattern would dominate its time.
         seen = self._metadata.version, self._subscription.version
         if seen != self._matched_with:
             self._matched_with = seen
@@ -95,7 +95,7 @@ class ConsumerRole:
         return self._matched
 
     def protocols(self) -> list[tuple[str, bytes]]:
-        """Return our subscription, with what we own, once per assignor: each may add bytes of its own."""
+        """Return the encoded subscription with owned partitions, once per assignor with that assignor's user data."""
         self._joined_with = self._wanted()
         self._due = None
         self._hands_over = self._leads_blindly = False
@@ -118,7 +118,7 @@ class ConsumerRole:
     # -- before the join
 
     def prepare(self, identity: Identity, now: float) -> bool:
-        """Give up everything (eager), or what is not subscribed to any more (cooperative)."""
+        """Revoke all partitions (eager), or those of topics no longer subscribed (cooperative)."""
         self._forget_leading()
         owned = self._partitions.tps()
         if not self.is_cooperative:
@@ -126,17 +126,20 @@ class ConsumerRole:
         wanted = self._wanted()
         return self.revocation.give_up([tp for tp in owned if tp.topic not in wanted], now)
 
-    # -- the leader's work
+    # -- leader
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
-        """Have the topics of all members looked up: a topic that only they know would get no plan."""
+        """Return whether metadata of all members' topics is known; without it a topic would stay unassigned."""
         self._group_topics = frozenset(topic for s in self._subscriptions(members).values() for topic in s.topics)
         return all(self._metadata.has_looked_up(topic) for topic in self._group_topics)
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
     ) -> Mapping[str, bytes]:
-        """Plan for all members; keep what the plan was made from, and whether it is half of a handover (KIP-429)."""
+        """Return the encoded assignment of every member.
+
+        Keep the shapes of the topics, and whether partitions wait for their owners to revoke them (KIP-429).
+        """
         subscriptions = self._subscriptions(members)
         self._group_topics = frozenset(topic for s in subscriptions.values() for topic in s.topics)
         view = self._metadata.view(self._group_topics)
@@ -183,10 +186,13 @@ class ConsumerRole:
     # -- after the sync
 
     def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool = False) -> None:
-        """Note our share; hold back at once what it lacks. After a generation without us nothing is ours any more."""
+        """Decode the assignment, and stop returning records of partitions that it lacks.
+
+        If the member ``missed`` a generation, drop all partitions that it had kept.
+        """
         owned = self._partitions.tps()
         if missed and owned:
-            # Whoever had it in between may have gone further: to commit now, as if giving it up, would take that back.
+            # An owner in the missed generation may have committed further: a commit here would reset its offsets.
             log.info("group %s: a generation went by without us: %d partitions lost", identity.group_id, len(owned))
             self.revocation.lose(now)
             self._had = frozenset()
@@ -194,7 +200,7 @@ class ConsumerRole:
         note = raw.user_data if raw.user_data is not None and raw.user_data.startswith(NOTE) else None
         self._share = Assignment(
             tuple(TopicPartition(t.topic, p) for t in raw.assigned_partitions for p in t.partitions),
-            raw.user_data if note is None else None,  # no assignor has said that
+            raw.user_data if note is None else None,  # the note is not from an assignor
         )
         self._share_of = self._assignor(protocol)
         self._identity = identity
@@ -216,12 +222,12 @@ class ConsumerRole:
         self._words = f"{len(share)} partitions, {_listed('new', came)}, {_listed('gone', went)}"
 
     def revoke(self, identity: Identity, now: float) -> bool:
-        """Give up what the new share lacks."""
+        """Revoke the partitions that the new assignment lacks."""
         going = self._partitions.tps() - set(self._share.partitions)
         return self.revocation.give_up(going, now)
 
     def install(self, identity: Identity, now: float) -> bool:
-        """Take what is new; the assignor hears first, then the listener."""
+        """Apply the new assignment: call the assignor's ``on_assignment``, then the listener."""
         if not self._installed:
             self.revocation.take_over(sorted(set(self._share.partitions)))
             self._installed = True
@@ -232,7 +238,7 @@ class ConsumerRole:
         return True
 
     def lose(self, why: str, now: float) -> bool:
-        """Let go of everything."""
+        """Drop all partitions as lost."""
         self._generation = NO_GENERATION
         self._due = None
         self._had = frozenset()
@@ -240,15 +246,18 @@ class ConsumerRole:
         return self.revocation.lose(now)
 
     def describe(self) -> str:
-        """Return what the last rebalance brought and took, in words."""
+        """Return the assignment of the last rebalance, and what it added and removed, for a log line."""
         return self._words
 
     def rejoin_reason(self, now: float) -> str | None:
-        """Compare what we joined with, and as the leader what we planned with, with how things are now."""
+        """Return why to join again, or None.
+
+        Compare the current topics with those of the last JoinGroup and, on the leader, with those of the assignment.
+        """
         if self._due is not None:
             return self._due
         if now >= self._handed_over_by:
-            # Static members come back without a rebalance (KIP-345): nobody is left who remembers to ask for one.
+            # A static member that restarts returns without a rebalance (KIP-345), and does not rejoin after revoking.
             return "who gave partitions up did not join again, so that others can take them"
         seen = self._metadata.version, self._subscription.version
         if seen == self._seen:
@@ -270,7 +279,7 @@ class ConsumerRole:
 
 
 def _listed(what: str, tps: Collection[TopicPartition]) -> str:
-    """Return how many, and the first few: one log line has to do."""
+    """Return the number of partitions and the first five names, to keep the log line short."""
     if not tps:
         return f"none {what}"
     names = ", ".join(f"{topic}-{partition}" for topic, partition in sorted(tps)[:5])

@@ -1,10 +1,10 @@
-"""Which broker coordinates our group: asking, believing, doubting, and asking again.
+"""Find the broker that coordinates a group with FindCoordinator, and find it again when it changes.
 
-Owns the answer to FindCoordinator and nothing that is then said to the coordinator: whoever talks to it reports what
-shows that it is not the one (:meth:`Coordinator.lost`), that it has to load first (:meth:`Coordinator.loading`), or
-that it keeps us waiting (:meth:`Coordinator.waiting`). The last is how a stopped coordinator is noticed behind a
-JoinGroup, which a healthy one may hold back for minutes just the same: the other brokers know whether the group has
-moved. Follows Java's ``AbstractCoordinator`` and ``CoordinatorRequestManager``; KIP-699.
+Other managers send requests to the coordinator. They report that it is not the coordinator or is unreachable
+(:meth:`Coordinator.lost`), that it is loading (:meth:`Coordinator.loading`), or that a response is pending
+(:meth:`Coordinator.waiting`). A JoinGroup may be pending for minutes on a healthy coordinator as on a stopped one; so
+while a response is pending, other brokers are asked whether the group has moved. Follows Java's
+``AbstractCoordinator`` and ``CoordinatorRequestManager``; KIP-699.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ from .settings import GroupSettings
 
 log = logging.getLogger(__name__)
 
-#: Of a coordinator's key: a group's id.
+#: The key type of FindCoordinator for a group id.
 GROUP = 0
-#: JoinGroup, SyncGroup and Heartbeat go over a connection of their own, on which nothing else waits or makes wait.
+#: The connection for JoinGroup, SyncGroup and Heartbeat only: a held-back JoinGroup would block other requests.
 MEMBERSHIP = "group"
-#: LeaveGroup, where something on the former is still unanswered.
+#: The connection for LeaveGroup while a JoinGroup or SyncGroup is unanswered on the one above.
 FAREWELL = "leave"
 PORT_MAX = 65_535
-#: How long a coordinator has to last, in seconds, for its loss to be a new incident although nobody said it answered.
+#: A loss after this many seconds starts a new backoff, even if no successful response was reported.
 LASTING = 60.0
-#: How long no coordinator has to be lost, in seconds, for the next loss to be worth a line in the log.
+#: A loss within this many seconds of the previous one is logged at DEBUG only.
 QUIET = 30.0
 
 
 class CoordinatorState(enum.Enum):
-    """What we know of where the coordinator is."""
+    """Name what is known about the coordinator."""
 
     UNKNOWN = "unknown"  #: Not known, and no request is sent: no manager needs it, or a backoff runs.
     FINDING = "finding"  #: FindCoordinator is in flight.
-    KNOWN = "known"  #: Named by a broker, and not found wrong since.
+    KNOWN = "known"  #: Named by a broker, and not reported lost since.
 
 
 class CoordinatorEvent(enum.Enum):
-    """What happens to that knowledge."""
+    """Name what changes the state of the search."""
 
     ASK = "ask"
-    FAILED = "failed"  #: The answer was an error, or there was none.
-    FOUND = "found"  #: A broker has named one, or named another one after doubts.
-    LOST = "lost"  #: The coordinator said that it is none, or cannot be reached.
+    FAILED = "failed"  #: FindCoordinator returned an error, or got no response.
+    FOUND = "found"  #: A broker has named the coordinator, or another one while a response was pending.
+    LOST = "lost"  #: The coordinator returned an error such as NOT_COORDINATOR, or is unreachable.
 
 
 _S = CoordinatorState
 _E = CoordinatorEvent
 
-#: Legal moves. Anything else is a bug of ours and raises.
+#: Legal transitions. An event that is not listed for a state is a bug in this package, and raises.
 TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorState]] = {
-    # A broker that was slow to answer may name it after another one has failed to.
+    # FOUND: a slow broker may name the coordinator after a faster one has failed to.
     _S.UNKNOWN: {_E.ASK: _S.FINDING, _E.FOUND: _S.KNOWN},
     _S.FINDING: {_E.FAILED: _S.UNKNOWN, _E.FOUND: _S.KNOWN},
     _S.KNOWN: {_E.FOUND: _S.KNOWN, _E.LOST: _S.UNKNOWN},
@@ -70,7 +70,7 @@ TRANSITIONS: Mapping[CoordinatorState, Mapping[CoordinatorEvent, CoordinatorStat
 
 
 class Nodes(Protocol):
-    """What this room needs of the metadata."""
+    """The part of the metadata that the search uses."""
 
     @property
     def nodes(self) -> Mapping[int, Node]: ...
@@ -79,7 +79,7 @@ class Nodes(Protocol):
 
 
 class Coordinator:
-    """Where one group's coordinator is. A manager; looks for it only while somebody wants it."""
+    """Find one group's coordinator. A manager; it searches only while another manager needs the coordinator."""
 
     asker = "coordinator"
 
@@ -88,24 +88,24 @@ class Coordinator:
         self.state = CoordinatorState.UNKNOWN
         self.node_id: int | None = None
         self.version = 0  #: Counts how often another node, or none, became the coordinator.
-        #: What the latest answer says, if the application has to act. The broker is asked again all the same, so that
-        #: a permission granted meanwhile ends it; each answer that repeats it is raised once.
+        #: The error of the latest response, if the application has to act. Requests go on, so that a permission granted
+        #: later ends it; polls raise the error once per response.
         self.error: KafkaError | None = None
         self.last_error: KafkaError | None = None  #: The last failure of any kind, while there is no coordinator.
         self._metadata = metadata
         self._random = random
         self._request_timeout = settings.request_timeout_ms / 1000
-        self._patience = settings.heartbeat_interval_ms / 1000  #: Before another broker is asked besides.
+        self._patience = settings.heartbeat_interval_ms / 1000  #: Before another broker is asked, too.
         self._backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(self._backoff, random)
         self._loading = Retry(self._backoff, random)
         self._is_loading = False
         self._wanted: set[str] = set()
-        self._asks: list[Request] = []  #: Unanswered, those that still matter.
+        self._asks: list[Request] = []  #: FindCoordinator requests in flight, except abandoned ones.
         self._asked_at = -NEVER
         self._known_at = -NEVER
         self._lost_at = -NEVER
-        self._doubts: dict[str, float] = {}  #: By who waits, since when the coordinator owes an answer.
+        self._doubts: dict[str, float] = {}  #: By manager, since when a response is pending.
         self._outages = OutageLog(log)
         self._announced: int | None = None  #: The node that was last logged as the coordinator.
 
@@ -113,30 +113,30 @@ class Coordinator:
         where = "" if self.node_id is None else f" node {self.node_id}"
         return f"<Coordinator of {self.group_id} {self.state.value}{where}>"
 
-    # -- what others need
+    # -- for the other managers
 
     def want(self, who: str = "") -> None:
-        """Look for it from now on, and again whenever it is lost, for as long as anybody wants it."""
+        """Search for the coordinator, again after each loss, until :meth:`unwant` is called for ``who``."""
         self._wanted.add(who)
 
     def unwant(self, who: str = "") -> None:
-        """Stop looking for it on behalf of ``who``. What is known stays known."""
+        """Stop searching on behalf of ``who``. A known coordinator stays known."""
         self._wanted.discard(who)
 
     def target(self, channel: str = MEMBERSHIP) -> Target | None:
-        """Return where to send, or None while there is nobody to send to, or it asked for time to load."""
+        """Return the coordinator and connection to send to; None while it is unknown or loading."""
         return None if self.node_id is None or self._is_loading else Target(self.node_id, channel)
 
-    # -- what others have noticed
+    # -- reports of the other managers
 
     def lost(self, node_id: int | None, why: str, now: float) -> None:
-        """Note that ``node_id`` is not the coordinator any more, or out of reach. Looked for again, with backoff."""
+        """Note that ``node_id`` is no longer the coordinator, or unreachable, and search again, with backoff."""
         if self.state is not CoordinatorState.KNOWN or node_id != self.node_id:
             return
         if now - self._known_at > LASTING:
             self._retry.succeeded()
         fresh = self._retry.attempts == 0
-        # It may answer some things well and others never: no more than a line or two about it now and then.
+        # A coordinator that answers some APIs and fails others is lost and found repeatedly: keep the log short.
         level = logging.INFO if now - self._lost_at > QUIET else logging.DEBUG
         log.log(level, "group %s: lost its coordinator, node %s: %s", self.group_id, node_id, why)
         if level == logging.INFO:
@@ -151,16 +151,16 @@ class Coordinator:
         self._move(CoordinatorEvent.LOST)
 
     def answered(self, node_id: int) -> None:
-        """Note that ``node_id`` behaves as the coordinator: that ends the backoff.
+        """Note that ``node_id`` acts as the coordinator, and end the backoff.
 
-        Being found does not: a broker that names the wrong node is found out, and asked again, within milliseconds.
+        A FindCoordinator response does not: if it names the wrong node, requests would repeat within milliseconds.
         """
         if node_id == self.node_id:
             self._retry.succeeded()
             self._announce(node_id)
 
     def loading(self, now: float) -> None:
-        """Note that the coordinator is reading its log first: it is the right one, and nobody asks it for a while."""
+        """Note COORDINATOR_LOAD_IN_PROGRESS: the node stays the coordinator, and gets no requests during a backoff."""
         if now - self._loading.not_before > self._backoff.maximum:
             self._loading.succeeded()
         if now >= self._loading.not_before:
@@ -168,18 +168,18 @@ class Coordinator:
             self._is_loading = True
 
     def waiting(self, since: float | None, now: float, who: str = "") -> None:
-        """Note since when the coordinator owes ``who`` an answer, None for no more. Doubts set in after a while."""
+        """Note since when ``who`` waits for a response; None if it does not. A long wait triggers a new search."""
         if since is None:
             self._doubts.pop(who, None)
         else:
             self._doubts[who] = since
         if not self._doubts and self.state is CoordinatorState.KNOWN:
-            self._asks.clear()  # it has answered meanwhile: what others say of it does not matter any more
+            self._asks.clear()  # the coordinator has responded: drop the search
 
     # -- the manager
 
     def step(self, now: float) -> list[Request]:
-        """Return the question due now, if any."""
+        """Return the FindCoordinator request that is due, if any."""
         self._is_loading = now < self._loading.not_before
         if now < self._due(now):
             return []
@@ -191,12 +191,12 @@ class Coordinator:
         return [] if target is None else [self._ask(target, now)]
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` has something to do by itself."""
+        """Return when :meth:`step` is due next without a new event."""
         loaded = self._loading.not_before if self._is_loading else NEVER
         return max(now, min(self._due(now), loaded))
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take a broker's word on who the coordinator is."""
+        """Process a FindCoordinator response."""
         if answer.request not in self._asks:
             log.debug("group %s: an answer about the coordinator came too late to matter", self.group_id)
             return
@@ -211,7 +211,7 @@ class Coordinator:
             self._move(CoordinatorEvent.FAILED)
 
     def restart(self, now: float) -> None:
-        """Forget what is under way, since who would have answered is gone; keep what is known."""
+        """Forget requests in flight, whose responses cannot arrive after a restart of the engine; keep the rest."""
         self._asks.clear()
         self._doubts.clear()
         if self.state is CoordinatorState.FINDING:
@@ -225,7 +225,7 @@ class Coordinator:
             self.state = after
 
     def _due(self, now: float) -> float:
-        """Return when the next question is due."""
+        """Return when the next FindCoordinator is due."""
         if self.state is CoordinatorState.UNKNOWN:
             return self._retry.not_before if self._wanted else NEVER
         if self.state is CoordinatorState.FINDING:
@@ -245,7 +245,7 @@ class Coordinator:
         return FindCoordinatorRequest(key=self.group_id, key_type=GROUP)
 
     def _somebody_else(self) -> Target | None:
-        """Return a node to ask besides: not whom we doubt, nor who has not answered us yet."""
+        """Return another node to ask: not the coordinator, nor a node that already has a FindCoordinator in flight."""
         asked = {request.target.node_id for request in self._asks}
         others = [node_id for node_id in self._metadata.nodes if node_id not in asked and node_id != self.node_id]
         if others:
@@ -298,7 +298,7 @@ class Coordinator:
         self._move(CoordinatorEvent.FOUND)
 
     def _announce(self, node_id: int) -> None:
-        """Log who it is, once, however often it is lost and found."""
+        """Log a new coordinator; not one that is found again."""
         if node_id != self._announced:
             self._announced = node_id
             node = self._metadata.nodes.get(node_id)
@@ -306,7 +306,7 @@ class Coordinator:
             log.info("group %s: the coordinator is node %d%s", self.group_id, node_id, where)
 
     def _note(self, error: KafkaError | None, now: float) -> None:
-        """Keep an error that does not pass by itself, and log any that lasts; connections log their own."""
+        """Keep an error that retrying does not end, and log one that lasts; connections log their own errors."""
         self.last_error = error
         if isinstance(error, BrokerResponseError):
             is_raised = rule("FindCoordinator", error.code, Scope.GROUP).action is Action.RAISE

@@ -1,6 +1,6 @@
-"""One consumer's group: the managers that the engine steps, and what the consumer's calls ask of them.
+"""One consumer's group: create its managers for the engine, and pass the consumer's calls on to them.
 
-Owns the wiring and no decision: those are of discovery, membership, commits and the consumer's role.
+Owns the wiring only. The coordinator, the member, the commits and the consumer's role make the decisions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Group:
-    """One consumer's group: coordinator, member, commits, and the consumer's role in it."""
+    """Connect coordinator, member, commits, and the consumer's role of one group."""
 
     def __init__(
         self,
@@ -60,12 +60,12 @@ class Group:
         identity = Identity(group_id, group_instance_id=config.group_instance_id)
         self.member = ClassicMember(config, identity, self.role, self.coordinator, random)
         self._polled_at: float | None = None
-        self._away: float | None = None  #: In a poll: how long nobody had polled before it.
+        self._away: float | None = None  #: During a poll: seconds between it and the poll before.
 
     # -- for the engine
 
     def managers(self) -> tuple[Manager, ...]:
-        """Return the managers in the order in which they step: the others tell discovery whether they need it."""
+        """Return the managers in stepping order: the coordinator steps after those that tell it to search."""
         callbacks = ManagerParts("group callbacks", lambda now: [], wake_at=self._callbacks_wake_at)
         return self.member, self.commits, self.committed, self.coordinator, callbacks
 
@@ -79,23 +79,23 @@ class Group:
 
     @property
     def matches_nothing(self) -> bool:
-        """Whether topics are chosen by a pattern, and no topic of the cluster matches it."""
+        """Whether the subscription is a pattern that no topic of the cluster matches."""
         return self.wants_all_topics and self._metadata.has_listed and not self.role.own_topics()
 
     @property
     def wants_all_topics(self) -> bool:
-        """Whether topics are chosen by pattern."""
+        """Whether the subscription is a pattern, which needs metadata of all topics."""
         return self.subscription.mode is Mode.PATTERN
 
     def _callbacks_wake_at(self, now: float) -> float:
-        """Return when :meth:`work` or :meth:`polled` has something to do that no manager waits for."""
+        """Return when a revocation or an auto-commit is due, for which no manager wakes up."""
         due = self.revocation.waiting_until(now)
         return due if self.auto_commit is None else min(due, self.auto_commit.wake_at(now))
 
     # -- for the shell
 
     def poll_begins(self, now: float) -> None:
-        """Note that a poll begins. What goes wrong in it comes from the time before, which is what errors then name."""
+        """Note that a poll begins. Commit errors in it give the time since the poll before."""
         self._away = None if self._polled_at is None else now - self._polled_at
         self.polled(now)
 
@@ -104,108 +104,111 @@ class Group:
         self._away = None
 
     def polled(self, now: float) -> None:
-        """Note that the user polls: what earlier polls returned counts as processed."""
+        """Note that the user polls: records of earlier polls count as processed, and may be auto-committed."""
         self._polled_at = now
-        self.member.attended(now)  # first: after too long an absence a commit may be refused, and waits for the answer
+        self.member.attended(now)  # first: after a long gap it sets `held`, which defers the auto-commit
         self.member.polled(now)
         if self.auto_commit is not None and self.member.held is None:
             self.auto_commit.poll(now)
 
     def has_work(self, now: float) -> bool:
-        """Return whether users' code is due."""
+        """Return whether a listener or assignor is due."""
         return self.member.has_work(now) and self.revocation.waiting_until(now) == NEVER
 
     def work(self, now: float, *, every: bool) -> bool:
-        """Run one piece of users' code, and return whether that got us any further. What it raises comes out.
+        """Call the role method that is due, and return whether it made progress. Exceptions of user code propagate.
 
-        Without ``every`` only what the rest of the group waits for: the leader's plan, not listeners.
+        Without ``every``, run only what JoinGroup and SyncGroup need, such as the leader's assignment; no listeners.
         """
         return self.member.has_work(now, every=every) and self.member.work(now, every=every)
 
     def take_error(self) -> Exception | None:
-        """Return what a listener has raised in a rebalance that went on nevertheless."""
+        """Return, once, the exception that a listener raised in a rebalance that went on regardless."""
         error, self.revocation.error = self.revocation.error, None
         return error
 
     def errors(self) -> Iterable[KafkaError]:
-        """Return what the coordinator rejects, and the application has to act on."""
+        """Yield the coordinator's errors that the application has to act on."""
         for error in (self.member.error, self.coordinator.error, self.committed.error):
             if error is not None:
                 yield error
 
     @property
     def is_settled(self) -> bool:
-        """Whether we have the share that the group gives us, and no rebalance is on that we know of."""
+        """Whether the member has its assignment, and knows of no rebalance in progress."""
         return self.member.state is MemberState.STABLE
 
     @property
     def held(self) -> str | None:
-        """Why no records may be handed out now: we were away for so long that they may be somebody else's."""
+        """Why polls must return no records now: after a long gap other members may own the partitions. Else None."""
         return self.member.held
 
     # -- for commits
 
     @property
     def identity(self) -> Identity:
-        """Who we are to the coordinator now."""
+        """The current member id, generation and instance id."""
         return self.member.identity
 
     @property
     def is_member(self) -> bool:
-        """Whether commits are those of a member; by hand, nobody is."""
+        """Whether commits carry a member id; with manual assignment they do not."""
         return self.subscription.is_subscribed
 
     @property
     def rebalancing(self) -> bool:
-        """Whether a join or a sync is due or out: what is said of the old generation may not be taken."""
+        """Whether a JoinGroup or SyncGroup is due or in flight: commits of the old generation may be rejected."""
         return self.member.rebalancing
 
     @property
     def is_asking(self) -> bool:
-        """Whether a join or a sync is out, whose answer tells what has become of us."""
+        """Whether a JoinGroup or SyncGroup was written; its response decides the membership."""
         return self.member.is_asking
 
     def expelled(self, error: KafkaError, identity: Identity, now: float) -> None:
-        """Take what the coordinator said to a commit: we are not who we thought we are."""
+        """Report to the member a commit error about its member id, generation or instance id."""
         self.member.expelled(error, identity, now)
 
     def seconds_since_poll(self, now: float) -> float | None:
-        """Return how long ago ``poll`` was called, in a poll: the one before it; None if it never was."""
+        """Return the seconds since the last ``poll``; during a poll, from the one before it. None if there is none."""
         if self._polled_at is None or self._away is not None:
             return self._away
         return now - self._polled_at
 
     def owns(self, tp: TopicPartition) -> bool:
-        """Return whether the partition is ours still."""
+        """Return whether the partition is still assigned to this consumer."""
         return tp in self._partitions
 
     # -- for the consumer
 
     def metadata(self) -> GroupMetadata:
-        """Return who we are, for transactional producers."""
+        """Return the group metadata that a transactional producer needs (KIP-447)."""
         return GroupMetadata(*self.member.identity)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions of all partitions that have one, without the record in hand."""
+        """Return the positions of all partitions that have one, excluding the record that the user is processing."""
         return {p.tp: self._partitions.processed(p) for p in self._partitions if p.has_position}
 
     def ask_committed(self, tps: Iterable[TopicPartition]) -> Call[dict[TopicPartition, OffsetAndMetadata | None]]:
-        """Ask what is committed for these."""
+        """Request the committed offsets of these partitions."""
         return self.committed.ask(tps)
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: float, callback: Any = None
     ) -> Call[None]:
-        """Have offsets committed; the call settles when they are, or cannot be."""
+        """Queue offsets to commit; the call settles when they are committed or have failed."""
         return self.commits.add(offsets, deadline, callback)
 
     def subscribed(self) -> None:
-        """Take part in the group from now on, if we do not already."""
+        """Join the group after a subscription, unless the consumer is in it."""
         if self.member.state in (MemberState.UNSUBSCRIBED, MemberState.LEAVING):
             self.member.subscribe("the consumer subscribed")
 
     def assign_by_hand(self, tps: Collection[TopicPartition], now: float) -> None:
-        """Read these, from where the group has committed. No rebalance commits for those that go."""
+        """Assign partitions manually, starting at the group's committed offsets.
+
+        Auto-commit the partitions that are removed: there is no rebalance to commit them.
+        """
         self.subscription.assign()
         if self.auto_commit is not None:
             kept = set(tps)
@@ -214,5 +217,5 @@ class Group:
         self._partitions.assign(tps, start=PositionState.AWAITING_COMMITTED)
 
     def leave(self, why: str, now: float, *, leave_group: bool | None = None) -> None:
-        """Leave the group; what is owned has been given up before."""
+        """Leave the group; the caller has revoked the owned partitions."""
         self.member.leave(why, now, leave_group=leave_group)

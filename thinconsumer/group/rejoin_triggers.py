@@ -1,12 +1,12 @@
-"""Who rejoins for what, as pure functions: what of the cluster a plan depends on, and whether that has changed.
+"""Reasons to rejoin, as pure functions: the cluster data that an assignment depends on, and whether it has changed.
 
-Every member joins again when its own set of topics has. The leader, which alone knows what the plan was made from,
-does so when a topic has other partitions, or other racks if the plan heeded racks (KIP-881). It compares counts and
-names, never objects: comparing what metadata happens to hold is how groups rebalance with every refresh (E5).
+Every member rejoins when its own set of topics changes. The leader, which computed the assignment, also rejoins when a
+topic's partition count changes, or its replicas' racks if the assignment used racks (KIP-881). It compares counts and
+names, not metadata objects: if they were compared, every metadata refresh would cause a rebalance.
 
-A static leader that is restarted is told to keep a plan that it has not made (KIP-814), and would take the topics of
-now for those of then: what appeared in between would be nobody's. So a plan comes with a note in its leader's own
-share, which the coordinator hands to whoever comes back in its place.
+A static leader that restarts must keep an assignment that it has not computed (KIP-814). It cannot tell from metadata
+which partitions were added since, and these would stay unassigned. So the leader adds a note to the user data of its
+own assignment, which the coordinator returns to the restarted leader.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import NamedTuple
 
 from ..types import ClusterView
 
-#: What a note begins with: other clients may have left anything in a share.
+#: The prefix of a note: the user data may also come from another client.
 NOTE = b"thinconsumer: planned with "
 DIGEST_BYTES = 16
 
 
 class TopicShape(NamedTuple):
-    """What a plan depends on in one topic."""
+    """The data of one topic that an assignment depends on."""
 
     partitions: int
-    racks: tuple[frozenset[str], ...]  #: By partition, where its replicas are; empty when racks play no part.
+    racks: tuple[frozenset[str], ...]  #: By partition, the racks of its replicas; empty if racks are ignored.
 
 
 def shapes(view: ClusterView, topics: Collection[str], *, racks: bool) -> dict[str, TopicShape]:
-    """Return the shape of every topic; one that is not known has no partitions."""
+    """Return the shape of every topic; an unknown topic has no partitions."""
     return {
         topic: TopicShape(
             view.partition_count(topic),
@@ -41,7 +41,7 @@ def shapes(view: ClusterView, topics: Collection[str], *, racks: bool) -> dict[s
 
 
 def topics_changed(before: Collection[str], after: Collection[str]) -> str | None:
-    """Return what is different between the topics joined with and those wanted now, in words; None if nothing is."""
+    """Return the difference between the topics of the last JoinGroup and the current ones, in words, or None."""
     before, after = set(before), set(after)
     if before == after:
         return None
@@ -51,7 +51,7 @@ def topics_changed(before: Collection[str], after: Collection[str]) -> str | Non
 
 
 def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicShape]) -> str | None:
-    """Return how the topics have changed since the plan was made, in words; None if they have not."""
+    """Return how the topics have changed since the assignment was computed, in words, or None."""
     for topic, now in after.items():
         then = before.get(topic)
         if then is None or then.partitions != now.partitions:
@@ -63,15 +63,18 @@ def shapes_changed(before: Mapping[str, TopicShape], after: Mapping[str, TopicSh
 
 
 def note_of(plan: Mapping[str, TopicShape], *, half: bool) -> bytes:
-    """Return what a static leader leaves in its own share: what it planned with, and if that is half a handover."""
+    """Return the user data of a static leader's own assignment: a digest of the topics, and a flag.
+
+    The flag ``half`` says that partitions wait for their owners to revoke them, for a following rebalance.
+    """
     text = "".join(f"{topic}\n{shape.partitions}\n" for topic, shape in sorted(plan.items()))
     return NOTE + (b"\1" if half else b"\0") + hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
 
 
 def doubts(note: bytes | None, now: Mapping[str, TopicShape], *, cooperative: bool) -> str | None:
-    """Return why whoever came back as the leader should ask for a plan of its own; None if the old one still holds.
+    """Return why a restarted leader should rejoin to compute an assignment; None if the old one is still valid.
 
-    Without a note one cannot know. Where a rebalance moves nothing that need not move it is asked for then.
+    Without a note that is unknown. A cooperative group then rebalances, since that moves no partition needlessly.
     """
     if note is None:
         return "leads by a plan that it has not made, and which may be half of a handover" if cooperative else None

@@ -1,7 +1,7 @@
-"""Partitions come and go: the part of a rebalance in which users are told and last offsets are committed.
+"""Revoke and assign partitions in a rebalance: call the listener, and commit offsets before partitions go.
 
-Owns the order within giving up (hold back, commit, tell, commit what was said meanwhile, let go) and taking over. It
-does not know why: the role says what goes and what comes.
+Owns the order of a revocation (stop returning records, auto-commit, call the listener, wait for the listener's commits,
+drop the partitions) and of an assignment. The role decides which partitions are revoked and assigned.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from .auto_commit import AutoCommit
     from .commits import Commits
 
-#: How long giving up waits for commits, in seconds, before and after the callback. A coordinator that does not answer
-#: must not keep us from joining: the group waits for us, and a commit that never comes costs duplicates, not records.
+#: Seconds that a revocation waits for commits, before and again after the callback. A coordinator that does not respond
+#: must not keep the member from joining: the whole group waits for it, and a missed commit only causes duplicates.
 PATIENCE = 5.0
 
 
 class GivingUp(enum.Enum):
-    """Where giving up partitions stands."""
+    """Name the step of a revocation."""
 
     IDLE = "idle"
-    COMMITTING = "committing"  #: What was delivered is being committed; nothing more of it is handed out.
-    TELLING = "telling"  #: The listener is to be told.
-    DRAINING = "draining"  #: What the listener left to be committed is on its way.
+    COMMITTING = "committing"  #: Waits for the auto-commit; polls return no more records of these partitions.
+    TELLING = "telling"  #: The listener is due.
+    DRAINING = "draining"  #: Waits for commits that the listener has started.
 
 
 class PartitionRevocation:
-    """Gives partitions up and takes them over, with what users have to hear of it."""
+    """Revoke, lose and assign partitions, each with its listener callback."""
 
     def __init__(
         self, partitions: Partitions, commits: Commits, auto_commit: AutoCommit | None, listener: Callable[[], Any]
@@ -47,22 +47,22 @@ class PartitionRevocation:
         self.state = GivingUp.IDLE
         self._going: list[Partition] = []
         self._until = -NEVER
-        #: What was to be committed when the waiting began. Those who keep partitions go on committing, all the time.
+        #: Settles with the commits queued when the wait began. Later ones, for partitions that stay, do not prolong it.
         self._awaited: Call[None] = Call("committing")
-        #: What a revoked or lost callback raised: the rejoin goes on, then the poll raises it.
+        #: The exception of a revoked or lost callback: the rebalance goes on, and then the poll raises it.
         self.error: Exception | None = None
-        #: Whether what was delivered is committed; not after an exception, when it may not have been processed.
+        #: Whether a revocation auto-commits; False after an exception, when returned records may be unprocessed.
         self.commits_by_itself = auto_commit is not None
 
-    # -- giving up
+    # -- revoking
 
     def give_up(
         self, tps: Collection[TopicPartition], now: float, *, always_tell: bool = False, by: float = NEVER
     ) -> bool:
-        """Go on giving these up; call it, with steps in between, until it returns True.
+        """Advance the revocation of ``tps``; call it again, with steps in between, until it returns True.
 
-        With ``always_tell`` the listener hears of an empty set, too: an eager rebalance always revokes, then assigns.
-        After ``by`` nothing is waited for.
+        With ``always_tell`` the listener is called for an empty set, too: an eager rebalance always revokes, then
+        assigns. After ``by`` the revocation waits for no commit.
         """
         if self.state is GivingUp.IDLE:
             self._going = [p for p in self._partitions if p.tp in tps]
@@ -78,12 +78,12 @@ class PartitionRevocation:
                 return False
             self.state = GivingUp.TELLING
         if self.state is GivingUp.TELLING:
-            # Noted first: told once, whatever the callback raises, Ctrl-C included.
+            # The state changes before the call, so that the listener runs once even if Ctrl-C interrupts it.
             self._wait(GivingUp.DRAINING, NEVER)
             self._tell(hear_revoked)
-            return False  # time has passed in there, and what was committed has not been sent yet
+            return False  # the listener took time, and its commits are not sent yet
         if self._until == NEVER:
-            # From here on: the callback may have taken as long itself, and has left what is to be committed.
+            # The wait starts after the callback, which may have taken longer than PATIENCE before it committed.
             self._wait(GivingUp.DRAINING, now + PATIENCE)
         if not self._through(now, by):
             return False
@@ -91,11 +91,11 @@ class PartitionRevocation:
         return True
 
     def lose(self, now: float) -> bool:
-        """Let go of everything at once, and say so if there was anything. True: there is nothing to wait for."""
-        told = self._going if self.state is GivingUp.DRAINING else []  # has been revoked already, as far as users know
+        """Drop all partitions at once, and call ``on_partitions_lost`` if there were any. Always return True."""
+        told = self._going if self.state is GivingUp.DRAINING else []  # on_partitions_revoked was called
         going = [p for p in self._partitions if p not in told]
         self.start_over()
-        # Let go first: a callback that raises must not leave partitions behind that belong to others by now.
+        # A callback that raises must not leave partitions assigned that other members may own by now.
         try:
             if going:
                 self._hear(hear_lost, [p.tp for p in going])
@@ -104,31 +104,31 @@ class PartitionRevocation:
         return True
 
     def start_over(self) -> None:
-        """Forget what is half done: membership was lost, or nothing is wanted any more."""
+        """Abandon a revocation in progress: the membership was lost, or the user has unsubscribed."""
         self.state = GivingUp.IDLE
         self._going = []
 
     def waiting_until(self, now: float) -> float:
-        """Return when waiting for commits ends by itself; never while nothing waits, or once that has passed.
+        """Return when the wait for commits times out; never if there is no wait, or after the timeout.
 
-        To go on then is work for who called: whoever waits inside a callback cannot, and must not be woken for it.
+        Only the outer call can go on after the timeout: a call inside a callback would otherwise wake up in a loop.
         """
         waits = self.state in (GivingUp.COMMITTING, GivingUp.DRAINING) and not self._awaited.done
         return self._until if waits and now < self._until else NEVER
 
-    # -- taking over
+    # -- assigning
 
     def take_over(self, tps: Collection[TopicPartition]) -> None:
-        """Make ``tps`` the assignment; what is new waits for its callback."""
+        """Make ``tps`` the assignment; new partitions wait for ``on_partitions_assigned``."""
         before = self._partitions.tps()
         self._partitions.assign(tps, start=PositionState.AWAITING_CALLBACK)
         for partition in self._partitions:
-            # By its state, too: an interrupt may have struck an earlier attempt between the two.
+            # The state counts, too: Ctrl-C may have interrupted an earlier call between assign() and this loop.
             if partition.tp not in before or partition.state is PositionState.AWAITING_CALLBACK:
                 partition.callback_pending = True
 
     def tell_assigned(self) -> None:
-        """Tell the listener what is new. What it raises comes out, and all of this is done again by the next call."""
+        """Call ``on_partitions_assigned`` with the new partitions. If it raises, the next call repeats it."""
         new = [p for p in self._partitions if p.callback_pending]
         hear_assigned(self._listener(), [p.tp for p in new])
         for partition in new:
@@ -144,7 +144,7 @@ class PartitionRevocation:
         self._awaited = self._commits.mark()
 
     def _through(self, now: float, by: float) -> bool:
-        self._until = min(self._until, by)  # it may have been begun by a poll, and close() has less time
+        self._until = min(self._until, by)  # a poll may have begun the revocation, and close() has less time
         return self._awaited.done or now >= self._until
 
     def _tell(self, hear: Callable[[Any, Collection[TopicPartition]], None]) -> None:
@@ -153,11 +153,11 @@ class PartitionRevocation:
     def _hear(self, hear: Callable[[Any, Collection[TopicPartition]], None], tps: list[TopicPartition]) -> None:
         try:
             hear(self._listener(), tps)
-        except Exception as error:  # noqa: BLE001 - raised by the poll that runs it, once the rejoin is on its way
+        except Exception as error:  # noqa: BLE001 - the poll raises it after the rebalance went on
             self.error = self.error or error
 
     def _let_go(self) -> None:
         going = {p.tp for p in self._going}
-        # In this order: interrupted in between this is done again, and not all that led to it as well.
+        # assign() comes first: after Ctrl-C between the two, only this method is repeated, not the whole revocation.
         self._partitions.assign([p.tp for p in self._partitions if p.tp not in going])
         self.start_over()

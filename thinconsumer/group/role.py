@@ -1,12 +1,11 @@
-"""What a member is a member *for*: the seam between the group protocol and who uses it (``seeds/002``).
+"""The interface between a group member and its use: a consumer is one role, a pool of workers another.
 
-The member knows generations, deadlines and errors; a :class:`Role` knows what the opaque bytes mean and what has to
-happen around a rebalance. The consumer is one role, a pool of workers another.
+The member handles generations, deadlines and errors. A :class:`Role` encodes and decodes the opaque bytes of JoinGroup
+and SyncGroup, and acts before and after a rebalance.
 
-Nothing here runs inside an engine's step. The member comes to a state in which it waits for its role, says so by
-``has_work``, and goes on when somebody has called ``work(now)``: ``poll`` does, ``drive`` does not. What returns a bool
-is called again, with steps in between, until it returns True: that is how the consumer waits for a commit before it
-gives partitions up.
+The engine's steps call no role method. A member that waits for its role reports so by ``has_work``, and goes on when
+``work(now)`` is called: ``poll`` calls it, ``drive`` does not. A method that returns a bool is called again, with steps
+in between, until it returns True; thus the consumer waits for a commit before it drops partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .identity import Identity
 
 
 class JoinedMember(NamedTuple):
-    """A member of the new generation, as the coordinator tells its leader."""
+    """A member of the new generation, from the leader's JoinGroup response."""
 
     member_id: str
     group_instance_id: str | None
@@ -26,68 +25,71 @@ class JoinedMember(NamedTuple):
 
 
 class Role(Protocol):
-    """The callbacks of one member. Any of them may run users' code; what that raises comes out of ``work``.
+    """Define the callbacks of one member. Any of them may call user code; ``work`` raises its exceptions.
 
-    Giving up (``prepare``, ``revoke``, ``lose``) that raises counts as done, since the others wait for it: it is not
-    called again. A plan that raises, or a share that ``take`` cannot read, is followed by another round. An interrupt
-    counts as nothing: what it struck is called again.
+    A ``prepare``, ``revoke`` or ``lose`` that raises counts as done and is not repeated, because the rebalance waits
+    for it. After a failed ``perform_assignment``, or a ``take`` that cannot decode the assignment, the member joins
+    again. A method that Ctrl-C interrupts is called again.
     """
 
     @property
     def protocol_type(self) -> str:
-        """What kind of group it is; the coordinator lets only members of one kind in."""
+        """The protocol type in JoinGroup; the coordinator rejects members of another type."""
         ...
 
     def protocols(self) -> Sequence[tuple[str, bytes]]:
-        """Return name and metadata of every protocol this member can follow, the preferred one first.
+        """Return the name and metadata of every supported protocol, the preferred one first.
 
-        Asked before each JoinGroup: what a consumer owns is part of it.
+        Called before each JoinGroup, since a consumer's metadata contains its owned partitions.
         """
         ...
 
     def prepare(self, identity: Identity, now: float) -> bool:
-        """A rebalance begins, and this member has not joined it yet: give up what has to be given up."""
+        """Revoke partitions at the beginning of a rebalance, before JoinGroup."""
         ...
 
     def ready_to_assign(self, protocol: str, members: Sequence[JoinedMember], now: float) -> bool:
-        """We lead: is everything known that the plan depends on? Asked again until it is, or it took too long."""
+        """Return whether everything is known that the leader's assignment depends on.
+
+        Called on the leader only, again until it returns True or a time limit has passed.
+        """
         ...
 
     def perform_assignment(
         self, leader_id: str, protocol: str, members: Sequence[JoinedMember], *, skip: bool
     ) -> Mapping[str, bytes]:
-        """We lead: return every member's share, by member id.
+        """Return every member's assignment, by member id. Called on the leader only.
 
-        With ``skip`` (KIP-814) the group keeps the plan it has: look at it, so as to notice changes, and return ``{}``.
+        With ``skip`` (KIP-814) the group keeps its assignment: note the topics, to detect changes, and return ``{}``.
         """
         ...
 
     def take(self, identity: Identity, protocol: str, assignment: bytes, now: float, *, missed: bool) -> None:
-        """Our share has come. Decide what is to be given up and what is new; no callbacks yet, but for what is lost.
+        """Decode the assignment and compute what it revokes and adds. Call no listener, except for lost partitions.
 
-        ``missed``: the group went through a generation without us. What we kept may have been another's in it.
+        ``missed`` says that a generation passed without this member: others may have owned its partitions meanwhile.
         """
         ...
 
     def revoke(self, identity: Identity, now: float) -> bool:
-        """Give up what the new share no longer has (KIP-429)."""
+        """Revoke the partitions that the new assignment lacks (KIP-429)."""
         ...
 
     def install(self, identity: Identity, now: float) -> bool:
-        """Begin with what is new. Called again by a later ``work`` if it raises."""
+        """Start with the newly assigned partitions. If it raises, a later ``work`` calls it again."""
         ...
 
     def lose(self, why: str, now: float) -> bool:
-        """The coordinator has expelled us: what was ours may be somebody else's already. ``seeds/004``: lost."""
+        """Drop all partitions as lost: the membership has ended, and other members may already own them."""
         ...
 
     def describe(self) -> str:
-        """Return what the rebalance that is just over has changed, for the one line that is logged about it."""
+        """Return what the last rebalance changed, for its log line."""
         ...
 
     def rejoin_reason(self, now: float) -> str | None:
-        """Return why a stable member should join again (its subscription or the cluster changed), if it should.
+        """Return why a stable member should join again (its subscription or the cluster changed), or None.
 
-        Asked in every step, so it has to be cheap.
+        Called in every step, so it has to be cheap.
         """
         ...
