@@ -1,10 +1,10 @@
-"""Commits that wait: merged per partition in call order, each call settled once, each callback queued once.
+"""The queue of commits: merged per partition in call order, each call settled once, each callback queued once.
 
-Owns the state of calls and knows nothing of brokers. Each call (:class:`Pending`) keeps what has been decided about it,
-partition by partition; the merged entries are made from the calls, and made anew after an interrupt at any point.
+Owns the state of calls, and sends nothing. Each call (:class:`Pending`) records the outcome of each partition; the
+merged entries are computed from the calls, and computed again after an interrupt at any point.
 
-The last value of a partition wins even when it is smaller: a rewind is legal, and the order of calls decides. It keeps
-winning when its own call has timed out while an earlier one waits, since it may have been written already.
+The last call's offset of a partition wins even if it is smaller, since a rewind is legal. It still wins if its own call
+has timed out while an earlier one waits, because it may have been written already.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .identity import Identity
 log = logging.getLogger(__name__)
 
 Callback = Callable[[dict[TopicPartition, OffsetAndMetadata], "KafkaError | None"], Any]
-#: From all that failed in a call, and what the call was, to the error it raises.
+#: Makes the error of a call from its failed partitions and its description.
 Explain = Callable[[Mapping[TopicPartition, Failure], str], KafkaError]
 
-#: A request holds no more than this, as the coordinator writes it: all of a request's offsets go into one batch of
-#: records, and brokers refuse one larger than a megabyte (message.max.bytes) altogether.
+#: The largest request, in bytes that the coordinator writes: all offsets of a request go into one record batch, and
+#: brokers reject a batch larger than a megabyte (message.max.bytes) as a whole.
 BYTES_MAX = 512 * 1024
-#: Offsets that a log line names before it only counts.
+#: The number of offsets that a log line names; it only counts the rest.
 LISTED_MAX = 100
-#: Of one offset, besides topic, group and metadata.
+#: The written size of one offset, without topic, group id and metadata.
 ROW_BYTES = 80
 
 
 def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: KafkaError | None) -> None:
-    """Warn of offsets that were not committed: the callback of commits that the user waits for in no other way."""
+    """Warn of offsets that were not committed. The callback of commits whose result the user does not see otherwise."""
     if error is not None:
         failed = getattr(error, "partitions", None) or offsets
         listed = [f"{tp.topic}-{tp.partition} at {offsets[tp].offset}" for tp in sorted(failed)]
@@ -47,7 +47,7 @@ def log_failure(offsets: Mapping[TopicPartition, OffsetAndMetadata], error: Kafk
 
 
 class Finished(NamedTuple):
-    """A call whose callback is due: told outside of steps, since it is users' code."""
+    """A settled call whose callback is due; as user code, the callback runs outside of steps."""
 
     call: Call[None]
     callback: Callback
@@ -56,7 +56,7 @@ class Finished(NamedTuple):
 
 
 class Pending:
-    """One call that is not settled."""
+    """Track one call that is not settled."""
 
     __slots__ = ("call", "callback", "deadline", "failed", "identity", "left", "number", "offsets")
 
@@ -69,25 +69,25 @@ class Pending:
         callback: Callback | None,
         what: str,
     ) -> None:
-        self.number = number  #: In call order.
+        self.number = number  #: Increases in call order.
         self.offsets = offsets
-        self.identity = identity  #: The member id and generation when it was added.
+        self.identity = identity  #: The member id and generation when the call was added.
         self.deadline = deadline
         self.callback = callback
         self.call: Call[None] = Call(what)
-        self.left = set(offsets)  #: Neither written nor failed.
+        self.left = set(offsets)  #: Partitions neither written nor failed.
         self.failed: dict[TopicPartition, Failure] = {}
 
 
 class Entry:
-    """The offset to write for one partition, and the calls that wait for it."""
+    """Hold the offset to write for one partition, and the calls that wait for it."""
 
     __slots__ = ("calls", "identity", "number", "value")
 
     def __init__(self, value: OffsetAndMetadata, number: int, identity: Identity, calls: list[Pending]) -> None:
         self.value = value
-        self.number = number  #: Of the call that the value is from.
-        self.identity = identity  #: Under which it was, or may be, committed.
+        self.number = number  #: The number of the call that the value is from.
+        self.identity = identity  #: The member id and generation to commit it under.
         self.calls = calls
 
 
@@ -95,18 +95,18 @@ Entries = dict[TopicPartition, Entry]
 
 
 class CommitQueue:
-    """All calls that are not settled, and what is to be sent for them."""
+    """Hold all calls that are not settled, and the offsets to send for them."""
 
     def __init__(self, explain: Explain) -> None:
         self._explain = explain
         self._calls: OrderedDict[int, Pending] = OrderedDict()
         self._numbers = 0
-        self.newest: Call[None] | None = None  #: Added last, settled or not.
+        self.newest: Call[None] | None = None  #: The call added last, settled or not.
         self._deadlines: list[tuple[float, int]] = []
         self._empty: deque[Pending] = deque()
         self.ready: Entries = {}  #: To be sent next.
-        self.delayed: Entries = {}  #: Not before :meth:`release`: their partitions were refused for now.
-        self.finished: deque[Finished] = deque()  #: Whose callbacks are due, in the order in which they were settled.
+        self.delayed: Entries = {}  #: To be sent after :meth:`release`: retriable errors.
+        self.finished: deque[Finished] = deque()  #: Calls with a callback due, in settling order.
 
     @property
     def idle(self) -> bool:
@@ -126,14 +126,14 @@ class CommitQueue:
         callback: Callback | None = None,
         what: str = "commit",
     ) -> Pending:
-        """Queue a call. One without offsets is settled as soon as all before it are."""
+        """Queue a call. A call without offsets settles as soon as all calls before it have."""
         self._numbers += 1
         pending = Pending(self._numbers, dict(offsets), identity, deadline, callback, what)
         self.newest = pending.call
         self._calls[pending.number] = pending
         heappush(self._deadlines, (deadline, pending.number))
         for tp, value in pending.offsets.items():
-            # What is delayed stays so: else who commits in a loop would ask in a loop.
+            # A delayed partition stays delayed: otherwise an application that commits in a loop bypasses the backoff.
             where = self.delayed if tp in self.delayed else self.ready
             self._merge(where, tp, Entry(value, pending.number, identity, [pending]))
         if not offsets:
@@ -142,11 +142,11 @@ class CommitQueue:
         return pending
 
     def unsettled(self) -> list[Pending]:
-        """Return the calls that are not settled, in their order."""
+        """Return the calls that are not settled, in call order."""
         return list(self._calls.values())
 
     def due_at(self) -> float:
-        """Return when :meth:`expired` has something to say, or nearly so."""
+        """Return when the next deadline passes; it may be that of a call settled already, and thus too early."""
         return self._deadlines[0][0] if self._deadlines else NEVER
 
     def expired(self, now: float) -> list[Pending]:
@@ -157,7 +157,7 @@ class CommitQueue:
             if number in self._calls:
                 found.append(self._calls[number])
         if len(self._deadlines) > 2 * len(self._calls) + 64:
-            # Most commits are through in milliseconds and have a minute: what is left of them would pile up.
+            # Commits settle in milliseconds and have deadlines of a minute: without this, old deadlines pile up.
             self._deadlines = [(pending.deadline, number) for number, pending in self._calls.items()]
             heapify(self._deadlines)
         first = next(iter(self._calls.values()), None)
@@ -166,9 +166,9 @@ class CommitQueue:
         return found
 
     def give_up(self, pending: Pending, failure: Failure) -> None:
-        """Settle a call now; what of it is on its way may be written all the same."""
+        """Fail a call now; its offsets in flight may still be written."""
         if pending.number not in self._calls:
-            return  # one without offsets, which was waiting for the one before it to be given up
+            return  # a call without offsets, settled when the call before it failed
         for tp in pending.left:
             pending.failed[tp] = failure
         pending.left.clear()
@@ -178,7 +178,7 @@ class CommitQueue:
     # -- sending
 
     def take(self, group_id: str) -> Entries:
-        """Take out the entries of the next request, without those whose calls are all over."""
+        """Remove and return the entries of the next request; drop those whose calls are all settled or abandoned."""
         taken: Entries = {}
         left: Entries = {}
         size = 0
@@ -195,7 +195,7 @@ class CommitQueue:
         return taken
 
     def put_back(self, tp: TopicPartition, entry: Entry, *, delayed: bool = False) -> None:
-        """Have an entry that was taken sent again; what was asked for meanwhile is newer, and wins."""
+        """Queue a taken entry again; an offset queued for the partition meanwhile is newer, and wins."""
         newer = self.ready.pop(tp, None)
         where = self.delayed if delayed else self.ready
         where[tp] = entry
@@ -203,21 +203,21 @@ class CommitQueue:
             self._merge(where, tp, newer)
 
     def clear(self) -> None:
-        """Forget all entries; for when every call is settled."""
+        """Forget all entries. Called once every call is settled."""
         self.ready.clear()
         self.delayed.clear()
 
     def release(self) -> None:
-        """Have what was delayed sent again."""
+        """Make delayed entries ready to be sent."""
         delayed, self.delayed = self.delayed, {}
         for tp, entry in delayed.items():
             self.put_back(tp, entry)
 
     def waiting(self) -> Iterable[tuple[TopicPartition, Entry]]:
-        """Return everything that is not taken."""
+        """Return all entries that are not taken, ready and delayed."""
         return [*self.ready.items(), *self.delayed.items()]
 
-    # -- what became of it
+    # -- outcomes
 
     def written(self, tp: TopicPartition, entry: Entry) -> None:
         """Note that a partition's offset was written."""
@@ -236,20 +236,20 @@ class CommitQueue:
         self._settle_empty()
 
     def drop(self, tp: TopicPartition, failure: Failure) -> None:
-        """Fail a partition that waits."""
+        """Fail the waiting entry of a partition, if there is one."""
         for where in (self.ready, self.delayed):
             entry = where.pop(tp, None)
             if entry is not None:
                 self.failed(tp, entry, failure)
 
     def note(self, entries: Iterable[Entry], error: KafkaError) -> None:
-        """Note a passing failure, for the message of a timeout."""
+        """Store a retriable error, for the message of a later timeout."""
         for entry in entries:
             for pending in entry.calls:
                 pending.call.last_error = error
 
     def rebuild(self, taken: Mapping[TopicPartition, Entry]) -> None:
-        """Start over from the calls: what was taken is wanted again, and what was half done is done."""
+        """Compute all entries again from the calls, with the ``taken`` ones, and complete interrupted settlements."""
         known: Entries = dict(taken)
         for tp, entry in [*self.delayed.items(), *self.ready.items()]:
             if tp not in known or entry.number > known[tp].number:
@@ -274,8 +274,8 @@ class CommitQueue:
     def tell_first(self) -> None:
         """Call the first callback that is due.
 
-        Ctrl-C is raised after calls only, and none is between removing the callback and calling it: a callback that
-        was removed has been called.
+        Python raises KeyboardInterrupt only after calls, and there is none between removing the callback and calling
+        it: each removed callback has been called.
         """
         _, callback, offsets, error = self.finished[0]
         given = dict(offsets)
@@ -308,7 +308,7 @@ class CommitQueue:
         del self._calls[pending.number]
 
     def _settle_empty(self) -> None:
-        """Settle calls without offsets that nothing is before any more."""
+        """Settle calls without offsets that have no unsettled call before them."""
         while self._empty:
             pending = self._empty[0]
             if pending.number in self._calls:

@@ -1,12 +1,12 @@
-"""OffsetCommit: one request in flight, the rest waits and is merged; every request is stamped when it is written.
+"""OffsetCommit: one request in flight; later commits wait and are merged. A request gets its generation when written.
 
-Owns when a commit may be sent, under which member id and generation, and what its response means for the calls in it. A
-commit under a dropped member id is refused; one without a member id counts as that of a consumer that assigns
-partitions by hand, and could take the group back. So the request leaves out, when it is written, all offsets that may
-not be committed any more.
+Owns when a commit may be sent, under which member id and generation, and what its response means for the calls in it.
+The coordinator rejects a commit under a dropped member id. A commit without a member id counts as one of a consumer
+with manual assignment, and could reset the group's offsets. So a request, when written, leaves out all offsets that
+must no longer be committed.
 
-``CommitIdentity`` says under which member id offsets may be committed, and which of them a rebalance has made void.
-Membership is told of errors about its member id or generation. Follows Java's ``ConsumerCoordinator``.
+``CommitIdentity`` decides the member id for commits, and which queued offsets a rebalance has invalidated. Errors about
+the member id or generation are reported to the membership. Follows Java's ``ConsumerCoordinator``.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ log = logging.getLogger(__name__)
 
 #: The node's general connection: a commit must not wait behind a JoinGroup that the coordinator holds back.
 CHANNEL = ""
-#: Version 1 was the last without any offsets in Kafka; version 10 names topics by id.
+#: Kafka 4.0 removed versions 0 and 1; version 10 names topics by id.
 VERSION_MIN, NAMES_UNTIL, IDS_SINCE = 2, 9, 10
 STATIC_MEMBERS_SINCE = 7
 
 
 class Flight:
-    """The request that is in flight, or about to be written."""
+    """Describe the OffsetCommit request that is in flight, or about to be written."""
 
     __slots__ = ("by_hand", "entries", "names", "node_id", "sent", "since", "stamp")
 
@@ -55,13 +55,13 @@ class Flight:
         self.entries = entries
         self.node_id = node_id
         self.since = now
-        self.stamp: Identity | None = None  #: As written.
-        self.sent: set[TopicPartition] = set()  #: As written: without offsets that may not be committed any more.
+        self.stamp: Identity | None = None  #: The identity in the written request.
+        self.sent: set[TopicPartition] = set()  #: Partitions in the written request; invalidated offsets are left out.
         self.names: dict[bytes, str] = {}
 
 
 class Commits:
-    """Commits offsets for one group. A manager."""
+    """Commit offsets for one group. A manager."""
 
     asker = "commits"
 
@@ -83,7 +83,7 @@ class Commits:
         self._seconds_since_poll = seconds_since_poll
         backoff = Backoff(settings.retry_backoff_ms / 1000, settings.retry_backoff_max_ms / 1000)
         self._retry = Retry(backoff, random)  #: For the coordinator as a whole.
-        self._stragglers = Retry(backoff, random)  #: For partitions that the coordinator refuses for now.
+        self._stragglers = Retry(backoff, random)  #: For partitions with retriable errors.
         self._queue = CommitQueue(partial(final_error, settings, self._group_id))
         self._flight: Flight | None = None
         self._judged: Identity | None = (
@@ -92,12 +92,12 @@ class Commits:
         self._stale_error: KafkaError | None = None
         self._now = 0.0
         self.finished = self._queue.finished  #: Calls whose callbacks are due.
-        self.tell_first = self._queue.tell_first  #: Calls the first of them; not within a step.
-        #: Told of every offset that was written.
+        self.tell_first = self._queue.tell_first  #: Calls the first of these callbacks; not within a step.
+        #: Called with every offset that was written.
         self.on_written: Callable[[TopicPartition, OffsetAndMetadata], None] = lambda tp, value: None
-        #: Told of every answer: seconds since it was asked for, and when.
+        #: Called for every response, with its latency in seconds and the current time.
         self.on_answer: Callable[[float, float], None] = lambda seconds, now: None
-        #: Why the latest commit failed, until one succeeds; not what is wrong with one call alone.
+        #: The error of the latest failed commit, until one succeeds; errors that concern one call only are not stored.
         self.last_error: KafkaError | None = None
         self.failed_at = -NEVER
 
@@ -105,7 +105,7 @@ class Commits:
         flight = f", {len(self._flight.entries)} partitions in flight" if self._flight is not None else ""
         return f"<Commits of {self._group_id}: {len(self._queue)} calls{flight}>"
 
-    # -- questions
+    # -- calls
 
     @property
     def idle(self) -> bool:
@@ -114,7 +114,7 @@ class Commits:
 
     @property
     def may_commit(self) -> bool:
-        """Whether there is a member id to commit under, or none is needed: False once the membership is lost."""
+        """Whether commits have a member id or, with manual assignment, need none; False once membership is lost."""
         return self._commit_identity.who is not None
 
     def add(
@@ -124,23 +124,23 @@ class Commits:
         callback: Callback | None = None,
         what: str = "commit",
     ) -> Call[None]:
-        """Commit these, after everything that was added before. Passing failures are tried again until ``deadline``.
+        """Commit these offsets, after those added before. Retriable errors are retried until ``deadline``.
 
-        The call settles when each of its offsets was written, or a later call's for the same partition, or cannot be.
-        What fails is a CommitFailedError that names what was not written, or the AuthorizationError. The callback, if
-        there is one, is queued in :attr:`finished` then.
+        The call settles when for each partition its offset, or that of a later call, was written or has failed. It
+        fails with a CommitFailedError that names the partitions not written, or with the AuthorizationError. Its
+        callback, if any, is then queued in :attr:`finished`.
         """
         if self._queue.idle:
             self._stale_error = self._coordinator.error
         who = self._commit_identity.asks_as
         pending = self._queue.add(offsets, who or self._commit_identity.by_hand, deadline, callback, what)
         if who is None and offsets:
-            # Fails at once: an unsubscribe() before the next step would make it a commit without a member id.
+            # Fail now: an unsubscribe() before the next step would turn it into a commit without a member id.
             self._queue.give_up(pending, self._failure(*self._commit_identity.outside(), self._now))
         return pending.call
 
     def mark(self) -> Call[None]:
-        """Return a call that settles once every call added so far has."""
+        """Return a call that settles once every call added so far has settled."""
         return self.add({}, NEVER)
 
     @property
@@ -149,13 +149,13 @@ class Commits:
         return self._queue.newest
 
     def timeout_error(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], now: float) -> KafkaError:
-        """Return the error for a user who stops waiting for these offsets; the call itself goes on."""
+        """Return the timeout error for a user who stops waiting for these offsets; the commit itself goes on."""
         waiting = [pending for pending in self._queue.unsettled() if pending.offsets == offsets]
         failures = {tp: self._timeout(waiting[-1], now) for tp in waiting[-1].left} if waiting else {}
         return final_error(self._settings, self._group_id, failures, "commit")
 
     def give_up_all(self, now: float) -> None:
-        """Fail every call that is not settled: the consumer waits no longer."""
+        """Fail every call that is not settled, because the consumer closes or stops waiting."""
         if self._queue.idle:
             return
         self.restart(now)  # an interrupt may have left a step half done
@@ -180,7 +180,7 @@ class Commits:
         return self._send(now) if self._may_send(now) else []
 
     def wake_at(self, now: float) -> float:
-        """Return when :meth:`step` has something to do by itself."""
+        """Return when :meth:`step` is due next without a new event."""
         if self._queue.idle:
             return NEVER
         due = self._queue.due_at()
@@ -192,7 +192,7 @@ class Commits:
         return max(now, due)
 
     def handle(self, answer: Answer, now: float) -> None:
-        """Take the answer of a request made by :meth:`step`."""
+        """Process the response to a request made by :meth:`step`."""
         flight = self._flight
         if flight is None or answer.request.context is not flight:
             log.debug("group %s: an answer to a commit that was sent elsewhere since", self._group_id)
@@ -207,7 +207,7 @@ class Commits:
         self._take_response(flight, answer, now)
 
     def restart(self, now: float) -> None:
-        """Forget what is in flight, since its answer will never come, and ask for it again."""
+        """Forget the request in flight, whose response cannot arrive after a restart of the engine; queue it again."""
         flight, self._flight = self._flight, None
         self._queue.rebuild({} if flight is None else flight.entries)
         self._judged = None
@@ -257,14 +257,14 @@ class Commits:
         if self._flight is not None or error is None or error is self._stale_error or self._queue.idle:
             return
         if self._coordinator.target(CHANNEL) is None:
-            # The reason is not that of a commit with this code: the error is FindCoordinator's.
+            # reason_of() does not apply: this is an error of FindCoordinator, not of OffsetCommit.
             reason = "authorization" if isinstance(error, AuthorizationError) else "coordinator"
             failure = self._failure(reason, str(error), now, error)
             for tp, _ in self._queue.waiting():
                 self._queue.drop(tp, failure)
 
     def _watch_flight(self, now: float) -> None:
-        """Report a coordinator that does not answer; take the request back once there is another one."""
+        """Report a pending response to ``Coordinator``; queue the offsets again once another node coordinates."""
         flight = self._flight
         if flight is None:
             return
@@ -272,7 +272,7 @@ class Commits:
         if target is None or target.node_id == flight.node_id:
             self._coordinator.waiting(flight.since, now, self.asker)
             return
-        # A deposed coordinator writes nothing; what it wrote before is written again, or a newer offset.
+        # The former coordinator writes nothing more. The new one gets these offsets again, or newer ones.
         log.debug("group %s: commits go to node %s, which coordinates now", self._group_id, target.node_id)
         self._flight = None
         self._judged = None
@@ -336,7 +336,7 @@ class Commits:
                     committed_metadata=value.metadata,
                 )
             )
-        stamp = who or self._commit_identity.by_hand  # a request without offsets may have any
+        stamp = who or self._commit_identity.by_hand  # without offsets in the request, the identity does not matter
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=stamp.generation_id,
@@ -347,10 +347,10 @@ class Commits:
             request.group_instance_id = stamp.group_instance_id
         return request
 
-    # -- answers
+    # -- responses
 
     def _take_error(self, flight: Flight, error: KafkaError, now: float) -> None:
-        """Retry after a lost connection; fail the offsets if a login or an unsupported version is the reason."""
+        """Retry after a lost connection; fail the offsets after a failed login or an unsupported version."""
         if isinstance(error, BrokerResponseError) and not error.retriable:
             self._fail(flight.entries, error, now)
             return
@@ -412,13 +412,14 @@ class Commits:
         standing, stamp = self._commit_identity, flight.stamp
         who = standing.who
         if stamp is None or not stamp.is_member:
-            # Committed without a member id while the group has members: membership is not concerned.
+            # The commit had no member id and the group has members: the error says nothing about this membership.
             if error.code == Code.REBALANCE_IN_PROGRESS:
                 self._again(entries, error, now)
             else:
                 self._fail(entries, error, now)
         elif error.code == Code.REBALANCE_IN_PROGRESS:
-            # Kafka answers so between join and sync, when no commit is sent; other brokers do at any time.
+            # Kafka returns this between JoinGroup and SyncGroup, when this client holds commits; other brokers may
+            # return it at any time of a rebalance.
             standing.refused(stamp)
             self._again(entries, error, now)
             standing.told(error, stamp, now)
@@ -432,7 +433,7 @@ class Commits:
         else:
             self._fail(entries, error, now)
             if error.code == Code.GROUP_ID_NOT_FOUND:
-                # The group has no member left: for membership that is an unknown member id.
+                # The group has no members: report it to the membership as UNKNOWN_MEMBER_ID.
                 error = to_error(
                     Code.UNKNOWN_MEMBER_ID, api=API, node_id=flight.node_id, detail="there is no such group"
                 )
@@ -464,9 +465,9 @@ class Commits:
             self._queue.failed(tp, entry, failure)
 
 
-#: Codes that concern one commit, and not those after it.
+#: Codes that concern one commit, and not later ones.
 _OF_ONE_CALL = frozenset({Code.OFFSET_METADATA_TOO_LARGE, Code.INVALID_COMMIT_OFFSET_SIZE})
-#: Verdicts about the coordinator or the member, and not about some partitions.
+#: Actions about the coordinator or the member, not about single partitions.
 _OF_COORDINATOR = frozenset(
     {Action.RETRY, Action.WAIT_FOR_COORDINATOR, Action.FIND_COORDINATOR, Action.CHECK_MEMBERSHIP}
 )
