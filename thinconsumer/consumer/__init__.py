@@ -1,7 +1,7 @@
-"""The public Consumer, and what it adds to the kernel in :mod:`thinconsumer.client`.
+"""The public Consumer, built on :mod:`thinconsumer.client`.
 
-``consumer`` is what users call, ``reader`` the order within one poll, ``managers`` what the engine steps, ``iteration``
-one record at a time.
+``consumer`` has the public methods, ``reader`` implements a poll, ``managers`` creates the managers that the engine
+steps, and ``iteration`` returns one record at a time.
 """
 
 from .consumer import Consumer

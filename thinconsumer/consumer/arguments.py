@@ -1,6 +1,7 @@
-"""Checks and conversions of what users pass to public calls.
+"""Check and convert the arguments of public calls.
 
-A wrong type that is only found when a request is encoded fails a later call, and other partitions with it.
+Without these checks, a wrong type would raise only when a request is encoded: in a later call, which may also concern
+other partitions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ToCommit: TypeAlias = "Mapping[TopicPartition, OffsetAndMetadata | int] | Consum
 
 
 def topic_partition(tp: object) -> TopicPartition:
-    """Return a TopicPartition from any tuple of a topic and a partition number, kafka-python's own class too."""
+    """Return a TopicPartition from any tuple of topic and partition number, such as kafka-python's own class."""
     if not isinstance(tp, tuple) or len(tp) != 2 or isinstance(tp, ConsumerRecord):
         raise IllegalArgumentError(f"expected a TopicPartition(topic, partition), not {tp!r}")
     topic, number = tp
@@ -31,7 +32,7 @@ def topic_partition(tp: object) -> TopicPartition:
 
 
 def topic_partitions(given: object, call: str) -> list[TopicPartition]:
-    """Return each TopicPartition of a collection once, in order."""
+    """Return the TopicPartitions of a collection without duplicates, in order."""
     if not isinstance(given, Iterable) or isinstance(given, (str, bytes, TopicPartition)):
         one = f": write [{given!r}]" if isinstance(given, TopicPartition) else ""
         raise IllegalArgumentError(f"{call} takes a collection of TopicPartition, not {given!r}{one}")
@@ -39,7 +40,7 @@ def topic_partitions(given: object, call: str) -> list[TopicPartition]:
 
 
 def topic_name(topic: object, call: str) -> str:
-    """Return a topic's name."""
+    """Return the topic name, or raise ``IllegalArgumentError`` if it is not a str."""
     if not isinstance(topic, str):
         instead = f": write {topic.decode(errors='replace')!r}" if isinstance(topic, bytes) else ""
         raise IllegalArgumentError(f"{call} takes a topic's name, a str, not {topic!r}{instead}")
@@ -47,10 +48,10 @@ def topic_name(topic: object, call: str) -> str:
 
 
 def offsets_to_commit(given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offsets of a mapping, whose values may be other clients' classes, or the offset after a record.
+    """Return the offsets of a mapping, or the offset after a record. Values may be offset classes of other clients.
 
     Raises:
-        IllegalArgumentError: a value cannot be written as an OffsetCommit request, or is not an offset.
+        IllegalArgumentError: a value is not an offset, or an OffsetCommit request cannot encode it.
     """
     if isinstance(given, ConsumerRecord):
         tp = TopicPartition(given.topic, given.partition)
@@ -84,13 +85,13 @@ def _offset(tp: TopicPartition, value: Any) -> OffsetAndMetadata:
 
 
 def refuse_async(function: object, what: str) -> None:
-    """Raise IllegalArgumentError if calling it returns a coroutine."""
+    """Raise IllegalArgumentError if calling ``function`` returns a coroutine."""
     if is_async(function):
         raise IllegalArgumentError(f"{what} is {ASYNC_DEF}")
 
 
 def is_whole(value: object, least: int) -> bool:
-    """Return whether it is an int of Kafka's INT64, and not one of Python's bools."""
+    """Return whether ``value`` is an int, not a bool, from ``least`` to the maximum of Kafka's INT64."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= INT64_MAX
 
 

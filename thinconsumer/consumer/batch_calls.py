@@ -1,4 +1,4 @@
-"""The part of the public Consumer that hands over columns instead of records."""
+"""The methods of the public Consumer that return columns instead of records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 #: The module that needs numpy.
 DECODER = f"{__name__.split('.')[0]}.records.columnar.decode"
-#: What one call hands over unless it is told otherwise. Larger calls spend more time waiting for memory.
+#: Default ``max_bytes`` of one call. Calls that return more take longer per byte, since they wait for memory.
 MAX_BYTES = 8 << 20
-#: Places in a call's bytes must fit into 31 bits, and a batch may have 256 MB.
+#: Upper limit of ``max_bytes``: byte offsets in one result must fit into 31 bits, and the last batch may add 256 MB.
 MAX_BYTES_LIMIT = 1 << 30
 
 
@@ -31,8 +31,8 @@ class BatchCalls:
     _warned_of_seconds = False
 
     def _poll_seconds(self, timeout_ms: float) -> float:
-        """Return a poll's timeout in seconds; warn once of one that looks like confluent-kafka's, which is seconds."""
-        # One with more than two decimals was computed: the rest of a deadline, say.
+        """Return a poll's timeout in seconds; warn once if it looks like confluent-kafka's timeout in seconds."""
+        # A float with more than two decimals was probably computed (the time left until a deadline, say).
         seconds = isinstance(timeout_ms, float) and 0 < timeout_ms < 50 and round(timeout_ms, 2) == timeout_ms
         if seconds and not self._warned_of_seconds:
             self._warned_of_seconds = True
@@ -43,9 +43,9 @@ class BatchCalls:
     def poll_batches(self, timeout_ms: float = 0, max_bytes: int | None = None) -> dict[TopicPartition, RecordColumns]:
         """Return records as columns: numpy arrays, and on request an Arrow batch (:meth:`RecordColumns.to_arrow`).
 
-        Waits as :meth:`poll` does, promises what it promises and raises what it raises; the two can be mixed. What
-        there is comes in whole batches, as producers made them, up to the one with which ``max_bytes`` (default: 8 MB)
-        of decompressed data are reached. Deserializers are not applied: keys and values are bytes.
+        Waits, moves positions and raises errors as :meth:`poll` does; both methods can be used in turn. Returns whole
+        batches as the producers wrote them, until their decompressed size reaches ``max_bytes`` (default: 8 MB).
+        Deserializers are not applied: keys and values are bytes.
 
         Raises:
             ImportError: numpy is not installed (``pip install 'thinconsumer[arrow]'``).
@@ -56,13 +56,13 @@ class BatchCalls:
         limit = min(MAX_BYTES if max_bytes is None else max_bytes, MAX_BYTES_LIMIT)
         with self._shell.enter():
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), limit, columns=True)
-        # The last step, as in poll: whatever interrupts before has delivered nothing, so nothing is lost.
+        # The last statement, as in poll: an exception before it leaves the positions unchanged, so no record is lost.
         self._reader.poll_result = poll_result
         return poll_result.columns
 
 
 def _load() -> None:
-    """Import the decoder of columns before the call begins."""
+    """Import the columnar decoder before the call begins."""
     try:
         import_uninterrupted(DECODER)
     except ImportError as exc:

@@ -1,7 +1,7 @@
-"""Internal calls for readers of fixed ranges: many questions at once, and polls that end at given offsets.
+"""Internal calls for readers of fixed offset ranges: queries of many partitions, and polls that end at given offsets.
 
-Spark's source plans reads of thousands of partitions and has to know all of it in one round trip; the public calls
-answer one question each. Owns no state: each function is one call of the consumer that it is given.
+Spark's source plans reads of thousands of partitions and needs their metadata and offsets in one round trip, while the
+public calls make one query each. Each function is one call of the given consumer and keeps no state.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["known_topic_id", "look_up", "partitions_of", "poll_columns_up_to", "
 def partitions_of(
     consumer: Consumer[Any, Any], topics: Iterable[str] | None, timeout_ms: float | None = None
 ) -> dict[str, list[int]]:
-    """Return the partition numbers of these topics, or of all there are; topics that do not exist are left out.
+    """Return the partition numbers of these topics (None: of all topics); topics that do not exist are omitted.
 
-    One request, whatever the number of topics. Internal topics are hidden as ``Consumer.topics`` hides them, unless
-    they are named.
+    Sends one request for any number of topics. Without ``topics``, ``exclude_internal_topics`` omits internal topics,
+    as in ``Consumer.topics``.
     """
     reader, shell = consumer._reader, consumer._shell
     with shell.enter():
@@ -40,9 +40,9 @@ def partitions_of(
 
 
 def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
-    """Return a topic's id as the consumer's metadata has it now; sends nothing.
+    """Return a topic's id from the consumer's cached metadata, without I/O.
 
-    Sixteen zero bytes while no broker has named one; None once a broker has answered that the topic does not exist.
+    The id is sixteen zero bytes if it is unknown, and None if a broker has reported that the topic does not exist.
     """
     found = consumer._reader.managers.metadata.topics.get(topic)
     if found is None:
@@ -53,10 +53,10 @@ def known_topic_id(consumer: Consumer[Any, Any], topic: str) -> bytes | None:
 def look_up(
     consumer: Consumer[Any, Any], questions: Sequence[Mapping[TopicPartition, int]], timeout_ms: float | None = None
 ) -> list[dict[TopicPartition, int]]:
-    """Return an offset for each partition of each question; -1 where no record is as young as the time asked for.
+    """Return the offset for each partition of each query; -1 if no record has the timestamp or a later one.
 
-    A question is a time in ms since 1970, -1 (the end; under read_committed the last stable offset) or -2 (the start).
-    All are under way at once: one ListOffsets for each leader and question.
+    A query maps each partition to a timestamp in ms since 1970, to -1 (the end; under read_committed the last stable
+    offset) or to -2 (the start). All queries are in flight together: one ListOffsets for each leader and query.
     """
     reader, shell = consumer._reader, consumer._shell
     with shell.enter():
@@ -83,7 +83,7 @@ def poll_up_to(
 ) -> dict[TopicPartition, Records]:
     """Poll for records before these ends; return as soon as there are any, or once all partitions are at their end.
 
-    A log may end in what is never handed out, such as the mark that ends a transaction: a plain poll would wait there.
+    A log may end with offsets that are never returned, such as a transaction marker: a plain poll would wait there.
     """
     reader, shell = consumer._reader, consumer._shell
     with shell.enter():
@@ -97,7 +97,7 @@ def poll_columns_up_to(
 ) -> dict[TopicPartition, RecordColumns]:
     """Poll for columns; return as soon as there are any, or once all partitions are at their end.
 
-    Whole batches come, so that the last records may be behind the ends, and the positions too.
+    Batches are returned whole, so the last records, and the positions, may lie beyond the ends.
     """
     reader, shell = consumer._reader, consumer._shell
     with shell.enter():

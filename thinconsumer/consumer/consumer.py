@@ -1,4 +1,4 @@
-"""The public Consumer: what users call, and what each call promises."""
+"""The public Consumer class."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
 if TYPE_CHECKING:
-    from typing_extensions import Unpack  # not there when the program runs: it is no dependency
+    from typing_extensions import Unpack  # for type checkers only: not a runtime dependency
 
     Raw = bytes | None
     Deserialize: TypeAlias = Callable[[Any], T] | TopicDeserializer[T] | HeadersDeserializer[T]
@@ -41,15 +41,15 @@ EARLIEST, LATEST = Reset.EARLIEST, Reset.LATEST
 
 
 class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
-    """Reads records from Kafka, without a thread: everything happens inside the calls you make.
+    """A Kafka consumer without threads: all I/O happens inside its method calls.
 
     Options are those of :class:`thinconsumer.config.ConsumerConfig` (docs/options.md), under kafka-python's names.
     Constructing does no I/O. Use it in a ``with`` block, or call :meth:`close`.
 
-    A question or a commit that runs out of time goes on for 5 s: the same call made again meanwhile returns its answer.
+    A query or commit that times out is kept for 5 s: repeating the same call within that time continues to wait for it.
 
     Raises:
-        KafkaConfigurationError: an option is unknown, wrong, or contradicts another; all problems at once.
+        KafkaConfigurationError: options are unknown, invalid or contradictory; the error lists all problems.
     """
 
     if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *topics: str, driver: Driver | None = None) -> Consumer[Any, Any]:
-        """Build a consumer from the dotted names of Kafka's own documentation, values typed or as text.
+        """Build a consumer from options under Kafka's own dotted names; values may be typed or strings.
 
         ``Consumer.from_config({"bootstrap.servers": "localhost:9092", "fetch.min.bytes": "1"})``
         """
@@ -127,13 +127,14 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     # -- choose
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions from now on. Positions of those that were assigned before are kept.
+        """Assign exactly these partitions. Partitions that stay assigned keep their positions.
 
-        With a ``group_id`` they begin where the group has committed, and :meth:`commit` works; no other member is told.
-        Of those that go the position is committed (``enable_auto_commit``). Nothing at all means :meth:`unsubscribe`.
+        With a ``group_id``, new partitions start at the group's committed offsets, and :meth:`commit` works; the group
+        is not rebalanced. The positions of removed partitions are committed (``enable_auto_commit``). An empty
+        collection does the same as :meth:`unsubscribe`.
 
         Raises:
-            IllegalStateError: topics were subscribed to.
+            IllegalStateError: the consumer is subscribed to topics.
         """
         tps = topic_partitions(partitions, "assign()")
         if not tps:
@@ -146,7 +147,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
                 self._reader.managers.group.assign_by_hand(tps, self._shell.driver.now())
 
     def assignment(self) -> set[TopicPartition]:
-        """Return the partitions assigned now."""
+        """Return the assigned partitions."""
         with self._shell.enter():
             return self._partitions.tps()
 
@@ -155,33 +156,34 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None, update_offsets: bool = True
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Return records that are there, waiting up to ``timeout_ms`` for the first ones; ``{}`` when none came.
+        """Return available records, waiting up to ``timeout_ms`` for the first ones; ``{}`` if none arrive.
 
-        At most ``max_records`` (default: option ``max_poll_records``), in offset order within each partition. With
-        ``update_offsets=False`` positions stay, and the next poll returns the same records again.
+        Returns at most ``max_records`` (default: option ``max_poll_records``), in offset order within each partition.
+        With ``update_offsets=False`` the positions do not change, and the next poll returns the same records again.
 
         Raises:
             WakeupError: :meth:`wakeup` was called.
-            RecordError: what comes next in a partition cannot be handed out; :meth:`skip` it or :meth:`seek`.
+            RecordError: the next record of a partition cannot be returned; :meth:`skip` it or :meth:`seek`.
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: under ``auto_offset_reset="none"``.
-            AuthorizationError: once for each answer of a broker that says so, until the ACL is there.
-            NoBrokersAvailable: nothing could be reached for ``bootstrap_timeout_ms``; polling on tries on.
+            AuthorizationError: an ACL is missing; raised once for each response with that error.
+            NoBrokersAvailable: no broker was reachable for ``bootstrap_timeout_ms``; further polls try again.
         """
         with self._shell.enter():
             poll_result = self._reader.poll(self._poll_seconds(timeout_ms), self._limit(max_records))
-        # The last step, without a call behind it: whatever interrupts before has delivered nothing, so nothing is lost.
+        # The last statement, with no call after it: an exception before it leaves the positions unchanged, so no record
+        # is lost.
         if update_offsets:
             self._reader.poll_result = poll_result
         return poll_result.records
 
     def __iter__(self) -> Iterator[ConsumerRecord[K, V]]:
-        """Return the consumer itself: iterating is a loop over :meth:`poll`, and mixing both is safe."""
+        """Return the consumer itself. Iteration calls :meth:`poll`, and both may be used in turn."""
         return self
 
     def __next__(self) -> ConsumerRecord[K, V]:
-        """Return the next record; stop after ``consumer_timeout_ms`` without one.
+        """Return the next record; stop the iteration after ``consumer_timeout_ms`` without one.
 
-        That time counts from the first completed fetch on: a consumer that is still connecting is not out of data.
+        The timeout starts after the first successful Fetch, so a slow connection does not end the iteration.
         """
         iteration = self._iteration
         record = iteration.peek()
@@ -189,11 +191,11 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         return record
 
     def read_to_end(self, timeout_ms: float | None = None) -> Iterator[ConsumerRecord[K, V]]:
-        """Yield every record up to the ends the assigned partitions have now, then stop.
+        """Yield every record up to the current end offsets of the assigned partitions, then stop.
 
-        Records written later stay for the next read. Paused partitions are left out. In a group this member's share is
-        waited for first. Raises ``KafkaTimeoutError`` when ``timeout_ms`` (default ``default_api_timeout_ms``) passes
-        without progress.
+        Records written later are not returned. Paused partitions are skipped. In a group, it first waits for the
+        assignment. Raises ``KafkaTimeoutError`` if ``timeout_ms`` (default ``default_api_timeout_ms``) passes without
+        progress.
         """
         with self._shell.enter():
             self._iteration.await_share(timeout_ms)
@@ -202,19 +204,23 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         return self._iteration.read_to(ends, timeout_ms)
 
     def drive(self) -> None:
-        """Keep alive, cheaply: I/O and deadlines, no records, no callbacks. Call it while processing takes long."""
+        """Do pending I/O, heartbeats included, without returning records or running callbacks.
+
+        Call it while processing takes long.
+        """
         with self._shell.enter():
             self._reader.open_calls.drop_old(self._shell.run_once(self._shell.driver.now()))
 
     def wakeup(self) -> None:
-        """Make the current call, or else the next one that waits, raise ``WakeupError``.
+        """Make the current call, or else the next call that waits, raise ``WakeupError``.
 
-        Safe from signal handlers and other threads. Calls inside a callback go on: the poll around them raises.
+        Safe to call from signal handlers and other threads. A call inside a callback continues; the poll that runs the
+        callback raises.
         """
         self._shell.driver.wakeup()
 
     def fileno(self) -> int:
-        """Return a descriptor that turns readable when there is I/O to do: then call ``poll(0)``.
+        """Return a file descriptor that becomes readable when there is I/O to do: then call ``poll(0)``.
 
         Raises ``io.UnsupportedOperation`` where the platform has none (Windows).
         """
@@ -222,12 +228,12 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             return self._shell.driver.fileno()
 
     def wake_at(self) -> float:
-        """Return when to poll next at the latest, in ``time.monotonic()`` seconds; now, while records are buffered."""
+        """Return the latest time for the next poll in ``time.monotonic()`` seconds: now, if records are buffered."""
         with self._shell.enter():
             return self._reader.wake_at()
 
     def skip(self, error: RecordError) -> None:
-        """Go on behind what ``error`` says cannot be handed out; a no-op if the position is past it already."""
+        """Move the position past the record of ``error``; does nothing if the position is past it already."""
         if not isinstance(error, RecordError):
             raise IllegalArgumentError(f"only a RecordError says what to skip, not {error!r}")
         with self._shell.change():
@@ -238,9 +244,9 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     # -- move
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Set the position; what was fetched for the old one is dropped.
+        """Set the position, and drop the partition's buffered records.
 
-        An ``OffsetAndMetadata`` with a leader epoch is validated first: its log may have been truncated (KIP-320).
+        If an ``OffsetAndMetadata`` has a leader epoch, the position is first checked for log truncation (KIP-320).
         """
         epoch = offset.leader_epoch if isinstance(offset, OffsetAndMetadata) else -1
         target = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
@@ -251,22 +257,25 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             self._partitions.require(topic_partition(partition)).place(event, target, epoch)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
-        """Go to the first offset there is; all assigned partitions when none are named. Looked up by the next poll."""
+        """Seek to the log start of these partitions (default: all assigned). The next poll looks up the offset."""
         self._seek_to(partitions, EARLIEST, "seek_to_beginning")
 
     def seek_to_end(self, *partitions: TopicPartition) -> None:
-        """Go to the end (under read_committed: the last stable offset); all assigned partitions when none are named."""
+        """Seek to the end of these partitions (default: all assigned); under read_committed the last stable offset.
+
+        The next poll looks up the offset.
+        """
         self._seek_to(partitions, LATEST, "seek_to_end")
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
-        """Return the offset of the next record to hand out, looking it up if there is none yet.
+        """Return the offset of the next record to return, looking it up if it is unknown.
 
         Raises what :meth:`poll` raises for this partition, and ``KafkaTimeoutError``.
         """
         with self._shell.enter():
             found = self._partitions.require(topic_partition(partition))
             if found.state is PositionState.AWAITING_CALLBACK:
-                found.move(PositionEvent.CALLBACK_DONE)  # asked from within it: the offset is wanted now
+                found.move(PositionEvent.CALLBACK_DONE)  # called inside that callback: look up the offset now
             call: Call[None] = Call(f"position of {found.tp.topic}-{found.tp.partition}")
 
             def settled() -> bool:
@@ -279,7 +288,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             return found.cursor.offset
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop returning records of these partitions; what is buffered is kept for :meth:`resume`."""
+        """Stop returning records of these partitions. Buffered records are kept for :meth:`resume`."""
         self._set_paused(partitions, True)
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -287,14 +296,14 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         self._set_paused(partitions, False)
 
     def paused(self) -> set[TopicPartition]:
-        """Return the partitions that are paused."""
+        """Return the paused partitions."""
         with self._shell.enter():
             return {p.tp for p in self._partitions if p.paused}
 
     # -- ask
 
     def topics(self, timeout_ms: float | None = None) -> set[str]:
-        """Return all topics this consumer may see."""
+        """Return the names of all topics that this consumer is authorized to describe."""
         with self._shell.enter():
             metadata = self._reader.managers.metadata
             found = self._reader.ask("topics", lambda: metadata.inquire(None, "topics()"), timeout_ms)
@@ -302,7 +311,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         return {name for name, topic in found.items() if not (topic.internal and hidden)}
 
     def partitions_for_topic(self, topic: str, timeout_ms: float | None = None) -> set[int] | None:
-        """Return the topic's partition numbers, or None if there is no such topic. Always asks a broker."""
+        """Return the topic's partition numbers, or None if it does not exist. Always sends a request."""
         topic = topic_name(topic, "partitions_for_topic()")
         with self._shell.enter():
             what = f"partitions_for_topic({topic!r})"
@@ -312,19 +321,19 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the first offset there is, per partition. Positions stay."""
+        """Return the log start offset of each partition. Positions do not change."""
         return self._ends(partitions, EARLIEST, "beginning_offsets", timeout_ms)
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Return the offset after the last record, per partition; under read_committed the last stable offset."""
+        """Return the offset after the last record of each partition; under read_committed the last stable offset."""
         return self._ends(partitions, LATEST, "end_offsets", timeout_ms)
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Return the first record at or after each time (ms since the epoch); None where no record is that young."""
+        """Return the first offset at or after each timestamp (ms since the epoch); None if there is no such record."""
         for tp, timestamp in timestamps.items():
             if not is_whole(timestamp, 0):
                 raise IllegalArgumentError(f"{tp}: a time is milliseconds since 1970, 0 or more, not {timestamp!r}")
@@ -336,35 +345,35 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         }
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark as of the last fetch; None before one. No I/O."""
+        """Return the high watermark from the last Fetch response; None before the first one. No I/O."""
         with self._shell.enter():
             return self._partitions.require(topic_partition(partition)).high_watermark
 
     def lag(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
-        """Return how many offsets each partition (default: all assigned) is behind, as of its last fetch. No I/O.
+        """Return each partition's lag (default: all assigned) as of its last Fetch response. No I/O.
 
-        None where it is not known: without a position, or while no Fetch has confirmed the end lately (half of
-        ``session_timeout_ms``, without a group of ``request_timeout_ms``). Under read_committed behind the last stable
-        offset, since nothing past it can be read.
+        The lag is the distance from the position to the high watermark, under read_committed to the last stable offset.
+        It is None if the partition has no position, or if no Fetch has confirmed the end within half of
+        ``session_timeout_ms`` (without a group: of ``request_timeout_ms``).
         """
         with self._shell.enter():
             tps = self._partitions.tps() if partitions is None else topic_partitions(partitions, "lag()")
             return {tp: self._lag(tp) for tp in tps}
 
     def health(self) -> Health:
-        """Return how this consumer is, for a liveness probe: what it does, what is in the way, since when. No I/O.
+        """Return the consumer's health for a liveness probe: its state, obstacles, and their duration. No I/O.
 
-        As of the last call; one that has been too long ago is itself in the way. ``STUCK`` means that something has
-        been in the way for half of ``session_timeout_ms`` (without a group: of ``request_timeout_ms``), or that waiting
-        will not help.
+        The report reflects the last call; if that was too long ago, this is itself an obstacle. ``STUCK`` means that an
+        obstacle has lasted for half of ``session_timeout_ms`` (without a group: of ``request_timeout_ms``), or that it
+        will not end without intervention.
         """
         with self._shell.stay():
             return self._reader.watch.report(self._reader.managers, self._shell.driver.now())
 
     def metrics(self, raw: bool = False) -> MetricValues:
-        """Return what this consumer measures, by group and name, under Kafka's own names (docs/metrics.md). No I/O.
+        """Return the consumer's metrics by group and name, under Kafka's own names (docs/metrics.md). No I/O.
 
-        ``raw`` is kafka-python's; its objects do not exist here.
+        ``raw`` exists for compatibility with kafka-python; ``raw=True`` raises ``IllegalArgumentError``.
         """
         if raw:
             raise IllegalArgumentError("metrics(raw=True) would return kafka-python's own objects: there are none here")
@@ -372,9 +381,9 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
             return figures(self._reader.managers, self._shell.driver.now())
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
-        """Wait until a broker has named the cluster; with ``refresh``, ask again even if one has.
+        """Wait for the first Metadata response; with ``refresh``, request metadata again even after it.
 
-        Never needed: other calls do it when they must. Useful at start-up, to fail early.
+        Optional, since other calls do this when needed. Useful to fail early at start-up.
         """
         with self._shell.enter():
             if refresh or not self._reader.managers.metadata.nodes:
@@ -382,7 +391,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
                 self._reader.ask("bootstrap", lambda: metadata.inquire([], "bootstrap()"), timeout_ms)
 
     def bootstrap_connected(self) -> bool:
-        """Return whether any broker can be talked to right now. No I/O."""
+        """Return whether a connection to any broker is ready for requests. No I/O."""
         with self._shell.enter():
             return self._shell.engine.network.any_ready()
 
@@ -391,12 +400,12 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
     def close(
         self, autocommit: bool = True, timeout_ms: float | None = None, *, leave_group: bool | None = None
     ) -> None:
-        """Commit what was processed, give up all partitions, leave the group, and close every connection.
+        """Commit processed records, give up all partitions, leave the group, and close all connections.
 
-        Returns within ``timeout_ms`` (default 30 s) plus the time of the listener's callbacks; waits at most 0.2 s for
-        brokers to forget fetch sessions. ``autocommit=False`` commits nothing by itself. ``leave_group`` (KIP-1092):
-        whether the group is told; by default it is, but for a static member, which may come back. Closing again does
-        nothing.
+        Returns within ``timeout_ms`` (default 30 s) plus the duration of the listener's callbacks, and waits at most
+        0.2 s for brokers to close fetch sessions. ``autocommit=False`` disables the automatic commit. ``leave_group``
+        (KIP-1092): whether to send LeaveGroup; by default only a static member, which may rejoin, does not. A second
+        call does nothing.
         """
         if not self._shell.closed:
             self._reader.close(timeout_ms, commit=autocommit, leave_group=leave_group)
@@ -410,7 +419,7 @@ class Consumer(GroupCalls, BatchCalls, Generic[K, V]):
         self.close(autocommit=error is None)
 
     def __del__(self) -> None:
-        shell: Shell | None = getattr(self, "_shell", None)  # none when the options were refused
+        shell: Shell | None = getattr(self, "_shell", None)  # missing if the options were invalid
         if shell is not None and not shell.closed and self._shell.engine.network.any_open():
             words = f"unclosed {self!r}: call close(), or use a with block"
             warnings.warn(words, ResourceWarning, stacklevel=2, source=self)

@@ -1,4 +1,4 @@
-"""The part of the public Consumer that is about groups: subscribing, committing, and asking about both."""
+"""The methods of the public Consumer for groups: subscriptions, commits and committed offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..client import Shell
     from .reader import Reader
 
-#: Called with the offsets and None, or the error, when a commit in the background is through.
+#: Called with the offsets and None, or with the offsets and the error, when a commit of ``commit_async`` has finished.
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
 
@@ -32,10 +32,11 @@ class GroupCalls:
     def subscribe(
         self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
     ) -> None:
-        """Read these topics together with the group's other members; replaces the subscription before.
+        """Subscribe to topics, or to all topics that match a pattern, as a member of the group.
 
-        ``pattern`` is matched against whole names of topics, those that appear later, too. ``listener`` is a
-        :class:`RebalanceListener`, or any object with its methods. Nothing happens before the next ``poll``.
+        Replaces the previous subscription. ``pattern`` must match a whole topic name; topics created later are
+        included. ``listener`` is a :class:`RebalanceListener`, or any object with its methods. The member joins the
+        group in the next ``poll``.
 
         Raises:
             IllegalArgumentError: neither topics nor pattern, or both, or an illegal name. To end a subscription, call
@@ -50,10 +51,10 @@ class GroupCalls:
             group.subscribed()
 
     def unsubscribe(self) -> None:
-        """Give up all partitions, those assigned by hand as well, and leave the group.
+        """Give up all partitions, including those assigned by hand, and leave the group.
 
-        Commits what was processed (``enable_auto_commit``) and calls ``on_partitions_revoked`` first. Waits no longer
-        than ``default_api_timeout_ms`` for commits, those of ``commit_async`` included.
+        First commits the offsets of processed records (``enable_auto_commit``) and calls ``on_partitions_revoked``.
+        Waits at most ``default_api_timeout_ms`` for commits, including those of ``commit_async``.
         """
         with self._shell.change():
             if self._reader.callbacks is not None:
@@ -61,17 +62,17 @@ class GroupCalls:
             self._reader.partitions.assign(())
 
     def subscription(self) -> set[str]:
-        """Return the topics subscribed to; under a pattern those that match it as far as is known."""
+        """Return the subscribed topics; for a pattern, the known topics that match it."""
         with self._shell.enter():
             group = self._reader.managers.group
             return set(group.role.own_topics()) if group is not None and group.subscription.is_subscribed else set()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Have this member join again with the next ``poll`` (KIP-568), and the group plan anew if it leads.
+        """Make this member rejoin in the next ``poll`` (KIP-568), which rebalances the group if it is the leader.
 
-        Of a member that does not lead the coordinator heeds it only if it says something new: other topics, another
-        rack, other bytes of its assignor. For assignors that heed something the group cannot see. ``reason`` is for
-        the coordinator's log (KIP-800).
+        For another member, the coordinator starts a rebalance only if the member's metadata has changed: its topics,
+        its rack or its assignor's user data. Meant for assignors that depend on state outside the group. ``reason`` is
+        for the coordinator's log (KIP-800).
         """
         with self._shell.change():
             group = self._reader.managers.require_group()
@@ -82,29 +83,29 @@ class GroupCalls:
     # -- commit
 
     def commit(self, offsets: ToCommit | None = None, timeout_ms: float | None = None) -> None:
-        """Write down how far this group has read, and wait until that is done.
+        """Commit offsets for the group, and wait until the coordinator has accepted them.
 
-        ``offsets``: the *next* offset to read, by partition, or the last record that is processed; default: the
-        positions of all assigned partitions, behind every record that was returned. Within ``timeout_ms`` (default
-        ``default_api_timeout_ms``) passing failures are tried again.
+        ``offsets``: the *next* offset to read, by partition, or the last processed record; default: the positions of
+        all assigned partitions, which are after every returned record. Retriable failures are retried within
+        ``timeout_ms`` (default ``default_api_timeout_ms``).
 
         Raises:
             CommitFailedError: with the reason; after ``unknown_member`` and ``illegal_generation`` the partitions are
-                lost, and the next poll says so.
-            RebalanceInProgressError: what was to be committed may not be ours after the rebalance under way.
+                lost, and the next poll calls ``on_partitions_lost``.
+            RebalanceInProgressError: a rebalance is in progress, and may assign the partitions to another member.
             AuthorizationError: an ACL is missing.
-            IllegalArgumentError: an offset, a leader epoch or metadata that no request can carry; nothing is queued.
+            IllegalArgumentError: an offset, a leader epoch or metadata cannot be encoded; nothing is committed.
             IllegalStateError: there is no ``group_id``.
         """
         reader, now = self._reader, self._shell.driver.now
         with self._shell.enter():
             group, found, began = reader.managers.require_group(), self._to_commit(offsets), now()
             commits = group.commits
-            # A commit that runs out of time is kept: made again with the same offsets, it is not sent again.
+            # A commit that times out is kept: a repeated call with the same offsets waits for it without sending again.
             deadline = began + max(KEPT, reader.default_timeout(timeout_ms))
             key = "commit", frozenset(found.items())
             try:
-                # Not valid once another commit was made: this one could be behind it.
+                # A kept commit is invalid once another commit was queued: its offsets may be older.
                 reader.ask(key, lambda: group.commit(found, deadline), timeout_ms, lambda call: call is commits.newest)
             except KafkaTimeoutError as error:
                 raise commits.timeout_error(found, now()) from error
@@ -117,11 +118,11 @@ class GroupCalls:
         offsets: ToCommit | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
-        """Have offsets written down by the calls that follow, without waiting.
+        """Queue a commit, which later calls send; do not wait for it.
 
-        Commits happen in the order of the calls, one at a time; those that wait are merged, so that an offset never
-        goes back behind a later call's. ``callback(offsets, error_or_None)`` runs inside a later ``poll``, ``commit``
-        or ``close``. ``close`` commits what is still waiting then.
+        Commits are sent one at a time in the order of the calls. Queued commits are merged, so that an older offset
+        never overwrites that of a later call. ``callback(offsets, error_or_None)`` runs inside a later ``poll``,
+        ``commit`` or ``close``. ``close`` sends the commits that are still queued.
         """
         refuse_async(callback, "the callback")
         told: Any = callback or self._reader.config.default_offset_commit_callback or log_failure
@@ -151,9 +152,9 @@ class GroupCalls:
         metadata: bool = False,
         timeout_ms: float | None = None,
     ) -> Any:
-        """Return the offset the group has committed for a partition, or None; for several, a dict.
+        """Return the group's committed offset of a partition, or None; for several partitions, a dict.
 
-        With ``metadata`` an :class:`OffsetAndMetadata`. Always asks the coordinator.
+        With ``metadata``, return an :class:`OffsetAndMetadata`. Always sends a request to the coordinator.
         """
         one = isinstance(partition, tuple) and len(partition) == 2 and isinstance(partition[0], str)
         tps = topic_partitions([partition] if one else partition, "committed()")
@@ -168,7 +169,10 @@ class GroupCalls:
         return answers[tps[0]] if one else answers
 
     def group_metadata(self) -> GroupMetadata:
-        """Return who this member is, for ``send_offsets_to_transaction`` of a producer (KIP-447). No I/O."""
+        """Return group id, generation id, member id and group instance id, without I/O.
+
+        For a producer's ``send_offsets_to_transaction`` (KIP-447).
+        """
         with self._shell.enter():
             return self._reader.managers.require_group().metadata()
 

@@ -1,7 +1,7 @@
-"""The health of a consumer: one value for liveness probes and dashboards, without any I/O.
+"""Report a consumer's health for liveness probes and dashboards, without I/O.
 
-Looks at every partition about twice a second while calls are made, and remembers since when one makes no progress.
-Stuck is what has lasted for half a session, and whatever no waiting will cure.
+While calls are made, the monitor checks every partition about twice a second and records since when it has made no
+progress. A consumer is stuck if an obstacle has lasted for half of the session timeout, or will not end by itself.
 """
 
 from __future__ import annotations
@@ -26,67 +26,67 @@ __all__ = ["Health", "HealthState"]
 
 log = logging.getLogger(__name__)
 
-#: How often to look, in seconds: every step would cost more than it tells.
+#: Interval of the checks in seconds: a check in every step would cost too much.
 LOOK_EVERY = 0.5
-#: Seconds that an answer may take beyond the time for which the broker may hold it back.
+#: Tolerated delay of a response, in seconds, beyond the time for which the broker may delay it.
 GRACE = 1.0
-#: Partitions that a reason names before it only counts.
+#: Maximum number of partitions that a reason names; further ones are only counted.
 NAMED_MAX = 5
-#: Polls in a row that raise an error for the same record before the consumer counts as stuck.
+#: Number of polls that raise an error for the same record after which the consumer is stuck.
 RECORD_ERRORS_MAX = 3
 
 
 class HealthState(enum.Enum):
-    """What a probe should make of it."""
+    """Summary of a consumer's health."""
 
-    IDLE = "idle"  #: Nothing is subscribed to or assigned.
+    IDLE = "idle"  #: There is no subscription and no assignment.
     OK = "ok"
-    WORKING = "working"  #: Joining, rebalancing, looking something up or failing over: it should pass.
-    STUCK = "stuck"  #: It has not passed for too long, or will not by itself.
+    WORKING = "working"  #: Joining, rebalancing, looking up offsets or failing over: should end by itself.
+    STUCK = "stuck"  #: An obstacle has lasted too long, or will not end by itself.
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """A consumer's health. Ages are seconds since, None where there was none yet."""
+    """A consumer's health. Ages are in seconds since the last such event, None if there was none."""
 
     state: HealthState
-    reason: str  #: What is in the way, the gravest first; empty when nothing is.
-    since: float | None  #: For how many seconds it has been.
-    group_state: str  #: A member's state in Kafka's words (docs/states.md); empty without a group.
+    reason: str  #: The obstacles, the most serious first; empty if there are none.
+    since: float | None  #: For how many seconds the first obstacle has lasted.
+    group_state: str  #: The member's state (docs/states.md); empty without a group.
     generation_id: int
     member_id: str
-    coordinator: int | None  #: Node id, None while it is unknown.
-    assigned: int  #: Partitions.
+    coordinator: int | None  #: Node id; None if unknown.
+    assigned: int  #: Number of assigned partitions.
     last_poll_age: float | None
-    last_heartbeat_age: float | None  #: Since the coordinator answered well: a heartbeat, join or sync.
-    last_fetch_age: float | None  #: Since a fetch was answered well.
-    last_error: Exception | None  #: Of what is in the way.
+    last_heartbeat_age: float | None  #: Since the last successful Heartbeat, JoinGroup or SyncGroup.
+    last_fetch_age: float | None  #: Since the last successful Fetch.
+    last_error: Exception | None  #: The error of the first obstacle.
 
 
 @dataclass(slots=True)
 class Obstacle:
-    """One reason why the consumer, or some of its partitions, make no progress."""
+    """A reason why the consumer or some of its partitions make no progress."""
 
     words: str
     error: Exception | None = None
-    key: str = ""  #: Stays the same while the obstacle lasts, where its words change; empty: the words do not.
-    since: float | None = None  #: When progress was last seen; None: when the obstacle was first seen.
-    final: bool = False  #: Waiting does not help.
+    key: str = ""  #: Identifies the obstacle if ``words`` may change while it lasts; empty: ``words`` do.
+    since: float | None = None  #: When it began; None: when a check first found it.
+    final: bool = False  #: It will not end by itself.
 
 
 class HealthMonitor:
-    """Follows the progress of each partition, and names what it waits for.
+    """Checks the progress of each partition, and reports what it waits for.
 
-    A partition makes progress while a broker answers for it: each good Fetch answer confirms where its log ends, be it
-    that nothing is new. Partitions that are paused, or have records waiting for a poll, ask for nothing.
+    Each successful Fetch response counts as progress of its partitions, with or without new records. Partitions that
+    are paused or have buffered records are not fetched, so no progress is expected of them.
     """
 
     def __init__(self, patience: float) -> None:
-        self._patience = patience  #: Seconds without progress before a consumer counts as stuck.
+        self._patience = patience  #: Seconds without progress after which a consumer is stuck.
         self._outages = OutageLog(log)
         self._since: dict[str, float] = {}
-        self._reported: set[str] = set()  #: What was missing when last looked at.
-        #: When each partition was last not expected to be answered for; then its silence begins.
+        self._reported: set[str] = set()  #: Errors of missing topics and partitions in the last check.
+        #: When each partition was last not expected to make progress. Time without progress counts from then.
         self._excused: dict[TopicPartition, float] = {}
         self._look_at = 0.0
         self._completed = 0
@@ -97,7 +97,7 @@ class HealthMonitor:
         self.polled_at: float | None = None
 
     def step(self, managers: ConsumerManagers, now: float) -> bool:
-        """Look, if it is time to; return whether it was."""
+        """Run a check if one is due; return whether it was."""
         due = now >= self._look_at
         if due:
             self._look_at = now + LOOK_EVERY
@@ -105,7 +105,7 @@ class HealthMonitor:
         return due
 
     def record_failed(self, error: KafkaError, now: float) -> None:
-        """Note that a poll raises ``error``, which may be about one record."""
+        """Count a poll that raises ``error``, if the error is about one record."""
         if not isinstance(error, RecordError):
             return
         last = self._record
@@ -115,9 +115,9 @@ class HealthMonitor:
         self._record_errors += 1
 
     def is_stale(self, managers: ConsumerManagers, partition: Partition, now: float) -> bool:
-        """Return whether the end of the log was not confirmed lately, so that the lag is unknown.
+        """Return whether no recent Fetch has confirmed the log end, so that the lag is unknown.
 
-        With records waiting for a poll the known end is late, but the lag is not 0.
+        While records are buffered, the partition may not be fetched, but the lag to the known end is still reported.
         """
         confirmed_at = partition.confirmed_at
         return not managers.buffer.held(partition) and (confirmed_at is None or now - confirmed_at > self._patience)
@@ -225,7 +225,7 @@ class HealthMonitor:
             yield Obstacle(words, error)
 
     def _silent(self, managers: ConsumerManagers, now: float) -> Iterator[Obstacle]:
-        """Name the partitions that no broker answers for, together by reason."""
+        """Yield one obstacle per reason for the partitions without progress."""
         found: dict[str, list[Partition]] = {}
         begun: dict[str, float] = {}
         excused, self._excused = self._excused, {}
@@ -245,9 +245,9 @@ class HealthMonitor:
     def _silent_since(
         self, managers: ConsumerManagers, partition: Partition, excused: dict[TopicPartition, float], now: float
     ) -> float | None:
-        """Return since when the partition waits for a broker; None while it does not, or has raised its error."""
+        """Return since when the partition waits for a broker; None if it does not wait, or has an error to raise."""
         idle = partition.paused or partition.pending_revocation or partition.callback_pending
-        # Without room in the buffer nothing is asked for before the next poll.
+        # While the buffer is full, the partition is not fetched before the next poll.
         full = managers.buffer.has_ready() and not managers.planner.is_asking(partition, now)
         if idle or (full and partition.has_position) or managers.buffer.held(partition):
             self._excused[partition.tp] = now
@@ -258,7 +258,7 @@ class HealthMonitor:
         return since if partition.confirmed_at is None else max(since, partition.confirmed_at)
 
     def _why_silent(self, managers: ConsumerManagers, partition: Partition, silence: float) -> str | None:
-        """Return what the partition waits for; None while that is not too long."""
+        """Return what the partition waits for; None if the wait is not unusually long."""
         node_id = managers.planner.node_for(partition, 0.0)
         if node_id is None:
             return "no leader is known"

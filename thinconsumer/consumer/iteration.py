@@ -1,7 +1,7 @@
-"""One record at a time: what ``for record in consumer`` and ``read_to_end`` are made of.
+"""Return one record at a time, for ``for record in consumer`` and ``read_to_end``.
 
-Owns no position: it hands out what one poll gathered and counts, and the shell settles that count when any other call
-begins. So iterating and polling can be mixed.
+An iteration returns the records of one poll result and counts them. The next other call advances the positions by that
+count, so iterating and polling can be mixed.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from ..fetch.collector import PollResult
 from ..types import ConsumerRecord, TopicPartition
 from .reader import Reader
 
-#: How often connections and deadlines are looked after between two records; seconds.
+#: Interval of engine steps between two records, in seconds.
 DRIVE_EVERY = 0.05
-#: How often to look whether fetching has begun to work, before ``consumer_timeout_ms`` counts; seconds.
+#: Interval, in seconds, of checks whether a first Fetch has succeeded, from which ``consumer_timeout_ms`` counts.
 LOOK_EVERY = 0.1
 
 
 class Iteration:
-    """Hands out records one by one."""
+    """Returns records one by one."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._shell = reader.shell
-        self.poll_result = PollResult()  #: What is being handed out, ...
-        self.after = 0  #: ... and how many of it are taken once the record that :meth:`peek` returned is.
+        self.poll_result = PollResult()  #: The poll result whose records are being returned, ...
+        self.after = 0  #: ... and the value of its ``taken`` once the record from :meth:`peek` is returned.
         self._records: list[ConsumerRecord[Any, Any]] = []
         self._drive_at = math.inf
 
     def peek(self) -> ConsumerRecord[Any, Any]:
         """Return the next record; raise StopIteration after ``consumer_timeout_ms`` without one.
 
-        Whoever hands it on sets ``handover.taken = after`` in its very last step, without a call behind it: as in poll,
-        KeyboardInterrupt must find a record either not taken or in the user's hands.
+        The caller sets ``poll_result.taken = after`` as its last statement, with no call after it: as in poll, a
+        KeyboardInterrupt must not come between counting a record and returning it.
         """
         poll_result = self.poll_result
-        # Another call has settled what was taken, and perhaps moved: what is left here is no longer ours to give.
+        # If another call has settled this result, it may have moved the positions: the remaining records are stale.
         reader, shell = self._reader, self._shell
         taken = poll_result.taken
         over = (
@@ -55,7 +55,7 @@ class Iteration:
         return self._records[taken]
 
     def await_share(self, timeout_ms: float | None) -> None:
-        """Poll until the group has assigned partitions; raise if a topic or partition to read does not exist."""
+        """Poll until the group has assigned partitions; raise if a subscribed topic or partition does not exist."""
         reader, shell = self._reader, self._shell
         group, seconds = reader.managers.group, reader.default_timeout(timeout_ms)
         deadline = shell.driver.now() + seconds
@@ -74,7 +74,7 @@ class Iteration:
     def read_to(
         self, ends: Mapping[TopicPartition, int], timeout_ms: float | None
     ) -> Iterator[ConsumerRecord[Any, Any]]:
-        """Yield records up to ``ends``; raise ``KafkaTimeoutError`` when the timeout passes without any."""
+        """Yield records up to ``ends``; raise ``KafkaTimeoutError`` if the timeout passes without a record."""
         reader, shell = self._reader, self._shell
         seconds = reader.default_timeout(timeout_ms)
         while True:
@@ -113,7 +113,7 @@ class Iteration:
         self._reader.poll_result = poll_result
 
     def _poll(self) -> PollResult:
-        """Poll until there are records, or ``consumer_timeout_ms`` has passed since fetching has begun to work."""
+        """Poll until there are records; raise StopIteration ``consumer_timeout_ms`` after fetching first succeeded."""
         reader, shell = self._reader, self._shell
         limit = reader.config.consumer_timeout_ms / 1000
         now = shell.driver.now
@@ -130,13 +130,13 @@ class Iteration:
                 counting, began = True, now()
 
     def _works(self) -> bool:
-        """Return whether records would come if there were any: fetching works, or the group has none for us."""
+        """Return whether a Fetch has succeeded, or the group has assigned no partitions to this member."""
         managers = self._reader.managers
         group = managers.group
         return managers.answers.completed > 0 or (group is not None and group.is_settled and not managers.partitions)
 
     def _drive(self) -> bool:
-        """Keep alive; return whether a callback is due, before which nothing more may be handed out."""
+        """Step once; return whether a callback is due, which must run before more records are returned."""
         shell = self._shell
         with shell.stay():
             now = shell.run_once(shell.driver.now())

@@ -1,7 +1,6 @@
-"""The managers of one consumer and the state they share: assignment, metadata, buffer, metrics.
+"""Create and connect the managers of one consumer and their shared state: assignment, metadata, buffer, metrics.
 
-Owns the wiring and no decision. :class:`~thinconsumer.client.Engine` steps the managers in the order of
-:meth:`ConsumerManagers._in_order`.
+:class:`~thinconsumer.client.Engine` steps the managers in the order of :meth:`ConsumerManagers._in_order`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from ..wire.error_codes import Code, to_error
 
 
 class ConsumerManagers:
-    """Everything of one consumer that needs neither a clock nor a socket."""
+    """The engine, managers and shared state of one consumer, without clock or socket."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class ConsumerManagers:
 
     def _in_order(self) -> list[Manager]:
         """Return the managers in the order in which they step."""
-        # The topics to keep known, and the lookups of resets, are settled before the requests for them are made.
+        # First the wanted topics and the lookups of resets, then the managers that send requests for them.
         topics = ManagerParts("topics", self._follow_assignment, restart=self._restart)
         resets = ManagerParts("resets", self._step_resets, wake_at=self.resets.wake_at, restart=self.resets.restart)
         group = () if self.group is None else self.group.managers()
@@ -81,7 +80,7 @@ class ConsumerManagers:
     # -- parts of managers
 
     def _follow_assignment(self, now: float) -> list[Request]:
-        """Drop what is buffered of other partitions, and keep the topics known that anything here needs."""
+        """Drop buffered batches of unassigned partitions, and tell metadata which topics to refresh."""
         generation = self.partitions.generation, self.lookups.version
         group = self.group
         topics: frozenset[str] = frozenset() if group is None else group.topics()
@@ -114,7 +113,10 @@ class ConsumerManagers:
             self.metrics.record_fetch(now - answer.sent_at, answer.size, records, throttle_ms, now)
 
     def _outage_due(self, now: float) -> float:
-        """Return when :meth:`outage` has an error; never once it has, or a caller that only drives would spin."""
+        """Return when :meth:`outage` will return an error; never if it does so already.
+
+        Otherwise an application that only calls ``drive`` at ``wake_at`` would spin.
+        """
         since = self.engine.network.outage_since
         due = NEVER if since is None else since + self.config.bootstrap_timeout_ms / 1000
         return due if due > now else NEVER
@@ -124,7 +126,7 @@ class ConsumerManagers:
             self.metrics.record_request(answer.sent_size, now)
             self.metrics.record_response(answer.size, now - answer.sent_at, now)
 
-    # -- what calls ask
+    # -- for calls
 
     def require_group(self) -> Group:
         """Return the group.
@@ -137,17 +139,17 @@ class ConsumerManagers:
         return self.group
 
     def persistent_errors(self) -> Iterable[KafkaError]:
-        """Return what the latest answers say that the application has to act on; nothing about paused partitions."""
+        """Yield the errors of the latest responses that the application must act on, except of paused partitions."""
         for partition in self.partitions:
             if partition.error is not None and not partition.paused:
                 yield partition.error
-        # A leader looks up topics of other members, too, and those members raise their errors.
+        # A group leader also refreshes the topics of other members; those members raise the errors themselves.
         yield from self.metadata.final_errors(self._own_topics())
         if self.group is not None:
             yield from self.group.errors()
 
     def missing(self) -> Iterator[KafkaError]:
-        """Return one error for each topic or partition that the application asked for and no broker knows of."""
+        """Yield one error for each subscribed topic or assigned partition that does not exist."""
         yield from self.metadata.missing(self._own_topics(), self.partitions.tps())
         if self.group is not None and self.group.matches_nothing:
             detail = f"no topic matches the pattern {self.group.subscription.pattern!r}; check it, and ACL Describe"
@@ -158,7 +160,7 @@ class ConsumerManagers:
         return own | self.partitions.topics()
 
     def outage(self, now: float) -> NoBrokersAvailable | None:
-        """Return the error to raise when no broker could be reached for ``bootstrap_timeout_ms``, once."""
+        """Return an error, once per outage, when no broker was reachable for ``bootstrap_timeout_ms``; else None."""
         network = self.engine.network
         outage = network.outage(now)
         if outage is None or now - outage.since < self.config.bootstrap_timeout_ms / 1000:

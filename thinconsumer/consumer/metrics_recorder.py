@@ -1,6 +1,6 @@
-"""What is measured where the clock is: calls, what they hand out, users' code; and what others count, read off.
+"""Record the metrics of polls, and copy the counters of connections and the group into the metrics.
 
-Owns nothing but where each figure comes from; the arithmetic is :mod:`thinconsumer.metrics`.
+The computation of rates, averages and maxima is in :mod:`thinconsumer.metrics`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..group.classic.stats import Timing
     from .managers import ConsumerManagers
 
-#: Which of the listener's callbacks a member waits for in a state.
+#: The listener callback that runs in each of these member states.
 CALLBACKS = {
     MemberState.REVOKING_BEFORE_JOIN: "revoked",
     MemberState.REVOKING_AFTER_SYNC: "revoked",
@@ -26,13 +26,13 @@ CALLBACKS = {
 
 
 def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) -> None:
-    """Note what a poll returns, and how far behind that leaves its partitions."""
+    """Record the records and bytes that a poll returns, and the lag and lead of their partitions after it."""
     sizes: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for move in poll_result.moves:
         partition, topic = move.fetched.partition, move.fetched.partition.tp.topic
         counts[topic] += move.adds
-        # A batch counts when it is through: nobody knows how many of its bytes a record took.
+        # A batch's bytes count when its last record is returned: the share of a single record is unknown.
         done = move.fetched.batches[move.begin[0] : move.chunk]
         sizes[topic] += sum(batch.size for batch in done if batch is not None)
         end, start = partition.high_watermark, partition.log_start_offset
@@ -44,7 +44,7 @@ def handed_out(managers: ConsumerManagers, poll_result: PollResult, now: float) 
 
 
 def figures(managers: ConsumerManagers, now: float) -> MetricValues:
-    """Return every figure as of now."""
+    """Return the current value of every metric."""
     metrics = managers.metrics
     read_off(managers, now)
     metrics.keep_topics(managers.partitions.topics())
@@ -56,7 +56,7 @@ def figures(managers: ConsumerManagers, now: float) -> MetricValues:
 
 
 def read_off(managers: ConsumerManagers, now: float) -> None:
-    """Read off what links and the group count: more than once per sample, or its maxima would be missed."""
+    """Copy the counters of connections and the group. Called often, so that no maximum within a sample is missed."""
     metrics = managers.metrics
     opened, ready = managers.engine.network.connection_counts()
     metrics.update_count("connection_opened", opened, 0.0, now)

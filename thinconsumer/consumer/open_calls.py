@@ -1,6 +1,6 @@
-"""Calls that ran out of time, kept for a moment so that the same call made again goes on where the last one ended.
+"""Keep calls that timed out for a short time, so that a repeated call continues to wait for the same request.
 
-Without this ``committed(tp, timeout_ms=0)`` in a loop would send a request each time and never see its answer.
+Otherwise ``committed(tp, timeout_ms=0)`` in a loop would send a request each time and never receive a response.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from ..errors import KafkaTimeoutError
 
 T = TypeVar("T")
 
-#: Seconds for which a call is kept after it was made last: how old an answer may be that is returned.
+#: Seconds for which a call is kept after it was last made, and so the maximum age of a returned result.
 KEPT = 5.0
-#: Seconds for which a call is kept at most, however often it is made: an interrupted step loses requests.
+#: Maximum seconds for which a call is kept even if it is repeated: an interrupted step may have lost its request.
 KEPT_MAX = 30.0
-#: Calls kept at once. Each goes on asking brokers.
+#: Maximum number of calls kept. Each may cause further requests.
 COUNT_MAX = 16
 
 
 class OpenCall(NamedTuple):
-    """A call without an answer so far, or with one that was not returned yet."""
+    """A call without a result, or with a result that was not returned yet."""
 
     call: Call[Any]
     began: float
-    asked: float  #: When it was made last.
+    asked: float  #: When the call was last made.
 
 
 class OpenCalls:
-    """The calls of one consumer that ran out of time, by what was asked."""
+    """The timed-out calls of one consumer, by key."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, OpenCall] = {}
@@ -48,8 +48,7 @@ class OpenCalls:
     ) -> T:
         """Return what ``wait`` returns for the call kept under ``key``, or else for a new one.
 
-        A call that runs out of time is kept. One that is not valid any more, or failed in a way that may pass, is not
-        used.
+        A call that times out is kept. A kept call is not used if ``is_valid`` rejects it or its error is retriable.
         """
         self.drop_old(now)
         kept = self._open.get(key)
@@ -69,7 +68,7 @@ class OpenCalls:
             raise
 
     def drop_old(self, now: float) -> None:
-        """Abandon calls that were not made again: managers stop asking for them."""
+        """Abandon calls that were not repeated, so that managers send no more requests for them."""
         for key, kept in list(self._open.items()):
             if now - kept.asked > KEPT or now - kept.began > KEPT_MAX:
                 self._drop(key)

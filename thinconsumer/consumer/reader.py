@@ -1,7 +1,7 @@
-"""The consumer's part of a call: poll results, positions, deserializers, and the order in which a poll does things.
+"""Implement polls and waiting calls of the consumer: poll results, positions, deserializers, errors and closing.
 
-Owns the promise that positions move in the last step of a call. Built on :class:`thinconsumer.client.Shell`, which owns
-stepping, waiting and recovery; decisions about brokers, offsets and records are the managers'.
+The reader guarantees that a call changes positions only in its last statement. :class:`thinconsumer.client.Shell` does
+the stepping, waiting and recovery; the managers decide about brokers, offsets and records.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .metrics_recorder import handed_out, read_off
 from .open_calls import OpenCalls
 
 T = TypeVar("T")
-#: Gathers what a poll returns.
+#: Returns the poll result from the collector's buffered batches.
 Gather = Callable[[Collector], PollResult]
 
-#: How long closing waits for brokers to forget fetch sessions; seconds. A Fetch that is still out delays that answer by
-#: up to fetch_max_wait_ms, and a program that wants to end should not hang for it.
+#: How long close() waits for brokers to close fetch sessions, in seconds. A Fetch in flight may delay the response by
+#: up to fetch_max_wait_ms, which should not delay the end of the program.
 GOODBYE = 0.2
 
 
 class Reader:
-    """What the public methods of the consumer are made of, besides its :attr:`shell`."""
+    """Implements the public methods of the consumer, on top of its :attr:`shell`."""
 
     def __init__(self, config: ConsumerConfig, driver: Driver | None) -> None:
         guard = Guard()
@@ -66,16 +66,16 @@ class Reader:
             self.callbacks = GroupCallbacks(self.shell, self.managers, self.managers.group)
         default_timeout = config.session_timeout_ms if config.group_id is not None else config.request_timeout_ms
         self.watch = HealthMonitor(default_timeout / 2000)
-        #: What the last call returned: its positions move when the next call begins, see :meth:`settle`.
+        #: The last returned poll result. The next call applies its positions, see :meth:`settle`.
         self.poll_result: PollResult | None = None
         self.open_calls = OpenCalls()
-        self._raised: dict[int, KafkaError] = {}  #: By id, errors that polls have raised and no answer has replaced.
-        self._owes_records = True  #: The latest poll has raised, so that records in hand come before another error.
+        self._raised: dict[int, KafkaError] = {}  #: By id(), errors that a poll has raised and that are still current.
+        self._owes_records = True  #: The latest poll raised, so the next one returns records before another error.
 
     # -- positions
 
     def settle(self) -> None:
-        """Move the positions behind what the last call returned; the first thing that a call does."""
+        """Advance the positions past the last returned records. Every call begins with this."""
         poll_result = self._to_settle()
         if poll_result is not None:
             self.shell.step_interrupted = True
@@ -84,19 +84,19 @@ class Reader:
             self.shell.step_interrupted = False
 
     def _to_settle(self) -> PollResult | None:
-        """Return the part of the last poll result that the user has taken."""
+        """Return the part of the last poll result that was returned to the user."""
         poll_result = self.poll_result
         if poll_result is not None and poll_result.taken is None and (poll_result.records or poll_result.columns):
             self.partitions.in_hand = None  # a poll has returned records since
         if poll_result is not None and poll_result.taken is not None:
             if poll_result.taken:
                 self.partitions.in_hand = self.managers.collector.in_hand(poll_result, poll_result.taken)
-            # Noted before anything moves: what is taken counts from where the positions are now.
+            # Stored before any position changes, since ``taken`` counts from the current positions.
             poll_result = self.poll_result = self.managers.collector.first(poll_result, poll_result.taken)
         return poll_result
 
     def _recover(self) -> None:
-        """Place the positions past what was returned; the rest of an interrupted settling is gone with the buffer."""
+        """Advance the positions past the returned records. The buffer is dropped after an interrupted step."""
         poll_result = self._to_settle()
         if poll_result is not None:
             self.managers.collector.place(poll_result)
@@ -116,26 +116,27 @@ class Reader:
         return None if self.callbacks is None else self.callbacks.next(now, every)
 
     def run_commit_callbacks(self) -> None:
-        """Run the callbacks of all commits that are settled."""
+        """Run the callbacks of all finished commits."""
         if self.callbacks is not None:
             self.callbacks.run_commit_callbacks()
 
     # -- polling
 
     def wake_at(self) -> float:
-        """Return when to poll next at the latest."""
+        """Return the latest time for the next poll."""
         group = self.managers.group
         if self.managers.buffer.has_ready() and (group is None or not group.held):
-            return self.shell.driver.now()  # while held nothing is returned, however often poll is called
+            return self.shell.driver.now()  # while ``held`` is set, a poll returns no records
         return self.shell.wake_at()
 
     def poll(
         self, seconds: float, limit: int, ends: Mapping[TopicPartition, int] | None = None, *, columns: bool = False
     ) -> PollResult:
-        """Return up to ``limit`` records as soon as there are any; none after ``seconds``, or once at ``ends``.
+        """Return up to ``limit`` records as soon as there are any.
 
-        A log may end in offsets without records, such as the end of a transaction. With ``columns`` the limit is
-        bytes, and the batch in which an end lies comes whole, see :meth:`Collector.gather_columns`.
+        Returns an empty result after ``seconds``, or once all positions are at ``ends``: a log may end with offsets
+        without records, such as a transaction marker. With ``columns`` the limit is in bytes, and batches are returned
+        whole, see :meth:`Collector.gather_columns`.
         """
         shell, managers, group = self.shell, self.managers, self.managers.group
         shell.refuse_in_callback("reading")
@@ -165,7 +166,7 @@ class Reader:
         now = shell.run_once(now)
         while True:
             if self.callbacks is not None:
-                # Before records are returned: a callback may be due because their partitions are revoked.
+                # Callbacks run before records are returned, since one may be due for the revocation of a partition.
                 now = self.callbacks.run(now)
             error = self._next_error(may_wait=now < deadline)
             if error is not None and not self._owes_records:
@@ -177,8 +178,9 @@ class Reader:
             if error is not None and not poll_result.moves:
                 self._raise(error)
             if poll_result.moves:
-                # Control batches, aborted transactions, holes: no records, and the position is past them.
-                # Noted first, as a poll's result is: one that is interrupted halfway is finished by the next call.
+                # The batches contain no records to return (control batches, aborted transactions, compaction), and the
+                # positions move past them. The result is stored first, so that the next call completes an interrupted
+                # settle.
                 self.poll_result = poll_result
                 self.settle()
                 continue
@@ -188,7 +190,7 @@ class Reader:
             now = shell.run_once(deadline)
 
     def behind(self, ends: Mapping[TopicPartition, int]) -> list[Partition]:
-        """Return the partitions that are not at these ends yet, without paused ones."""
+        """Return the partitions that have not reached these ends, without paused ones."""
         wanted = [p for p in self.partitions if p.tp in ends and not p.paused]
         return [p for p in wanted if not p.has_position or p.cursor.offset < ends[p.tp]]
 
@@ -210,14 +212,15 @@ class Reader:
 
     def _deserialize(self, tp: TopicPartition, records: Records) -> tuple[Records, RecordError | None]:
         key, value = self.config.key_deserializer, self.config.value_deserializer
-        # A call from a deserializer would find a step half done and recover, and these records would come twice.
+        # A call made by a deserializer would find an interrupted step and recover, and these records would be returned
+        # twice. ``busy`` rejects such calls.
         with self.shell.guard.busy("a deserializer"):
             return deserialize(records, key.call if key else None, value.call if value else None)
 
     # -- waiting
 
     def wait(self, call: Call[T], timeout_ms: float | None, settled: Callable[[], bool] | None = None) -> T:
-        """Step until the call is settled, or ``settled`` says so; raise its error, or ``KafkaTimeoutError``."""
+        """Step until the call is done, or ``settled()`` is true; raise the call's error, or ``KafkaTimeoutError``."""
         seconds = self.default_timeout(timeout_ms)
         try:
             if not self.shell.wait_until(settled or (lambda: call.done), seconds, self._while_waiting):
@@ -238,18 +241,18 @@ class Reader:
         timeout_ms: float | None,
         is_valid: Callable[[Call[T]], bool] = lambda call: True,
     ) -> T:
-        """Wait for an answer, which may have been asked for by an earlier call that ran out of time."""
+        """Wait for the result of a call, which may be a kept one that timed out earlier (see ``OpenCalls``)."""
         now = self.shell.driver.now()
         return self.open_calls.wait(key, ask, lambda call: self.wait(call, timeout_ms), now, is_valid)
 
     def default_timeout(self, timeout_ms: float | None) -> float:
-        """Return a call's timeout in seconds, ``default_api_timeout_ms`` if it was given none."""
+        """Return a call's timeout in seconds; ``default_api_timeout_ms`` for None."""
         return to_seconds(self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms)
 
     def _next_error(self, *, may_wait: bool) -> KafkaError | None:
-        """Return an error that no poll has raised yet: each answer that repeats one makes a new error object.
+        """Return an error that no poll has raised yet, or None. Each response with an error creates a new error object.
 
-        An error that no answer will repeat is returned again, once this poll has waited for records.
+        An error that no further response will repeat is returned again, once this poll has waited for records.
         """
         errors = {id(error): error for error in self.managers.persistent_errors()}
         self._raised = {key: error for key, error in self._raised.items() if key in errors}
@@ -271,7 +274,7 @@ class Reader:
     # -- ending
 
     def close(self, timeout_ms: float | None, *, commit: bool = True, leave_group: bool | None = None) -> None:
-        """End everything; returns within ``timeout_ms``, and soon anyway. Without ``commit`` nothing is by itself."""
+        """Leave the group and close everything within ``timeout_ms``; with ``commit``, auto-commit first."""
         shell = self.shell
         shell.refuse_in_callback("close()")
         seconds = CLOSING if timeout_ms is None else to_seconds(timeout_ms)
@@ -281,7 +284,7 @@ class Reader:
             try:
                 shell.driver.check_process()
             except ConcurrentAccessError:
-                pass  # a forked child: the connections are the parent's to end
+                pass  # a forked child: its connections belong to the parent
             else:
                 if self.callbacks is not None:
                     ends.insert(0, self.callbacks.end_commits)
@@ -309,7 +312,7 @@ class Reader:
         while waiting and driver.now() < deadline:
             driver.step(engine, deadline)
             waiting = engine.closing(driver.now())
-        if engine.network.any_open():  # a step would open descriptors for a consumer that never connected
+        if engine.network.any_open():  # without connections, a step would only open descriptors
             engine.network.close(driver.now())
             driver.step(engine, driver.now())
 
