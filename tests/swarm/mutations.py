@@ -90,7 +90,7 @@ ROWS = (
     bug(
         "paused data thrown away",
         "What is buffered of a paused partition is dropped and not fetched again; pausing must lose nothing.",
-        (Collector, "_due", "self._buffer.head(partition)  # lets go of what has become stale",
+        (Collector, "_due", "self._buffer.head(partition)  # releases stale batches",
          "[setattr(lost, 'chunk', 1 << 30) for lost in self._buffer.queue(partition) if partition.paused]"),
         needs=oddities,
     ),
