@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from thinconsumer.errors import KafkaProtocolError
@@ -23,13 +21,11 @@ from thinconsumer.wire.schema import (
 )
 
 
-@dataclass(slots=True, kw_only=True)
 class Inner(Struct):
     name: str | None = string("0+", nullable="1+")
     flag: bool = boolean("2+", tag=4)
 
 
-@dataclass(slots=True, kw_only=True)
 class Everything(Message):
     API_KEY = 9999
     VERSIONS = (0, 2)

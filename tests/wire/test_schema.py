@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
@@ -80,7 +80,6 @@ def test_messages_compare_copy_and_pickle_by_value() -> None:
 
 
 def test_declared_defaults_are_the_dataclass_defaults() -> None:
-    @dataclass(slots=True, kw_only=True)
     class Odd(Struct):
         size: int = int32("0+", default=5)
         names: list[str] | None = array(string, "0+", nullable="1+", default=None)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from ..errors import KafkaProtocolError
 from ..types import ClusterView, TopicPartition
@@ -19,7 +18,6 @@ from .claims import NO_GENERATION, Claim, find_owners
 from .plans import in_order
 
 
-@dataclass(slots=True, kw_only=True)
 class _UserData(Message):
     """The user data of Java's and kafka-python's sticky assignors; the generation is there from version 1 on."""
 

@@ -5,13 +5,10 @@ Version 3 is flexible. Producers that use TxnOffsetCommit 5 (KIP-890) do not nee
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class AddOffsetsToTxnResponse(Message):
     """The outcome: error code 0 when the group's offsets are part of the transaction."""
 
@@ -23,7 +20,6 @@ class AddOffsetsToTxnResponse(Message):
     error_code: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class AddOffsetsToTxnRequest(Message):
     """Ask the transaction coordinator to add a group's offsets to the transaction."""
 

@@ -6,13 +6,10 @@ transactions at once, and can verify without adding (KIP-890). Version 3 is flex
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnPartitionResult(Struct):
     """The outcome for one partition."""
 
@@ -20,7 +17,6 @@ class AddPartitionsToTxnPartitionResult(Struct):
     partition_error_code: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnTopicResult(Struct):
     """The outcomes for one topic."""
 
@@ -28,7 +24,6 @@ class AddPartitionsToTxnTopicResult(Struct):
     results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnResult(Struct):
     """The outcomes for one transaction, from version 4 on."""
 
@@ -36,7 +31,6 @@ class AddPartitionsToTxnResult(Struct):
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
 
 
-@dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnResponse(Message):
     """The outcomes: by transaction from version 4 on, by topic before."""
 
@@ -50,7 +44,6 @@ class AddPartitionsToTxnResponse(Message):
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
 
 
-@dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnTopic(Struct):
     """Partitions of one topic."""
 
@@ -58,7 +51,6 @@ class AddPartitionsToTxnTopic(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnTransaction(Struct):
     """One transaction and the partitions to add to it, from version 4 on."""
 
@@ -69,7 +61,6 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
 
 
-@dataclass(slots=True, kw_only=True)
 class AddPartitionsToTxnRequest(Message):
     """Add partitions: ``transactions`` from version 4 on, the ``v3_and_below`` fields before."""
 

@@ -8,13 +8,10 @@ a broker at a reused address can answer REBOOTSTRAP_REQUIRED (KIP-1242).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class ApiVersion(Struct):
     """The range of versions of one API that the broker supports."""
 
@@ -23,7 +20,6 @@ class ApiVersion(Struct):
     max_version: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class SupportedFeatureKey(Struct):
     """The levels of one cluster feature that this broker supports (KIP-584)."""
 
@@ -32,7 +28,6 @@ class SupportedFeatureKey(Struct):
     max_version: int = int16("3+")
 
 
-@dataclass(slots=True, kw_only=True)
 class FinalizedFeatureKey(Struct):
     """The levels of one cluster feature finalized for the whole cluster; valid if the epoch is not negative."""
 
@@ -41,7 +36,6 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int = int16("3+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ApiVersionsResponse(Message):
     """The supported APIs. A response in version 0 may be the rejection of a newer request version."""
 
@@ -58,7 +52,6 @@ class ApiVersionsResponse(Message):
     zk_migration_ready: bool = boolean("3+", tag=3, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class ApiVersionsRequest(Message):
     """Ask for the supported APIs. From version 3 on brokers reject an empty software name or version."""
 

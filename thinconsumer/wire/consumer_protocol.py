@@ -11,7 +11,6 @@ Follows Kafka's ``ConsumerProtocolSubscription`` and ``ConsumerProtocolAssignmen
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from struct import Struct as Packer
 from typing import TypeVar
 
@@ -24,7 +23,6 @@ _VERSION = Packer(">h")
 M = TypeVar("M", bound=Message)
 
 
-@dataclass(slots=True, kw_only=True)
 class AssignedTopic(Struct):
     """Partitions of one topic that a member owns or is assigned."""
 
@@ -32,7 +30,6 @@ class AssignedTopic(Struct):
     partitions: list[int] = array(int32, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ConsumerProtocolSubscription(Message):
     """A member's subscribed topics and the partitions that it owns."""
 
@@ -45,7 +42,6 @@ class ConsumerProtocolSubscription(Message):
     rack_id: str | None = string("3+", nullable="3+", default=None, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class ConsumerProtocolAssignment(Message):
     """The partitions assigned to a member."""
 

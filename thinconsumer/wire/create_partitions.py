@@ -5,13 +5,10 @@ Version 2 is flexible; version 3 requests may get THROTTLING_QUOTA_EXCEEDED (KIP
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatePartitionsTopicResult(Struct):
     """The outcome for one topic."""
 
@@ -20,7 +17,6 @@ class CreatePartitionsTopicResult(Struct):
     error_message: str | None = string("0+", nullable="0+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatePartitionsResponse(Message):
     """The outcome for each topic."""
 
@@ -32,14 +28,12 @@ class CreatePartitionsResponse(Message):
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatePartitionsAssignment(Struct):
     """The replicas of one new partition."""
 
     broker_ids: list[int] = array(int32, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatePartitionsTopic(Struct):
     """A topic and its new total number of partitions; with ``assignments=None`` the broker places the replicas."""
 
@@ -48,7 +42,6 @@ class CreatePartitionsTopic(Struct):
     assignments: list[CreatePartitionsAssignment] | None = array(CreatePartitionsAssignment, "0+", nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatePartitionsRequest(Message):
     """Add partitions or, with ``validate_only``, only check whether the request would succeed."""
 

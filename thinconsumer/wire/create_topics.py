@@ -8,13 +8,10 @@ Version 6 requests may get THROTTLING_QUOTA_EXCEEDED (KIP-599). Version 7 return
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int8, int16, int32, string, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatableTopicConfigs(Struct):
     """One setting of a created topic; ``config_source`` tells whether it is a default."""
 
@@ -25,7 +22,6 @@ class CreatableTopicConfigs(Struct):
     is_sensitive: bool = boolean("5+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatableTopicResult(Struct):
     """The outcome for one topic."""
 
@@ -39,7 +35,6 @@ class CreatableTopicResult(Struct):
     configs: list[CreatableTopicConfigs] | None = array(CreatableTopicConfigs, "5+", nullable="5+", ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class CreateTopicsResponse(Message):
     """The outcome for each topic."""
 
@@ -51,7 +46,6 @@ class CreateTopicsResponse(Message):
     topics: list[CreatableTopicResult] = array(CreatableTopicResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatableReplicaAssignment(Struct):
     """The replicas of one partition; the first is the preferred leader."""
 
@@ -59,7 +53,6 @@ class CreatableReplicaAssignment(Struct):
     broker_ids: list[int] = array(int32, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatableTopicConfig(Struct):
     """One setting of a topic to create."""
 
@@ -67,7 +60,6 @@ class CreatableTopicConfig(Struct):
     value: str | None = string("0+", nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreatableTopic(Struct):
     """A topic to create, by two numbers, or by an explicit replica assignment with both numbers -1."""
 
@@ -78,7 +70,6 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = array(CreatableTopicConfig, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class CreateTopicsRequest(Message):
     """Create topics; the broker answers when the controller has created them, or after ``timeout_ms``."""
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .schema import Struct, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class LeaderIdAndEpoch(Struct):
     """The partition's current leader and its epoch; -1 when the broker does not report them."""
 
@@ -15,7 +12,6 @@ class LeaderIdAndEpoch(Struct):
     leader_epoch: int = int32("0+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
 class NodeEndpoint(Struct):
     """The address of a leader that the same response names."""
 

@@ -5,13 +5,10 @@ Version 2 is flexible, version 3 adds error messages (new in 4.4 brokers).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class DeletableGroupResult(Struct):
     """The outcome for one group."""
 
@@ -20,7 +17,6 @@ class DeletableGroupResult(Struct):
     error_message: str | None = string("3+", nullable="3+", default=None, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteGroupsResponse(Message):
     """The outcome for each group."""
 
@@ -32,7 +28,6 @@ class DeleteGroupsResponse(Message):
     results: list[DeletableGroupResult] = array(DeletableGroupResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteGroupsRequest(Message):
     """Delete groups; sent to the coordinator of all of them."""
 

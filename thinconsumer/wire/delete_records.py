@@ -5,13 +5,10 @@ Version 2 is flexible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteRecordsPartitionResult(Struct):
     """The new log start offset of one partition."""
 
@@ -20,7 +17,6 @@ class DeleteRecordsPartitionResult(Struct):
     error_code: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteRecordsTopicResult(Struct):
     """The outcomes for one topic."""
 
@@ -28,7 +24,6 @@ class DeleteRecordsTopicResult(Struct):
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteRecordsResponse(Message):
     """The outcome for each partition."""
 
@@ -40,7 +35,6 @@ class DeleteRecordsResponse(Message):
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteRecordsPartition(Struct):
     """The new log start offset of one partition; -1 stands for its high watermark."""
 
@@ -48,7 +42,6 @@ class DeleteRecordsPartition(Struct):
     offset: int = int64("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteRecordsTopic(Struct):
     """The partitions of one topic."""
 
@@ -56,7 +49,6 @@ class DeleteRecordsTopic(Struct):
     partitions: list[DeleteRecordsPartition] = array(DeleteRecordsPartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteRecordsRequest(Message):
     """Delete the records before the given offsets; sent to the leader of the partitions."""
 

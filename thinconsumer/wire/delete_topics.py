@@ -6,13 +6,10 @@ takes topic ids (KIP-516). Brokers from 4.0 on support version 1 and above.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, string, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class DeletableTopicResult(Struct):
     """The outcome for one topic; ``name`` is None if the request named an unknown topic id."""
 
@@ -22,7 +19,6 @@ class DeletableTopicResult(Struct):
     error_message: str | None = string("5+", nullable="5+", default=None, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteTopicsResponse(Message):
     """The outcome for each topic."""
 
@@ -34,7 +30,6 @@ class DeleteTopicsResponse(Message):
     responses: list[DeletableTopicResult] = array(DeletableTopicResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteTopicState(Struct):
     """A topic named by ``name``, or by ``topic_id`` with ``name=None``; from version 6 on."""
 
@@ -42,7 +37,6 @@ class DeleteTopicState(Struct):
     topic_id: bytes = uuid("6+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DeleteTopicsRequest(Message):
     """Delete ``topics`` from version 6 on, ``topic_names`` before."""
 

@@ -5,13 +5,10 @@ Version 1 can be sent to controllers (KIP-919), version 2 can include fenced bro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int8, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeClusterBroker(Struct):
     """A broker, with its address on the listener that received the request."""
 
@@ -22,7 +19,6 @@ class DescribeClusterBroker(Struct):
     is_fenced: bool = boolean("2+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeClusterResponse(Message):
     """The cluster according to the answering node."""
 
@@ -40,7 +36,6 @@ class DescribeClusterResponse(Message):
     cluster_authorized_operations: int = int32("0+", default=-(2**31))
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeClusterRequest(Message):
     """Ask for the cluster's nodes; ``endpoint_type`` 1 means brokers, 2 controllers."""
 

@@ -6,13 +6,10 @@ documentation (KIP-569), version 4 is flexible. Brokers from 4.0 on support vers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int8, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeConfigsSynonym(Struct):
     """A fallback value, used if the values before it in the list are removed."""
 
@@ -21,7 +18,6 @@ class DescribeConfigsSynonym(Struct):
     source: int = int8("1+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeConfigsResourceResult(Struct):
     """One setting; ``value`` is None for sensitive settings."""
 
@@ -36,7 +32,6 @@ class DescribeConfigsResourceResult(Struct):
     documentation: str | None = string("3+", nullable="0+", ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeConfigsResult(Struct):
     """The settings of one resource, or an error."""
 
@@ -47,7 +42,6 @@ class DescribeConfigsResult(Struct):
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeConfigsResponse(Message):
     """The settings of each resource."""
 
@@ -59,7 +53,6 @@ class DescribeConfigsResponse(Message):
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeConfigsResource(Struct):
     """A topic (type 2), broker (4) or group (32), and the names of the settings wanted; None means all."""
 
@@ -68,7 +61,6 @@ class DescribeConfigsResource(Struct):
     configuration_keys: list[str] | None = array(string, "0+", nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeConfigsRequest(Message):
     """Ask for settings."""
 

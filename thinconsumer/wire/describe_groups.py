@@ -6,13 +6,10 @@ Version 3 can include the operations that the client is authorized for (KIP-430)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, binary, boolean, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribedGroupMember(Struct):
     """One member; metadata and assignment are empty unless the group is stable."""
 
@@ -24,7 +21,6 @@ class DescribedGroupMember(Struct):
     member_assignment: bytes = binary("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribedGroup(Struct):
     """One group, or an error."""
 
@@ -38,7 +34,6 @@ class DescribedGroup(Struct):
     authorized_operations: int = int32("3+", default=-(2**31))
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeGroupsResponse(Message):
     """The description of each group."""
 
@@ -50,7 +45,6 @@ class DescribeGroupsResponse(Message):
     groups: list[DescribedGroup] = array(DescribedGroup, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class DescribeGroupsRequest(Message):
     """Describe groups; sent to their coordinator."""
 

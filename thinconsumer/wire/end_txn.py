@@ -5,13 +5,10 @@ Version 3 is flexible. From version 5 on each transaction gets a new producer ep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import boolean, int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class EndTxnResponse(Message):
     """The outcome and, from version 5 on, the producer id and epoch for the next transaction."""
 
@@ -25,7 +22,6 @@ class EndTxnResponse(Message):
     producer_epoch: int = int16("5+", default=-1, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class EndTxnRequest(Message):
     """Commit (``committed=True``) or abort the transaction."""
 

@@ -9,14 +9,11 @@ and newer leaders; version 13 names topics by id (KIP-516); version 15 moves the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .current_leader import LeaderIdAndEpoch, NodeEndpoint
 from .message import Message
 from .schema import Records, Struct, array, int8, int16, int32, int64, record_bytes, string, struct, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class FetchEpochEndOffset(Struct):
     """The diverging epoch and its end offset in the leader's log, from which on the reader's log differs."""
 
@@ -24,7 +21,6 @@ class FetchEpochEndOffset(Struct):
     end_offset: int = int64("12+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
 class SnapshotId(Struct):
     """The metadata snapshot that a KRaft follower has to load; unused by consumers."""
 
@@ -32,7 +28,6 @@ class SnapshotId(Struct):
     epoch: int = int32("0+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
 class AbortedTransaction(Struct):
     """An aborted transaction: its producer id and first offset. Transactions come in no particular order."""
 
@@ -40,7 +35,6 @@ class AbortedTransaction(Struct):
     first_offset: int = int64("4+")
 
 
-@dataclass(slots=True, kw_only=True)
 class PartitionData(Struct):
     """The outcome for one partition: an error, or record batches, of which the last may be incomplete."""
 
@@ -59,7 +53,6 @@ class PartitionData(Struct):
     records: Records | None = record_bytes("0+", nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class FetchableTopicResponse(Struct):
     """The partitions of one topic, named by ``topic`` up to version 12 and by ``topic_id`` after."""
 
@@ -68,7 +61,6 @@ class FetchableTopicResponse(Struct):
     partitions: list[PartitionData] = array(PartitionData, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class FetchResponse(Message):
     """Record batches by partition; in an incremental fetch session, unchanged partitions are left out."""
 
@@ -83,7 +75,6 @@ class FetchResponse(Message):
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "16+", tag=0)
 
 
-@dataclass(slots=True, kw_only=True)
 class ReplicaState(Struct):
     """The identity of a follower that fetches; consumers send the defaults."""
 
@@ -91,7 +82,6 @@ class ReplicaState(Struct):
     replica_epoch: int = int64("15+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
 class FetchPartition(Struct):
     """The fetch offset in one partition, the client's leader epoch, and the epoch of the last batch read."""
 
@@ -105,7 +95,6 @@ class FetchPartition(Struct):
     high_watermark: int = int64("18+", default=2**63 - 1, tag=1, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class FetchTopic(Struct):
     """The partitions to read of one topic, named by ``topic`` up to version 12 and by ``topic_id`` after."""
 
@@ -114,7 +103,6 @@ class FetchTopic(Struct):
     partitions: list[FetchPartition] = array(FetchPartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ForgottenTopic(Struct):
     """Partitions to remove from the fetch session."""
 
@@ -123,7 +111,6 @@ class ForgottenTopic(Struct):
     partitions: list[int] = array(int32, "7+")
 
 
-@dataclass(slots=True, kw_only=True)
 class FetchRequest(Message):
     """Fetch partitions. In an incremental fetch session the request holds only new and changed partitions."""
 

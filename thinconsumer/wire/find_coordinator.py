@@ -6,13 +6,10 @@ can hold several keys, each with a result of its own (KIP-699); before, the resp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int8, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class FindCoordinatorResult(Struct):
     """The coordinator of one key, or an error."""
 
@@ -24,7 +21,6 @@ class FindCoordinatorResult(Struct):
     error_message: str | None = string("4+", nullable="4+", ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class FindCoordinatorResponse(Message):
     """The results: in ``coordinators`` from version 4 on, in the response's own fields before."""
 
@@ -41,7 +37,6 @@ class FindCoordinatorResponse(Message):
     coordinators: list[FindCoordinatorResult] = array(FindCoordinatorResult, "4+")
 
 
-@dataclass(slots=True, kw_only=True)
 class FindCoordinatorRequest(Message):
     """Ask for coordinators: by ``coordinator_keys`` from version 4 on, by ``key`` before."""
 

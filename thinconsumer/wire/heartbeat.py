@@ -5,13 +5,10 @@ Version 3 adds the group instance id (KIP-345), version 4 is flexible.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class HeartbeatResponse(Message):
     """Error code 0, or the reason why the member has to rejoin."""
 
@@ -23,7 +20,6 @@ class HeartbeatResponse(Message):
     error_code: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class HeartbeatRequest(Message):
     """Keep this member's session alive."""
 

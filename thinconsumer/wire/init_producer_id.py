@@ -6,13 +6,10 @@ PRODUCER_FENCED, version 6 prepares two-phase commit (KIP-939) and needs a broke
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import boolean, int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class InitProducerIdResponse(Message):
     """The producer's id and epoch."""
 
@@ -28,7 +25,6 @@ class InitProducerIdResponse(Message):
     ongoing_txn_producer_epoch: int = int16("6+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
 class InitProducerIdRequest(Message):
     """Request a producer id: from the coordinator of a transactional id or, with None, from any broker."""
 

@@ -9,13 +9,10 @@ the protocol type (KIP-559), version 8 takes a reason for the broker's log (KIP-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, binary, boolean, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class JoinGroupResponseMember(Struct):
     """A member and its metadata for the chosen protocol; only the leader receives these."""
 
@@ -24,7 +21,6 @@ class JoinGroupResponseMember(Struct):
     metadata: bytes = binary("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class JoinGroupResponse(Message):
     """The new generation, its leader and the chosen protocol."""
 
@@ -43,7 +39,6 @@ class JoinGroupResponse(Message):
     members: list[JoinGroupResponseMember] = array(JoinGroupResponseMember, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class JoinGroupRequestProtocol(Struct):
     """One protocol that the member supports (for consumers: an assignor), and its metadata for that protocol."""
 
@@ -51,7 +46,6 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = binary("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class JoinGroupRequest(Message):
     """Join the next generation; ``protocols`` come in order of preference."""
 

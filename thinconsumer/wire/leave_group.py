@@ -6,13 +6,10 @@ names one member. Version 4 is flexible, version 5 takes a reason for the broker
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class MemberResponse(Struct):
     """The outcome for one member."""
 
@@ -21,7 +18,6 @@ class MemberResponse(Struct):
     error_code: int = int16("3+")
 
 
-@dataclass(slots=True, kw_only=True)
 class LeaveGroupResponse(Message):
     """The outcome of the request and, from version 3 on, of each member."""
 
@@ -34,7 +30,6 @@ class LeaveGroupResponse(Message):
     members: list[MemberResponse] = array(MemberResponse, "3+")
 
 
-@dataclass(slots=True, kw_only=True)
 class MemberIdentity(Struct):
     """A member to remove; a static member may be named by its group instance id alone."""
 
@@ -43,7 +38,6 @@ class MemberIdentity(Struct):
     reason: str | None = string("5+", nullable="5+", default=None, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class LeaveGroupRequest(Message):
     """Remove ``members`` from version 3 on, ``member_id`` before."""
 

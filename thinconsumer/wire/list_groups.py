@@ -5,13 +5,10 @@ Version 3 is flexible, version 4 filters by state (KIP-518), version 5 by type (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class ListedGroup(Struct):
     """One group."""
 
@@ -21,7 +18,6 @@ class ListedGroup(Struct):
     group_type: str = string("5+", ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class ListGroupsResponse(Message):
     """The groups that the answering broker coordinates; a complete list takes a request to every broker."""
 
@@ -34,7 +30,6 @@ class ListGroupsResponse(Message):
     groups: list[ListedGroup] = array(ListedGroup, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ListGroupsRequest(Message):
     """List groups; an empty filter accepts all."""
 

@@ -9,13 +9,10 @@ adds leader epochs, version 10 a time limit for lookups in remote storage (KIP-1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int8, int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class ListOffsetsPartitionResponse(Struct):
     """The offset found in one partition; -1 if no record has this timestamp or a later one."""
 
@@ -27,7 +24,6 @@ class ListOffsetsPartitionResponse(Struct):
     leader_epoch: int = int32("4+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
 class ListOffsetsTopicResponse(Struct):
     """The offsets of one topic."""
 
@@ -35,7 +31,6 @@ class ListOffsetsTopicResponse(Struct):
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ListOffsetsResponse(Message):
     """The offset found in each partition."""
 
@@ -47,7 +42,6 @@ class ListOffsetsResponse(Message):
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ListOffsetsPartition(Struct):
     """The timestamp to look up in one partition."""
 
@@ -57,7 +51,6 @@ class ListOffsetsPartition(Struct):
     max_num_offsets: int = int32("0", default=1)
 
 
-@dataclass(slots=True, kw_only=True)
 class ListOffsetsTopic(Struct):
     """The partitions of one topic."""
 
@@ -65,7 +58,6 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = array(ListOffsetsPartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ListOffsetsRequest(Message):
     """Look up offsets; sent to the leader of the partitions. Consumers send ``replica_id=-1``."""
 

@@ -6,7 +6,6 @@ Follows Kafka's ``ApiMessage`` and KIP-482.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from ..errors import IllegalArgumentError, KafkaProtocolError
@@ -22,7 +21,6 @@ _DECODERS: dict[tuple[type[Message], int], tuple[Decode, bool]] = {}
 _ENCODERS: dict[tuple[type[Message], int], Encode] = {}
 
 
-@dataclass(slots=True, kw_only=True)
 class Message(Struct):
     """A request or response. One object can be encoded in every version in ``VERSIONS``; fields have Kafka's defaults.
 

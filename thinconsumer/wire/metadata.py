@@ -9,13 +9,10 @@ error code for the whole response (KIP-1102: REBOOTSTRAP_REQUIRED).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, string, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class MetadataResponseBroker(Struct):
     """A live broker, with its address on the listener that received the request."""
 
@@ -25,7 +22,6 @@ class MetadataResponseBroker(Struct):
     rack: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class MetadataResponsePartition(Struct):
     """A partition with its leader, leader epoch and replicas."""
 
@@ -38,7 +34,6 @@ class MetadataResponsePartition(Struct):
     offline_replicas: list[int] = array(int32, "5+", ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class MetadataResponseTopic(Struct):
     """A topic and its partitions, or an error. ``name`` is None if the request named an unknown topic id."""
 
@@ -50,7 +45,6 @@ class MetadataResponseTopic(Struct):
     topic_authorized_operations: int = int32("8+", default=-(2**31))
 
 
-@dataclass(slots=True, kw_only=True)
 class MetadataResponse(Message):
     """The cluster according to one broker, which may lag behind other brokers."""
 
@@ -67,7 +61,6 @@ class MetadataResponse(Message):
     error_code: int = int16("13+", ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class MetadataRequestTopic(Struct):
     """A requested topic, by name or, from version 12 on, by id with ``name=None``."""
 
@@ -75,7 +68,6 @@ class MetadataRequestTopic(Struct):
     name: str | None = string("0+", nullable="10+")
 
 
-@dataclass(slots=True, kw_only=True)
 class MetadataRequest(Message):
     """Request some topics, all topics (None), or brokers only (an empty list, from version 1 on)."""
 

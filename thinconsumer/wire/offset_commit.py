@@ -8,13 +8,10 @@ version 7 the group instance id (KIP-345), version 8 is flexible, version 9 acce
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitResponsePartition(Struct):
     """The outcome for one partition."""
 
@@ -22,7 +19,6 @@ class OffsetCommitResponsePartition(Struct):
     error_code: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitResponseTopic(Struct):
     """The outcomes for one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
 
@@ -31,7 +27,6 @@ class OffsetCommitResponseTopic(Struct):
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitResponse(Message):
     """The outcome for each partition; an error that concerns the whole group is repeated in all of them."""
 
@@ -43,7 +38,6 @@ class OffsetCommitResponse(Message):
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitRequestPartition(Struct):
     """The committed offset of one partition, which is the *next* one to read, and its metadata string."""
 
@@ -54,7 +48,6 @@ class OffsetCommitRequestPartition(Struct):
     committed_metadata: str | None = string("0+", nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitRequestTopic(Struct):
     """The offsets of one topic, named by ``name`` up to version 9 and by ``topic_id`` after."""
 
@@ -63,7 +56,6 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitRequest(Message):
     """Commit as a member of the group or, without member id and generation, for a group that has no members."""
 

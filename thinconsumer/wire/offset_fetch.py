@@ -9,13 +9,10 @@ version 1 and above.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, boolean, int16, int32, int64, string, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchResponsePartition(Struct):
     """The committed offset of one partition; -1 if there is none."""
 
@@ -26,7 +23,6 @@ class OffsetFetchResponsePartition(Struct):
     error_code: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchResponseTopic(Struct):
     """The offsets of one topic up to version 7."""
 
@@ -34,7 +30,6 @@ class OffsetFetchResponseTopic(Struct):
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "0-7")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchResponseTopics(Struct):
     """The offsets of one topic from version 8 on, named by ``topic_id`` from version 10 on."""
 
@@ -43,7 +38,6 @@ class OffsetFetchResponseTopics(Struct):
     partitions: list[OffsetFetchResponsePartition] = array(OffsetFetchResponsePartition, "8+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchResponseGroup(Struct):
     """The offsets of one group, or an error."""
 
@@ -52,7 +46,6 @@ class OffsetFetchResponseGroup(Struct):
     error_code: int = int16("8+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchResponse(Message):
     """Committed offsets: in ``groups`` from version 8 on, in ``topics`` before."""
 
@@ -66,7 +59,6 @@ class OffsetFetchResponse(Message):
     groups: list[OffsetFetchResponseGroup] = array(OffsetFetchResponseGroup, "8+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchRequestTopic(Struct):
     """Partitions of one topic, up to version 7."""
 
@@ -74,7 +66,6 @@ class OffsetFetchRequestTopic(Struct):
     partition_indexes: list[int] = array(int32, "0-7")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchRequestTopics(Struct):
     """Partitions of one topic from version 8 on, named by ``topic_id`` from version 10 on."""
 
@@ -83,7 +74,6 @@ class OffsetFetchRequestTopics(Struct):
     partition_indexes: list[int] = array(int32, "8+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchRequestGroup(Struct):
     """One group and its topics wanted; ``topics=None`` requests all. Only members of KIP-848 groups send their id."""
 
@@ -93,7 +83,6 @@ class OffsetFetchRequestGroup(Struct):
     topics: list[OffsetFetchRequestTopics] | None = array(OffsetFetchRequestTopics, "8+", nullable="8+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetFetchRequest(Message):
     """Request committed offsets: with ``groups`` from version 8 on, with ``group_id`` and ``topics`` before."""
 

@@ -6,13 +6,10 @@ version 4 is flexible. Brokers from 4.0 on support version 2 and above.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string
 
 
-@dataclass(slots=True, kw_only=True)
 class EpochEndOffset(Struct):
     """The end offset of the requested epoch or of the highest epoch before it; -1 and -1 if the log has neither."""
 
@@ -22,7 +19,6 @@ class EpochEndOffset(Struct):
     end_offset: int = int64("0+", default=-1)
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetForLeaderTopicResult(Struct):
     """The end offsets of one topic."""
 
@@ -30,7 +26,6 @@ class OffsetForLeaderTopicResult(Struct):
     partitions: list[EpochEndOffset] = array(EpochEndOffset, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetForLeaderEpochResponse(Message):
     """The end offset for each partition."""
 
@@ -42,7 +37,6 @@ class OffsetForLeaderEpochResponse(Message):
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetForLeaderPartition(Struct):
     """The epoch of the last record read from one partition."""
 
@@ -51,7 +45,6 @@ class OffsetForLeaderPartition(Struct):
     leader_epoch: int = int32("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetForLeaderTopic(Struct):
     """The partitions of one topic."""
 
@@ -59,7 +52,6 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = array(OffsetForLeaderPartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetForLeaderEpochRequest(Message):
     """Request end offsets of epochs; sent to the partitions' leader. Consumers send ``replica_id=-1``."""
 

@@ -9,14 +9,11 @@ topics by id (KIP-516). Brokers from 4.0 on advertise versions 0 to 2 for old li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .current_leader import LeaderIdAndEpoch, NodeEndpoint
 from .message import Message
 from .schema import Records, Struct, array, int16, int32, int64, record_bytes, string, struct, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class BatchIndexAndErrorMessage(Struct):
     """A record that caused the error, by its index in the batch."""
 
@@ -24,7 +21,6 @@ class BatchIndexAndErrorMessage(Struct):
     batch_index_error_message: str | None = string("8+", nullable="8+", default=None)
 
 
-@dataclass(slots=True, kw_only=True)
 class PartitionProduceResponse(Struct):
     """The offset assigned to the first record, or an error."""
 
@@ -38,7 +34,6 @@ class PartitionProduceResponse(Struct):
     current_leader: LeaderIdAndEpoch = struct(LeaderIdAndEpoch, "10+", tag=0)
 
 
-@dataclass(slots=True, kw_only=True)
 class TopicProduceResponse(Struct):
     """The outcomes for one topic, named by ``name`` up to version 12 and by ``topic_id`` after."""
 
@@ -47,7 +42,6 @@ class TopicProduceResponse(Struct):
     partition_responses: list[PartitionProduceResponse] = array(PartitionProduceResponse, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ProduceResponse(Message):
     """The outcome for each partition."""
 
@@ -60,7 +54,6 @@ class ProduceResponse(Message):
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "10+", tag=0)
 
 
-@dataclass(slots=True, kw_only=True)
 class PartitionProduceData(Struct):
     """The record batches for one partition; from version 3 on exactly one batch."""
 
@@ -68,7 +61,6 @@ class PartitionProduceData(Struct):
     records: Records | None = record_bytes("0+", nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class TopicProduceData(Struct):
     """The batches for one topic, named by ``name`` up to version 12 and by ``topic_id`` after."""
 
@@ -77,7 +69,6 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = array(PartitionProduceData, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class ProduceRequest(Message):
     """Append batches; ``acks`` is 0 (no response), 1 (leader only) or -1 (all in-sync replicas)."""
 

@@ -2,7 +2,6 @@
 
 A struct is a keyword-only dataclass; the default of each field declares its wire type::
 
-    @dataclass(slots=True, kw_only=True)
     class FetchPartition(Struct):
         partition: int = int32("0+")
         current_leader_epoch: int = int32("9+", default=-1, ignorable=True)
@@ -18,7 +17,15 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast, overload
+
+if TYPE_CHECKING:
+    from typing_extensions import dataclass_transform  # in ``typing`` from Python 3.11 on
+else:
+
+    def dataclass_transform(**_):
+        return lambda cls: cls
+
 
 #: Kafka's null id. Ids stay ``bytes``, because building ``uuid.UUID`` objects takes longer than decoding.
 ZERO_UUID = bytes(16)
@@ -149,8 +156,17 @@ def struct(of: type[S], versions: str, *, tag: int = -1) -> S:
     return cast(S, _declare(of, versions, of, tag=tag))
 
 
-@dataclass(slots=True, kw_only=True)
-class Struct:
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+class StructType(type):
+    """The class of struct classes: makes each of them a dataclass."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        cls = super().__new__(mcs, name, bases, namespace)
+        # ``slots=True`` creates the class a second time, with ``__slots__``.
+        return cls if "__slots__" in namespace else dataclass(slots=True, kw_only=True)(cls)
+
+
+class Struct(metaclass=StructType):
     """The base class of messages and nested structs.
 
     ``unknown_tags`` holds undeclared tagged fields by tag, so that they are kept when the struct is encoded again.

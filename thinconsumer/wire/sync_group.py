@@ -6,13 +6,10 @@ and response, so that client and coordinator can detect a mismatch (KIP-559).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, binary, int16, int32, string
 
 
-@dataclass(slots=True, kw_only=True)
 class SyncGroupResponse(Message):
     """This member's assignment, in the protocol's own encoding."""
 
@@ -27,7 +24,6 @@ class SyncGroupResponse(Message):
     assignment: bytes = binary("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class SyncGroupRequestAssignment(Struct):
     """The assignment of one member."""
 
@@ -35,7 +31,6 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = binary("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class SyncGroupRequest(Message):
     """Request this member's assignment; only the leader fills ``assignments``, with those of all members."""
 

@@ -7,13 +7,10 @@ offsets to the transaction implicitly (KIP-890), version 6 names topics by id an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .message import Message
 from .schema import Struct, array, int16, int32, int64, string, uuid
 
 
-@dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitResponsePartition(Struct):
     """The outcome for one partition."""
 
@@ -21,7 +18,6 @@ class TxnOffsetCommitResponsePartition(Struct):
     error_code: int = int16("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitResponseTopic(Struct):
     """The outcomes for one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
 
@@ -30,7 +26,6 @@ class TxnOffsetCommitResponseTopic(Struct):
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitResponse(Message):
     """The outcome for each partition."""
 
@@ -42,7 +37,6 @@ class TxnOffsetCommitResponse(Message):
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitRequestPartition(Struct):
     """The committed offset of one partition, which is the next one to read, and its metadata string."""
 
@@ -52,7 +46,6 @@ class TxnOffsetCommitRequestPartition(Struct):
     committed_metadata: str | None = string("0+", nullable="0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitRequestTopic(Struct):
     """The offsets of one topic, named by ``name`` up to version 5 and by ``topic_id`` after."""
 
@@ -61,7 +54,6 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class TxnOffsetCommitRequest(Message):
     """Commit offsets that take effect with the transaction's commit; sent to the group's coordinator."""
 

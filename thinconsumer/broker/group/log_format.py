@@ -7,7 +7,6 @@ and ``GroupMetadataValue.json``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ...errors import KafkaProtocolError
@@ -24,7 +23,6 @@ OFFSET_VALUE_VERSION_EXPIRING = 1
 GROUP_VALUE_VERSION = 3
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitKey(Message):
     """Group and partition of an offset."""
 
@@ -35,7 +33,6 @@ class OffsetCommitKey(Message):
     partition: int = int32("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class OffsetCommitValue(Message):
     """A committed offset with its commit time in milliseconds; ``expire_timestamp`` only from old clients."""
 
@@ -50,7 +47,6 @@ class OffsetCommitValue(Message):
     topic_id: bytes = uuid("4+", tag=0, ignorable=True)
 
 
-@dataclass(slots=True, kw_only=True)
 class GroupMetadataKey(Message):
     """A group id."""
 
@@ -59,7 +55,6 @@ class GroupMetadataKey(Message):
     group: str = string("2")
 
 
-@dataclass(slots=True, kw_only=True)
 class MemberMetadata(Struct):
     """A member with its metadata for the elected protocol, and its assignment."""
 
@@ -73,7 +68,6 @@ class MemberMetadata(Struct):
     assignment: bytes = binary("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class GroupMetadataValue(Message):
     """One generation of a group."""
 

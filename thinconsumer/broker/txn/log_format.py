@@ -8,7 +8,6 @@ Follows ``TransactionLogKey.json``, ``TransactionLogValue.json`` and ``Transacti
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from ...errors import KafkaProtocolError
 from ...types import TopicPartition
@@ -23,7 +22,6 @@ VALUE_VERSION = 1
 _SIZE = 2
 
 
-@dataclass(slots=True, kw_only=True)
 class TransactionLogKey(Message):
     """A transactional id."""
 
@@ -32,7 +30,6 @@ class TransactionLogKey(Message):
     transactional_id: str = string("0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class PartitionsSchema(Struct):
     """Partitions of one topic."""
 
@@ -40,7 +37,6 @@ class PartitionsSchema(Struct):
     partition_ids: list[int] = array(int32, "0+")
 
 
-@dataclass(slots=True, kw_only=True)
 class TransactionLogValue(Message):
     """The metadata of a transaction."""
 
