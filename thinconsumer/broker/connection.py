@@ -187,7 +187,7 @@ class ServerConnection:
             client_id=header.client_id or "",
             client_host=self.transport.client_host,
             connection_id=self.connection_id,
-            close_connection=self.close,
+            disconnect=self.close,
         )
 
     def _reject_version(self, header: RequestHeader, api: Api) -> None:

@@ -19,7 +19,7 @@ from ...wire.api_versions import (
     SupportedFeatureKey,
 )
 from ...wire.error_codes import Code
-from ..call import Api, ApiCall
+from ..call import Api, ApiCall, error_code_in
 
 FIRST_WITH_SOFTWARE = 3
 FIRST_WITH_LEVEL_0 = 4
@@ -35,7 +35,7 @@ def handle(call: ApiCall) -> Message:
     request: ApiVersionsRequest = call.request
     names = (request.client_software_name, request.client_software_version)
     if call.version >= FIRST_WITH_SOFTWARE and not all(_SOFTWARE.fullmatch(name) for name in names):
-        return refuse(request, call.version, int(Code.INVALID_REQUEST))
+        return ApiVersionsResponse(error_code=int(Code.INVALID_REQUEST))
     apis = sorted(call.node.apis.items())
     return ApiVersionsResponse(
         api_keys=[ApiVersion(api_key=key, min_version=api.lowest, max_version=api.highest) for key, api in apis],
@@ -52,9 +52,4 @@ def handle(call: ApiCall) -> Message:
     )
 
 
-def refuse(request: ApiVersionsRequest, version: int, code: int) -> ApiVersionsResponse:
-    """Return the error response."""
-    return ApiVersionsResponse(error_code=code)
-
-
-API = Api(ApiVersionsRequest, 0, 4, handle, refuse)
+API = Api(ApiVersionsRequest, 0, 4, handle, error_code_in(ApiVersionsResponse))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...wire import Message
 from ...wire.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...wire.error_codes import Code
-from ..call import Api, ApiCall
+from ..call import Api, ApiCall, error_code_in
 from .metadata import CLUSTER_OPERATIONS, any_broker
 
 BROKERS, CONTROLLERS = 1, 2
@@ -21,9 +21,8 @@ def handle(call: ApiCall) -> Message:
     if request.endpoint_type != BROKERS:
         known = request.endpoint_type == CONTROLLERS
         code = Code.MISMATCHED_ENDPOINT_TYPE if known else Code.UNSUPPORTED_ENDPOINT_TYPE
-        answer = refuse(request, call.version, int(code))
-        answer.error_message = f"This is a broker, not an endpoint of type {request.endpoint_type}."
-        return answer
+        text = f"This is a broker, not an endpoint of type {request.endpoint_type}."
+        return DescribeClusterResponse(error_code=int(code), error_message=text, cluster_id="")
     image = call.node.image
     response = DescribeClusterResponse(
         error_code=0,
@@ -39,9 +38,4 @@ def handle(call: ApiCall) -> Message:
     return response
 
 
-def refuse(request: DescribeClusterRequest, version: int, code: int) -> DescribeClusterResponse:
-    """Return the error response."""
-    return DescribeClusterResponse(error_code=code, cluster_id="")
-
-
-API = Api(DescribeClusterRequest, 0, 2, handle, refuse)
+API = Api(DescribeClusterRequest, 0, 2, handle, error_code_in(DescribeClusterResponse))

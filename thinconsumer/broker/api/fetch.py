@@ -14,12 +14,8 @@ from ...types import TopicPartition
 from ...wire import Message
 from ...wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
 from ...wire.error_codes import Code
-from ...wire.fetch import (
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
+from ...wire.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ...wire.produce import PartitionProduceResponse
 from ..call import Api, ApiCall
 from ..delayed_fetch import DelayedFetch
 from ..fetch_sessions import CachedPartition, FetchContext, FetchContextKind, replica_id_of
@@ -128,7 +124,8 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
     leaders: dict[int, NodeEndpoint] = {}
     for one, row in rows:
         if row.error_code and call.version >= FIRST_WITH_LEADERS and row.error_code in _LEADER_CHANGED:
-            _add_current_leader(call, one, row, leaders)
+            assert one.topic is not None
+            add_current_leader(call, TopicPartition(one.topic, one.partition), row, leaders)
     error_code, session_id, to_send = context.finish(rows)
     topics: list[FetchableTopicResponse] = []
     last: Any = None
@@ -144,22 +141,18 @@ def _answer(call: ApiCall, context: FetchContext, rows: list[tuple[CachedPartiti
     )
 
 
-def _add_current_leader(
-    call: ApiCall, one: CachedPartition, row: PartitionData, leaders: dict[int, NodeEndpoint]
+def add_current_leader(
+    call: ApiCall, tp: TopicPartition, row: PartitionData | PartitionProduceResponse, leaders: dict[int, NodeEndpoint]
 ) -> None:
-    """Add the current leader and its address, so that the client need not refresh its metadata (KIP-951)."""
-    assert one.topic is not None
-    leader, epoch = current_leader(call, TopicPartition(one.topic, one.partition))
+    """Add the current leader and its address, so that the client need not refresh its metadata (KIP-951).
+
+    The leader is that of this broker's replica, else that of its metadata image.
+    """
+    partition = call.node.partitions.get(tp)
+    image = call.node.image.partition(*tp) if partition is None else partition.image
+    epoch = partition.leader_epoch if partition is not None else -1 if image is None else image.leader_epoch
+    leader = -1 if image is None else image.leader
     row.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
     broker = call.node.image.brokers.get(leader)
     if broker is not None:
         leaders[leader] = NodeEndpoint(node_id=leader, host=broker.host, port=broker.port, rack=broker.rack)
-
-
-def current_leader(call: ApiCall, tp: TopicPartition) -> tuple[int, int]:
-    """Return (leader, leader epoch) as this broker knows them: from its replica, else from the metadata image."""
-    partition = call.node.partitions.get(tp)
-    if partition is not None:
-        return partition.image.leader, partition.leader_epoch
-    row = call.node.image.partition(tp.topic, tp.partition)
-    return (-1, -1) if row is None else (row.leader, row.leader_epoch)

@@ -6,42 +6,59 @@ topic ids. Follows ``KafkaApis.handleOffsetCommitRequest``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from ...wire import Message
 from ...wire.error_codes import Code
 from ...wire.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponseTopic,
 )
+from ...wire.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitResponseTopic
 from ..call import Api, ApiCall
 from ..group.coordinator import refuse_commit
-from ..image import ClusterImage
+from ..image import TopicImage
 
 TOPIC_IDS_FROM = 10
+
+_PartitionT = TypeVar("_PartitionT", OffsetCommitRequestPartition, TxnOffsetCommitRequestPartition)
+_TopicT = TypeVar("_TopicT", OffsetCommitResponseTopic, TxnOffsetCommitResponseTopic)
 
 
 def handle(call: ApiCall) -> Message | None:
     """Reject unknown partitions; pass the others to the coordinator."""
     request: OffsetCommitRequest = call.request
     by_id = call.version >= TOPIC_IDS_FROM
+    image = call.node.image
     refused: list[OffsetCommitResponseTopic] = []
     existing: list[OffsetCommitRequestTopic] = []
     for topic in request.topics:
-        known, code, unknown = _split_by_existence(call.node.image, topic, by_id)
-        if unknown.partitions or code:
-            refused += refuse_commit([unknown], code).topics
-        if known is not None:
-            existing.append(known)
+        found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
+        if found is None:
+            refused += refuse_commit(
+                [topic], Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+            ).topics
+            continue
+        named = replace(topic, name=found.name, topic_id=found.topic_id)
+        known, unknown = split_by_existence(topic.partitions, found)
+        if unknown:
+            refused += refuse_commit([replace(named, partitions=unknown)], Code.UNKNOWN_TOPIC_OR_PARTITION).topics
+        if known:
+            existing.append(replace(named, partitions=known))
+
+    def response(committed: Iterable[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+        return OffsetCommitResponse(topics=merged_topics([*refused, *committed], "topic_id" if by_id else "name"))
+
     if not existing:
-        return OffsetCommitResponse(topics=_merge(refused, [], by_id))
-
-    def reply(response: OffsetCommitResponse) -> None:
-        call.reply(OffsetCommitResponse(topics=_merge(refused, response.topics, by_id)))
-
-    call.node.group_coordinator.commit(replace(request, topics=existing), call.version, reply)
+        return response(())
+    call.node.group_coordinator.commit(
+        replace(request, topics=existing), call.version, lambda answer: call.reply(response(answer.topics))
+    )
     return None
 
 
@@ -53,29 +70,23 @@ def refuse(request: OffsetCommitRequest, version: int, code: int) -> OffsetCommi
 API = Api(OffsetCommitRequest, 2, 10, handle, refuse)
 
 
-def _split_by_existence(
-    image: ClusterImage, topic: OffsetCommitRequestTopic, by_id: bool
-) -> tuple[OffsetCommitRequestTopic | None, int, OffsetCommitRequestTopic]:
-    """Return the existing partitions of a topic, and the error code with the partitions that are rejected."""
-    found = image.topic(None, topic.topic_id) if by_id else image.topics.get(topic.name)
-    if found is None:
-        return None, int(Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION), topic
-    named = replace(topic, name=found.name, topic_id=found.topic_id)
-    good = [p for p in topic.partitions if 0 <= p.partition_index < len(found.partitions)]
-    bad = [p for p in topic.partitions if not 0 <= p.partition_index < len(found.partitions)]
-    known = replace(named, partitions=good) if good else None
-    return known, int(Code.UNKNOWN_TOPIC_OR_PARTITION) if bad else 0, replace(named, partitions=bad)
+def split_by_existence(
+    partitions: Iterable[_PartitionT], topic: TopicImage | None
+) -> tuple[list[_PartitionT], list[_PartitionT]]:
+    """Return the partitions that exist in the topic, and the others."""
+    count = 0 if topic is None else len(topic.partitions)
+    known: list[_PartitionT] = []
+    unknown: list[_PartitionT] = []
+    for one in partitions:
+        (known if 0 <= one.partition_index < count else unknown).append(one)
+    return known, unknown
 
 
-def _merge(
-    first: list[OffsetCommitResponseTopic], second: list[OffsetCommitResponseTopic], by_id: bool
-) -> list[OffsetCommitResponseTopic]:
-    """Return one entry per topic, like Kafka's response builder."""
-    topics: dict[str | bytes, OffsetCommitResponseTopic] = {}
-    for topic in (*first, *second):
-        key: str | bytes = topic.topic_id if by_id else topic.name
-        if key in topics:
-            topics[key].partitions.extend(topic.partitions)
-        else:
-            topics[key] = topic
-    return list(topics.values())
+def merged_topics(topics: Iterable[_TopicT], key: str) -> list[_TopicT]:
+    """Return one entry per topic, like Kafka's response builder; ``key`` is the field that names the topic."""
+    merged: dict[str | bytes, _TopicT] = {}
+    for topic in topics:
+        first = merged.setdefault(getattr(topic, key), topic)
+        if first is not topic:
+            first.partitions.extend(topic.partitions)
+    return list(merged.values())

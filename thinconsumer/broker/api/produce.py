@@ -10,12 +10,14 @@ the transaction (KIP-890); before, AddPartitionsToTxn must have done so. Version
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...types import TopicPartition
 from ...wire import Message
-from ...wire.current_leader import LeaderIdAndEpoch, NodeEndpoint
+from ...wire.current_leader import NodeEndpoint
 from ...wire.error_codes import Code
 from ...wire.produce import (
     BatchIndexAndErrorMessage,
@@ -27,7 +29,7 @@ from ...wire.produce import (
 from ..call import Api, ApiCall
 from ..log.log import AppendInfo, AppendRefused
 from ..transaction_verification import FIRST_TO_ADD_PARTITIONS, TransactionalProducer, add_or_verify_for_produce
-from .fetch import current_leader
+from .fetch import add_current_leader
 
 if TYPE_CHECKING:
     from ..partition import PartitionReplica
@@ -46,19 +48,10 @@ _HEADER = Struct(">qiibIhiqqqhi")
 _CODEC, _ZSTD, _TRANSACTIONAL = 0x07, 4, 0x10
 
 #: Errors for which Kafka omits the log start offset.
-_WITHOUT_LOG_START = frozenset(
-    map(
-        int,
-        (
-            Code.UNKNOWN_TOPIC_OR_PARTITION,
-            Code.NOT_LEADER_OR_FOLLOWER,
-            Code.MESSAGE_TOO_LARGE,
-            Code.RECORD_LIST_TOO_LARGE,
-            Code.CORRUPT_MESSAGE,
-            Code.KAFKA_STORAGE_ERROR,
-        ),
-    )
-)
+_WITHOUT_LOG_START = (
+    Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NOT_LEADER_OR_FOLLOWER, Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE,
+    Code.CORRUPT_MESSAGE, Code.KAFKA_STORAGE_ERROR,
+)  # fmt: skip
 
 
 def handle(call: ApiCall) -> Message | None:
@@ -122,25 +115,22 @@ class _InvalidBatch(Exception):
         self.code = int(code)
 
 
+@dataclass(slots=True)
 class _PartitionProduce:
     """One partition of a request, and its response."""
 
-    __slots__ = ("batch", "index", "name", "response", "topic_id")
-
-    def __init__(self, name: str, topic_id: bytes, index: int) -> None:
-        self.name = name
-        self.topic_id = topic_id
-        self.index = index
-        self.batch: _Batch | None = None  #: None once it is rejected.
-        self.response = PartitionProduceResponse(index=index, base_offset=-1)
+    name: str
+    topic_id: bytes
+    response: PartitionProduceResponse
+    batch: _Batch | None = None  #: None once it is rejected.
 
     @property
     def tp(self) -> TopicPartition:
-        return TopicPartition(self.name, self.index)
+        return TopicPartition(self.name, self.response.index)
 
     def refuse(self, code: int, message: str | None = None) -> None:
         self.batch = None
-        self.response.error_code = code
+        self.response.error_code = int(code)
         self.response.error_message = message
 
 
@@ -163,7 +153,7 @@ class _ProduceRequest:
         for topic in self._request.topic_data:
             name = image.names_by_id.get(topic.topic_id) if by_id else topic.name
             for data in topic.partition_data:
-                entry = _PartitionProduce(name or "", topic.topic_id, data.index)
+                entry = _PartitionProduce(name or "", topic.topic_id, _failed(data.index, 0))
                 self._entries[topic.topic_id if by_id else topic.name, data.index] = entry
                 if data.records is None:
                     return int(Code.UNKNOWN_SERVER_ERROR)
@@ -173,9 +163,9 @@ class _ProduceRequest:
                     batch = None
                     entry.refuse(error.code, _BATCH_ERROR_MESSAGES.get(error.code))
                 if name is None:
-                    entry.refuse(int(Code.UNKNOWN_TOPIC_ID))
+                    entry.refuse(Code.UNKNOWN_TOPIC_ID)
                 elif image.partition(name, data.index) is None:
-                    entry.refuse(int(Code.UNKNOWN_TOPIC_OR_PARTITION))
+                    entry.refuse(Code.UNKNOWN_TOPIC_OR_PARTITION)
                 else:
                     entry.batch = batch
                 is_transactional = is_transactional or (batch is not None and batch.is_transactional)
@@ -191,8 +181,9 @@ class _ProduceRequest:
         to_verify: list[_PartitionProduce] = []
         for entry, batch in self._transactional():
             partition = call.node.partitions.get(entry.tp)
-            # A broker that does not lead the partition rejects it below, without verification.
-            if partition is not None and partition.is_leader and _is_first(partition, batch):
+            if partition is None or not partition.is_leader:
+                continue  # the append below rejects the batch, without verification
+            if partition.log.would_begin_transaction(batch.producer_id, batch.producer_epoch):
                 to_verify.append(entry)
                 partition.log.start_verification(
                     *batch[3:], is_strict=call.version >= FIRST_TO_ADD_PARTITIONS, now_ms=call.node.schedule.wall_ms()
@@ -228,26 +219,24 @@ class _ProduceRequest:
         todo = [entry for entry in self._entries.values() if entry.batch is not None]
         self._pending = 1 + len(todo)
         for entry in todo:
-            if acks not in (-1, 0, 1):
-                entry.refuse(int(Code.INVALID_REQUIRED_ACKS))
-                self._partition_done()
-                continue
             topic = call.node.image.topics.get(entry.name)
-            if topic is not None and topic.internal and call.client_id != ADMIN_CLIENT_ID:
-                entry.refuse(int(Code.INVALID_TOPIC_EXCEPTION))
-                self._partition_done()
-                continue
             partition = call.node.partitions.get(entry.tp)
-            if partition is None:
-                entry.refuse(int(Code.NOT_LEADER_OR_FOLLOWER))
-                self._partition_done()
+            if acks not in (-1, 0, 1):
+                entry.refuse(Code.INVALID_REQUIRED_ACKS)
+            elif topic is not None and topic.internal and call.client_id != ADMIN_CLIENT_ID:
+                entry.refuse(Code.INVALID_TOPIC_EXCEPTION)
+            elif partition is None:
+                entry.refuse(Code.NOT_LEADER_OR_FOLLOWER)
+            else:
+                assert entry.batch is not None
+                done = partial(self._appended, entry, partition)
+                on_refused = partial(_add_record_errors, entry.response)
+                partition.append(entry.batch.data, acks, done, timeout_s=timeout_s, on_refused=on_refused)
                 continue
-            assert entry.batch is not None
-            done = _AppendCallback(self, entry, partition)
-            partition.append(entry.batch.data, acks, done, timeout_s=timeout_s, on_refused=done.on_refused)
+            self._partition_done()
         self._partition_done()
 
-    def appended(
+    def _appended(
         self, entry: _PartitionProduce, partition: PartitionReplica, code: int, appended: AppendInfo | None
     ) -> None:
         """Record the result of one partition."""
@@ -285,57 +274,28 @@ class _ProduceRequest:
             topic.partition_responses.append(entry.response)
             is_elsewhere = entry.response.error_code == Code.NOT_LEADER_OR_FOLLOWER
             if is_elsewhere and self._call.version >= FIRST_WITH_LEADERS:
-                self._add_current_leader(entry, leaders)
+                add_current_leader(self._call, entry.tp, entry.response, leaders)
         return ProduceResponse(responses=list(topics.values()), node_endpoints=list(leaders.values()))
 
-    def _add_current_leader(self, entry: _PartitionProduce, leaders: dict[int, NodeEndpoint]) -> None:
-        """Add the current leader and its address, so that the client need not refresh its metadata (KIP-951)."""
-        leader, epoch = current_leader(self._call, entry.tp)
-        entry.response.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        broker = self._call.node.image.brokers.get(leader)
-        if broker is not None:
-            leaders[leader] = NodeEndpoint(node_id=leader, host=broker.host, port=broker.port, rack=broker.rack)
 
-
-class _AppendCallback:
-    """The callbacks of one partition's append."""
-
-    __slots__ = ("_entry", "_partition", "_producing")
-
-    def __init__(self, producing: _ProduceRequest, entry: _PartitionProduce, partition: PartitionReplica) -> None:
-        self._producing = producing
-        self._entry = entry
-        self._partition = partition
-
-    def __call__(self, code: int, appended: AppendInfo | None) -> None:
-        self._producing.appended(self._entry, self._partition, code, appended)
-
-    def on_refused(self, refusal: AppendRefused) -> None:
-        """Add the errors of single records; as in Kafka there is no message otherwise."""
-        if refusal.record_errors:
-            response = self._entry.response
-            response.error_message = refusal.message
-            response.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
-                for index, text in refusal.record_errors
-            ]
+def _add_record_errors(response: PartitionProduceResponse, refusal: AppendRefused) -> None:
+    """Add the errors of single records; as in Kafka there is no message otherwise."""
+    if refusal.record_errors:
+        response.error_message = refusal.message
+        response.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in refusal.record_errors
+        ]
 
 
 def _failed(index: int, code: int) -> PartitionProduceResponse:
     return PartitionProduceResponse(index=index, error_code=code, base_offset=-1)
 
 
-def _is_first(partition: PartitionReplica, batch: _Batch) -> bool:
-    """Return whether the batch begins a transaction in this partition."""
-    return partition.log.would_begin_transaction(batch.producer_id, batch.producer_epoch)
-
-
 def _parse_single_batch(data: memoryview, version: int) -> _Batch:
     """Return the only batch in the data. Raises: _InvalidBatch."""
     size = _batch_size(data)
-    if size == 0:
-        raise _InvalidBatch(Code.INVALID_RECORD)
-    if data[16] != 2:
+    if size == 0 or data[16] != 2:
         raise _InvalidBatch(Code.INVALID_RECORD)
     if size < _HEADER.size:
         raise _InvalidBatch(Code.CORRUPT_MESSAGE)

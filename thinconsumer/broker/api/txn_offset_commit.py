@@ -21,6 +21,7 @@ from ...wire.txn_offset_commit import (
 from ..call import Api, ApiCall
 from ..transaction_verification import TransactionalProducer
 from ..txn.offsets import add_or_verify_offsets
+from .offset_commit import merged_topics, split_by_existence
 
 #: Clients below version 2 can crash on COORDINATOR_LOAD_IN_PROGRESS (KAFKA-7296).
 FIRST_WITH_LOADING = 2
@@ -29,14 +30,21 @@ FIRST_WITH_LOADING = 2
 def handle(call: ApiCall) -> Message | None:
     """Reject unknown partitions; pass the others to the group coordinator once the transaction is verified."""
     request: TxnOffsetCommitRequest = call.request
-    existing, missing = _split_by_existence(call, request)
+    existing: list[TxnOffsetCommitRequestTopic] = []
+    missing: list[TxnOffsetCommitRequestTopic] = []
+    for topic in request.topics:
+        known, unknown = split_by_existence(topic.partitions, call.node.image.topics.get(topic.name))
+        if known:
+            existing.append(replace(topic, partitions=known))
+        missing.append(replace(topic, partitions=unknown))
     answer = _refused(missing, Code.UNKNOWN_TOPIC_OR_PARTITION)
     if not existing:
         return answer
     known_request = replace(request, topics=existing)
 
     def committed(response: TxnOffsetCommitResponse) -> None:
-        call.reply(_for_version(_merge(answer, response), call.version))
+        topics = merged_topics([*answer.topics, *response.topics], "name")
+        call.reply(TxnOffsetCommitResponse(topics=[_for_version(topic, call.version) for topic in topics]))
 
     def admitted(code: int) -> None:
         if code:
@@ -60,22 +68,6 @@ def refuse(request: TxnOffsetCommitRequest, version: int, code: int) -> TxnOffse
 API = Api(TxnOffsetCommitRequest, 0, 5, handle, refuse)
 
 
-def _split_by_existence(
-    call: ApiCall, request: TxnOffsetCommitRequest
-) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitRequestTopic]]:
-    """Return the topics with existing partitions, and those with unknown ones."""
-    existing: list[TxnOffsetCommitRequestTopic] = []
-    missing: list[TxnOffsetCommitRequestTopic] = []
-    for topic in request.topics:
-        found = [p for p in topic.partitions if call.node.image.partition(topic.name, p.partition_index) is not None]
-        unknown = [p for p in topic.partitions if call.node.image.partition(topic.name, p.partition_index) is None]
-        if found:
-            existing.append(replace(topic, partitions=found))
-        if unknown or not found:
-            missing.append(replace(topic, partitions=unknown))
-    return existing, missing
-
-
 def _refused(topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetCommitResponse:
     return TxnOffsetCommitResponse(
         topics=[
@@ -92,21 +84,8 @@ def _refused(topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetC
     )
 
 
-def _merge(first: TxnOffsetCommitResponse, second: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-    """Add the second response's partitions to the first."""
-    topics = {topic.name: topic for topic in first.topics}
-    for topic in second.topics:
-        if topic.name in topics:
-            topics[topic.name].partitions.extend(topic.partitions)
-        else:
-            topics[topic.name] = topic
-    return TxnOffsetCommitResponse(topics=list(topics.values()))
-
-
-def _for_version(response: TxnOffsetCommitResponse, version: int) -> TxnOffsetCommitResponse:
-    if version < FIRST_WITH_LOADING:
-        for topic in response.topics:
-            for partition in topic.partitions:
-                if partition.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS:
-                    partition.error_code = int(Code.COORDINATOR_NOT_AVAILABLE)
-    return response
+def _for_version(topic: TxnOffsetCommitResponseTopic, version: int) -> TxnOffsetCommitResponseTopic:
+    for partition in topic.partitions:
+        if version < FIRST_WITH_LOADING and partition.error_code == Code.COORDINATOR_LOAD_IN_PROGRESS:
+            partition.error_code = int(Code.COORDINATOR_NOT_AVAILABLE)
+    return topic

@@ -1,0 +1,143 @@
+"""The APIs of groups and their members, except offsets: the group coordinator answers them.
+
+Follows ``KafkaApis``. JoinGroup and SyncGroup are parked: JoinGroup until all members have joined, SyncGroup until the
+leader's assignment is in the log.
+"""
+
+from __future__ import annotations
+
+from ...wire import Message
+from ...wire.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from ...wire.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from ...wire.error_codes import Code
+from ...wire.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ...wire.join_group import JoinGroupRequest, JoinGroupResponse
+from ...wire.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ...wire.list_groups import ListGroupsRequest, ListGroupsResponse
+from ...wire.sync_group import SyncGroupRequest, SyncGroupResponse
+from ..call import Api, ApiCall, error_code_in
+from ..group.joining import JoinGroupCall
+
+#: JoinGroup: before this version the protocol name cannot be null; from it on an empty name means null.
+NULL_PROTOCOL_FROM = 7
+SYNC_PROTOCOL_NEEDED_FROM = 5
+LEAVE_MANY_FROM = 3
+OPERATIONS_FROM = 3
+#: Bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS.
+ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+
+
+def join_group(call: ApiCall) -> Message | None:
+    """JoinGroup 0 to 9: join a group, or its next generation.
+
+    Version 0 has no rebalance timeout. Version 4 rejects a new member once, with a member id (KIP-394); version 5 adds
+    static members (KIP-345), version 7 the protocol type (KIP-559), version 9 ``skip_assignment`` (KIP-814).
+    """
+
+    def reply(response: JoinGroupResponse) -> None:
+        call.reply(_join_response(response, call.version))
+
+    call.node.group_coordinator.join(JoinGroupCall(call.request, call.version, call.client_id, call.client_host, reply))
+    return None
+
+
+def _join_response(response: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    name = response.protocol_name or None
+    response.protocol_name = name if version >= NULL_PROTOCOL_FROM else name or ""
+    return response
+
+
+def sync_group(call: ApiCall) -> Message | None:
+    """SyncGroup 0 to 5: the leader sends the assignment, each member gets its part.
+
+    Version 3 adds static members (KIP-345). From version 5 on protocol type and name are required and must be the
+    group's (KIP-559).
+    """
+    request: SyncGroupRequest = call.request
+    if call.version >= SYNC_PROTOCOL_NEEDED_FROM and None in (request.protocol_type, request.protocol_name):
+        return SyncGroupResponse(error_code=int(Code.INCONSISTENT_GROUP_PROTOCOL))
+    call.node.group_coordinator.sync(request, call.reply)
+    return None
+
+
+def heartbeat(call: ApiCall) -> Message | None:
+    """Heartbeat 0 to 4: keep a member's session alive; the response tells whether to rejoin.
+
+    Version 3 adds static members (KIP-345).
+    """
+    call.node.group_coordinator.heartbeat(call.request, lambda code: call.reply(HeartbeatResponse(error_code=code)))
+    return None
+
+
+def leave_group(call: ApiCall) -> Message | None:
+    """LeaveGroup 0 to 5: remove members from a group.
+
+    Up to version 2 one member, with its error as that of the response; from version 3 on several with an error each,
+    static members by instance id (KIP-345).
+    """
+    request: LeaveGroupRequest = call.request
+    many = call.version >= LEAVE_MANY_FROM
+    leaving = request.members if many else [MemberIdentity(member_id=request.member_id)]
+
+    def reply(response: LeaveGroupResponse) -> None:
+        if not many and not response.error_code:
+            response = LeaveGroupResponse(error_code=response.members[0].error_code)
+        call.reply(response)
+
+    call.node.group_coordinator.leave(request.group_id, leaving, reply)
+    return None
+
+
+def list_groups(call: ApiCall) -> Message:
+    """ListGroups 0 to 5: the groups of this coordinator; version 4 filters by state (KIP-518), 5 by type (KIP-848)."""
+    code, groups = call.node.group_coordinator.list_groups(call.request.states_filter, call.request.types_filter)
+    return ListGroupsResponse(error_code=code, groups=groups)
+
+
+def describe_groups(call: ApiCall) -> Message:
+    """DescribeGroups 0 to 6: the state and members of groups, as the coordinator has committed them.
+
+    Version 3 adds authorized operations (KIP-430): all of them, since this broker has no ACLs. Version 4 adds static
+    members; version 6 returns GROUP_ID_NOT_FOUND instead of the state Dead (KIP-1043).
+    """
+    request: DescribeGroupsRequest = call.request
+    groups = call.node.group_coordinator.describe(request.groups, call.version)
+    if call.version >= OPERATIONS_FROM and request.include_authorized_operations:
+        for group in groups:
+            if not group.error_code:
+                group.authorized_operations = ALL_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _refuse_describe(request: DescribeGroupsRequest, version: int, code: int) -> DescribeGroupsResponse:
+    return DescribeGroupsResponse(groups=[DescribedGroup(group_id=name, error_code=code) for name in request.groups])
+
+
+def delete_groups(call: ApiCall) -> Message | None:
+    """DeleteGroups 0 to 2: delete empty groups with their offsets (KIP-229); respond when the log has it.
+
+    Version 2 is flexible; version 3 is newer than 4.3.
+    """
+    call.node.group_coordinator.delete(
+        call.request.groups_names, lambda results: call.reply(DeleteGroupsResponse(results=results))
+    )
+    return None
+
+
+def _refuse_delete(request: DeleteGroupsRequest, version: int, code: int) -> DeleteGroupsResponse:
+    names = request.groups_names
+    return DeleteGroupsResponse(results=[DeletableGroupResult(group_id=name, error_code=code) for name in names])
+
+
+APIS = (
+    Api(
+        JoinGroupRequest, 0, 9, join_group,
+        lambda request, version, code: _join_response(JoinGroupResponse(error_code=code), version),
+    ),
+    Api(SyncGroupRequest, 0, 5, sync_group, error_code_in(SyncGroupResponse)),
+    Api(HeartbeatRequest, 0, 4, heartbeat, error_code_in(HeartbeatResponse)),
+    Api(LeaveGroupRequest, 0, 5, leave_group, error_code_in(LeaveGroupResponse)),
+    Api(ListGroupsRequest, 0, 5, list_groups, error_code_in(ListGroupsResponse)),
+    Api(DescribeGroupsRequest, 0, 6, describe_groups, _refuse_describe),
+    Api(DeleteGroupsRequest, 0, 2, delete_groups, _refuse_delete),
+)  # fmt: skip

@@ -1,0 +1,185 @@
+"""The APIs of transactional producers: the transaction coordinator answers them once it has logged the change.
+
+Follows ``KafkaApis``. Older versions of each have INVALID_PRODUCER_EPOCH in place of PRODUCER_FENCED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...types import TopicPartition
+from ...wire import Message
+from ...wire.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ...wire.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from ...wire.end_txn import EndTxnRequest, EndTxnResponse
+from ...wire.error_codes import Code
+from ...wire.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ..call import Api, ApiCall, error_code_in
+from ..txn.offsets import partition_of_group
+from ..txn.transaction import EPOCH_PER_TRANSACTION, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from ..txn.transitions import ProducerIdAndEpoch
+
+#: InitProducerId; the other APIs have PRODUCER_FENCED from version 2 on.
+INIT_WITH_FENCED = 4
+FIRST_WITH_FENCED = 2
+FIRST_WITH_EPOCH = 5
+FIRST_OF_BROKERS = 4
+
+
+def _for_version(code: int, version: int, first_with_fenced: int = FIRST_WITH_FENCED) -> int:
+    is_too_new = code == Code.PRODUCER_FENCED and version < first_with_fenced
+    return int(Code.INVALID_PRODUCER_EPOCH if is_too_new else code)
+
+
+def init_producer_id(call: ApiCall) -> Message | None:
+    """InitProducerId 0 to 5: assign a producer id and epoch.
+
+    With a transactional id its coordinator assigns them, without one any broker. Version 3 adds the id and epoch to
+    continue from (KIP-360). Kafka enables version 6 only with unstable versions.
+    """
+    request: InitProducerIdRequest = call.request
+    has_identity = (request.producer_id != NO_PRODUCER_ID, request.producer_epoch != NO_PRODUCER_EPOCH)
+    if any(has_identity) and not all(has_identity):
+        return _refuse_init(request, call.version, Code.INVALID_REQUEST)
+
+    def done(code: int, producer_id: int, producer_epoch: int) -> None:
+        code = _for_version(code, call.version, INIT_WITH_FENCED)
+        call.reply(InitProducerIdResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch))
+
+    expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if all(has_identity) else None
+    call.node.transaction_coordinator.init_producer_id(
+        request.transactional_id, request.transaction_timeout_ms, expected, done
+    )
+    return None
+
+
+def _refuse_init(request: InitProducerIdRequest, version: int, code: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=int(code), producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def add_offsets_to_txn(call: ApiCall) -> Message | None:
+    """AddOffsetsToTxn 0 to 4: add the group's partition of ``__consumer_offsets`` to a transaction.
+
+    Clients with KIP-890 do not send it.
+    """
+    request: AddOffsetsToTxnRequest = call.request
+    call.node.transaction_coordinator.add_partitions(
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        [partition_of_group(call.node, request.group_id)],
+        lambda code: call.reply(AddOffsetsToTxnResponse(error_code=_for_version(code, call.version))),
+    )
+    return None
+
+
+def end_txn(call: ApiCall) -> Message | None:
+    """EndTxn 0 to 5: commit or abort a transaction; the markers follow the response.
+
+    Version 5 adds the producer id and epoch for the next transaction (KIP-890).
+    """
+    request: EndTxnRequest = call.request
+
+    def done(code: int, producer_id: int, producer_epoch: int) -> None:
+        code = _for_version(code, call.version)
+        call.reply(EndTxnResponse(error_code=code, producer_id=producer_id, producer_epoch=producer_epoch))
+
+    call.node.transaction_coordinator.end(
+        request.transactional_id,
+        ProducerIdAndEpoch(request.producer_id, request.producer_epoch),
+        request.committed,
+        done,
+        client_version=EPOCH_PER_TRANSACTION if call.version >= FIRST_WITH_EPOCH else 0,
+    )
+    return None
+
+
+def add_partitions_to_txn(call: ApiCall) -> Message | None:
+    """AddPartitionsToTxn 0 to 5: add partitions to transactions, or verify them; respond when all results are there.
+
+    Up to version 3 it is sent by clients, for one transaction; from 4 on by brokers, for several, to add or to verify
+    (KIP-890). One unknown partition rejects all of its transaction.
+    """
+    request: AddPartitionsToTxnRequest = call.request
+    transactions = request.transactions if call.version >= FIRST_OF_BROKERS else [_of_client(request)]
+    results: list[AddPartitionsToTxnResult] = []
+    if not transactions:
+        return _partitions_response(call.version, results)
+
+    def done(transaction: AddPartitionsToTxnTransaction, codes: Mapping[TopicPartition, int]) -> None:
+        rows = _topic_results(transaction.topics, codes, call.version)
+        results.append(AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=rows))
+        if len(results) == len(transactions):
+            call.reply(_partitions_response(call.version, results))
+
+    for transaction in transactions:
+        call.node.transaction_coordinator.add_or_verify(
+            transaction.transactional_id,
+            ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch),
+            _partitions(transaction.topics),
+            lambda codes, transaction=transaction: done(transaction, codes),  # type: ignore[misc]
+            client_version=EPOCH_PER_TRANSACTION if call.version >= FIRST_OF_BROKERS else 0,
+            verify_only=transaction.verify_only,
+        )
+    return None
+
+
+def _refuse_partitions(request: AddPartitionsToTxnRequest, version: int, code: int) -> AddPartitionsToTxnResponse:
+    """Return the error response: the code in every partition, from version 4 on a code of its own."""
+    if version >= FIRST_OF_BROKERS:
+        return AddPartitionsToTxnResponse(error_code=int(code))
+    topics = request.v3_and_below_topics
+    rows = _topic_results(topics, dict.fromkeys(_partitions(topics), code), FIRST_WITH_FENCED)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=rows)
+
+
+def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _partitions(topics: Iterable[AddPartitionsToTxnTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, number) for topic in topics for number in topic.partitions]
+
+
+def _partitions_response(version: int, results: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnResponse:
+    if version >= FIRST_OF_BROKERS:
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0].topic_results)
+
+
+def _topic_results(
+    topics: Iterable[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, int], version: int
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=number,
+                    partition_error_code=_for_version(codes[TopicPartition(topic.name, number)], version),
+                )
+                for number in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+APIS = (
+    Api(InitProducerIdRequest, 0, 5, init_producer_id, _refuse_init),
+    Api(AddPartitionsToTxnRequest, 0, 5, add_partitions_to_txn, _refuse_partitions),
+    Api(AddOffsetsToTxnRequest, 0, 4, add_offsets_to_txn, error_code_in(AddOffsetsToTxnResponse)),
+    Api(EndTxnRequest, 0, 5, end_txn, error_code_in(EndTxnResponse)),
+)
