@@ -147,10 +147,11 @@ class _Reader:
         self._cluster = ClusterClient(options) if cluster is None else cluster
         self._columns = columns
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Read one range; runs on an executor."""
-        if partition.value is None:
-            return iter(())  # Spark replaces an empty list of partitions by one InputPartition(None)
+        # For an empty list of partitions, Spark calls this with None (4.0 and 4.1) or InputPartition(None).
+        if partition is None or partition.value is None:
+            return iter(())
         return read(partition.value, self._options, self._columns, attempt=task_attempt())
 
     def _tasks(self, plan: ReadPlan, topic_ids: Mapping[TopicPartition, bytes]) -> Sequence[InputPartition]:

@@ -12,6 +12,8 @@ from thinconsumer.records.builder import NewRecord
 
 pytest.importorskip("pyspark")
 
+import pyspark
+
 from thinconsumer.spark.source import HAS_LIMITS
 
 WHEN = 1_700_000_000_123
@@ -179,6 +181,7 @@ def test_records_deleted_past_the_checkpoint_are_data_loss(kafka_topic, fails):
         assert sorted(row[2] for row in rows) == list(range(24, 34))
 
 
+@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="PySpark 4.0 plans each action on a frame anew")
 @pytest.mark.parametrize("then", ["deleted", "recreated"])
 def test_a_topic_deleted_or_recreated_while_a_batch_query_uses_it_is_data_loss(kafka_topic, then):
     """The first action on a frame fixes its offsets; the second one reads them again."""
