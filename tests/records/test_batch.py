@@ -6,11 +6,12 @@ import pickle
 import struct
 
 import pytest
+from handmade import build_legacy
 
 from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from thinconsumer.records import batch as module
 from thinconsumer.records.batch import HEADER_SIZE, ControlType, info, split
-from thinconsumer.records.builder import NewRecord, build_batch, build_legacy, build_marker
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker
 from thinconsumer.records.compression import Codec
 from thinconsumer.types import TopicPartition
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from handmade import encode_record, varint_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
 from thinconsumer.records.batch import HEADER_SIZE, ControlType
-from thinconsumer.records.builder import NewRecord, build_batch, build_marker, encode_record, restamp, write_varint
+from thinconsumer.records.builder import NewRecord, build_batch, build_marker, restamp
 
 RECORDS = [NewRecord(b"a", timestamp=1000), NewRecord(b"b", b"k", [("h", None)], 1005)]
 
@@ -56,20 +57,20 @@ def encode_byte_by_byte(record, offset_delta, timestamp_delta):
     """Return one record encoded as Kafka's documentation describes it, without lookup tables."""
 
     def sized(out, data):
-        write_varint(out, -1 if data is None else len(data))
+        out += varint_of(-1 if data is None else len(data))
         out += data or b""
 
     body = bytearray(1)
-    write_varint(body, timestamp_delta)
-    write_varint(body, offset_delta)
+    body += varint_of(timestamp_delta)
+    body += varint_of(offset_delta)
     sized(body, record.key)
     sized(body, record.value)
-    write_varint(body, len(record.headers))
+    body += varint_of(len(record.headers))
     for name, data in record.headers:
         sized(body, name.encode())
         sized(body, data)
     out = bytearray()
-    write_varint(out, len(body))
+    out += varint_of(len(body))
     return bytes(out + body)
 
 

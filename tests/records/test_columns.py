@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 
 import pytest
+from handmade import encode_record, varint_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.errors import CorruptRecordError
 from thinconsumer.records.batch import HEADER_SIZE, split
-from thinconsumer.records.builder import NewRecord, build_batch, encode_record, write_varint
+from thinconsumer.records.builder import NewRecord, build_batch
 
 NOW = 1_700_000_000_000
 
@@ -69,7 +70,7 @@ def body_of(*records: bytes, count=None, delta=None) -> bytes:
 
 def made(fields: bytes, length=None) -> bytes:
     out = bytearray()
-    write_varint(out, len(fields) if length is None else length)
+    out += varint_of(len(fields) if length is None else length)
     return bytes(out) + fields
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from handmade import encode_record
 from hypothesis import given, settings
 
 from thinconsumer.records.batch import HEADER_SIZE
-from thinconsumer.records.builder import NewRecord, build_batch, encode_record
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.records.fast_decoder import ColumnsBuilder, read_run
 
 NOW = 1_700_000_000_000

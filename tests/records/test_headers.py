@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
+from handmade import encode_record
 
 from thinconsumer.records import headers
-from thinconsumer.records.builder import NewRecord, build_batch, encode_record
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.records.headers import HeaderReader, read_headers
 from thinconsumer.records.varints import Malformed, varint
 
@@ -54,6 +57,19 @@ def test_a_header_count_of_two_bytes():
 def test_malformed_headers(block):
     with pytest.raises((Malformed, IndexError)):
         read_headers(block)
+
+
+@pytest.mark.parametrize("claimed", [b"\0", b"\3", b"\xfe\xff\xff\xff\x0f", b"\xfe\xff\x7f"])
+def test_wrong_header_counts_take_no_memory(claimed):
+    """Zeros are headers with empty names and values; a batch of them would fill the memory."""
+    block = claimed + bytes(2_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Malformed):
+            read_headers(block)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_truncated_headers_are_malformed_also_after_good_ones():

@@ -6,10 +6,11 @@ import struct
 import zlib
 
 import pytest
+from handmade import build_legacy
 
 from thinconsumer.errors import CorruptRecordError, UnsupportedCodecError
 from thinconsumer.records.batch import split
-from thinconsumer.records.builder import NewRecord, build_legacy
+from thinconsumer.records.builder import NewRecord
 from thinconsumer.records.compression import Codec, compress
 
 RECORDS = [NewRecord(b"value %d" % n if n != 2 else None, b"k" if n else None, (), 1000 + n) for n in range(5)]

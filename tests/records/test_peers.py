@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from handmade import build_legacy
 from hypothesis import HealthCheck, given, settings
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from thinconsumer.records.batch import split
-from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.records.compression import Codec
 
 NOW = 1_700_000_000_000

@@ -7,12 +7,13 @@ message sets of both formats and batches of format 2, with the gaps left by comp
 from __future__ import annotations
 
 import pytest
+from handmade import build_legacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thinconsumer.records import compression
 from thinconsumer.records.batch import split
-from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
+from thinconsumer.records.builder import NewRecord, build_batch
 
 memory_records = pytest.importorskip("kafka.record.memory_records")
 

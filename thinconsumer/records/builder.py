@@ -1,4 +1,4 @@
-"""Encoding batches of format 2 and message sets of formats 0 and 1.
+"""Encode batches of format 2.
 
 Used by the embedded broker, the internal producer and tests; arguments are not validated. Follows Kafka's
 ``DefaultRecord``, ``DefaultRecordBatch`` and ``EndTransactionMarker``.
@@ -6,13 +6,13 @@ Used by the embedded broker, the internal producer and tests; arguments are not 
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple
 
 import crc32c as _crc32c
 
+from ..wire.primitives import uvarint
 from . import compression
 from .batch import (
     CONTROL,
@@ -26,7 +26,7 @@ from .batch import (
 )
 from .columns import Header
 
-__all__ = ["NewRecord", "build_batch", "build_legacy", "build_marker", "encode_record", "restamp", "write_varint"]
+__all__ = ["NewRecord", "build_batch", "build_marker", "restamp"]
 
 DELETE_HORIZON = 0x40
 _MARKER_KEY = Struct(">hh")
@@ -34,8 +34,6 @@ _MARKER_VALUE = Struct(">hi")
 _CRC = Struct(">I")
 _BEFORE_CRC = Struct(">qiib")
 _AFTER_CRC = Struct(">hiqqqhii")
-_ENTRY = Struct(">qi")
-_INT32 = Struct(">i")
 _INT64 = Struct(">q")
 
 
@@ -49,19 +47,9 @@ class NewRecord(NamedTuple):
     offset: int | None = None
 
 
-def write_varint(out: bytearray, value: int) -> None:
-    """Append ``value``, of up to 64 bits, as a zigzag varint."""
-    raw = (value << 1) ^ (value >> 63)
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
-
-
 def _varint(value: int) -> bytes:
-    out = bytearray()
-    write_varint(out, value)
-    return bytes(out)
+    """Encode ``value``, of up to 64 bits, as a zigzag varint."""
+    return uvarint((value << 1) ^ (value >> 63))
 
 
 #: The varints of 0 to 4095, which cover most sizes and deltas. Looking them up, and joining pieces at the end, makes
@@ -107,11 +95,6 @@ def _encode_records(records: Sequence[NewRecord], base_timestamp: int) -> tuple[
         size = len(head) + len(value) + len(tail)
         pieces += (varints[size] if size < known else _varint(size)), head, value, tail
     return b"".join(pieces), delta
-
-
-def encode_record(record: NewRecord, offset_delta: int, timestamp_delta: int) -> bytes:
-    """Encode one record of format 2, with its length."""
-    return _encode_records([record._replace(offset=offset_delta, timestamp=timestamp_delta)], 0)[0]
 
 
 def build_batch(
@@ -200,41 +183,3 @@ def restamp(batch: bytes, base_offset: int, leader_epoch: int, log_append_time: 
         _INT64.pack_into(out, 35, log_append_time)
         _CRC.pack_into(out, 17, _crc32c.crc32c(memoryview(out)[CRC_COVERS_FROM:]))
     return bytes(out)
-
-
-def build_legacy(
-    records: Sequence[NewRecord],
-    *,
-    magic: int,
-    base_offset: int = 0,
-    codec: int = 0,
-    log_append_time: int | None = None,
-    inner_magic: int | None = None,
-) -> bytes:
-    """Encode a message set of format 0 or 1. With a codec it is one wrapper message, with relative offsets in format 1.
-
-    These formats have no headers. ``log_append_time`` is for format 1 only.
-    """
-    stamped = LOG_APPEND_TIME if log_append_time is not None else 0
-    inner = bytearray()
-    delta = -1
-    first = 0 if codec and magic else base_offset
-    for record in records:
-        delta = delta + 1 if record.offset is None else record.offset
-        timestamp = record.timestamp if codec or log_append_time is None else log_append_time
-        inner += _message(
-            magic if inner_magic is None else inner_magic,
-            first + delta, 0 if codec else stamped, timestamp, record.key, record.value,
-        )  # fmt: skip
-    if not codec:
-        return bytes(inner)
-    timestamp = max(record.timestamp for record in records) if log_append_time is None else log_append_time
-    packed = compression.compress(codec, bytes(inner), magic=magic)
-    return _message(magic, base_offset + delta, codec | stamped, timestamp, None, packed)
-
-
-def _message(magic: int, offset: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
-    covered = bytes((magic, attributes)) + (_INT64.pack(timestamp) if magic else b"") + b"".join(
-        _INT32.pack(-1) if data is None else _INT32.pack(len(data)) + data for data in (key, value)
-    )  # fmt: skip
-    return _ENTRY.pack(offset, len(covered) + 4) + _CRC.pack(zlib.crc32(covered)) + covered

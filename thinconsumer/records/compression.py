@@ -14,12 +14,12 @@ import enum
 import struct
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..errors import KafkaError
-from .xxh32 import xxh32
 
 __all__ = [
     "DECOMPRESSED_BYTES_MAX",
@@ -281,36 +281,39 @@ def decompress(codec: int, data: memoryview, limit: int = DECOMPRESSED_BYTES_MAX
     functions = _functions(codec)
     try:
         if codec == Codec.LZ4 and magic == 0:
-            data = memoryview(_patch_lz4_checksum(bytes(data), broken=False))
+            data = memoryview(_correct_lz4_checksum(bytes(data)))
         return functions.decompress(data, limit)
     except functions.errors as exc:
         raise CodecError(f"{Codec(codec).name.lower()}: {exc or type(exc).__name__}") from exc
 
 
-def compress(codec: int, data: bytes, *, magic: int = 2, level: int | None = None) -> bytes:
-    """Compress ``data`` as clients of message format ``magic`` expect it; snappy in xerial framing.
+def compress(codec: int, data: bytes, *, level: int | None = None) -> bytes:
+    """Compress ``data``; snappy in xerial framing.
 
     Raises: CodecError, and nothing else.
     """
     functions = _functions(codec)
     try:
-        packed = functions.compress(data, level)
+        return functions.compress(data, level)
     except functions.errors as exc:
         raise CodecError(f"{Codec(codec).name.lower()}: {exc or type(exc).__name__}") from exc
-    return _patch_lz4_checksum(packed, broken=True) if codec == Codec.LZ4 and magic == 0 else packed
 
 
-def _patch_lz4_checksum(frame: bytes, *, broken: bool) -> bytes:
-    """Set the header checksum of an lz4 frame to the correct one or, with ``broken``, to that of Kafka 0.8 and 0.9.
+def _correct_lz4_checksum(frame: bytes) -> bytes:
+    """Set the header checksum of an lz4 frame to the correct one, if it has a header.
 
-    Those versions included the magic number in the checksum. Message format 0 keeps this error, and readers of that
-    format must accept both (KIP-57).
+    Kafka 0.8 and 0.9 included the magic number in the checksum. Message format 0 keeps this error, and readers of that
+    format must accept both (KIP-57). The package has no function that computes the checksum, which is one byte.
     """
-    if len(frame) < 7:
-        return frame
-    at = 6 + (8 if frame[4] & 0x08 else 0) + (4 if frame[4] & 0x01 else 0)
-    checksum = xxh32(frame[0 if broken else 4 : at]) >> 8 & 0xFF
-    return frame[:at] + bytes((checksum,)) + frame[at + 1 :]
+    get_frame_info = import_module("lz4.frame").get_frame_info
+    flags = frame[4] if len(frame) > 4 else 0
+    at = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    for checksum in range(256):
+        header = frame[:at] + bytes((checksum,))
+        with suppress(RuntimeError):
+            get_frame_info(header)
+            return header + frame[at + 1 :]
+    return frame
 
 
 def available() -> dict[str, str]:

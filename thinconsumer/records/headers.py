@@ -37,12 +37,13 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
 
     Raises: Malformed, IndexError.
     """
-    number, pos, end = block[0], 1, len(block)
-    if number > 127 or number & 1:
+    number, pos, end = block[0] >> 1, 1, len(block)
+    if block[0] > 127 or block[0] & 1:
         number, pos = varint(block, 0)
-        number *= 2
+    if not 0 <= 2 * number <= end - pos:  # each takes at least two bytes
+        raise Malformed(f"{number} headers claimed in {end - pos} bytes")
     found: list[Header] = []
-    while pos < end:
+    for _ in range(number):
         length = _LENGTH_1[block[pos]]
         start = pos + 1
         if length == NO_VARINT:
@@ -62,8 +63,8 @@ def read_headers(block: bytes) -> tuple[Header, ...]:
                 continue
         pos = start + length
         found.append((name, block[start:pos]))
-    if pos != end or 2 * len(found) != number:
-        raise Malformed(f"{number // 2} headers claimed, {len(found)} found, ending {pos - end} bytes after the record")
+    if pos != end:
+        raise Malformed(f"{number} headers claimed, which end {pos - end} bytes after the record")
     return tuple(found)
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from handmade import build_legacy
 
 from thinconsumer.broker.api.produce import API
-from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.types import TopicPartition
 from thinconsumer.wire.error_codes import Code
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData

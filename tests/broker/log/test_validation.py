@@ -6,6 +6,7 @@ import struct
 
 import crc32c
 import pytest
+from handmade import build_legacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,7 @@ from thinconsumer.broker.config import TopicConfig
 from thinconsumer.broker.log.log import AppendRefused
 from thinconsumer.errors import KafkaError
 from thinconsumer.records.batch import split
-from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.error_codes import Code
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from thinconsumer.records.builder import NewRecord, build_batch, build_legacy
+from handmade import build_legacy
+
+from thinconsumer.records.builder import NewRecord, build_batch
 from thinconsumer.wire.init_producer_id import InitProducerIdRequest
 from thinconsumer.wire.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from thinconsumer.wire.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -14,8 +14,9 @@ np = pytest.importorskip("numpy")
 pa = pytest.importorskip("pyarrow")
 
 from crc32c import crc32c  # noqa: E402
+from handmade import build_legacy  # noqa: E402
 
-from thinconsumer.records.builder import NewRecord, build_batch, build_legacy  # noqa: E402
+from thinconsumer.records.builder import NewRecord, build_batch  # noqa: E402
 from thinconsumer.records.columnar.arrow import MILLISECONDS_MAX, binary  # noqa: E402
 
 NOW = 1_700_000_000_000

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 np = pytest.importorskip("numpy")
 
-from thinconsumer.records.builder import write_varint  # noqa: E402
+from handmade import varint_of  # noqa: E402
+
 from thinconsumer.records.columnar.fields import HEADER_RECORDS_MIN, HEADER_ROUNDS, read, varints  # noqa: E402
 from thinconsumer.records.varints import Malformed, varint, varlong  # noqa: E402
 
@@ -16,7 +17,7 @@ from thinconsumer.records.varints import Malformed, varint, varlong  # noqa: E40
 def padded(value, width):
     """Return a varint padded to at least this many bytes."""
     out = bytearray()
-    write_varint(out, value)
+    out += varint_of(value)
     while len(out) < width:
         out[-1] |= 0x80
         out.append(0)

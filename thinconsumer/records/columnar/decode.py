@@ -1,8 +1,8 @@
 """Decode many batches to columns at once.
 
-Batches of format 2 from all partitions go through :mod:`.walk` and :mod:`.fields` together, or through
-:mod:`.small_batches` where numpy would be slower. Batches of older formats, and batches that these modules do not prove
-well-formed, go to the row decoder one by one: it alone decides which bytes are accepted and which error is raised.
+Batches of format 2 from all partitions go through :mod:`.walk` and :mod:`.fields` together. If records are few, or a
+batch has an older format or is not proven well-formed, all batches go to the row decoder. It alone decides which
+bytes are accepted and which error is raised.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .. import compression
 from ..batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, RecordBatch
 from ..columns import RECORD_SIZE_MIN, Columns, Malformed
 from ..columns import decode as decode_rows
-from . import small_batches
-from .fields import Fields, HeaderPlaces, read
+from .fields import HeaderPlaces, read
 from .record_columns import RecordColumns
 from .walk import walk
 
 __all__ = ["Decoded", "Decoder"]
 
 Int64s: TypeAlias = npt.NDArray[np.int64]
-NOTHING = np.zeros(0, np.int64)
+NO_ROWS = Columns([], [], [], [], [])
 CODEC_MASK = 0x07
-#: Up to this many records are read faster one by one.
+#: Up to this many records and bytes, the row decoder is faster: numpy takes as long for 1 record as for 100.
 SMALL_RECORDS_MAX = 80
+SMALL_BYTES_MAX = 512 * 1024
 
 
 class FlatColumns(NamedTuple):
@@ -47,14 +47,6 @@ class FlatColumns(NamedTuple):
     value_starts: Int64s
     value_lengths: Int64s
     headers: HeaderPlaces | None
-
-
-class BatchBodies(NamedTuple):
-    """The positions of batches' records in one buffer, possibly with gaps between them."""
-
-    data: bytes | memoryview
-    begins: Int64s
-    ends: Int64s
 
 
 class Decoded(NamedTuple):
@@ -126,7 +118,7 @@ class Decoder:
     def _add_row_decoded(self, batch: RecordBatch, tp: TopicPartition) -> None:
         """Add a batch decoded by the row decoder, or raise its error."""
         found = batch.columns(*tp, self._check_crcs, decompressed_bytes_max=self._limit)
-        if found is not None:
+        if found is not None and found.offsets:
             self._row_decoded[len(self._batches)] = found
             self.size += sum(len(field) for field in (*found.keys, *found.values) if field)
         self._bodies.append(b"")
@@ -135,77 +127,50 @@ class Decoder:
 
     def finish(self) -> Decoded:
         """Decode the added batches."""
-        plain = [number for number, body in enumerate(self._bodies) if body]
-        batches = [self._batches[number] for number in plain]
-        found: FlatColumns = _EMPTY
-        rejected: list[int] = []
-        bodies: BatchBodies | None = None
-        if plain:
-            bodies = _locate_bodies(batches, [self._bodies[number] for number in plain])
-            found, bad = _decode(batches, bodies)
-            rejected = [plain[index] for index in bad]
-        counts = [0] * len(self._batches)
-        for number, batch in zip(plain, batches):
-            counts[number] = batch.count
+        plain = [(batch, body) for batch, body in zip(self._batches, self._bodies) if body]
+        small = sum(batch.count for batch, _ in plain) <= SMALL_RECORDS_MAX and self.size <= SMALL_BYTES_MAX
+        if not small and not self._row_decoded:
+            found = _decode(*zip(*plain))
+            if found is not None:
+                counts = [batch.count if body else 0 for batch, body in zip(self._batches, self._bodies)]
+                return Decoded(found, [0, *accumulate(counts)], {})
         errors: dict[int, RecordError] = {}
-        for number in rejected:
+        rows: list[Columns] = []
+        for number, body in enumerate(self._bodies):
             try:
-                self._row_decoded[number] = self._decode_by_rows(number)
+                rows.append(self._row_decoded.get(number) or self._decode_by_rows(number, body))
             except RecordError as error:
                 errors[number] = error
-                self._row_decoded[number] = Columns([], [], [], [], [])
-        if self._row_decoded:
-            found = self._merge(found, bodies)
-            for number, columns in self._row_decoded.items():
-                counts[number] = len(columns.offsets)
-        return Decoded(found, [0, *accumulate(counts)], errors)
+                rows.append(NO_ROWS)
+        counts = [len(columns.offsets) for columns in rows]
+        return Decoded(_flat_of_rows(self._batches, rows, counts), [0, *accumulate(counts)], errors)
 
-    def _decode_by_rows(self, number: int) -> Columns:
+    def _decode_by_rows(self, number: int, body: bytes | memoryview) -> Columns:
         """Decode an already decompressed batch by the row decoder."""
+        if not body:
+            return NO_ROWS
         batch = self._batches[number]
         try:
-            return decode_rows(batch, bytes(self._bodies[number]))
+            return decode_rows(batch, bytes(body))
         except Malformed:
             # Raises the same error with partition and offsets.
             batch.columns(*self._partitions[number], False, decompressed_bytes_max=self._limit)
             raise
 
-    def _merge(self, found: FlatColumns, bodies: BatchBodies | None) -> FlatColumns:
-        """Return all records in the order of batches, from ``found`` and from the row decoder."""
-        pieces: list[FlatColumns] = []
-        row_decoded: list[tuple[RecordBatch, Columns]] = []
-        begin = at = 0  # record indexes in found
-        first = place = 0  # batch indexes in found
-        for number, (batch, body) in enumerate(zip(self._batches, self._bodies)):
-            columns = self._row_decoded.get(number)
-            if columns is not None:
-                if bodies is not None and begin < at:
-                    pieces.append(_slice(found, begin, at, bodies, first, place))
-                row_decoded.append((batch, columns))
-            elif row_decoded:
-                pieces.append(_flat_of_rows(row_decoded))
-                row_decoded = []
-            if body and bodies is not None:
-                at, place = at + batch.count, place + 1
-            if columns is not None:
-                begin, first = at, place
-        if bodies is not None and begin < at:
-            pieces.append(_slice(found, begin, at, bodies, first, place))
-        if row_decoded:
-            pieces.append(_flat_of_rows(row_decoded))
-        return _join(pieces)
 
-
-def _decode(batches: Sequence[RecordBatch], bodies: BatchBodies) -> tuple[FlatColumns, list[int]]:
-    """Decode batches of at least one record each; return their columns, and the batches not proven well-formed."""
-    bytewise = np.frombuffer(bodies.data, np.uint8)
+def _decode(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]) -> FlatColumns | None:
+    """Decode batches of at least one record each; return None unless all are proven well-formed."""
+    data, begins, ends = _locate_bodies(batches, bodies)
+    bytewise = np.frombuffer(data, np.uint8)
     counts = _int64s([batch.count for batch in batches])
     stops = counts.cumsum()
     first, last = stops - counts, stops - 1
-    if stops[-1] > SMALL_RECORDS_MAX:
-        fields = _read(bytewise, bodies.begins, bodies.ends, counts)
-    else:
-        fields = small_batches.read(*bodies, counts)
+    places = walk(bytewise, begins, ends, counts)
+    if places is None:
+        return None
+    record_ends = np.append(places[1:], 0)
+    record_ends[last] = ends
+    fields = read(bytewise, places, record_ends)
     appended = [batch.attributes & LOG_APPEND_TIME for batch in batches]
     stamps = [batch.max_timestamp if log else batch.base_timestamp for batch, log in zip(batches, appended)]
     base = _int64s([batch.base_offset for batch in batches])
@@ -217,10 +182,12 @@ def _decode(batches: Sequence[RecordBatch], bodies: BatchBodies) -> tuple[FlatCo
         falls[1:] = fields.offsets[1:] <= fields.offsets[:-1]
         falls[first] = fields.offsets[first] < 0
         bad |= falls
+    if bad.any():
+        return None
     deltas = fields.deltas
     if any(appended):
         deltas = np.where(_per_record(appended, counts, np.int64), 0, deltas)
-    flat = FlatColumns(
+    return FlatColumns(
         base.repeat(counts) + fields.offsets,
         _per_record(stamps, counts, np.int64) + deltas,  # wraps at 64 bits, as in Java
         _per_record([log // LOG_APPEND_TIME for log in appended], counts, np.int8),
@@ -232,7 +199,6 @@ def _decode(batches: Sequence[RecordBatch], bodies: BatchBodies) -> tuple[FlatCo
         fields.value_lengths,
         fields.headers,
     )
-    return flat, _batch_indexes(bad, first)
 
 
 def _per_record(values: list[int], counts: Int64s, kind: type) -> npt.NDArray[Any]:
@@ -242,26 +208,18 @@ def _per_record(values: list[int], counts: Int64s, kind: type) -> npt.NDArray[An
     return np.array(values, kind).repeat(counts)
 
 
-def _read(data: npt.NDArray[np.uint8], begins: Int64s, ends: Int64s, counts: Int64s) -> Fields:
-    """Read the records of each batch, ``counts`` many between ``begins`` and ``ends``."""
-    places = walk(data, begins, ends, counts)
-    stops = np.empty_like(places)
-    stops[:-1] = places[1:]
-    stops[counts.cumsum() - 1] = ends
-    is_bad = places < 0
-    if is_bad.any():
-        places[is_bad] = stops[is_bad] = 0
-    fields = read(data, places, stops)
-    return fields._replace(bad=fields.bad | is_bad)
+def _locate_bodies(
+    batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]
+) -> tuple[bytes | memoryview, Int64s, Int64s]:
+    """Return one buffer with all bodies, and where each begins and ends, possibly with gaps between them.
 
-
-def _locate_bodies(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memoryview]) -> BatchBodies:
-    """Return one buffer with all bodies: a part of the response without copying it, if no body was compressed."""
+    The buffer is a part of the response, not copied, if no body was compressed.
+    """
     sizes = _int64s([len(body) for body in bodies])
     response = batches[0].view.obj
     if any(isinstance(body, bytes) or body.obj is not response for body in bodies):
         ends = sizes.cumsum()
-        return BatchBodies(b"".join(bodies), ends - sizes, ends)
+        return b"".join(bodies), ends - sizes, ends
     whole = memoryview(response).toreadonly()
     origin = _address(whole) - HEADER_SIZE
     places: list[int] = []
@@ -275,7 +233,7 @@ def _locate_bodies(batches: Sequence[RecordBatch], bodies: Sequence[bytes | memo
     ends = begins + sizes
     # Only this range: the receive buffer may be longer than the response and hold remains of another one.
     low, high = int(begins.min()), int(ends.max())
-    return BatchBodies(whole[low:high], begins - low, ends - low)
+    return whole[low:high], begins - low, ends - low
 
 
 def _address(view: memoryview) -> int:
@@ -287,77 +245,12 @@ def _int64s(values: list[int]) -> Int64s:
     return np.array(values, np.int64)
 
 
-def _batch_indexes(records: npt.NDArray[np.bool_], first: Int64s) -> list[int]:
-    """Return the indexes of the batches that contain these records."""
-    if not records.any():
-        return []
-    found: list[int] = np.unique(np.searchsorted(first, np.flatnonzero(records), side="right") - 1).tolist()
-    return found
-
-
-def _slice(flat: FlatColumns, begin: int, end: int, bodies: BatchBodies, first: int, last: int) -> FlatColumns:
-    """Return records ``begin`` to ``end`` of ``flat``, over the bytes of bodies ``first`` to ``last`` (exclusive)."""
-    byte_begin, byte_end = int(bodies.begins[first:last].min()), int(bodies.ends[first:last].max())
-    part = slice(begin, end)
-    headers = flat.headers
-    if headers is not None:
-        names = slice(int(headers.first[begin]), int(headers.first[end]))
-        headers = HeaderPlaces(
-            headers.first[begin : end + 1] - headers.first[begin],
-            headers.name_starts[names] - byte_begin,
-            headers.name_lengths[names],
-            headers.value_starts[names] - byte_begin,
-            headers.value_lengths[names],
-        )
-    return FlatColumns(
-        flat.offsets[part], flat.timestamps[part], flat.timestamp_types[part], flat.leader_epochs[part],
-        flat.data[byte_begin:byte_end], flat.key_starts[part] - byte_begin, flat.key_lengths[part],
-        flat.value_starts[part] - byte_begin, flat.value_lengths[part], headers,
-    )  # fmt: skip
-
-
-def _join(pieces: list[FlatColumns]) -> FlatColumns:
-    """Concatenate the pieces' records and bytes in the same order, on which :func:`.arrow.binary` relies."""
-    if not pieces:
-        return _EMPTY
-    shifts = [0, *np.cumsum([len(piece.data) for piece in pieces]).tolist()]
-
-    def places(name: str) -> Int64s:
-        return np.concatenate([getattr(piece, name) + shift for piece, shift in zip(pieces, shifts)])
-
-    def values(name: str) -> Any:
-        return np.concatenate([getattr(piece, name) for piece in pieces])
-
-    headers = None
-    if any(piece.headers for piece in pieces):
-        headers = _join_headers(pieces, shifts)
-    return FlatColumns(
-        values("offsets"), values("timestamps"), values("timestamp_types"), values("leader_epochs"), values("data"),
-        places("key_starts"), values("key_lengths"), places("value_starts"), values("value_lengths"), headers,
-    )  # fmt: skip
-
-
-def _join_headers(pieces: list[FlatColumns], shifts: list[int]) -> HeaderPlaces:
-    every = [
-        piece.headers or HeaderPlaces(np.zeros(len(piece.offsets) + 1, np.int64), *[NOTHING] * 4) for piece in pieces
-    ]
-    counts = np.concatenate([np.diff(headers.first) for headers in every])
-    return HeaderPlaces(
-        np.concatenate((np.zeros(1, np.int64), np.cumsum(counts))),
-        np.concatenate([headers.name_starts + shift for headers, shift in zip(every, shifts)]),
-        np.concatenate([headers.name_lengths for headers in every]),
-        np.concatenate([headers.value_starts + shift for headers, shift in zip(every, shifts)]),
-        np.concatenate([headers.value_lengths for headers in every]),
-    )
-
-
-def _flat_of_rows(batches: list[tuple[RecordBatch, Columns]]) -> FlatColumns:
-    """Convert output of the row decoder."""
-    counts = [len(columns.offsets) for _, columns in batches]
+def _flat_of_rows(batches: Sequence[RecordBatch], rows: Sequence[Columns], counts: list[int]) -> FlatColumns:
+    """Convert the output of the row decoder, with ``counts`` records of each batch."""
     pieces: list[bytes | None] = []
     headers: list[int] = []
     parts: list[bytes | None] = []
-    for _, columns in batches:
+    for columns in rows:
         for key, value, some in zip(columns.keys, columns.values, columns.headers):
             pieces += (key, value)
             headers.append(len(some))
@@ -374,10 +267,10 @@ def _flat_of_rows(batches: list[tuple[RecordBatch, Columns]]) -> FlatColumns:
             first, header_starts[::2], header_lengths[::2], header_starts[1::2], header_lengths[1::2]
         )  # fmt: skip
     return FlatColumns(
-        _int64s([offset for _, columns in batches for offset in columns.offsets]),
-        _int64s([stamp for _, columns in batches for stamp in columns.timestamps]),
-        np.repeat(np.array([batch.timestamp_type for batch, _ in batches], np.int8), counts),
-        np.repeat(np.array([batch.leader_epoch for batch, _ in batches], np.int32), counts),
+        _int64s([offset for columns in rows for offset in columns.offsets]),
+        _int64s([stamp for columns in rows for stamp in columns.timestamps]),
+        np.repeat(np.array([batch.timestamp_type for batch in batches], np.int8), counts),
+        np.repeat(np.array([batch.leader_epoch for batch in batches], np.int32), counts),
         np.frombuffer(data + more, np.uint8),
         starts[::2], lengths[::2], starts[1::2], lengths[1::2], places,
     )  # fmt: skip
@@ -388,9 +281,3 @@ def _starts_and_lengths(pieces: Iterable[bytes | None], begin: int) -> tuple[Int
     lengths = _int64s([-1 if piece is None else len(piece) for piece in pieces])
     taken = np.maximum(lengths, 0)
     return begin + np.cumsum(taken) - taken, lengths
-
-
-_EMPTY = FlatColumns(
-    NOTHING, NOTHING, np.zeros(0, np.int8), np.zeros(0, np.int32), np.zeros(0, np.uint8), NOTHING, NOTHING, NOTHING,
-    NOTHING, None,
-)  # fmt: skip

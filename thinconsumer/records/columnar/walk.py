@@ -9,7 +9,7 @@ Few large batches are split into parts, with a walker for each part. The beginni
 position in the middle of the batch for two apparent records with the offset deltas k and k + 1.
 
 Guesses are verified: a walker must end exactly at the end of its batch, or at the beginning of the next part, after the
-expected number of records. If not, its batch is walked alone, and if that fails too, left to the row decoder.
+expected number of records. If not, its batch is walked alone, and if that fails too, the walk fails.
 """
 
 from __future__ import annotations
@@ -49,23 +49,14 @@ _STEPS = [_step(pair) for pair in range(65536)]
 _STEPS_ARRAY = np.array(_STEPS, np.int64)
 
 
-def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
-    """Return the positions of all records, batch after batch; -1 for all records of a batch that is not well-formed.
+def walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
+    """Return the positions of all records, batch after batch; None unless all batches are well-formed.
 
     ``begins`` and ``ends`` delimit the batches' records: at least one each, and at least seven bytes per record.
     """
     parts = _split(data, begins, ends, counts) if len(counts) < WALKERS // 2 else None
-    if parts is None:
-        return _walk(data, begins, ends, counts)
-    positions = _walk(data, *parts)
-    if int(positions.min()) < 0:
-        first = np.cumsum(counts) - counts
-        for index in np.flatnonzero(np.minimum.reduceat(positions, first) < 0).tolist():
-            start, stop = int(first[index]), int(first[index] + counts[index])
-            positions[start:stop] = _walk(
-                data, begins[index : index + 1], ends[index : index + 1], counts[index : index + 1]
-            )
-    return positions
+    found = None if parts is None else _walk(data, *parts)
+    return _walk(data, begins, ends, counts) if found is None else found
 
 
 def _split(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> tuple[Int64s, Int64s, Int64s] | None:
@@ -123,15 +114,14 @@ def _offsets(data: Bytes, records: Int64s, bad: npt.NDArray[np.bool_]) -> Int64s
     return varints(data, pos, 5, bad)[0]
 
 
-def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
+def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s | None:
     """Do the same as :func:`walk` with exactly one walker per batch."""
     last = np.cumsum(counts)
     first = last - counts
     order = np.argsort(-counts, kind="stable")
     steps = _numpy_steps(counts[order])
-    alike = 2 * int(counts[order[0]]) <= 3 * int(counts[order[-1]])
     try:
-        positions, at = (_walk_in_lockstep if alike else _walk_longest_first)(data, begins, counts, steps, order)
+        positions, at = _walk_together(data, begins, counts, steps, order)
     except IndexError:  # a walker left the data, so no position can be used
         positions, at = np.empty(int(last[-1]), np.int64), np.full_like(begins, -1)
     # A walker stays at a record whose length is unknown or invalid. So if its last step moved it, all steps did.
@@ -143,7 +133,7 @@ def _walk(data: Bytes, begins: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
         if begun[index] and _walk_alone_into(data, int(at[index]), end, mine[steps:]):
             continue
         if not _walk_alone_into(data, int(begins[index]), end, mine):
-            mine[:] = -1
+            return None
     return positions
 
 
@@ -158,30 +148,10 @@ def _numpy_steps(counts: Int64s) -> int:
     return int(steps[np.argmin(steps * NUMPY_STEP_COST + records_left + walkers_left * ALONE_COST)])
 
 
-def _walk_in_lockstep(data: Bytes, begins: Int64s, counts: Int64s, steps: int, _: Int64s) -> tuple[Int64s, Int64s]:
+def _walk_together(data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s) -> tuple[Int64s, Int64s]:
     """Walk up to ``steps`` records of each batch; return the positions of records and of the walkers.
 
-    All walkers take all steps, also beyond the end of their batch, where positions are meaningless. So this suits
-    batches of about equal counts.
-    """
-    pairs = _pairs(data)
-    end = len(pairs) - 1
-    pos = begins
-    rows = [pos]
-    for _number in range(steps):
-        pos = pos + _STEPS_ARRAY.take(pairs[np.minimum(pos, end)], mode="clip")
-        rows.append(pos)
-    passed = np.concatenate(rows).reshape(steps + 1, len(begins))
-    taken = np.minimum(counts, steps)
-    positions = passed[:-1].T[np.arange(steps) < taken[:, None]]
-    at = passed[taken, np.arange(len(counts))]
-    return _insert_room(positions, counts, taken), at
-
-
-def _walk_longest_first(
-    data: Bytes, begins: Int64s, counts: Int64s, steps: int, order: Int64s
-) -> tuple[Int64s, Int64s]:
-    """Do the same for batches of any counts: a walker stops at the end of its batch.
+    ``order`` lists the batches by falling count, so that the walkers that are done are the last ones.
 
     Raises:
         IndexError: a walker left the data.
@@ -210,16 +180,6 @@ def _walk_longest_first(
 def _pairs(data: Bytes) -> npt.NDArray[np.uint16]:
     """Return a view of each byte and its successor as a little-endian number."""
     return np.ndarray((len(data) - 1,), "<u2", data, 0, (1,))
-
-
-def _insert_room(positions: Int64s, counts: Int64s, taken: Int64s) -> Int64s:
-    """Insert room for the remaining records of each batch after its first ``taken`` ones."""
-    if len(positions) == counts.sum():
-        return positions
-    last = np.cumsum(counts)
-    wide = np.empty(int(last[-1]), np.int64)
-    wide[np.arange(len(wide)) - np.repeat(last - counts, counts) < np.repeat(taken, counts)] = positions
-    return wide
 
 
 def _walk_alone_into(data: Bytes, begin: int, end: int, positions: Int64s) -> bool:
